@@ -30,9 +30,10 @@ from typing import Any
 import torch
 
 from benchmarks.models import bert
-from mixlens import Lens, corpus
-from mixlens.batching import plan_batches, token_counts
-from mixlens.corpus.shards import Shard, cut_into_shards
+from mixlens import Lens
+from mixlens import datasets as corpus
+from mixlens.datasets.shards import Shard, cut_into_shards
+from mixlens.measuring.batching import plan_batches, token_counts
 from mixlens.runs.corpus_run import run_corpus
 from mixlens.runs.engines import Engine, do_tasks
 from mixlens.runs.job import SHARD_ROWS_ELSEWHERE, Job, ModelSource

@@ -40,9 +40,9 @@ from benchmarks.corpus import (
     texts_of,
 )
 from mixlens import Lens
-from mixlens.batching import plan_batches
-from mixlens.corpus.rows import TextRow, rows_of
-from mixlens.corpus.shards import Shard, cut_into_shards
+from mixlens.datasets.rows import TextRow, rows_of
+from mixlens.datasets.shards import Shard, cut_into_shards
+from mixlens.measuring.batching import plan_batches
 from mixlens.runs.batch import BatchUnderway, start_measuring
 from mixlens.runs.engines import undisturbed
 from mixlens.runs.job import Job

@@ -16,7 +16,7 @@ import mixlens
 from benchmarks import models
 from benchmarks.report import Figure, say
 from benchmarks.timing import in_turns
-from mixlens.measuring import measure_together
+from mixlens.measuring.measure import measure_together
 
 # SmolLM2 135M, its vocabulary cut, which no layer sees.
 SMALL_LLAMA = {

@@ -14,7 +14,7 @@ from benchmarks.gpu_rows import Bench
 from benchmarks.operations import started, starting_seconds
 from benchmarks.report import Figure
 from benchmarks.timing import in_turns, timed
-from mixlens.measuring import measure_together
+from mixlens.measuring.measure import measure_together
 
 THREE = ("attention_norm", "alti", "value_zeroing")
 SHORT = {"attention_norm": 2.2, "value_zeroing": 2.6}

@@ -20,9 +20,8 @@ import mixlens
 from benchmarks import models
 from benchmarks.report import table
 from benchmarks.timing import once
-from mixlens.measuring import measure_together
-from mixlens.recording.doubts import checks_wait
-from mixlens.recording.rows import RowRecording
+from mixlens.measuring.measure import measure_together
+from mixlens.recording.deferred_checks import checks_wait
 
 _SMALL: dict[str, Any] = {
     "hidden_size": 48,
@@ -94,10 +93,7 @@ def of_one_target(name: str, layers: int) -> tuple[Started, Started]:
     lens, inputs = mixlens.Lens(model), models.tokens(model, 12)
 
     def measured() -> None:
-        rows = lens.record(inputs, targets=[-1])
-        assert isinstance(rows, RowRecording)
-        rows.patient = True
-        measure_together([name], rows)
+        measure_together([name], lens.record(inputs, targets=[-1]))
 
     measured()  # what is found out about a layer is remembered
     plain: dict[str, Any] = {**inputs, "use_cache": False}

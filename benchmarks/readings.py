@@ -16,12 +16,13 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from mixlens import Lens, corpus
-from mixlens.aggregation.target_row import AGGREGATES
+from mixlens import Lens
+from mixlens import datasets as corpus
 from mixlens.errors import MixlensError
+from mixlens.evaluating.case import Case
+from mixlens.evaluating.sources import special
 from mixlens.evaluations.accuracy import prefers_target
-from mixlens.evaluations.case import Case
-from mixlens.evaluations.sources import special
+from mixlens.maps.one_row import AGGREGATES
 
 MEASURES = ("value_zeroing", "alti", "attention", "attention_norm")
 

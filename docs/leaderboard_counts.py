@@ -10,8 +10,8 @@ import numpy as np
 
 from docs.kept_pages import wrapped
 from docs.leaderboard_statements import Row, known, order_of, ranked_evaluations
+from mixlens.benchmark.plan import BASELINE
 from mixlens.measures import list_measures
-from mixlens.trust.plan import BASELINE
 
 LEADING = (
     ("decompx", "alti"),

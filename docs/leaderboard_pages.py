@@ -27,9 +27,9 @@ from docs.leaderboard_statements import (
     separate_pairs,
     statements,
 )
-from mixlens.trust.plan import BASELINE
-from mixlens.trust.report.wording import ARROWS, BEST, ITSELF, LEGEND, LIKE_BEST, LIKE_RANDOM
-from mixlens.trust.submission import read_submission
+from mixlens.benchmark.plan import BASELINE
+from mixlens.benchmark.report.wording import ARROWS, BEST, ITSELF, LEGEND, LIKE_BEST, LIKE_RANDOM
+from mixlens.benchmark.submission import read_submission
 from training.leaderboard.rows import ROWS, TRAINED
 
 ROOT = Path(__file__).resolve().parent / "leaderboard"

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from docs.kept_pages import wrapped
+from mixlens.benchmark.plan import BASELINE
 from mixlens.evaluations import evaluations
 from mixlens.measures import list_measures
-from mixlens.trust.plan import BASELINE
 
 Row = Mapping[str, Any]
 

@@ -18,7 +18,7 @@ from typing import Any
 from mixlens import Lens, MixingMaps, UnsupportedModel, list_measures
 from mixlens.contracts import Facts, Spec
 from mixlens.measures import MEASURES
-from mixlens.render.canvas import save_figure
+from mixlens.views.canvas import save_figure
 
 FOLDER = "measures"
 LIST = "<!-- the list of measures -->"

@@ -16,8 +16,8 @@ from rich.console import Console
 from mixlens import Lens, MixingMaps
 from mixlens.cli.compare import show
 from mixlens.cli.demo import SENTENCES
-from mixlens.render.canvas import save_figure
-from mixlens.tokens import TokenRow
+from mixlens.text.tokens import TokenRow
+from mixlens.views.canvas import save_figure
 
 HERE = Path(__file__).parent
 TEXT = "The keys to the old cabinet near the door [MASK] on the kitchen table."

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from docs.kept_pages import wrapped, write
-from mixlens.experiments import experiments, papers
-from mixlens.experiments.folder import cell
+from mixlens.papers import experiments, papers
+from mixlens.papers.folder import cell
 
 ROOT = Path(__file__).resolve().parent
 RESULTS = ROOT / "results"

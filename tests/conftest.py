@@ -12,7 +12,7 @@ from tests import shape_checks
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-_PARTS = ["kernels", "recording", "replay", "measures", "identifiability", "aggregation"]
+_PARTS = ["kernels", "capture", "structure", "recording", "replay", "measures", "maps"]
 shape_checks.install(
     [f"mixlens.{part}" for part in _PARTS],
     # Triton compiles from the source as it is.

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mixlens.alignments import align_words
 from mixlens.errors import InvalidInput
-from mixlens.maps import MixingMaps
-from mixlens.tokens import TokenRow
+from mixlens.maps.alignments import align_words
+from mixlens.maps.mixing_maps import MixingMaps
+from mixlens.text.tokens import TokenRow
 
 SOURCE = TokenRow(("▁the", "▁old", "▁do", "gs", "</s>"), special=(False,) * 4 + (True,))
 TARGET = TokenRow(("<s>", "▁les", "▁vieux", "▁chi", "ens"), special=(True,) + (False,) * 4)

@@ -12,9 +12,9 @@ import torch
 
 import mixlens
 from mixlens import InvalidInput, Lens
-from mixlens.corpus import Dataset, Example
-from mixlens.encoder_decoder import SourceAndPrefix
-from mixlens.tokens import TokenRow
+from mixlens.datasets import Dataset, Example
+from mixlens.maps.encoder_decoder import SourceAndPrefix
+from mixlens.text.tokens import TokenRow
 
 TEXT = "The dogs near the river [MASK] old."
 

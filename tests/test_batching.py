@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from mixlens import Lens
-from mixlens.batching import halve_until_it_fits, plan_batches, text_bytes, token_counts
 from mixlens.errors import InvalidInput
-from mixlens.estimating import Shape
+from mixlens.measuring.batching import halve_until_it_fits, plan_batches, text_bytes, token_counts
+from mixlens.measuring.estimates import Shape
 
 MODEL: Any = Lens.bundled().model
 

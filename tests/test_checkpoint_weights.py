@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 
 import mixlens
 from mixlens import CannotLoad, Lens, UnsupportedModel
-from mixlens.provenance import weights_digest
+from mixlens.maps.provenance import weights_digest
 from tests.measures import models
 
 SIZES: dict[str, Any] = models._SIZES
@@ -40,7 +40,7 @@ SEQ2SEQ = {
 def _t5() -> Any:
     small = {"vocab_size": 50, "d_model": 16, "d_kv": 8, "d_ff": 24, "num_layers": 1}
     return hf.T5ForConditionalGeneration(
-        hf.T5Config(**small, num_heads=2, decoder_start_token_id=0)  # type: ignore[arg-type]
+        hf.T5Config(**small, num_heads=2, decoder_start_token_id=0)  # type: ignore[arg-type,call-arg]
     )
 
 

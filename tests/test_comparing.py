@@ -11,11 +11,11 @@ import torch
 import transformers as hf
 
 from mixlens import InvalidInput, Lens, MixingMaps, UnsupportedModel, measure
-from mixlens.comparing import compare
-from mixlens.comparison import Comparison
 from mixlens.errors import OutOfMemory
-from mixlens.recording.rows import RowRecording
-from mixlens.timing import estimated_seconds, first_tokens
+from mixlens.maps.comparison import Comparison
+from mixlens.measuring.comparing import compare
+from mixlens.measuring.timing import estimated_seconds, first_tokens
+from mixlens.recording.few_targets import RowRecording
 from tests.conformance.zoo import built, inputs, randomised
 
 TEXT = "The dogs near the river [MASK] old."

@@ -15,8 +15,8 @@ from sklearn.linear_model import Lasso
 from sklearn.preprocessing import StandardScaler
 
 from mixlens import EmptyInput, InvalidInput, Lens, MissingTokenizer, UnsupportedModel
-from mixlens.answer_odds import answer_odds, odds_of_tokens
-from mixlens.context_citing import drawn_masks, shortened
+from mixlens.measuring.answer_odds import answer_odds, odds_of_tokens
+from mixlens.measuring.context_citing import drawn_masks, shortened
 from tests import reference
 from tests.measures import models
 

@@ -16,10 +16,10 @@ from benchmarks.allocation import peak_bytes
 from mixlens import Lens
 from mixlens.contracts import Facts, Request, Scores, Spec
 from mixlens.errors import OutOfMemory, UnsupportedModel
-from mixlens.estimating import estimate_of, products_per_second
-from mixlens.fitting import memory_in_words, require_room, spelled
 from mixlens.measures import list_measures, register, unregister
-from mixlens.recording import memory
+from mixlens.measuring.estimates import estimate_of, products_per_second
+from mixlens.measuring.memory_check import memory_in_words, require_room, spelled
+from mixlens.model import free_memory as memory
 from mixlens.recording.recording import Recording
 
 GIB = 2**30
@@ -224,7 +224,7 @@ def test_a_text_that_cannot_fit_is_refused_before_the_model_runs(
 
 
 def free(patch: pytest.MonkeyPatch, size: int) -> None:
-    patch.setattr("mixlens.recording.placement.available_memory", lambda device: size)
+    patch.setattr("mixlens.model.placement.available_memory", lambda device: size)
 
 
 def test_the_estimate_is_that_of_the_measure(monkeypatch: pytest.MonkeyPatch) -> None:

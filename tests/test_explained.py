@@ -17,8 +17,8 @@ from mixlens.errors import (
     NonFiniteActivations,
     UnsupportedModel,
 )
-from mixlens.explained import explained
-from mixlens.vocabulary import word_id
+from mixlens.replay.explained_output import explained
+from mixlens.text.vocabulary import word_id
 from tests.conformance.zoo import built
 
 TEXT = "The keys [MASK] here."

@@ -12,9 +12,9 @@ from torch import nn
 
 from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec
 from mixlens.errors import InvalidInput
-from mixlens.maps import MixingMaps
-from mixlens.measured_batch import MeasuredBatch, maps_of_row
-from mixlens.tokens import TokenRow
+from mixlens.maps.mixing_maps import MixingMaps
+from mixlens.measuring.measured_batch import MeasuredBatch, maps_of_row
+from mixlens.text.tokens import TokenRow
 
 ROWS = [TokenRow(("[CLS]", "the", "hat", "[SEP]")), TokenRow(("[CLS]", "hat", "[SEP]"))]
 SPEC = Spec(
@@ -212,7 +212,7 @@ def test_scores_in_other_forms() -> None:
     tensor = torch.tensor(square, requires_grad=True)
     for form in (tensor, tensor.bfloat16(), square.tolist(), tensor.half() * 1):
         np.testing.assert_array_equal(MixingMaps.of(form).scores, square)
-    wrong = (
+    wrong: tuple[Any, ...] = (
         [[1.0], [1.0, 2.0]],
         [[[1.0, 2.0], [1.0]]],
         [tensor[0]],

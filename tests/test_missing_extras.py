@@ -11,20 +11,20 @@ import numpy as np
 import pytest
 
 from mixlens import MissingExtra, MixingMaps
-from mixlens.corpus.shards import open_parquet
-from mixlens.kernels.programs import scipy_optimize
-from mixlens.render.figures.matrix import heat_map
+from mixlens.datasets.shards import open_parquet
+from mixlens.kernels.optional_scipy import scipy_optimize
 from mixlens.runs.engines import Engine
 from mixlens.runs.engines.on_ray import do_on_ray
 from mixlens.runs.store import require_parquet
+from mixlens.views.figures.matrix import heat_map
 from tests.cli.running import run
 
 MAPS = MixingMaps.of(np.full((2, 3, 3), 1 / 3))
 
 
 def _widget() -> Any:
-    sys.modules.pop("mixlens.viewer.widget", None)
-    return importlib.import_module("mixlens.viewer.widget")
+    sys.modules.pop("mixlens.views.viewer.widget", None)
+    return importlib.import_module("mixlens.views.viewer.widget")
 
 
 def _on_ray() -> Any:

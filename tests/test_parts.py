@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from mixlens import Lens
-from mixlens.parts import copied
+from mixlens.model.module_walk import copied
 from tests.conformance.zoo import built, inputs
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from mixlens import InvalidInput, Lens
 from mixlens.evaluations.aopc import outputs
-from mixlens.explained import explained
+from mixlens.replay.explained_output import explained
 from tests.measures import models
 
 _BERT: dict[str, Any] = {**models._SIZES, "max_position_embeddings": 40}

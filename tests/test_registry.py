@@ -15,14 +15,14 @@ from typer.testing import CliRunner
 
 import mixlens
 from mixlens import InvalidInput, Lens, evaluations
+from mixlens.benchmark.plan import make_plan
 from mixlens.cli import app
 from mixlens.contracts import AttentionKind, Facts, Measure, Request, Scores, Spec
-from mixlens.evaluations.contracts import EvaluationSpec
+from mixlens.evaluating.contracts import EvaluationSpec
 from mixlens.measures import MEASURES, alti, list_measures, register
 from mixlens.recording.recording import Recording
 from mixlens.registry import Registry
 from mixlens.testing import MODELS, check_measure
-from mixlens.trust.plan import make_plan
 from tests import test_pages
 
 SPEC = Spec(

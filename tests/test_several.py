@@ -9,7 +9,7 @@ import pytest
 
 import mixlens
 from mixlens import Lens
-from mixlens.corpus import Dataset, Example
+from mixlens.datasets import Dataset, Example
 
 TEXTS = ["The dogs [MASK] old.", "A longer text about two dogs that [MASK] here.", "It [MASK]."]
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from jaxtyping import Float, TypeCheckError
 
-from mixlens.aggregation.flow import max_flow
-from mixlens.recording import norms
+from mixlens.maps.flow import max_flow
+from mixlens.structure import norms
 from tests.shape_checks import checked, with_checks
 
 

@@ -14,12 +14,12 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 
 import mixlens
-from mixlens import storage
 from mixlens.contracts import Facts
 from mixlens.errors import CannotWrite, InvalidInput
-from mixlens.maps import MixingMaps, load
-from mixlens.row import Extra
-from mixlens.tokens import TokenRow
+from mixlens.maps import storage
+from mixlens.maps.mixing_maps import MixingMaps, load
+from mixlens.maps.target_row import Extra
+from mixlens.text.tokens import TokenRow
 
 pytestmark = pytest.mark.smoke
 

@@ -16,11 +16,11 @@ import transformers as hf
 
 import mixlens
 from mixlens import EmptyInput, InvalidInput, Lens, MixingMaps, MixlensError, UnsupportedModel
+from mixlens.benchmark import benchmark
 from mixlens.errors import InputTooLong, MissingTokenizer, WrongKeys
 from mixlens.runs.job import Job
 from mixlens.runs.tags import token_tags
-from mixlens.tokens import TokenRow
-from mixlens.trust import benchmark
+from mixlens.text.tokens import TokenRow
 
 TEXT = "The dogs near the river [MASK] old."
 TWO_MASKS = "The dogs [MASK] [MASK]."
@@ -133,7 +133,7 @@ USED: list[tuple[Callable[[Lens, MixingMaps], Any], str]] = [
     (lambda lens, maps: maps.row(3).top("3"), "at least one source"),  # type: ignore[arg-type]
     (lambda lens, maps: maps.to_html("/no/such/page.html"), "there is no folder /no/such"),
     (lambda lens, maps: mixlens.load(None), "not NoneType"),  # type: ignore[arg-type]
-    (lambda lens, maps: mixlens.corpus.read(5), "not int"),  # type: ignore[arg-type]
+    (lambda lens, maps: mixlens.datasets.read(5), "not int"),  # type: ignore[arg-type]
     (lambda lens, maps: lens.compare(TEXT, only=["attention"], budget=-1), "budget of -1: sec"),
     (lambda lens, maps: lens.record(TEXT, memory_budget=-1), "memory_budget=-1: bytes"),
     (lambda lens, maps: lens.record(TEXT, memory_budget="1GB"), "memory_budget='1GB'"),  # type: ignore[arg-type]
@@ -148,7 +148,7 @@ USED: list[tuple[Callable[[Lens, MixingMaps], Any], str]] = [
         lambda lens, maps: mixlens.alternative_attention(lens.record(TEXT), 0, 0, 1, starts=0),
         "starts=0",
     ),
-    (lambda lens, maps: benchmark(lens, "agreement"), "mixlens.corpus.read makes them"),  # type: ignore[arg-type]
+    (lambda lens, maps: benchmark(lens, "agreement"), "mixlens.datasets.read makes them"),  # type: ignore[arg-type]
     (lambda lens, maps: MixingMaps.of([[["a"]]]), "real numbers, not <U1"),
     (lambda lens, maps: MixingMaps.of(np.ones((1, 1, 1)), tokens=[5]), "tokens are strings"),  # type: ignore[list-item]
     (lambda lens, maps: maps.rollout().rollout(), "already join layers"),

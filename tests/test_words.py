@@ -12,10 +12,10 @@ from transformers import PreTrainedTokenizerFast
 
 from mixlens.contracts import Facts
 from mixlens.errors import InvalidInput
-from mixlens.maps import MixingMaps
-from mixlens.recording.encoding import token_row
-from mixlens.tokens import TokenRow
-from mixlens.words import merged, words
+from mixlens.maps.mixing_maps import MixingMaps
+from mixlens.text.encoding import token_row
+from mixlens.text.tokens import TokenRow
+from mixlens.text.words import merged, words
 
 CORPUS = [
     "The pictures of some hat are scaring Marcus.",

@@ -13,8 +13,9 @@ import transformers as hf
 from torch import nn
 
 import mixlens
-from mixlens import Lens, recorder
-from mixlens.loading import damaged_weights
+from mixlens import Lens
+from mixlens.measuring import recorder
+from mixlens.model.loading import damaged_weights
 from tests.conformance.zoo import built, inputs
 
 

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { build } from "esbuild";
 
 const here = new URL(".", import.meta.url).pathname;
-const out = join(here, "../src/mixlens/viewer/built");
+const out = join(here, "../src/mixlens/views/viewer/built");
 
 function sources(folder) {
   return readdirSync(join(here, folder), { withFileTypes: true })

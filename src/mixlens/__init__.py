@@ -26,27 +26,27 @@ from mixlens.errors import (
 from mixlens.measures import list_measures
 
 if TYPE_CHECKING:
-    from mixlens.comparison import Comparison
-    from mixlens.identifiability.alternatives import alternative_attention, attention_bounds
     from mixlens.lens import Lens
-    from mixlens.maps import MixingMaps
-    from mixlens.measuring import measure
-    from mixlens.opening import load
+    from mixlens.maps.alternative_attention import alternative_attention, attention_bounds
+    from mixlens.maps.comparison import Comparison
+    from mixlens.maps.mixing_maps import MixingMaps
+    from mixlens.measuring.measure import measure
     from mixlens.recording.recording import Recording
     from mixlens.recording.verification import Report
+    from mixlens.runs.opening import load
 
 __version__ = "0.1.0"
 
 _LAZY = {
-    "Comparison": "mixlens.comparison",
+    "Comparison": "mixlens.maps.comparison",
     "Lens": "mixlens.lens",
-    "MixingMaps": "mixlens.maps",
+    "MixingMaps": "mixlens.maps.mixing_maps",
     "Recording": "mixlens.recording.recording",
     "Report": "mixlens.recording.verification",
-    "alternative_attention": "mixlens.identifiability.alternatives",
-    "attention_bounds": "mixlens.identifiability.alternatives",
-    "load": "mixlens.opening",
-    "measure": "mixlens.measuring",
+    "alternative_attention": "mixlens.maps.alternative_attention",
+    "attention_bounds": "mixlens.maps.alternative_attention",
+    "load": "mixlens.runs.opening",
+    "measure": "mixlens.measuring.measure",
 }
 
 __all__ = [

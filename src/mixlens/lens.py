@@ -11,36 +11,36 @@ from typing import TYPE_CHECKING, Any, overload
 
 import torch
 
-from mixlens.aggregation.target_row import DEFAULT_READING
-from mixlens.context_citing import TEMPLATE, ContextCitation, context_cite
 from mixlens.errors import InvalidInput
-from mixlens.loading import loaded, quiet_loading, tokenizer_doubt
-from mixlens.precision import matmul_precision, outside_inference_mode
-from mixlens.recorder import generate, record
-from mixlens.recording.inputs import Text
+from mixlens.maps.one_row import DEFAULT_READING
+from mixlens.measuring.context_citing import TEMPLATE, ContextCitation, context_cite
+from mixlens.measuring.measure_many import measure_batch, measure_given
+from mixlens.measuring.recorder import generate, record
+from mixlens.measuring.timing import Budget
+from mixlens.measuring.verifying import verify
+from mixlens.model.loading import loaded, quiet_loading, tokenizer_doubt
+from mixlens.model.model_cache import weights_unchanged
+from mixlens.model.precision import matmul_precision, outside_inference_mode
+from mixlens.model.uncompiled import uncompiled
+from mixlens.model.wrappers import processor_of, unwrapped
 from mixlens.recording.recording import Recording
-from mixlens.recording.remembered import weights_unchanged
-from mixlens.recording.uncompiled import uncompiled
 from mixlens.recording.verification import Report
-from mixlens.several import measure_batch, measure_given
-from mixlens.suggestions import no_such
-from mixlens.timing import Budget
-from mixlens.verifying import verify
-from mixlens.wrappers import processor_of, unwrapped
+from mixlens.text.inputs import Text
+from mixlens.text.suggestions import no_such
 
 if TYPE_CHECKING:
     import xarray as xr
     from torch import nn
 
-    from mixlens.aggregation.route_graph import Routes
-    from mixlens.comparing import Progress
-    from mixlens.comparison import Comparison
-    from mixlens.corpus import Dataset
-    from mixlens.maps import MixingMaps
-    from mixlens.measured_batch import MeasuredBatch
-    from mixlens.recording.prompts import Given
-    from mixlens.segments import Spans
-    from mixlens.several import MeasuredTexts
+    from mixlens.datasets import Dataset
+    from mixlens.maps.comparison import Comparison
+    from mixlens.maps.mixing_maps import MixingMaps
+    from mixlens.maps.route_graph import Routes
+    from mixlens.measuring.comparing import Progress
+    from mixlens.measuring.measure_many import MeasuredTexts
+    from mixlens.measuring.measured_batch import MeasuredBatch
+    from mixlens.text.prompts import Given
+    from mixlens.text.segments import Spans
 
 BUNDLED = ("masked", "causal")
 _BUNDLED_AT = "mixlens/bundled/"  # what such a model is called, wherever it lies
@@ -260,9 +260,9 @@ class Lens:
         with `budget` (seconds) an error is raised if the estimate exceeds it. Another warning names
         the source onto which a rollout has collapsed.
         """
-        from mixlens.aggregation.collapse import warn_of_collapse
-        from mixlens.rolling import roll_out_targets
-        from mixlens.rollout_time import check_rollout_time
+        from mixlens.maps.collapse import warn_of_collapse
+        from mixlens.measuring.rollout_of_targets import roll_out_targets
+        from mixlens.measuring.rollout_time import check_rollout_time
 
         how: dict[str, Any] = {"residual": residual, "normalise": normalise, **options}
         if not isinstance(given, Recording):
@@ -294,10 +294,10 @@ class Lens:
         token of a classifier that sees the whole text, or the last token. With a `budget`
         (seconds), measures that would take longer are left out. If a target is named and all of
         `only` are measured by rows, no map is formed.
-        See `mixlens.comparing.compare`.
+        See `mixlens.measuring.comparing.compare`.
         """
-        from mixlens.compared_target import by_rows, default_target, site_of
-        from mixlens.comparing import compare
+        from mixlens.measuring.compared_target import by_rows, default_target, site_of
+        from mixlens.measuring.comparing import compare
 
         with outside_inference_mode(), weights_unchanged(self.model):
             if isinstance(given, Recording):
@@ -331,9 +331,9 @@ class Lens:
         value_bias: bool = False,
     ) -> Routes:
         """What one token's last state is made of, as a graph of edges above a threshold; see
-        `mixlens.aggregation.routes`.
+        `mixlens.maps.routes`.
         """
-        from mixlens.aggregation.routes import routes
+        from mixlens.maps.routes import routes
 
         how: dict[str, Any] = {"targets": None, "site": None, "memory_budget": None}
         with outside_inference_mode(), weights_unchanged(self.model):
@@ -362,7 +362,7 @@ class Lens:
         **options: Any,
     ) -> ContextCitation:
         """Which parts of a context an answer rests on, by leaving parts out; see
-        `mixlens.context_citing`.
+        `mixlens.measuring.context_citing`.
 
         The answer is given, or generated after the whole context (`options` as for `generate`).
         Segments are sentences, paragraphs, or named by their text or characters.
@@ -389,7 +389,7 @@ class Lens:
         """The model's likeliest words with their probabilities: at a position, by default at the
         [MASK] or after the last token. For a classifier, its classes.
         """
-        from mixlens.predictions import predicted
+        from mixlens.replay.predictions import predicted
 
         return predicted(self.record(text), top, position)
 
@@ -399,6 +399,6 @@ class Lens:
         """How far the attention weights of each head are determined by what they do; see
         `mixlens.identifiability`.
         """
-        from mixlens.identifiability.attention import identifiability
+        from mixlens.maps.attention_identifiability import identifiability
 
         return identifiability(self.record(given), site=site)

@@ -22,10 +22,10 @@ import mixlens
 from mixlens.contracts import AttentionKind, Spec
 from mixlens.errors import InvalidInput, UnsupportedModel
 from mixlens.lens import Lens
-from mixlens.maps import MixingMaps
+from mixlens.maps.mixing_maps import MixingMaps
 from mixlens.measures import spec_of
-from mixlens.measuring import measure
-from mixlens.recorder import record
+from mixlens.measuring.measure import measure
+from mixlens.measuring.recorder import record
 from mixlens.recording.recording import Recording
 
 Inputs = dict[str, Tensor]

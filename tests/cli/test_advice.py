@@ -27,28 +27,28 @@ PYTHON = re.compile(
 # What only somebody in Python can do wrong. Commands load models, measure texts and draw maps
 # themselves.
 IN_PYTHON_ALONE = {
-    "aggregation/flow.py": {"maps.normalised", "w()"},
-    "aggregation/rollout.py": {"d(absolute=", "maps.heads", "maps.head"},
-    "aggregation/selection.py": {"per_head="},
+    "maps/flow.py": {"maps.normalised", "w()"},
+    "maps/rollout.py": {"d(absolute=", "maps.heads", "maps.head"},
+    "maps/selection.py": {"per_head="},
     "explained.py": {"lens.record"},
     "lens.py": {"e(…", "t()"},
     "measuring.py": {"lens.record", "lens.measure"},
     "recorder.py": {"model.eval"},
-    "recording/hooks_of_others.py": {"handle.remove"},
+    "structure/user_hooks.py": {"handle.remove"},
     "recording/layer.py": {"lens.record"},
-    "recording/padding.py": {"Lens."},
-    "recording/processing.py": {"Lens("},
+    "text/padding.py": {"Lens."},
+    "text/processing.py": {"Lens("},
     "render/plots/chosen.py": {"head=", "maps.heads"},
     "render/plots/heads.py": {"per_head="},
     "row.py": {"p()", "head=", "maps.heads", "per_head="},
     "several.py": {"device="},
-    "trust/run.py": {"mixlens.corpus"},
+    "trust/run.py": {"mixlens.datasets"},
     "wrappers.py": {"Lens.", "d()"},
 }
 # Models that must be loaded with eager attention: commands have no option for that.
 IMPOSSIBLE_YET = {
-    "recording/model_discovery.py": {"attn_implementation="},
-    "recording/unpadded.py": {"attn_implementation="},
+    "structure/model_discovery.py": {"attn_implementation="},
+    "structure/unpadded_runs.py": {"attn_implementation="},
 }
 
 
@@ -116,7 +116,7 @@ def test_advice_at_a_terminal_can_be_taken_there(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     if free is not None:
-        size = "mixlens.recording.placement.available_memory"
+        size = "mixlens.model.placement.available_memory"
         monkeypatch.setattr(size, lambda device: int(free))
     ran = run(*command.split("|"))
     *_, message = ran.err.strip().splitlines()

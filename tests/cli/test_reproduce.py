@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from mixlens.cli import app, main
-from mixlens.experiments import names
+from mixlens.papers import names
 
 run = CliRunner().invoke
 CHEAP = ["kobayashi2020/fig3", "kobayashi2020/table2"]

@@ -171,7 +171,7 @@ def test_what_is_explained_comes_from_columns(tmp_path: Path) -> None:
 
 
 def test_generated_tokens_are_targets(tmp_path: Path) -> None:
-    from mixlens.measuring import measure
+    from mixlens.measuring.measure import measure
     from mixlens.runs.corpus_run import run_corpus
     from mixlens.runs.job import Job, ModelSource
 

@@ -19,12 +19,12 @@ from torch import Tensor
 import mixlens
 from benchmarks.naive import relative_error
 from mixlens import InvalidInput, Lens, UnsupportedModel
+from mixlens.capture.witnesses import Witness
 from mixlens.contracts import AttentionKind
+from mixlens.recording.attention import Site
 from mixlens.recording.layer import Layer
-from mixlens.recording.norms import norm_of
 from mixlens.recording.recording import Recording
-from mixlens.recording.site import Site
-from mixlens.recording.witnesses import Witness
+from mixlens.structure.norms import norm_of
 from tests.conformance.families import Family
 from tests.conformance.zoo import FAMILIES, ZOO, inputs
 

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import mixlens
-from mixlens.corpus.examples import Example
-from mixlens.evaluations.case import Case
-from mixlens.measuring import measure as measured
+from mixlens.datasets.examples import Example
+from mixlens.evaluating.case import Case
+from mixlens.measuring.measure import measure as measured
 from mixlens.recording.recording import Recording
 from tests.measures.models import recording
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 
 from mixlens import Lens
-from mixlens.corpus.examples import Agreement
-from mixlens.evaluations.case import Case
+from mixlens.datasets.examples import Agreement
+from mixlens.evaluating.case import Case
 
 _SENTENCES = (
     ("The keys to the old cabinet are on the table .", "are", "is", "keys"),

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mixlens.errors import InvalidInput
+from mixlens.evaluating.case import Case
 from mixlens.evaluations import aopc
-from mixlens.evaluations.case import Case
 from tests.evaluations.sentences import cases, lens
 
 
@@ -148,7 +148,7 @@ def test_equal_scores_go_in_a_random_order() -> None:
 
 
 def test_a_text_without_a_word_has_no_number() -> None:
-    from mixlens.corpus.examples import Agreement
+    from mixlens.datasets.examples import Agreement
 
     case = Case(lens(), Agreement(name="x", text="are", place=(0, 3), foil="is"))
     seen = aopc.observe(case, "attention")

@@ -10,12 +10,12 @@ import transformers as hf
 from tokenizers.processors import TemplateProcessing
 
 from mixlens import Lens
-from mixlens.corpus.examples import Agreement, Example, Labelled
+from mixlens.datasets.examples import Agreement, Example, Labelled
 from mixlens.errors import InvalidInput, MissingTokenizer
+from mixlens.evaluating import case as _case
+from mixlens.evaluating.case import Case
 from mixlens.evaluations import accuracy
-from mixlens.evaluations import case as _case
-from mixlens.evaluations.case import Case
-from mixlens.tokens import cls_position
+from mixlens.text.tokens import cls_position
 from tests.evaluations.sentences import agreement, cases, lens
 
 TEXT = ("The keys to the old cabinet are on the table .", "are", "is", "keys")

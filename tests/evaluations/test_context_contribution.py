@@ -8,11 +8,11 @@ import torch
 from transformers import BertConfig, BertModel
 
 from mixlens import Lens
-from mixlens.corpus.examples import Example, Tagged
+from mixlens.datasets.examples import Example, Tagged
 from mixlens.errors import InvalidInput
+from mixlens.evaluating.case import Case
 from mixlens.evaluations import context_contribution
-from mixlens.evaluations.case import Case
-from mixlens.maps import MixingMaps
+from mixlens.maps.mixing_maps import MixingMaps
 from tests.evaluations.model_cases import bundled, case_of, random_case
 from tests.measures.models import inputs
 

@@ -12,10 +12,10 @@ import transformers as hf
 from scipy.stats import spearmanr
 
 from mixlens import Lens
-from mixlens.corpus.examples import Labelled
+from mixlens.datasets.examples import Labelled
 from mixlens.errors import InvalidInput
+from mixlens.evaluating.case import Case
 from mixlens.evaluations import cross_model_consistency
-from mixlens.evaluations.case import Case
 from tests.evaluations.sentences import cases, lens
 
 TEXT = "The unhappy keepers found the keys near the old table, again."

@@ -8,11 +8,11 @@ import pytest
 import torch
 from scipy.stats import spearmanr
 
-from mixlens.corpus.examples import Labelled
+from mixlens.datasets.examples import Labelled
 from mixlens.errors import InvalidInput
+from mixlens.evaluating.case import Case
+from mixlens.evaluating.sources import counted, rank_agreement, special
 from mixlens.evaluations import erasure
-from mixlens.evaluations.case import Case
-from mixlens.evaluations.sources import counted, rank_agreement, special
 from tests.evaluations.sentences import agreement, cases, lens
 
 

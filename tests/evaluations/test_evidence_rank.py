@@ -10,10 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mixlens import Lens, corpus
-from mixlens.corpus.examples import Agreement
+from mixlens import Lens
+from mixlens import datasets as corpus
+from mixlens.datasets.examples import Agreement
 from mixlens.errors import InvalidInput
-from mixlens.evaluations.case import Case, cases
+from mixlens.evaluating.case import Case, cases
 from mixlens.evaluations.evidence_rank import (
     authors_reciprocal_rank,
     evaluate,

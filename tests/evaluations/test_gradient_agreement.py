@@ -9,10 +9,10 @@ import transformers as hf
 from scipy.stats import spearmanr
 
 from mixlens import Lens
-from mixlens.corpus.examples import Labelled
+from mixlens.datasets.examples import Labelled
+from mixlens.evaluating.case import Case
+from mixlens.evaluating.sources import rank_agreement
 from mixlens.evaluations import gradient_agreement
-from mixlens.evaluations.case import Case
-from mixlens.evaluations.sources import rank_agreement
 from tests.evaluations.released import released
 from tests.evaluations.sentences import cases, lens
 

@@ -8,10 +8,10 @@ import torch
 from scipy.stats import spearmanr, variation
 
 from mixlens.errors import InvalidInput
+from mixlens.evaluating.case import Case
+from mixlens.evaluating.pair_sample import joint_sample, lowest
+from mixlens.evaluating.states import CATEGORIES, categories
 from mixlens.evaluations import norm_statistics
-from mixlens.evaluations.case import Case
-from mixlens.evaluations.pair_sample import joint_sample, lowest
-from mixlens.evaluations.states import CATEGORIES, categories
 from tests.evaluations.model_cases import bundled_cases, random_case
 
 ALL = 10**7  # pairs: no sampling

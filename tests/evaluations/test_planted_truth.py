@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from mixlens import Lens
 from mixlens.errors import InvalidInput
+from mixlens.evaluating.planted_cases import Planted
+from mixlens.evaluating.planted_models import MARKS, TOKENS, WORDS
 from mixlens.evaluations import evaluate, planted_truth
-from mixlens.evaluations.planted_cases import Planted
-from mixlens.evaluations.planted_models import MARKS, TOKENS, WORDS
 from mixlens.evaluations.planted_truth import cases, judged
 from mixlens.measures import list_measures
 

@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
 import mixlens
-from mixlens.corpus.examples import Agreement, Example, Labelled
+from mixlens.datasets.examples import Agreement, Example, Labelled
 from mixlens.errors import InvalidInput
-from mixlens.evaluations import evaluations, probing
-from mixlens.evaluations.case import Case
-from mixlens.evaluations.online_code import (
+from mixlens.evaluating.case import Case
+from mixlens.evaluating.online_code import (
     STRENGTHS,
     bits,
     block_ends,
@@ -22,7 +21,8 @@ from mixlens.evaluations.online_code import (
     logistic,
     mixed_bits,
 )
-from mixlens.evaluations.released_probe import released_costs
+from mixlens.evaluating.released_probe import released_costs
+from mixlens.evaluations import evaluations, probing
 
 
 def _observations(states: np.ndarray, labels: np.ndarray) -> list[dict[str, np.ndarray]]:

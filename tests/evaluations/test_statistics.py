@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
 
-from mixlens.evaluations import statistics as _statistics
-from mixlens.evaluations.statistics import (
+from mixlens.evaluating import statistics as _statistics
+from mixlens.evaluating.statistics import (
     adjusted,
     difference_p,
     interval_of,

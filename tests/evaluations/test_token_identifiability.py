@@ -12,7 +12,7 @@ from scipy.spatial.distance import cdist
 from mixlens.errors import InvalidInput
 from mixlens.evaluations import token_identifiability
 from mixlens.evaluations.token_identifiability import splits
-from mixlens.identifiability.tokens import ProbeTraining
+from mixlens.maps.token_identifiability import ProbeTraining
 from tests.evaluations.model_cases import bundled_cases, random_case
 
 

@@ -17,12 +17,12 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 from transformers import MarianConfig, MarianMTModel, PreTrainedTokenizerFast
 
 from mixlens import Lens, measure
-from mixlens.corpus.alignments import read_alignments
-from mixlens.corpus.examples import Aligned, Example
+from mixlens.datasets.alignments import read_alignments
+from mixlens.datasets.examples import Aligned, Example
 from mixlens.errors import InvalidInput, MissingTokenizer
+from mixlens.evaluating.case import Case
+from mixlens.evaluating.parallel import word_inputs
 from mixlens.evaluations import word_alignment
-from mixlens.evaluations.case import Case
-from mixlens.evaluations.parallel import word_inputs
 
 # ------------------------------------------------------------------------------------- a tiny model
 

@@ -6,7 +6,7 @@ learn.
 
 from __future__ import annotations
 
-from mixlens.corpus.examples import Agreement, Labelled
+from mixlens.datasets.examples import Agreement, Labelled
 
 _SUBJECTS = {"dogs": "plural", "boy": "singular", "pictures": "plural", "teacher": "singular"}
 _PLACES = ["near the river", "in the house", "of the king"]

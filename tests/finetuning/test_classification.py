@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from mixlens import InvalidInput, Lens, MissingTokenizer
-from mixlens.corpus.examples import Labelled
+from mixlens.datasets.examples import Labelled
 from mixlens.finetuning import Settings, classifier_finetuned
 from mixlens.finetuning.classification import classifier, label_order, matthews
 from tests.finetuning.sentences import agreement, labelled

@@ -198,7 +198,7 @@ def test_halves_are_disjoint_whole_and_the_same_every_time() -> None:
 
 
 def test_real_examples(lens: Lens, shared: Path) -> None:
-    from mixlens import corpus
+    from mixlens import datasets as corpus
 
     examples = corpus.read(shared / "data" / "blimp_cues", sample=40)
     trained = prompt_finetuned(

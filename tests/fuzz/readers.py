@@ -13,18 +13,18 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import mixlens
-from mixlens import corpus
+from mixlens import datasets as corpus
 from mixlens.cli.prompting import read_prompting
-from mixlens.corpus.alignments import read_alignments
-from mixlens.corpus.reading import KINDS as KINDS_OF_DATA
-from mixlens.corpus.rows import Columns, rows_of
-from mixlens.corpus.shards import cut_into_shards
-from mixlens.recording.prompts import prompt_of
+from mixlens.datasets.alignments import read_alignments
+from mixlens.datasets.reading import KINDS as KINDS_OF_DATA
+from mixlens.datasets.rows import Columns, rows_of
+from mixlens.datasets.shards import cut_into_shards
+from mixlens.maps.storage import read, write
 from mixlens.runs.journal import LINES, Journal
 from mixlens.runs.settings import SETTINGS
 from mixlens.runs.store import DATA, METADATA, schema
-from mixlens.segments import token_segments
-from mixlens.storage import read, write
+from mixlens.text.prompts import prompt_of
+from mixlens.text.segments import token_segments
 from tests.fuzz.contents import CHANGES, as_json, changed, damaged, folder_with, only_ours
 
 SAVED = [path.read_bytes() for path in sorted((Path(__file__).parents[1] / "data").glob("*.safe*"))]

@@ -11,8 +11,9 @@ import sys
 import time
 from typing import Any
 
-from mixlens import Lens, MixlensError, corpus
-from mixlens.corpus.hub import open_stream
+from mixlens import Lens, MixlensError
+from mixlens import datasets as corpus
+from mixlens.datasets.hub import open_stream
 
 
 def _model(name: str, options: dict[str, Any]) -> Any:

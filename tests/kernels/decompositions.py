@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from mixlens.kernels.decomposition import Decomposition
-from mixlens.kernels.written import Vectors
+from mixlens.kernels.value_vectors import Vectors
 
 
 def random_decomposition(

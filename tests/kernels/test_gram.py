@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mixlens.kernels.decomposition import Decomposition
 from mixlens.kernels.gram import part_norms, summed_norms
-from mixlens.kernels.written import Vectors
+from mixlens.kernels.value_vectors import Vectors
 from tests.kernels.decompositions import LargestTensor, random_decomposition
 
 

@@ -8,8 +8,8 @@ import torch
 
 from mixlens import InvalidInput, Lens, MixingMaps, UnsupportedModel, measure
 from mixlens.contracts import Facts
-from mixlens.encoder_decoder import alti_through
-from mixlens.viewer.payload import payload_of
+from mixlens.maps.encoder_decoder import alti_through
+from mixlens.views.viewer.payload import payload_of
 from tests.measures import models, oracles
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 import mixlens
 from mixlens import Lens, MixingMaps
-from mixlens.aggregation.relevance import CoAttention, relevance_between, relevance_through
+from mixlens.maps.relevance import CoAttention, relevance_between, relevance_through
 from tests import reference
 from tests.measures import models, test_gradients
 from tests.zoo.models import entries

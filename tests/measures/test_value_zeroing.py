@@ -13,11 +13,11 @@ import transformers as hf
 from mixlens import InvalidInput, Lens
 from mixlens.contracts import AttentionKind
 from mixlens.measures import value_zeroing
-from mixlens.replay.by_products import ByProducts
-from mixlens.replay.by_rows import ByRows, BySequences
-from mixlens.replay.tail import Tail
+from mixlens.replay.layer_rest import Tail
 from mixlens.replay.zeroed_sources import sources_of
 from mixlens.replay.zeroing import fastest_rest
+from mixlens.replay.zeroing_products import ByProducts
+from mixlens.replay.zeroing_rows import ByRows, BySequences
 from tests.measures import models
 from tests.measures import oracles_intervention as oracles
 

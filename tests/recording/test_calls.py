@@ -7,7 +7,7 @@ import weakref
 
 import torch
 
-from mixlens.recording.calls import layer_calls
+from mixlens.capture.layer_calls import layer_calls
 from tests.conformance.zoo import built, inputs
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from mixlens import InvalidInput, Lens
-from mixlens.recording import template_limits
-from mixlens.recording.chats import written_out
+from mixlens.text import template_limits
+from mixlens.text.chats import written_out
 
 CHATML = (
     "{% if messages[0].role != 'system' %}<|im_start|>system\nYou are a helpful assistant."

@@ -10,9 +10,9 @@ import torch
 
 import mixlens
 from mixlens import Lens
-from mixlens.recording.checks import check_numbers, check_range, check_shapes
-from mixlens.recording.inputs import prepared
-from mixlens.recording.padding import real_tokens_first
+from mixlens.text.input_checks import check_numbers, check_range, check_shapes
+from mixlens.text.inputs import prepared
+from mixlens.text.padding import real_tokens_first
 from tests.conformance.zoo import ZOO, built, inputs
 
 IDS = torch.arange(5, 15)[None]

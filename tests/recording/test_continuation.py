@@ -19,9 +19,9 @@ from tokenizers.processors import ByteLevel
 import mixlens
 from mixlens import Lens, MixingMaps
 from mixlens.errors import EmptyInput, InputTooLong, InvalidInput, UnsupportedModel
-from mixlens.measuring import measure_together
-from mixlens.recording.rows import RowRecording
-from mixlens.render.plots.chosen import described
+from mixlens.measuring.measure import measure_together
+from mixlens.recording.few_targets import RowRecording
+from mixlens.views.plots.chosen import described
 from tests.conformance.zoo import built, randomised
 from tests.measures import models
 

@@ -9,8 +9,8 @@ import transformers as hf
 from torch import Tensor
 
 from mixlens import Lens
-from mixlens.recording import differences
-from mixlens.recording.differences import (
+from mixlens.kernels import differences
+from mixlens.kernels.differences import (
     ROUNDING,
     difference,
     product_errors,
@@ -19,7 +19,7 @@ from mixlens.recording.differences import (
     sum_errors,
     weighted_sum_errors,
 )
-from mixlens.recording.memory import is_out_of_memory
+from mixlens.model.free_memory import is_out_of_memory
 from tests.measures import models
 
 

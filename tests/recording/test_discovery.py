@@ -10,8 +10,8 @@ import torch
 import transformers as hf
 from torch import nn
 
-from mixlens.recording.calls import hidden_argument
-from mixlens.recording.model_discovery import model_structure
+from mixlens.capture.layer_calls import hidden_argument
+from mixlens.structure.model_discovery import model_structure
 from tests.measures import models
 from tests.zoo.models import entries
 from tests.zoo.passes import MOST, items_of_lists, row_passes, watched

@@ -9,7 +9,7 @@ import torch
 
 from mixlens import Lens, measure
 from mixlens.errors import InvalidInput, UnsupportedModel
-from mixlens.recording.doubts import (
+from mixlens.recording.deferred_checks import (
     Doubts,
     checks_wait,
     not_finite,

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from mixlens import Lens
+from mixlens.capture.softmax_trace import einsum_letters
 from mixlens.measures import refusal
 from mixlens.recording.layer import Layer
-from mixlens.recording.softmax_trace import einsum_letters
 from tests.zoo.models import entries
 from tests.zoo.native import cosine_distance, output_without, value_channels
 

@@ -16,7 +16,7 @@ import mixlens
 from mixlens import Lens
 from mixlens.errors import InvalidInput, NonFiniteActivations, UnsupportedModel
 from mixlens.measures import list_measures, refusal
-from mixlens.recorder import record
+from mixlens.measuring.recorder import record
 from mixlens.recording.recording import Recording
 from tests.conformance.zoo import ZOO, built, inputs
 

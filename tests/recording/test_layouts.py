@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 import mixlens
+from mixlens.capture.attention_call import AttentionCall, Listener
+from mixlens.capture.batch_axes import Blocks, Bounds, batch_axes, row_copies
+from mixlens.capture.packed_attention import PackedAttention, placed
 from mixlens.contracts import AttentionKind
-from mixlens.recording.batch_axes import Blocks, Bounds, batch_axes, row_copies
-from mixlens.recording.listener import AttentionCall, Listener
-from mixlens.recording.packed_attention import PackedAttention, placed
 from tests.zoo import native
 from tests.zoo.models import entries
 

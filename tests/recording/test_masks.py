@@ -10,7 +10,7 @@ import torch
 
 import mixlens
 from mixlens import Lens
-from mixlens.identifiability.attention import identifiability
+from mixlens.maps.attention_identifiability import identifiability
 from tests.recording import mask_oracles
 from tests.recording.mask_oracles import ARCHITECTURES, FROM_TRUTH, OF_PLAIN_BLOCKS, N
 

@@ -18,12 +18,12 @@ from transformers.modeling_outputs import BaseModelOutput
 
 import mixlens
 from mixlens import Lens, Recording
-from mixlens.aggregation.routes import routes
-from mixlens.encoder_decoder import alti_through
 from mixlens.errors import MixlensError, ModelChanged
 from mixlens.evaluations.norm_statistics import singular_values
-from mixlens.identifiability.attention import identifiability
-from mixlens.recording.inputs import prepared
+from mixlens.maps.attention_identifiability import identifiability
+from mixlens.maps.encoder_decoder import alti_through
+from mixlens.maps.routes import routes
+from mixlens.text.inputs import prepared
 from tests.conformance.zoo import built, inputs
 
 Undo = Callable[[], Any]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mixlens.contracts import AttentionKind
-from mixlens.recording.model_structure import assembled
-from mixlens.recording.structure import LayerStructure, SiteStructure
+from mixlens.structure.layer_structure import LayerStructure, SiteStructure
+from mixlens.structure.model_structure import assembled
 
 
 def layer(path: str, *kinds: AttentionKind) -> LayerStructure:

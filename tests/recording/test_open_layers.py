@@ -11,9 +11,9 @@ from torch import Tensor
 from transformers.models.deepseek_v4 import modeling_deepseek_v4
 
 import mixlens
-from mixlens.recording.calls import layer_calls
-from mixlens.recording.discovery import structure_of
-from mixlens.recording.events import trace_layer
+from mixlens.capture.layer_calls import layer_calls
+from mixlens.structure.layer_discovery import structure_of
+from mixlens.structure.layer_trace import trace_layer
 from tests.zoo import native
 from tests.zoo.models import entries, randomise
 

@@ -16,8 +16,8 @@ import mixlens
 from mixlens import Lens
 from mixlens.errors import InvalidInput, NonFiniteActivations
 from mixlens.measures import list_measures
-from mixlens.recording.model_discovery import model_structure
-from mixlens.recording.outputs import recorded_output
+from mixlens.recording.output_recording import recorded_output
+from mixlens.structure.model_discovery import model_structure
 from tests.conformance.zoo import built, inputs
 from tests.zoo.passes import watched
 

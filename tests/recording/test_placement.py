@@ -20,8 +20,8 @@ from torch import nn
 from mixlens import Lens
 from mixlens.errors import NonFiniteActivations, UnsupportedModel
 from mixlens.measures import list_measures
-from mixlens.recording import placement
-from mixlens.recording.placement import at_hand, available_to
+from mixlens.model import placement
+from mixlens.model.placement import at_hand, available_to
 from tests.conformance.zoo import built, inputs
 from tests.two_devices import TwoDevices, spread
 

@@ -10,9 +10,9 @@ import torch
 
 from mixlens import EmptyInput, InvalidInput, Lens, MixlensError
 from mixlens.errors import MissingTokenizer
-from mixlens.recording.prompts import prompt_of, with_answer
-from mixlens.segments import divided
-from mixlens.tokens import Segment, TokenRow
+from mixlens.text.prompts import prompt_of, with_answer
+from mixlens.text.segments import divided
+from mixlens.text.tokens import Segment, TokenRow
 
 HELLO = [{"role": "user", "content": "Hello there"}]
 TEMPLATE = "{% for message in messages %}{{ message.content }}{% endfor %}"

@@ -17,7 +17,7 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
 from mixlens import InvalidInput, Lens, MixingMaps, load
-from mixlens.viewer.payload import payload_of
+from mixlens.views.viewer.payload import payload_of
 from tests.conformance.zoo import built
 from tests.measures.models import randomised
 
@@ -158,8 +158,8 @@ def test_a_picture_next_to_a_text() -> None:
 
 
 def test_image_tokens_in_a_text_are_named() -> None:
-    from mixlens.recording.labels import with_images
-    from mixlens.tokens import TokenRow
+    from mixlens.text.token_labels import with_images
+    from mixlens.text.tokens import TokenRow
 
     config = transformers.LlavaConfig(image_token_id=7)  # type: ignore[call-arg]
     row = TokenRow(("a", "i", "i", "i", "i", "b", "i", "i"))
@@ -170,8 +170,8 @@ def test_image_tokens_in_a_text_are_named() -> None:
 
 
 def test_a_text_with_one_image_has_its_picture() -> None:
-    from mixlens.recording.labels import with_pictures
-    from mixlens.tokens import TokenRow
+    from mixlens.text.token_labels import with_pictures
+    from mixlens.text.tokens import TokenRow
 
     config = transformers.LlavaConfig(image_token_index=7)
     rows = [TokenRow(("a", "i", "i", "i", "i", "b"))] * 2

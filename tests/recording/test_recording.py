@@ -17,9 +17,10 @@ import transformers as hf
 from torch import Tensor
 
 from mixlens import InvalidInput, Lens, MixingMaps
-from mixlens.recording import model_discovery, rerun
-from mixlens.recording.batch_axes import BatchAxis
-from mixlens.recording.calls import LayerCall
+from mixlens.capture import rerun
+from mixlens.capture.batch_axes import BatchAxis
+from mixlens.capture.layer_calls import LayerCall
+from mixlens.structure import model_discovery
 from tests.conformance.zoo import (
     HEADS,
     INNER,

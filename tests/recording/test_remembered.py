@@ -13,8 +13,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from mixlens import Lens
-from mixlens.recording.fingerprint import ModelState, contents
-from mixlens.recording.remembered import Remembered, numbers_of, weights_unchanged
+from mixlens.model.fingerprint import ModelState, contents
+from mixlens.model.model_cache import Remembered, numbers_of, weights_unchanged
 from tests.conformance.zoo import built, inputs
 
 

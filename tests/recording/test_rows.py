@@ -13,13 +13,13 @@ import torch
 
 import mixlens
 from mixlens import Lens, MixingMaps
+from mixlens.capture.native_attention import NativeCall
 from mixlens.contracts import AttentionKind
 from mixlens.errors import InvalidInput
 from mixlens.measures import list_measures, refusal
-from mixlens.measuring import measure_together
-from mixlens.recording import row_attention
-from mixlens.recording.native_attention import NativeCall
-from mixlens.recording.rows import RowRecording
+from mixlens.measuring.measure import measure_together
+from mixlens.recording import target_attention as row_attention
+from mixlens.recording.few_targets import RowRecording
 from tests.conformance.families import Family
 from tests.conformance.zoo import ZOO, built, inputs
 from tests.kernels.decompositions import LargestTensor

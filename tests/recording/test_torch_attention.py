@@ -10,8 +10,8 @@ import transformers
 from torch.nn import functional
 
 import mixlens
-from mixlens.recording.listener import Listener
-from mixlens.recording.torch_attention import taken_apart
+from mixlens.capture.attention_call import Listener
+from mixlens.capture.torch_attention import taken_apart
 from tests.zoo.native import cosine_distance
 
 HEADS = 4

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from mixlens.recording.calls import LayerCall
-from mixlens.recording.turned_parts import turned_parts, turned_sides
-from mixlens.recording.witnesses import Witness
+from mixlens.capture.layer_calls import LayerCall
+from mixlens.capture.witnesses import Witness
+from mixlens.structure.transposed_parts import turned_parts, turned_sides
 
 
 class Turning(nn.Module):

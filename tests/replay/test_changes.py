@@ -15,13 +15,13 @@ import torch
 from mixlens import Lens
 from mixlens.contracts import AttentionKind
 from mixlens.kernels.distances import prepared_for, separation
-from mixlens.replay.by_changes import ByChanges
-from mixlens.replay.by_rows import ByRows
-from mixlens.replay.changes import block_distances
-from mixlens.replay.perceptron import perceptron
-from mixlens.replay.tail import Tail
+from mixlens.replay.layer_rest import Tail
+from mixlens.replay.mlp import perceptron
 from mixlens.replay.zeroed_sources import nothing_zeroed, sources_of
 from mixlens.replay.zeroing import changed
+from mixlens.replay.zeroing_delta_proof import block_distances
+from mixlens.replay.zeroing_deltas import ByChanges
+from mixlens.replay.zeroing_rows import ByRows
 from tests.conformance.zoo import built, inputs
 
 

@@ -10,7 +10,8 @@ import torch
 import transformers as hf
 
 from mixlens import Lens
-from mixlens.replay import attention_slopes, folding, jacobian, perceptron_slopes
+from mixlens.replay import attention_slopes, folding, jacobian
+from mixlens.replay import mlp_slopes as perceptron_slopes
 from mixlens.replay.forward_derivative import Push, forward_derivative
 from mixlens.replay.halves import AfterAttention
 from mixlens.replay.intervention import LayerFunction

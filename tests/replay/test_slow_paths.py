@@ -40,7 +40,7 @@ def test_which_layers_are_run_in_a_slower_way(name: str, caplog: pytest.LogCaptu
 
 def test_rows_that_depend_on_each_other_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     recording = Lens(built("bert")).record(zoo.inputs("bert"))
-    monkeypatch.setattr("mixlens.replay.tail.find_shortcuts", lambda layer: [None])
+    monkeypatch.setattr("mixlens.replay.layer_rest.find_shortcuts", lambda layer: [None])
     monkeypatch.setattr("mixlens.replay.folding._matrices_of", lambda *given: 1 / 0)
     for text in slow_paths(recording).values():
         assert "runs whole sequences, because what follows attention does not work on rows" in text

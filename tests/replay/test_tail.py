@@ -13,7 +13,7 @@ from torch import Tensor, nn
 import mixlens
 from mixlens import Lens
 from mixlens.contracts import AttentionKind
-from mixlens.replay.tail import Tail
+from mixlens.replay.layer_rest import Tail
 from tests.conformance.zoo import built, inputs
 from tests.measures import models
 from tests.zoo.native import cosine_distance, output_without, value_channels
@@ -141,7 +141,7 @@ def test_a_proof_for_which_memory_ran_out_is_made_again(monkeypatch: pytest.Monk
 
     lens, given = Lens(built("llama")), inputs("llama", rows=1)
     with monkeypatch.context() as patch:
-        patch.setattr("mixlens.replay.tail.answered_run", no_memory)
+        patch.setattr("mixlens.replay.layer_rest.answered_run", no_memory)
         with pytest.raises(mixlens.OutOfMemory, match="memory ran out"):
             lens.measure("value_zeroing", given, targets=[-1])
     layer = lens.record(given).layers()[0]

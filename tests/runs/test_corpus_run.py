@@ -225,7 +225,7 @@ def test_a_text_without_room_is_an_error_that_says_so(
 
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("\n".join(["A dog ran .", "A dog ran and " * 20, "The dog ran ."]))
-    size = "mixlens.recording.placement.available_memory"
+    size = "mixlens.model.placement.available_memory"
     monkeypatch.setattr(size, lambda device: 500_000)  # bytes: for one short text
     counts = run(corpus, tmp_path / "out", measures=("attention",))
     assert (counts.texts, counts.errors, counts.complete) == (2, 1, True)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mixlens.corpus.shards import cut_into_shards
+from mixlens.datasets.shards import cut_into_shards
 from mixlens.errors import InvalidInput, MixlensError
 from mixlens.runs.engines import Engine, do_tasks
 from mixlens.runs.shard import AT_ONCE, worker_for

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from mixlens import Lens, corpus
-from mixlens.render.document import document
+from mixlens import Lens
+from mixlens import datasets as corpus
 from mixlens.runs.example_view import MEASURES, example_frame
-from mixlens.viewer.page import script_source
+from mixlens.views.document import document
+from mixlens.views.viewer.page import script_source
 from tests.viewer.browser import needs_browser, opened
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import mixlens
 from mixlens import Lens
-from mixlens.corpus.rows import Columns
+from mixlens.datasets.rows import Columns
 from mixlens.errors import InvalidInput
 from tests.runs.sentences import run
 

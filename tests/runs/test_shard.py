@@ -11,8 +11,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from mixlens import Lens
-from mixlens.corpus.shards import cut_into_shards
-from mixlens.recording.remembered import weights_unchanged
+from mixlens.datasets.shards import cut_into_shards
+from mixlens.model.model_cache import weights_unchanged
 from mixlens.runs.batch import start_measuring
 from mixlens.runs.job import Job
 from mixlens.runs.shard import ShardWorker, read_texts
@@ -46,7 +46,7 @@ def _worker(tmp_path: Path, lens: Lens, *measures: str) -> tuple[ShardWorker, An
 def test_a_batch_is_started_without_a_look_at_a_number(
     measure: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mixlens.recording.differences._may_look_at", lambda numbers: False)
+    monkeypatch.setattr("mixlens.kernels.differences._may_look_at", lambda numbers: False)
     worker, shard = _worker(tmp_path, Lens.bundled(), measure)
     texts = read_texts(worker.lens, worker.job, shard)
     worker.measure(texts)  # finds out how the model is put together

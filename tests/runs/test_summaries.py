@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from mixlens import Lens
-from mixlens.corpus.rows import TextRow
-from mixlens.measuring import measure_batches
+from mixlens.datasets.rows import TextRow
+from mixlens.measuring.measure import measure_batches
 from mixlens.runs import summaries as summarising
 from mixlens.runs.aggregates import UNIT, Aggregates, BatchSums
 from mixlens.runs.mixtures import Mixtures

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from mixlens import corpus
-from mixlens.corpus.examples import Agreement
-from mixlens.trust.submission import read_submission
+from mixlens import datasets as corpus
+from mixlens.benchmark.submission import read_submission
+from mixlens.datasets.examples import Agreement
 from training.leaderboard import molecules
 from training.leaderboard.papers import RUNS, picked
 from training.leaderboard.rows import MASKED, ROWS, TRAINED, Row

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 from mixlens import Lens, MixingMaps
-from mixlens.aggregation.target_row import target_row
 from mixlens.contracts import Facts
+from mixlens.maps.one_row import target_row
 from mixlens.measures import list_measures
-from mixlens.segments import divided
-from mixlens.tokens import TokenRow
+from mixlens.text.segments import divided
+from mixlens.text.tokens import TokenRow
 from tests.viewer.browser import AXE, launched, needs_axe, needs_browser, opened
 
 pytestmark = needs_browser

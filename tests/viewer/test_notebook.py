@@ -11,8 +11,8 @@ from nbclient import NotebookClient
 from nbconvert import HTMLExporter
 
 from mixlens import Lens
-from mixlens.viewer.page import built
-from mixlens.viewer.widget import Viewer
+from mixlens.views.viewer.page import built
+from mixlens.views.viewer.widget import Viewer
 from tests.viewer.browser import needs_browser, opened
 
 CELLS = (

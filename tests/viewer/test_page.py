@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from mixlens import MixingMaps
-from mixlens.viewer.page import built, frame, page
-from mixlens.viewer.payload import payload_of
+from mixlens.views.viewer.page import built, frame, page
+from mixlens.views.viewer.payload import payload_of
 
 WEB = Path(__file__).resolve().parents[2] / "web"
 

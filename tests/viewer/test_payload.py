@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from mixlens import Lens, MixingMaps
-from mixlens.aggregation.target_row import shares
 from mixlens.errors import InvalidInput
-from mixlens.tokens import Segment, TokenRow
-from mixlens.viewer import packing
-from mixlens.viewer.payload import comparison_payload, payload_of
-from mixlens.viewer.text import text_of
+from mixlens.maps.one_row import shares
+from mixlens.text.tokens import Segment, TokenRow
+from mixlens.views.viewer import packing
+from mixlens.views.viewer.payload import comparison_payload, payload_of
+from mixlens.views.viewer.text import text_of
 
 TEXT = "The keys to the old cabinet near the unbelievable doorway [MASK] here."
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mixlens.errors import MixlensError
-from mixlens.provenance import versions
+from mixlens.maps.provenance import versions
 from tests.zoo.journal import Finding
 from tests.zoo.models import Entry
 

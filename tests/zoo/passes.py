@@ -17,11 +17,11 @@ import torch
 from torch import nn
 from torch.nn.modules.module import register_module_forward_hook
 
+from mixlens.capture.layer_calls import hidden_argument, hooks_removed
 from mixlens.errors import MixlensError
-from mixlens.recording.calls import hidden_argument, hooks_removed
-from mixlens.recording.layouts import TokensFirst
-from mixlens.recording.model_discovery import model_structure
-from mixlens.recording.probe import is_plain_text
+from mixlens.structure.layouts import TokensFirst
+from mixlens.structure.model_discovery import model_structure
+from mixlens.structure.probe import is_plain_text
 from tests.zoo.models import Entry, entries
 
 MOST = 9

@@ -26,7 +26,7 @@ from typing import Any
 
 import torch
 
-from mixlens import corpus
+from mixlens import datasets as corpus
 from mixlens.finetuning import halves
 
 from . import molecules

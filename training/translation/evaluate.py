@@ -21,8 +21,8 @@ import torch
 from transformers import AutoTokenizer, MarianMTModel
 
 from mixlens import Lens
+from mixlens.evaluating.case import Case
 from mixlens.evaluations import word_alignment
-from mixlens.evaluations.case import Case
 
 from .pairs import Corpus, Pair, real_corpus
 

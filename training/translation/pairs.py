@@ -7,7 +7,7 @@ import random
 from dataclasses import dataclass
 from pathlib import Path
 
-from mixlens.corpus.examples import Aligned
+from mixlens.datasets.examples import Aligned
 
 Pair = tuple[str, str]
 SPLITS = {"train": "train", "valid": "val", "test": "test_2016_flickr"}
@@ -29,7 +29,7 @@ def real_corpus(data: Path) -> Corpus:
 
     (2006) with their capital letters.
     """
-    from mixlens.corpus.alignments import read_alignments
+    from mixlens.datasets.alignments import read_alignments
 
     parts = {name: _pairs(data / "multi30k", file) for name, file in SPLITS.items()}
     aligned = read_alignments(data / "alignment_de_en", source="test.uc.de", target="test.uc.en")

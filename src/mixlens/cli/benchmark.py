@@ -29,7 +29,7 @@ from mixlens.cli.progress import progress_bar
 from mixlens.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from mixlens.trust import Ranking
+    from mixlens.benchmark import Ranking
 
 BUNDLED_SAMPLE = 30  # with the bundled model: under two minutes on two cores
 
@@ -93,7 +93,7 @@ def benchmark(
     if kind is not None and data is None:
         raise InvalidInput(f"--kind {kind} says how --data is read: name a file by --data")
     if submit is not None:
-        from mixlens.storage import writable
+        from mixlens.maps.storage import writable
 
         writable(submit)  # before the hours of work, not after
     dataset = dataset_from(
@@ -104,7 +104,7 @@ def benchmark(
     crew = workers_from(
         engine, workers, threads, model, other_model, device, dtype, trust_remote_code
     )
-    from mixlens import trust
+    from mixlens import benchmark as trust
 
     with progress_bar(out) as progress:
         ranking = trust.benchmark(
@@ -126,7 +126,7 @@ def benchmark(
     else:
         from rich.console import Console
 
-        from mixlens.trust.report.terminal import show
+        from mixlens.benchmark.report.terminal import show
 
         show(ranking, Console(highlight=False))
     if out is not None:
@@ -134,8 +134,8 @@ def benchmark(
 
 
 def _write_row(ranking: Ranking, path: Path) -> None:
-    from mixlens.storage import write_whole
-    from mixlens.trust.submission import submission
+    from mixlens.benchmark.submission import submission
+    from mixlens.maps.storage import write_whole
 
     row = json.dumps(submission(ranking), indent=1, ensure_ascii=False)
     write_whole(path, row + "\n")

@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from mixlens.comparing import Progress
-    from mixlens.comparison import Comparison
+    from mixlens.maps.comparison import Comparison
+    from mixlens.measuring.comparing import Progress
 
 
 _TargetOption = Annotated[
@@ -170,7 +170,7 @@ def compare(
 
 
 def _kinds() -> Collection[str]:
-    from mixlens.render.compared import KINDS
+    from mixlens.views.compared import KINDS
 
     return KINDS
 
@@ -185,7 +185,7 @@ def _checked_names(measures: str | None) -> list[str] | None:
 
 def _checked_aggregate(layers: str | None) -> int | str:
     """How layers become one row."""
-    from mixlens.aggregation.target_row import AGGREGATES, DEFAULT_READING
+    from mixlens.maps.one_row import AGGREGATES, DEFAULT_READING
 
     if layers is None:
         return DEFAULT_READING
@@ -222,8 +222,8 @@ def show(comparison: Comparison, console: Console | None = None) -> None:
     """The table, the agreement, and the rank of the cue if one is named."""
     from rich.console import Console
 
-    from mixlens.render import terminal
-    from mixlens.render.labels import printable
+    from mixlens.views import terminal
+    from mixlens.views.labels import printable
 
     console = console or Console(highlight=False)
     names = list(comparison.scores)
@@ -247,8 +247,8 @@ def _tables(comparison: Comparison, width: int) -> list[Table]:
     from rich.cells import cell_len
     from rich.table import Table
 
-    from mixlens.render import terminal
-    from mixlens.render.labels import printable
+    from mixlens.views import terminal
+    from mixlens.views.labels import printable
 
     names, others = list(comparison.scores), comparison.others
     labels = [printable(source) for source in comparison.sources]

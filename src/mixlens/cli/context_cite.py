@@ -17,7 +17,7 @@ from mixlens.cli.loading import (
 )
 from mixlens.cli.output import print_json
 from mixlens.cli.texts import TextArgument, TextFileOption, given_text
-from mixlens.segments import read_marks
+from mixlens.text.segments import read_marks
 
 
 def context_cite_command(
@@ -70,7 +70,7 @@ def context_cite_command(
         about = {"answer": made.answer, "correlation": fit, "intercept": made.intercept}
         print_json({**about, "segments": rows})
         return
-    from mixlens.render.labels import printable
+    from mixlens.views.labels import printable
 
     print(f"answer: {printable(made.answer)}")
     print(f"held-out correlation of the surrogate: {made.correlation:.2f}")

@@ -90,7 +90,7 @@ def _show_layers(lens: Lens, console: Console) -> None:
     import numpy as np
     from rich.table import Table
 
-    from mixlens import corpus
+    from mixlens import datasets as corpus
     from mixlens.evaluations import cases, cue_alignment
 
     groups: dict[str, list[Any]] = {}

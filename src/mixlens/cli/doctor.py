@@ -68,15 +68,15 @@ def doctor(
 
 def _positions(lens: Lens) -> int | None:
     """The longest text that the model takes, in tokens; None: any."""
-    from mixlens.recording.checks import position_limit
+    from mixlens.text.input_checks import position_limit
 
     return position_limit(lens.model)
 
 
 def _needs(lens: Lens, report: Report, tokens: int) -> dict[str, dict[str, Any]]:
     """Memory and work of every measure that applies, from shapes alone."""
-    from mixlens.estimating import estimate_of, products_per_second
-    from mixlens.recording.placement import available_to, entry_device
+    from mixlens.measuring.estimates import estimate_of, products_per_second
+    from mixlens.model.placement import available_to, entry_device
 
     device, needs = entry_device(lens.model), {}
     available = available_to(lens.model)
@@ -95,7 +95,7 @@ def _needs(lens: Lens, report: Report, tokens: int) -> dict[str, dict[str, Any]]
 
 
 def _show_needs(needs: Mapping[str, Mapping[str, Any]], tokens: int, positions: int | None) -> None:
-    from mixlens.fitting import spelled
+    from mixlens.measuring.memory_check import spelled
 
     seconds = next(iter(needs.values()))["seconds of a forward pass"]
     if positions is not None and tokens > positions:

@@ -21,7 +21,7 @@ from mixlens.cli.output import print_json
 from mixlens.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from mixlens.corpus import Dataset
+    from mixlens.datasets import Dataset
     from mixlens.finetuning import Settings
 
 

@@ -10,7 +10,7 @@ import typer
 from mixlens.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from mixlens.corpus import Dataset
+    from mixlens.datasets import Dataset
     from mixlens.lens import Lens
     from mixlens.runs.observing import Workers
 
@@ -125,7 +125,7 @@ def dataset_from(
     """Reads the named data, or the bundled sentences, and says so; rows that cannot be used are
     reported, not lost in silence.
     """
-    from mixlens import corpus
+    from mixlens import datasets as corpus
 
     if data is None:
         print("no --data given: using the bundled agreement sentences", file=sys.stderr)

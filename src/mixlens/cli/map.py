@@ -42,7 +42,7 @@ from mixlens.cli.texts import (
 from mixlens.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from mixlens.maps import MixingMaps
+    from mixlens.maps.mixing_maps import MixingMaps
 
 
 _MeasureOption = Annotated[str, typer.Option(help="See `mixlens measures`.")]
@@ -189,7 +189,7 @@ def map_command(
 
 
 def _kinds() -> Collection[str]:
-    from mixlens.render.plots import kinds
+    from mixlens.views.plots import kinds
 
     return kinds()
 
@@ -200,7 +200,7 @@ def _write_page(path: Path, maps: list[MixingMaps], target: int | None) -> None:
 
 
 def _print_links(maps: MixingMaps) -> None:
-    from mixlens.alignments import align_words
+    from mixlens.maps.alignments import align_words
 
     print(align_words(maps).pharaoh())
 

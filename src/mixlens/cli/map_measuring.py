@@ -12,9 +12,9 @@ from mixlens.errors import InvalidInput
 if TYPE_CHECKING:
     from mixlens.contracts import Spec
     from mixlens.lens import Lens
-    from mixlens.maps import MixingMaps
-    from mixlens.recording.inputs import Text
+    from mixlens.maps.mixing_maps import MixingMaps
     from mixlens.recording.recording import Recording
+    from mixlens.text.inputs import Text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +106,7 @@ class TakeMeasure(Protocol):
 
 def measure_by(lens: Lens, given: Any, recording: Recording | None) -> TakeMeasure:
     """Measure what was given, or the recording of what follows it if there is one."""
-    from mixlens.measuring import measure
+    from mixlens.measuring.measure import measure
 
     def measured(name: str, options: Mapping[str, Any], *, rollout: bool = False) -> MixingMaps:
         if rollout:
@@ -127,7 +127,7 @@ def measure_by(lens: Lens, given: Any, recording: Recording | None) -> TakeMeasu
 
 def _position(lens: Lens, given: Text, target: int | str) -> int:
     """Where the target is in the text that the model predicts words for."""
-    from mixlens.positions import position_of
+    from mixlens.text.positions import position_of
 
     recording = lens.record(given)
     row = recording.tokens[recording.structure.stacks[-1].name][0]

@@ -8,7 +8,7 @@ from mixlens.errors import InvalidInput
 
 if TYPE_CHECKING:
     from mixlens.contracts import Spec
-    from mixlens.maps import MixingMaps
+    from mixlens.maps.mixing_maps import MixingMaps
 
 
 def show_maps(maps: MixingMaps, spec: Spec, top: int, *, elsewhere: bool) -> None:
@@ -17,7 +17,7 @@ def show_maps(maps: MixingMaps, spec: Spec, top: int, *, elsewhere: bool) -> Non
     """
     from rich.console import Console
 
-    from mixlens.render.terminal import WIDEST
+    from mixlens.views.terminal import WIDEST
 
     console = Console(highlight=False)
     steps = " → ".join([str(maps.provenance.get("measure")), *maps.provenance.get("steps", [])])
@@ -39,8 +39,8 @@ def show_maps(maps: MixingMaps, spec: Spec, top: int, *, elsewhere: bool) -> Non
 
 
 def _show_row(console: Any, maps: MixingMaps, spec: Spec, steps: str, top: int) -> None:
-    from mixlens.render import terminal
-    from mixlens.render.labels import printable
+    from mixlens.views import terminal
+    from mixlens.views.labels import printable
 
     label = printable(maps.tokens[0])
     opening = f"What supports {label}" if spec.explains_output else f"What is inside {label}"
@@ -57,7 +57,7 @@ def _show_row(console: Any, maps: MixingMaps, spec: Spec, steps: str, top: int) 
 
 
 def _show_segments(console: Any, maps: MixingMaps, steps: str) -> None:
-    from mixlens.render import terminal
+    from mixlens.views import terminal
 
     reading = maps.reading
     console.print(f"{steps}, {reading.name}: sums of each segment", markup=False)
@@ -74,8 +74,8 @@ def _show_segments(console: Any, maps: MixingMaps, steps: str) -> None:
 
 
 def _show_largest(console: Any, maps: MixingMaps, steps: str, top: int) -> None:
-    from mixlens.render import terminal
-    from mixlens.render.labels import printable
+    from mixlens.views import terminal
+    from mixlens.views.labels import printable
 
     console.print(f"{steps}, {maps.reading.name}: the largest sources of each target", markup=False)
     for position in maps.target_positions:
@@ -88,8 +88,8 @@ def _show_largest(console: Any, maps: MixingMaps, steps: str, top: int) -> None:
 
 
 def _show_matrix(console: Any, maps: MixingMaps, steps: str) -> None:
-    from mixlens.render import terminal
-    from mixlens.render.labels import printable
+    from mixlens.views import terminal
+    from mixlens.views.labels import printable
 
     console.print(
         f"{steps}, {maps.reading.name}: targets down, sources across by number, shaded by row",

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mixlens.errors import InvalidInput
-from mixlens.suggestions import no_such
+from mixlens.text.suggestions import no_such
 
 if TYPE_CHECKING:
     from mixlens.contracts import Spec

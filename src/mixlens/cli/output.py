@@ -53,7 +53,7 @@ def print_json(value: Any) -> None:
 
 def check_writable(*files: Path | None) -> None:
     """Refuses files that could not be written, before a model is run for them."""
-    from mixlens.storage import writable
+    from mixlens.maps.storage import writable
 
     for file in files:
         if file is not None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mixlens.errors import InvalidInput
-from mixlens.suggestions import no_such
+from mixlens.text.suggestions import no_such
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -27,7 +27,7 @@ def check_figure(path: Path | None, kind: str | None, kinds: Callable[[], Collec
         raise InvalidInput(f"--kind {kind} is the kind of a picture: name its file with --figure")
     if path is None:
         return
-    from mixlens.render.canvas import figure_format
+    from mixlens.views.canvas import figure_format
 
     figure_format(path)
     if kind is not None and kind not in kinds():
@@ -38,8 +38,8 @@ def check_figure(path: Path | None, kind: str | None, kinds: Callable[[], Collec
 
 def write_figure(path: Path, draw: Callable[[], Figure]) -> None:
     """Draws and saves a figure; a letter that no font has is named in one line."""
-    from mixlens.render.canvas import save_figure
-    from mixlens.render.fonts import MissingGlyphWarning
+    from mixlens.views.canvas import save_figure
+    from mixlens.views.fonts import MissingGlyphWarning
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

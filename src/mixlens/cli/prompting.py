@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mixlens.aggregation.segments import with_segments
 from mixlens.cli.texts import given_text, read_text
 from mixlens.errors import InvalidInput
-from mixlens.json_values import parse_json
-from mixlens.recording.documents import Documents, place_documents, read_documents
-from mixlens.segments import KINDS, By, Spans, read_marks
-from mixlens.suggestions import no_such
+from mixlens.maps.segment_sums import with_segments
+from mixlens.model.json_values import parse_json
+from mixlens.text.documents import Documents, place_documents, read_documents
+from mixlens.text.segments import KINDS, By, Spans, read_marks
+from mixlens.text.suggestions import no_such
 
 if TYPE_CHECKING:
     from mixlens.lens import Lens
-    from mixlens.maps import MixingMaps
+    from mixlens.maps.mixing_maps import MixingMaps
     from mixlens.recording.recording import Recording
 
 PromptFileOption = Annotated[
@@ -127,7 +127,7 @@ class Prompting:
     def print_answer(self, answer: str | None) -> None:
         """Print what the model generated; a given answer is known."""
         if self.generate is not None and answer is not None:
-            from mixlens.render.labels import visible
+            from mixlens.views.labels import visible
 
             print(f"answer: {visible(answer.strip())}\n")
 

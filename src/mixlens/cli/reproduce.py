@@ -33,7 +33,7 @@ from mixlens.cli.reproduce_printing import show_experiments, show_result
 from mixlens.errors import InvalidInput, MixlensError
 
 if TYPE_CHECKING:
-    from mixlens.corpus import Dataset
+    from mixlens.datasets import Dataset
     from mixlens.lens import Lens
 
 
@@ -94,8 +94,8 @@ def reproduce_command(
     """Run the protocol of a paper's figure or table: numbers, figure, and which of its findings
     hold on this model.
     """
-    from mixlens.experiments import experiments
-    from mixlens.experiments.memory import Memory
+    from mixlens.papers import experiments
+    from mixlens.papers.memory import Memory
 
     if show_list:
         show_experiments(experiments(), as_json)
@@ -129,7 +129,7 @@ def reproduce_command(
 
 def _chosen_experiments(wanted: list[str] | None, everything: bool) -> list[str]:
     """The names of the experiments that were asked for, each once."""
-    from mixlens.experiments import names, papers, resolved
+    from mixlens.papers import names, papers, resolved
 
     if not wanted:
         raise InvalidInput(
@@ -180,8 +180,8 @@ def _run_all(chosen: list[str], batch: _Batch) -> tuple[list[dict[str, Any]], di
 
 def _run_one(name: str, batch: _Batch) -> dict[str, Any]:
     """Runs one experiment, prints what it found, and returns its result."""
-    from mixlens.experiments import module
-    from mixlens.experiments.reproduction import data_path, reproduce, require_model
+    from mixlens.papers import module
+    from mixlens.papers.reproduction import data_path, reproduce, require_model
 
     spec = module(name).SPEC
     require_model(spec, batch.lens)

@@ -10,7 +10,7 @@ from mixlens.cli.output import print_json
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from mixlens.experiments import ExperimentSpec
+    from mixlens.papers import ExperimentSpec
 
 _VERDICTS = {
     True: "[green]holds[/]",

@@ -20,7 +20,7 @@ from mixlens.cli.output import print_json
 from mixlens.cli.texts import TextArgument, TextFileOption, given_text
 
 if TYPE_CHECKING:
-    from mixlens.aggregation.route_graph import Routes
+    from mixlens.maps.route_graph import Routes
 
 
 def routes_command(
@@ -69,7 +69,7 @@ def routes_command(
 
 
 def _show(graph: Routes) -> None:
-    from mixlens.render.labels import printable
+    from mixlens.views.labels import printable
 
     print(repr(graph)[1:-1])
     names = [f"{printable(token)} {number}" for number, token in enumerate(graph.tokens)]

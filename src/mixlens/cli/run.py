@@ -125,7 +125,7 @@ def run_command(
     trust_remote_code: RemoteCodeOption = False,
 ) -> None:
     """Measure every text of a corpus: streamed in, written shard by shard, resumable."""
-    from mixlens.corpus.rows import Columns
+    from mixlens.datasets.rows import Columns
     from mixlens.runs.corpus_run import read_errors, read_status, run_corpus
     from mixlens.runs.job import SHARD_ROWS, SHARD_ROWS_ELSEWHERE, Job, ModelSource
 

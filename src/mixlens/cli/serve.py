@@ -47,10 +47,10 @@ def serve(
     try:
         import uvicorn
 
-        from mixlens.provenance import model_name
-        from mixlens.web.api import Limits
-        from mixlens.web.guard import LOOPBACK
-        from mixlens.web.server import create_app
+        from mixlens.maps.provenance import model_name
+        from mixlens.server.api import Limits
+        from mixlens.server.guard import LOOPBACK
+        from mixlens.server.server import create_app
     except ModuleNotFoundError as error:
         if error.name in ("fastapi", "pydantic", "starlette", "uvicorn"):
             raise MissingExtra(str(error.name), "web") from error

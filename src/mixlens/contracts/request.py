@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 from mixlens.contracts.spec import AttentionKind
 from mixlens.errors import InvalidInput
-from mixlens.positions import EachText, positions_by_text
-from mixlens.tokens import listed, whole_numbers
+from mixlens.text.positions import EachText, positions_by_text
+from mixlens.text.tokens import listed, whole_numbers
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
+    from mixlens.recording.attention import Site
     from mixlens.recording.layer import Layer
     from mixlens.recording.recording import Recording
-    from mixlens.recording.site import Site
 
 
 @dataclass(frozen=True, kw_only=True)

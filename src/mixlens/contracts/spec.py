@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mixlens.contracts.scores import Scores
     from mixlens.contracts.sizes import Sizes
     from mixlens.recording.recording import Recording
-    from mixlens.recording.structure import LayerStructure, SiteStructure
+    from mixlens.structure.layer_structure import LayerStructure, SiteStructure
 
 GIVES = ("maps", "rows", "row", "graph")
 READS = ("attention", "output", "gradient")

@@ -26,8 +26,8 @@ import inspect
 from collections.abc import Iterable
 from typing import Any
 
-from mixlens.evaluations.case import Case, cases
-from mixlens.evaluations.contracts import Evaluation, EvaluationSpec, Result
+from mixlens.evaluating.case import Case, cases
+from mixlens.evaluating.contracts import Evaluation, EvaluationSpec, Result
 from mixlens.registry import Registry
 
 __all__ = [

@@ -16,13 +16,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from mixlens.corpus.examples import Agreement, Labelled
+from mixlens.datasets.examples import Agreement, Labelled
 from mixlens.errors import InvalidInput
-from mixlens.evaluations.contracts import EvaluationSpec, Result
-from mixlens.explained import explained
+from mixlens.evaluating.contracts import EvaluationSpec, Result
+from mixlens.replay.explained_output import explained
 
 if TYPE_CHECKING:
-    from mixlens.evaluations.case import Case
+    from mixlens.evaluating.case import Case
 
 SPEC = EvaluationSpec(
     summary="how often the model itself gives the right answer",

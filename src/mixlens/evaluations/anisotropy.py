@@ -17,15 +17,15 @@ import numpy as np
 import torch
 
 from mixlens.contracts import AttentionKind, Request
-from mixlens.evaluations.contracts import Detail, EvaluationSpec, Result
-from mixlens.evaluations.states import generator_of
-from mixlens.evaluations.statistics import known_mean
+from mixlens.evaluating.contracts import Detail, EvaluationSpec, Result
+from mixlens.evaluating.states import generator_of
+from mixlens.evaluating.statistics import known_mean
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from mixlens.evaluations.case import Case
-    from mixlens.recording.site import Site
+    from mixlens.evaluating.case import Case
+    from mixlens.recording.attention import Site
 
 KINDS = ("outputs", "transformed")
 

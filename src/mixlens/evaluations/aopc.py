@@ -33,17 +33,17 @@ from torch import Tensor
 
 from mixlens.contracts import Request
 from mixlens.errors import InvalidInput
-from mixlens.evaluations.contracts import EvaluationSpec, Result
-from mixlens.evaluations.sources import counted, explained_options, measured_row
-from mixlens.evaluations.statistics import known_mean
-from mixlens.explained import explained
+from mixlens.evaluating.contracts import EvaluationSpec, Result
+from mixlens.evaluating.sources import counted, explained_options, measured_row
+from mixlens.evaluating.statistics import known_mean
 from mixlens.kernels.chunks import chunked
-from mixlens.measures.attribution import copies_at_once
 from mixlens.measures.blank_out import replacement_id
+from mixlens.replay.attribution import copies_at_once
+from mixlens.replay.explained_output import explained
 from mixlens.replay.intervention import ModelFrom, model_output, token_input
 
 if TYPE_CHECKING:
-    from mixlens.evaluations.case import Case
+    from mixlens.evaluating.case import Case
     from mixlens.recording.recording import Recording
 
 BINS = (1, 5, 10, 20, 50)

@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 
 from mixlens.errors import UnsupportedModel
-from mixlens.evaluations.compiled_cases import DEFINITIONS, Compiled, compiled_cases
-from mixlens.evaluations.contracts import EvaluationSpec, Result
+from mixlens.evaluating.compiled_cases import DEFINITIONS, Compiled, compiled_cases
+from mixlens.evaluating.contracts import EvaluationSpec, Result
 from mixlens.evaluations.planted_truth import judged, list_item, row_of_target, written
 from mixlens.measures import names
 

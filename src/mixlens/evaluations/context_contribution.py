@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mixlens.corpus.examples import Tagged
+from mixlens.datasets.examples import Tagged
 from mixlens.errors import InvalidInput
-from mixlens.evaluations.contracts import Detail, EvaluationSpec, Result
-from mixlens.evaluations.states import CATEGORIES, categories
+from mixlens.evaluating.contracts import Detail, EvaluationSpec, Result
+from mixlens.evaluating.states import CATEGORIES, categories
 
 if TYPE_CHECKING:
-    from mixlens.evaluations.case import Case
+    from mixlens.evaluating.case import Case
 
 DISTANCES = ((1, 1), (2, 2), (3, 3), (4, 5), (6, 10), (11, None))
 QUARTILES = (0.25, 0.5, 0.75)

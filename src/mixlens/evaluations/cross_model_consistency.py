@@ -19,17 +19,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mixlens.corpus.examples import Agreement
+from mixlens.datasets.examples import Agreement
 from mixlens.errors import InvalidInput
+from mixlens.evaluating.contracts import EvaluationSpec, Result
+from mixlens.evaluating.sources import counted, mean_and_spread
+from mixlens.evaluating.statistics import spearman
 from mixlens.evaluations.accuracy import prefers_target
-from mixlens.evaluations.contracts import EvaluationSpec, Result
-from mixlens.evaluations.sources import counted, mean_and_spread
-from mixlens.evaluations.statistics import spearman
-from mixlens.explained import explained
-from mixlens.words import words
+from mixlens.replay.explained_output import explained
+from mixlens.text.words import words
 
 if TYPE_CHECKING:
-    from mixlens.evaluations.case import Case
+    from mixlens.evaluating.case import Case
     from mixlens.lens import Lens
 
 SPEC = EvaluationSpec(

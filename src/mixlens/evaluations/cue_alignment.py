@@ -25,10 +25,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mixlens.errors import InvalidInput, MissingExtra
-from mixlens.evaluations.contracts import EvaluationSpec, Result
+from mixlens.evaluating.contracts import EvaluationSpec, Result
 
 if TYPE_CHECKING:
-    from mixlens.evaluations.case import Case
+    from mixlens.evaluating.case import Case
 
 METRICS = ("dot", "average_precision", "probes_needed")
 

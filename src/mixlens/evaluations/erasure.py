@@ -29,20 +29,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mixlens.aggregation.target_row import rolled_out_absolute, shares
 from mixlens.errors import InvalidInput
-from mixlens.evaluations.contracts import EvaluationSpec, Result
-from mixlens.evaluations.sources import (
+from mixlens.evaluating.contracts import EvaluationSpec, Result
+from mixlens.evaluating.sources import (
     counted,
     explained_options,
     mean_and_spread,
     measured_row,
     rank_agreement,
 )
+from mixlens.maps.one_row import rolled_out_absolute, shares
 from mixlens.measures import list_measures
 
 if TYPE_CHECKING:
-    from mixlens.evaluations.case import Case
+    from mixlens.evaluating.case import Case
 
 SPEC = EvaluationSpec(
     summary=(

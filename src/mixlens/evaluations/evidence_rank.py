@@ -26,12 +26,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mixlens.errors import InvalidInput
-from mixlens.evaluations.contracts import EvaluationSpec, Result
-from mixlens.evaluations.sources import special
+from mixlens.evaluating.contracts import EvaluationSpec, Result
+from mixlens.evaluating.sources import special
 from mixlens.measures import spec_of
 
 if TYPE_CHECKING:
-    from mixlens.evaluations.case import Case
+    from mixlens.evaluating.case import Case
 
 SPEC = EvaluationSpec(
     summary="mean reciprocal rank of the words that decide the next one, by signed scores",

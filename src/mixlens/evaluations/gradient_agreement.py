@@ -15,18 +15,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from mixlens.aggregation.target_row import shares
-from mixlens.evaluations.contracts import EvaluationSpec, Result
-from mixlens.evaluations.sources import (
+from mixlens.evaluating.contracts import EvaluationSpec, Result
+from mixlens.evaluating.sources import (
     counted,
     explained_options,
     mean_and_spread,
     measured_row,
     rank_agreement,
 )
+from mixlens.maps.one_row import shares
 
 if TYPE_CHECKING:
-    from mixlens.evaluations.case import Case
+    from mixlens.evaluating.case import Case
 
 SPEC = EvaluationSpec(
     summary="rank correlation of a measure's row with the length of the gradient for each token",

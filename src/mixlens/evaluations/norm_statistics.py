@@ -27,15 +27,15 @@ import torch
 
 from mixlens.contracts import AttentionKind, Request
 from mixlens.errors import InvalidInput, UnsupportedModel
-from mixlens.evaluations.contracts import Detail, EvaluationSpec, Result
-from mixlens.evaluations.drawn_pairs import DrawnPairs, joined_pairs
-from mixlens.evaluations.states import CATEGORIES, categories, generator_of
-from mixlens.evaluations.statistics import interval_of, spearman
-from mixlens.evaluations.value_maps import read_by, singular_values_of
+from mixlens.evaluating.contracts import Detail, EvaluationSpec, Result
+from mixlens.evaluating.drawn_pairs import DrawnPairs, joined_pairs
+from mixlens.evaluating.states import CATEGORIES, categories, generator_of
+from mixlens.evaluating.statistics import interval_of, spearman
+from mixlens.evaluating.value_maps import read_by, singular_values_of
 from mixlens.replay.intervention import token_input
 
 if TYPE_CHECKING:
-    from mixlens.evaluations.case import Case
+    from mixlens.evaluating.case import Case
     from mixlens.recording.recording import Recording
 
 SPEC = EvaluationSpec(

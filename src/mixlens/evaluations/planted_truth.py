@@ -31,13 +31,13 @@ from typing import Any
 
 import numpy as np
 
-from mixlens.aggregation.target_row import target_row
 from mixlens.errors import InvalidInput, UnsupportedModel
-from mixlens.evaluations.contracts import EvaluationSpec, Result
-from mixlens.evaluations.planted_cases import Planted, planted_cases
-from mixlens.evaluations.planted_models import MARKS
+from mixlens.evaluating.contracts import EvaluationSpec, Result
+from mixlens.evaluating.planted_cases import Planted, planted_cases
+from mixlens.evaluating.planted_models import MARKS
+from mixlens.maps.one_row import target_row
 from mixlens.measures import list_measures, names
-from mixlens.measuring import measure as measured
+from mixlens.measuring.measure import measure as measured
 from mixlens.recording.recording import Recording
 
 SPEC = EvaluationSpec(

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mixlens.errors import InvalidInput
-from mixlens.evaluations.contracts import Detail, EvaluationSpec, Result
-from mixlens.evaluations.online_code import (
+from mixlens.evaluating.contracts import Detail, EvaluationSpec, Result
+from mixlens.evaluating.online_code import (
     bits,
     block_ends,
     blockwise,
@@ -31,12 +31,12 @@ from mixlens.evaluations.online_code import (
     logistic,
     mixed_bits,
 )
-from mixlens.evaluations.released_probe import FRACTIONS, released_costs, released_fit
-from mixlens.evaluations.states import hidden_states, shuffled
-from mixlens.evaluations.statistics import interval_of, spearman, spearman_rows
+from mixlens.evaluating.released_probe import FRACTIONS, released_costs, released_fit
+from mixlens.evaluating.states import hidden_states, shuffled
+from mixlens.evaluating.statistics import interval_of, spearman, spearman_rows
 
 if TYPE_CHECKING:
-    from mixlens.evaluations.case import Case
+    from mixlens.evaluating.case import Case
 
 VARIANTS = ("paper", "mohebbi2023")
 

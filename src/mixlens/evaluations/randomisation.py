@@ -36,16 +36,16 @@ import torch
 from torch import nn
 
 from mixlens.errors import InvalidInput
-from mixlens.evaluations.contracts import EvaluationSpec, Result
-from mixlens.evaluations.sources import counted, rank_agreement
-from mixlens.evaluations.statistics import known_mean
-from mixlens.explained import explained, logits_of
+from mixlens.evaluating.contracts import EvaluationSpec, Result
+from mixlens.evaluating.sources import counted, rank_agreement
+from mixlens.evaluating.statistics import known_mean
 from mixlens.lens import Lens
 from mixlens.measures import list_measures
+from mixlens.replay.explained_output import explained, logits_of
 
 if TYPE_CHECKING:
-    from mixlens.evaluations.case import Case
-    from mixlens.recording.model_structure import ModelStructure
+    from mixlens.evaluating.case import Case
+    from mixlens.structure.model_structure import ModelStructure
 
 MODES = ("cascading", "independent")
 

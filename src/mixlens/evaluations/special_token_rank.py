@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mixlens.errors import InvalidInput
-from mixlens.evaluations.contracts import EvaluationSpec, Result
-from mixlens.evaluations.sources import special
-from mixlens.evaluations.statistics import interval_of, tied_ranks
+from mixlens.evaluating.contracts import EvaluationSpec, Result
+from mixlens.evaluating.sources import special
+from mixlens.evaluating.statistics import interval_of, tied_ranks
 
 if TYPE_CHECKING:
-    from mixlens.evaluations.case import Case
+    from mixlens.evaluating.case import Case
 
 PUNCTUATION = (",", ".")
 VARIANTS = ("default", "ferrando2022")

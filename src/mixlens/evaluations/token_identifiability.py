@@ -1,8 +1,8 @@
 """Token identifiability: from how many hidden states can the input token be identified, by layer?
 
 Brunner et al. (2020), section 4 and appendix B. Probes and the test by nearest neighbour are those
-of `mixlens.identifiability.tokens`; the default is the `ridge` probe, a closed form that is not in
-the paper, for quick answers. Apart from the rate by layer:
+of `mixlens.maps.token_identifiability`; the default is the `ridge` probe, a closed form that is
+not in the paper, for quick answers. Apart from the rate by layer:
 
 * `across`: a probe trained on one layer is tested on all (figures 2b, 8-10);
 * `offset=k`: it is the token k places further on that is to be identified (figures 14-17);
@@ -22,14 +22,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mixlens.errors import InvalidInput
-from mixlens.evaluations.contracts import Detail, EvaluationSpec, Result
-from mixlens.evaluations.states import hidden_states, shuffled
-from mixlens.evaluations.statistics import interval_of
-from mixlens.identifiability.tokens import Pairs, Probe, ProbeTraining, fitted, identified
-from mixlens.plurals import counted
+from mixlens.evaluating.contracts import Detail, EvaluationSpec, Result
+from mixlens.evaluating.states import hidden_states, shuffled
+from mixlens.evaluating.statistics import interval_of
+from mixlens.maps.token_identifiability import Pairs, Probe, ProbeTraining, fitted, identified
+from mixlens.text.plurals import counted
 
 if TYPE_CHECKING:
-    from mixlens.evaluations.case import Case
+    from mixlens.evaluating.case import Case
 
 SPEC = EvaluationSpec(
     summary="share of tokens whose input can be identified from their last hidden state",

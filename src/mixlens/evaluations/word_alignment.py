@@ -32,15 +32,15 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from mixlens.corpus.examples import Aligned
+from mixlens.datasets.examples import Aligned
 from mixlens.errors import InvalidInput
-from mixlens.evaluations.contracts import EvaluationSpec, Result
-from mixlens.evaluations.parallel import Range, WordInputs, word_inputs
-from mixlens.evaluations.statistics import interval_of
+from mixlens.evaluating.contracts import EvaluationSpec, Result
+from mixlens.evaluating.parallel import Range, WordInputs, word_inputs
+from mixlens.evaluating.statistics import interval_of
 from mixlens.measures import spec_of
 
 if TYPE_CHECKING:
-    from mixlens.evaluations.case import Case
+    from mixlens.evaluating.case import Case
 
 SETTINGS = ("AWI", "AWO")
 EOS = ("drop", "exclude")

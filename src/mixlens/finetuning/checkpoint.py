@@ -17,10 +17,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mixlens import storage
 from mixlens.errors import InvalidInput
 from mixlens.finetuning.loop import Training
 from mixlens.finetuning.scoring import Item, Settings
+from mixlens.maps import storage
 
 NAME = "checkpoint.safetensors"
 _KIND = "a fine-tuning checkpoint"

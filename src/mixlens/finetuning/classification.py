@@ -23,7 +23,7 @@ import numpy as np
 import torch
 import transformers
 
-from mixlens.corpus.examples import Example, Labelled
+from mixlens.datasets.examples import Example, Labelled
 from mixlens.errors import InvalidInput, MissingTokenizer
 from mixlens.finetuning.loop import log
 from mixlens.finetuning.result import Finetuned, finetuned, working_copy
@@ -31,7 +31,7 @@ from mixlens.finetuning.scoring import ClassChoices, Item, Objective, Settings
 from mixlens.finetuning.splitting import portion
 from mixlens.finetuning.tokens import most_tokens, token_inputs
 from mixlens.lens import Lens
-from mixlens.loading import newly_initialised
+from mixlens.model.loading import newly_initialised
 
 SETTINGS = Settings(epochs=3, rate=2e-5, batch=32, weight_decay=0.01, clip=1.0)
 

@@ -27,17 +27,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mixlens.corpus.examples import Agreement, Example
+from mixlens.datasets.examples import Agreement, Example
 from mixlens.errors import InvalidInput
-from mixlens.evaluations.case import Case
+from mixlens.evaluating.case import Case
 from mixlens.finetuning.loop import log
 from mixlens.finetuning.result import Finetuned, finetuned, working_copy
 from mixlens.finetuning.scoring import ClassChoices, Item, Objective, Settings
 from mixlens.finetuning.splitting import halves
 from mixlens.finetuning.tokens import most_tokens, token_inputs
 from mixlens.lens import Lens
-from mixlens.loading import require_head
-from mixlens.vocabulary import word_id
+from mixlens.model.loading import require_head
+from mixlens.text.vocabulary import word_id
 
 SETTINGS = Settings(epochs=5, rate=3e-5, batch=64)
 

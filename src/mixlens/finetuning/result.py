@@ -17,9 +17,9 @@ from mixlens.finetuning import checkpoint
 from mixlens.finetuning.loop import Training, log
 from mixlens.finetuning.scoring import ClassChoices, Item, Objective, Settings, scored
 from mixlens.lens import Lens
-from mixlens.loading import quiet_loading
-from mixlens.provenance import model_name, versions
-from mixlens.storage import remove_drafts, write_whole
+from mixlens.maps.provenance import model_name, versions
+from mixlens.maps.storage import remove_drafts, write_whole
+from mixlens.model.loading import quiet_loading
 
 DESCRIPTION = "mixlens_finetuning.json"
 Measured = Callable[[Sequence[Item], ClassChoices], dict[str, Any]]

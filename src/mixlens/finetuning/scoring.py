@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from mixlens.errors import InvalidInput
-from mixlens.explained import logits_of
+from mixlens.replay.explained_output import logits_of
 
 DTYPES = ("float32", "float64", "bfloat16")
 

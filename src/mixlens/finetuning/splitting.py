@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from mixlens.corpus.examples import Example, Labelled
+from mixlens.datasets.examples import Example, Labelled
 from mixlens.errors import InvalidInput
 
 Kind = TypeVar("Kind", bound=Example)

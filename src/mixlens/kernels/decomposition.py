@@ -13,7 +13,7 @@ from functools import cached_property
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from mixlens.kernels.written import Vectors
+from mixlens.kernels.value_vectors import Vectors
 
 
 @dataclass(frozen=True, kw_only=True)

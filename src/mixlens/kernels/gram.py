@@ -21,7 +21,7 @@ from mixlens.kernels.decomposition import Decomposition
 from mixlens.kernels.fused import norms as fused_norms
 from mixlens.kernels.fused.checked import Combination, Trial, run_checked
 from mixlens.kernels.fused.sampling import Sampler, sample_size, widen
-from mixlens.kernels.written import Vectors
+from mixlens.kernels.value_vectors import Vectors
 
 
 def summed_norms(

@@ -60,7 +60,7 @@ def shortest_distribution(
     weights: Float[np.ndarray, " source"], null: Float[np.ndarray, "source free"]
 ) -> Float[np.ndarray, " source"]:
     """The shortest row >= 0 that is `weights` plus a combination of the columns of `null`."""
-    from mixlens.kernels.programs import scipy_optimize
+    from mixlens.kernels.optional_scipy import scipy_optimize
 
     shortest = weights - null @ (null.T @ weights)
     if null.shape[1] == 0 or shortest.min() >= 0:

@@ -35,14 +35,14 @@ import numpy as np
 from mixlens.contracts import Measure, Option, Refusal, Request, ScoreFunction, Scores, Spec
 from mixlens.errors import InvalidInput, UnsupportedModel
 from mixlens.registry import Registry
-from mixlens.suggestions import no_such
+from mixlens.text.suggestions import no_such
 
 if TYPE_CHECKING:
-    from mixlens.explained import Explained
     from mixlens.recording.layer import Layer
-    from mixlens.recording.model_structure import ModelStructure
     from mixlens.recording.recording import Recording
-    from mixlens.recording.structure import SiteStructure
+    from mixlens.replay.explained_output import Explained
+    from mixlens.structure.layer_structure import SiteStructure
+    from mixlens.structure.model_structure import ModelStructure
 
 __all__ = [
     "MEASURES",
@@ -63,7 +63,7 @@ MEASURES: Registry[Measure] = Registry("measure", __name__)
 
 Function = TypeVar("Function", bound=ScoreFunction)
 
-# What a measure that explains an output takes in any case; `mixlens.explained` says what they mean.
+# Options of every measure that explains an output; see `mixlens.replay.explained_output`.
 _NAMED = "str | int | list[str | int] | None"
 OUTPUT_OPTIONS = (
     Option("label", None, _NAMED),
@@ -265,8 +265,8 @@ def _explaining_scores(
 def _output(name: str, spec: Spec, recording: Recording, named: dict[str, Any]) -> Explained:
     """What the options name: a logit or a probability, or something of the text's embedding."""
     # not above: listing the measures needs no torch
-    from mixlens.explained import explained, no_logits
-    from mixlens.explained_embedding import explained_embedding
+    from mixlens.replay.explained_embedding import explained_embedding
+    from mixlens.replay.explained_output import explained, no_logits
 
     of = named.pop("of", spec.explains_by_default)
     chosen = {key: named.pop(key, None) for key in ("to", "pooling")}

@@ -27,15 +27,15 @@ from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec, by_la
 from mixlens.kernels.chunks import cached_bytes
 from mixlens.kernels.decomposition import Decomposition
 from mixlens.kernels.gains import manhattan_gain, manhattan_gains
+from mixlens.model.placement import sent
 from mixlens.recording.block import Block
-from mixlens.recording.placement import sent
 
 if TYPE_CHECKING:
     from jaxtyping import Float
     from torch import Tensor
 
+    from mixlens.recording.attention import Site
     from mixlens.recording.recording import Recording
-    from mixlens.recording.site import Site
 
 SPEC = Spec(
     summary=(

@@ -22,13 +22,13 @@ import torch
 
 from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec, by_layer, is_released
 from mixlens.measures.alti import contributions
-from mixlens.measures.logit_parts import LogitParts, not_a_sum
 from mixlens.measures.logit_update import with_initial
+from mixlens.replay.logit_parts import LogitParts, not_a_sum
 
 if TYPE_CHECKING:
-    from mixlens.explained import Explained
     from mixlens.recording.recording import Recording
-    from mixlens.recording.structure import LayerStructure, SiteStructure
+    from mixlens.replay.explained_output import Explained
+    from mixlens.structure.layer_structure import LayerStructure, SiteStructure
 
 SPEC = Spec(
     summary=(

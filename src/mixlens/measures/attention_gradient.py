@@ -4,7 +4,7 @@ Chefer, Gur, Wolf 2021, Generic Attention-model Explainability for Interpreting 
 Encoder-Decoder Transformers (ICCV), equation 5: the mean over heads of (dy/dA * A)+, entry by
 entry, negative products cut for each head. y is the raw logit of what is explained. Their relevance
 is the rollout R_l = R_(l-1) + A_l R_(l-1) of these maps, not normalised, which `rollout()` gives.
-`mixlens.aggregation.relevance` has their rules for encoder and decoder. The older variant that puts
+`mixlens.maps.relevance` has their rules for encoder and decoder. The older variant that puts
 a relevance by layer-wise propagation instead of A is left out.
 
 In the last layer only the explained token's row has a gradient.
@@ -18,8 +18,8 @@ from mixlens.contracts import Facts, Request, Scores, Spec, by_layer
 from mixlens.replay.attention_gradients import projection_gradients, weight_gradients
 
 if TYPE_CHECKING:
-    from mixlens.explained import Explained
     from mixlens.recording.recording import Recording
+    from mixlens.replay.explained_output import Explained
 
 SPEC = Spec(
     summary="attention weights times the gradient of one output with respect to them, if positive",

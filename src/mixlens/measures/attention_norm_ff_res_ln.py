@@ -1,7 +1,7 @@
 """The norm of each source's part of the layer's output, after its last norm.
 
 Kobayashi et al. 2024, Analyzing Feed-Forward Blocks in Transformers through the Lens of Attention
-Maps, the scope AtbFfResLn. `mixlens.measures.feed_forward_scopes` says how, and what the two
+Maps, the scope AtbFfResLn. `mixlens.replay.mlp_scopes` says how, and what the two
 readings of the bias are. Pre-norm layers end without a norm and have no such scope: refused.
 """
 
@@ -10,17 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mixlens.contracts import Request, Scores
-from mixlens.measures.feed_forward_scopes import (
-    no_feed_forward,
-    plain_perceptron,
-    scope_norms,
-    scope_spec,
-)
+from mixlens.replay.mlp_scopes import no_feed_forward, plain_perceptron, scope_norms, scope_spec
 
 if TYPE_CHECKING:
     from mixlens.recording.layer import Layer
     from mixlens.recording.recording import Recording
-    from mixlens.recording.structure import LayerStructure, SiteStructure
+    from mixlens.structure.layer_structure import LayerStructure, SiteStructure
 
 SPEC = scope_spec(
     summary=(

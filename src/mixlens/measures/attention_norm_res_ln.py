@@ -22,16 +22,16 @@ from mixlens.errors import UnsupportedModel
 from mixlens.kernels.chunks import block_bytes
 from mixlens.kernels.decomposition import Decomposition
 from mixlens.kernels.gram import part_norms
-from mixlens.measures.feed_forward_scopes import after_norm
-from mixlens.recording.norms import LinearisedNorm, norm_of
+from mixlens.replay.mlp_scopes import after_norm
+from mixlens.structure.norms import LinearisedNorm, norm_of
 
 if TYPE_CHECKING:
     from jaxtyping import Float
     from torch import Tensor
 
+    from mixlens.recording.attention import Site
     from mixlens.recording.layer import Layer
     from mixlens.recording.recording import Recording
-    from mixlens.recording.site import Site
 
 SPEC = Spec(
     summary=(

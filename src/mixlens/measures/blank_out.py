@@ -4,7 +4,8 @@ The erasure baseline (Li et al. 2016) of two papers. Ferrando et al. 2022: each 
 [MASK], the absolute change of the probability over the whole vocabulary (the defaults). Mohebbi et
 al. 2023: each token becomes [UNK], the signed change of the probability among {target, foil}:
 `replacement="unk", signed=True` with `word` and `foil`. A score is f(text) - f(text with token j
-replaced): positive if the token supports the explained output (see `mixlens.explained`).
+replaced): positive if the token supports the explained output (see
+`mixlens.replay.explained_output`).
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from torch import Tensor
 
 from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec
 from mixlens.errors import InvalidInput
-from mixlens.explained import Explained
 from mixlens.kernels.chunks import chunked
-from mixlens.measures.attribution import copies_at_once
+from mixlens.replay.attribution import copies_at_once
+from mixlens.replay.explained_output import Explained
 from mixlens.replay.intervention import ModelFrom, model_output, token_input
-from mixlens.vocabulary import special_id
+from mixlens.text.vocabulary import special_id
 
 if TYPE_CHECKING:
     from mixlens.recording.recording import Recording

@@ -18,7 +18,7 @@ from torch import Tensor
 from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec, is_released
 from mixlens.errors import InvalidInput
 from mixlens.kernels.shares import BIASES
-from mixlens.measures.feed_forward_scopes import no_feed_forward
+from mixlens.replay.mlp_scopes import no_feed_forward
 from mixlens.replay.vector_parts import (
     PartRules,
     carried,
@@ -30,7 +30,7 @@ from mixlens.replay.vector_parts import (
 if TYPE_CHECKING:
     from mixlens.recording.layer import Layer
     from mixlens.recording.recording import Recording
-    from mixlens.recording.structure import LayerStructure, SiteStructure
+    from mixlens.structure.layer_structure import LayerStructure, SiteStructure
 
 SPEC = Spec(
     summary=(

@@ -21,18 +21,18 @@ from torch import Tensor
 
 from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec
 from mixlens.errors import InvalidInput
-from mixlens.explained import Explained, logits_of
 from mixlens.measures.decompx import chosen_rules
-from mixlens.measures.feed_forward_scopes import no_feed_forward
+from mixlens.replay.explained_output import Explained, logits_of
 from mixlens.replay.frozen_parts import LINEAR, logit_parts
 from mixlens.replay.head_chain import head_chain
+from mixlens.replay.mlp_scopes import no_feed_forward
 from mixlens.replay.vector_parts import PartRules, carried, require_followed
 
 if TYPE_CHECKING:
     from mixlens.recording.layer import Layer
     from mixlens.recording.recording import Recording
-    from mixlens.recording.structure import LayerStructure, SiteStructure
     from mixlens.replay.head_steps import Head
+    from mixlens.structure.layer_structure import LayerStructure, SiteStructure
 
 SPEC = Spec(
     summary="each input token's signed part of one logit, carried as vectors through the model",

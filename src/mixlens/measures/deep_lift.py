@@ -21,11 +21,11 @@ from torch import Tensor
 
 from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec
 from mixlens.errors import UnsupportedModel
-from mixlens.explained import Explained
 from mixlens.kernels.gradients import Hidden, Value
 from mixlens.kernels.rescale import constants, differences_explained
-from mixlens.measures.attribution import attributed
-from mixlens.measures.attribution import baseline as baseline_of
+from mixlens.replay.attribution import attributed
+from mixlens.replay.attribution import baseline as baseline_of
+from mixlens.replay.explained_output import Explained
 
 if TYPE_CHECKING:
     from mixlens.recording.recording import Recording

@@ -34,13 +34,13 @@ from mixlens.kernels.prefixes import visible_projection
 from mixlens.kernels.projector import full_rows, projector, value_columns, with_ones
 from mixlens.kernels.simplex import shortest_rows
 from mixlens.measures.attention import rows_sum_to_one
-from mixlens.recording.fingerprint import contents
-from mixlens.recording.remembered import Remembered
+from mixlens.model.fingerprint import contents
+from mixlens.model.model_cache import Remembered
 
 if TYPE_CHECKING:
+    from mixlens.recording.attention import Site
     from mixlens.recording.recording import Recording
-    from mixlens.recording.site import Site
-    from mixlens.recording.structure import LayerStructure, SiteStructure
+    from mixlens.structure.layer_structure import LayerStructure, SiteStructure
 
 _full_rows: Remembered[Tensor] = Remembered()  # of output projections: no text changes them
 

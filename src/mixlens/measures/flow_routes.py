@@ -1,9 +1,9 @@
 """Information flow routes: what part of each token's state comes through which attention edge.
 
 Ferrando & Voita 2024, Information Flow Routes: Automatically Interpreting Language Models at Scale
-(EMNLP). `mixlens.measures.route_shares` says what a share is, and where this goes beyond the
+(EMNLP). `mixlens.replay.route_shares` says what a share is, and where this goes beyond the
 authors. The map of a layer has the shares of all heads added up, and the share of the residual
-stream on the diagonal. `mixlens.aggregation.routes` finds the route of one target.
+stream on the diagonal. `mixlens.maps.routes` finds the route of one target.
 
 `variant="released"` takes shares as the authors' code does: 1e-6 is added to every difference,
 every summand counts 1e-5 at least, and sources that a target cannot see are summands too.
@@ -16,16 +16,11 @@ from typing import TYPE_CHECKING
 import torch
 
 from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec, by_layer
-from mixlens.measures.route_shares import (
-    RouteRules,
-    attention_shares,
-    feed_forward_shares,
-    no_routes,
-)
+from mixlens.replay.route_shares import RouteRules, attention_shares, feed_forward_shares, no_routes
 
 if TYPE_CHECKING:
     from mixlens.recording.recording import Recording
-    from mixlens.recording.structure import LayerStructure, SiteStructure
+    from mixlens.structure.layer_structure import LayerStructure, SiteStructure
 
 SPEC = Spec(
     summary=(

@@ -16,15 +16,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from mixlens.capture.witnesses import Witness
 from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec, by_layer
 from mixlens.kernels.chunks import block_bytes
 from mixlens.kernels.gram import part_norms
-from mixlens.recording.norms import norm_of
-from mixlens.recording.witnesses import Witness
+from mixlens.structure.norms import norm_of
 
 if TYPE_CHECKING:
     from mixlens.recording.recording import Recording
-    from mixlens.recording.structure import LayerStructure, SiteStructure
+    from mixlens.structure.layer_structure import LayerStructure, SiteStructure
 
 SPEC = Spec(
     summary=(

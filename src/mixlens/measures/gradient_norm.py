@@ -1,7 +1,7 @@
 """Gradient norm: how much an infinitesimal change of each token's representation would change one
 output of the model.
 
-|d f / d x_j|, the sensitivity of the explained output f (see `mixlens.explained`) to
+|d f / d x_j|, the sensitivity of the explained output f (see `mixlens.replay.explained_output`) to
 the representation x_j that enters a layer (the first by default). Simonyan et al. 2014 for images;
 the gradient baseline of Ferrando et al. 2022
 (appendix B: gradient of the softmax probability, l2 norm) and, with `smooth=k` noisy copies
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec
 from mixlens.errors import InvalidInput
-from mixlens.explained import Explained
-from mixlens.measures.attribution import smooth_gradients
+from mixlens.replay.attribution import smooth_gradients
+from mixlens.replay.explained_output import Explained
 
 if TYPE_CHECKING:
     from mixlens.recording.recording import Recording

@@ -2,8 +2,9 @@
 model.
 
 x_j . d f / d x_j (Shrikumar et al. 2016; Denil et al. 2014) for the explained output f (see
-`mixlens.explained`) and the representation x_j that enters a layer (the first by default); a
-baseline of Ferrando et al. 2022 and Mohebbi et al. 2023 (section 4.3). The channels are added up,
+`mixlens.replay.explained_output`) and the representation x_j that enters a layer (the first by
+default); a baseline of Ferrando et al. 2022 and Mohebbi et al. 2023 (section 4.3). The channels are
+added up,
 so scores have a sign; `reduction="l2"` or `"l1"` takes the length of the products instead.
 """
 
@@ -12,8 +13,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec
-from mixlens.explained import Explained
-from mixlens.measures.attribution import smooth_gradients
+from mixlens.replay.attribution import smooth_gradients
+from mixlens.replay.explained_output import Explained
 
 if TYPE_CHECKING:
     from mixlens.recording.recording import Recording

@@ -32,9 +32,9 @@ from mixlens.replay.tangents import Seeds, SquaredNorms
 
 if TYPE_CHECKING:
     from mixlens.recording.layer import Layer
-    from mixlens.recording.norms import LinearisedNorm
     from mixlens.recording.recording import Recording
-    from mixlens.recording.structure import LayerStructure, SiteStructure
+    from mixlens.structure.layer_structure import LayerStructure, SiteStructure
+    from mixlens.structure.norms import LinearisedNorm
 
 SPEC = Spec(
     summary=(

@@ -25,17 +25,12 @@ from torch import Tensor
 
 from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec
 from mixlens.errors import InvalidInput
-from mixlens.explained import Explained
 from mixlens.kernels.chunks import rows_at_once
 from mixlens.kernels.gradients import Hidden, Value, path_mean, path_sum, token_path_means
 from mixlens.kernels.word_paths import ANCHORS, NEIGHBOURS, word_path
-from mixlens.measures.attribution import (
-    attributed,
-    baseline_token,
-    copies_at_once,
-    word_places,
-)
-from mixlens.measures.attribution import baseline as baseline_of
+from mixlens.replay.attribution import attributed, baseline_token, copies_at_once, word_places
+from mixlens.replay.attribution import baseline as baseline_of
+from mixlens.replay.explained_output import Explained
 from mixlens.replay.word_embeddings import ModelFromWords
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 Ferrando et al. 2023, Explaining How Transformers Use Context to Build Predictions (ACL), their
 "Logit" method: D_l,j = sum_h A_h,ij f_h,j . g, with g the direction of the explained logit after
 the final norm, whose sigma is held. The token of a layer is taken for the input token at its place.
-`mixlens.measures.logit_parts` says what belongs to no token; `extras["unattributed"]` has it.
+`mixlens.replay.logit_parts` says what belongs to no token; `extras["unattributed"]` has it.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 import torch
 
 from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec, by_layer, is_released
-from mixlens.measures.logit_parts import LogitParts, not_a_sum
+from mixlens.replay.logit_parts import LogitParts, not_a_sum
 
 if TYPE_CHECKING:
-    from mixlens.explained import Explained
     from mixlens.recording.recording import Recording
-    from mixlens.recording.structure import LayerStructure, SiteStructure
+    from mixlens.replay.explained_output import Explained
+    from mixlens.structure.layer_structure import LayerStructure, SiteStructure
 
 SPEC = Spec(
     summary="what each token adds to one logit through the attention of each layer",

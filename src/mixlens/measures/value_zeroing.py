@@ -27,16 +27,21 @@ from mixlens.contracts import Facts, Request, Scores, Spec, by_layer
 from mixlens.errors import InvalidInput
 from mixlens.kernels.chunks import rows_at_once
 from mixlens.kernels.distances import DISTANCES, prepared_for, separation, standardised
-from mixlens.recording.wide import bytes_of_a_row
-from mixlens.replay.changes import block_distances, map_changes, row_changes, row_distances
-from mixlens.replay.tail import Tail
+from mixlens.recording.upcast import bytes_of_a_row
+from mixlens.replay.layer_rest import Tail
 from mixlens.replay.zeroed_sources import nothing_zeroed
 from mixlens.replay.zeroing import changed, fastest_rest
+from mixlens.replay.zeroing_delta_proof import (
+    block_distances,
+    map_changes,
+    row_changes,
+    row_distances,
+)
 
 if TYPE_CHECKING:
+    from mixlens.recording.attention import Site
     from mixlens.recording.layer import Layer
     from mixlens.recording.recording import Recording
-    from mixlens.recording.site import Site
 
 SPEC = Spec(
     summary=(

@@ -16,18 +16,18 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from mixlens.capture.attention_capture import runnable_experts
+from mixlens.capture.layer_calls import Inputs, batch_size, layer_calls
+from mixlens.capture.restore_model import restored
 from mixlens.errors import InvalidInput
-from mixlens.recording.calls import Inputs, batch_size, layer_calls
-from mixlens.recording.capture import runnable_experts
-from mixlens.recording.checks import padding_token, position_limit
-from mixlens.recording.differences import difference, rounding
-from mixlens.recording.fingerprint import settings_of
-from mixlens.recording.memory import raise_if_out_of_memory
-from mixlens.recording.model_structure import ModelStructure
-from mixlens.recording.padding import row_lengths
-from mixlens.recording.remembered import Remembered
-from mixlens.recording.rotary import depends_on_length, frequencies_at
-from mixlens.recording.untouched import restored
+from mixlens.kernels.differences import difference, rounding
+from mixlens.model.fingerprint import settings_of
+from mixlens.model.free_memory import raise_if_out_of_memory
+from mixlens.model.model_cache import Remembered
+from mixlens.model.rotary import depends_on_length, frequencies_at
+from mixlens.structure.model_structure import ModelStructure
+from mixlens.text.input_checks import padding_token, position_limit
+from mixlens.text.padding import row_lengths
 
 apart: Remembered[bool] = Remembered()
 ROWS = 1024  # of one batch: more than a fixed capacity of an expert

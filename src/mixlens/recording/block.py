@@ -10,9 +10,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mixlens.kernels.written import Vectors
-from mixlens.recording.norms import LinearisedNorm
-from mixlens.recording.structure import SiteStructure
+from mixlens.kernels.value_vectors import Vectors
+from mixlens.structure.layer_structure import SiteStructure
+from mixlens.structure.norms import LinearisedNorm
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from mixlens.recording.doubts import Doubts
-from mixlens.recording.listener import AttentionCall
-from mixlens.recording.witnesses import Witness
+from mixlens.capture.attention_call import AttentionCall
+from mixlens.capture.witnesses import Witness
+from mixlens.recording.deferred_checks import Doubts
 
 
 @dataclass(frozen=True)

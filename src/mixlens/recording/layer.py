@@ -11,24 +11,24 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from mixlens.capture.attention_call import AttentionCall, ValueEdit
+from mixlens.capture.bare_products import part_at
+from mixlens.capture.layer_calls import LayerCall, with_hidden_argument
+from mixlens.capture.rerun import cast_call, expanded, replacing_values, run_layer
+from mixlens.capture.witnesses import Witness, watching
 from mixlens.contracts import AttentionKind
 from mixlens.errors import InvalidInput, RowsUnavailable
-from mixlens.recording.bare_products import part_at
+from mixlens.kernels.differences import rounding
+from mixlens.recording.attention import Site
 from mixlens.recording.batch_independence import apart, leave_each_other_alone
-from mixlens.recording.calls import LayerCall, with_hidden_argument
-from mixlens.recording.differences import rounding
-from mixlens.recording.doubts import Doubts
-from mixlens.recording.events import Run, observed_run
-from mixlens.recording.gates import all_ones, gate_of
+from mixlens.recording.deferred_checks import Doubts
 from mixlens.recording.internals import Internals
-from mixlens.recording.listener import AttentionCall, ValueEdit
-from mixlens.recording.model_structure import StackStructure
 from mixlens.recording.rebuilding import rebuilt_site
-from mixlens.recording.rerun import cast_call, expanded, replacing_values, run_layer
-from mixlens.recording.site import Site
-from mixlens.recording.structure import LayerStructure
-from mixlens.recording.wide import WideModules, computing_dtype, wide
-from mixlens.recording.witnesses import Witness, watching
+from mixlens.recording.upcast import WideModules, computing_dtype, wide
+from mixlens.structure.gates import all_ones, gate_of
+from mixlens.structure.layer_structure import LayerStructure
+from mixlens.structure.layer_trace import Run, observed_run
+from mixlens.structure.model_structure import StackStructure
 
 
 class Layer:

@@ -9,11 +9,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from mixlens.capture.attention_call import AttentionCall
+from mixlens.capture.bare_products import part_at
+from mixlens.capture.witnesses import Witness
 from mixlens.errors import RowsUnavailable, UnsupportedModel
-from mixlens.kernels.visibility import Visibility
-from mixlens.recording.bare_products import part_at
-from mixlens.recording.block import Block
-from mixlens.recording.differences import (
+from mixlens.kernels.differences import (
     attention_product,
     largest_difference,
     product_errors,
@@ -21,14 +21,14 @@ from mixlens.recording.differences import (
     sum_errors,
     weighted_sum_errors,
 )
-from mixlens.recording.doubts import require_small, row_errors, waiting_for
+from mixlens.kernels.visibility import Visibility
+from mixlens.recording.attention import BlockParts, Projection, Site
+from mixlens.recording.block import Block
+from mixlens.recording.deferred_checks import require_small, row_errors, waiting_for
 from mixlens.recording.internals import Internals
-from mixlens.recording.listener import AttentionCall
-from mixlens.recording.norms import LinearisedNorm, norm_of
-from mixlens.recording.projection import Affine, affine_map, plain_matrix
-from mixlens.recording.site import BlockParts, Projection, Site
-from mixlens.recording.structure import LayerStructure, SiteStructure
-from mixlens.recording.witnesses import Witness
+from mixlens.structure.layer_structure import LayerStructure, SiteStructure
+from mixlens.structure.norms import LinearisedNorm, norm_of
+from mixlens.structure.projection import Affine, affine_map, plain_matrix
 
 
 def rebuilt_site(

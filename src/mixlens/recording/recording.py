@@ -22,27 +22,27 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from mixlens.capture.bare_products import part_at
+from mixlens.capture.layer_calls import Inputs, Keep, LayerCall, batch_size, layer_calls
+from mixlens.capture.restore_model import restored
+from mixlens.capture.witnesses import Witness, watch
 from mixlens.contracts import AttentionKind
 from mixlens.errors import NonFiniteActivations, UnsupportedModel
-from mixlens.parts import parts_of
-from mixlens.plurals import counted
-from mixlens.recording.bare_products import part_at
-from mixlens.recording.calls import Inputs, Keep, LayerCall, batch_size, layer_calls
-from mixlens.recording.doubts import checks_wait, not_finite, require_small, waiting_for
-from mixlens.recording.encoding import token_row
-from mixlens.recording.fingerprint import ModelState
-from mixlens.recording.hooks_of_others import hooks_inside
+from mixlens.model.fingerprint import ModelState
+from mixlens.model.model_cache import state_of
+from mixlens.model.model_changes import require_state
+from mixlens.model.module_walk import parts_of
+from mixlens.model.placement import is_moved, sent
+from mixlens.recording.deferred_checks import checks_wait, not_finite, require_small, waiting_for
 from mixlens.recording.internals import Internals
 from mixlens.recording.layer import Layer
-from mixlens.recording.model_changes import require_state
-from mixlens.recording.model_structure import ModelStructure, StackStructure
-from mixlens.recording.padding import row_lengths
-from mixlens.recording.placement import is_moved, sent
-from mixlens.recording.remembered import state_of
-from mixlens.recording.untouched import restored
-from mixlens.recording.wide import WideModules
-from mixlens.recording.witnesses import Witness, watch
-from mixlens.tokens import Produced, TokenRow
+from mixlens.recording.upcast import WideModules
+from mixlens.structure.model_structure import ModelStructure, StackStructure
+from mixlens.structure.user_hooks import hooks_inside
+from mixlens.text.encoding import token_row
+from mixlens.text.padding import row_lengths
+from mixlens.text.plurals import counted
+from mixlens.text.tokens import Produced, TokenRow
 
 
 class StructureDiffers(UnsupportedModel):

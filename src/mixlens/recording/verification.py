@@ -9,16 +9,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from mixlens.capture.layer_calls import Inputs, LayerCall
 from mixlens.contracts import AttentionKind
 from mixlens.errors import UnsupportedModel
-from mixlens.recording.calls import Inputs, LayerCall
-from mixlens.recording.differences import difference, rounding
+from mixlens.kernels.differences import difference, rounding
+from mixlens.model.placement import entry_device
 from mixlens.recording.layer import Layer
-from mixlens.recording.model_structure import StackStructure
-from mixlens.recording.padding import row_lengths
-from mixlens.recording.passes import layer_error, native_calls
-from mixlens.recording.placement import entry_device
 from mixlens.recording.recording import Recording
+from mixlens.structure.model_structure import StackStructure
+from mixlens.structure.probe_passes import layer_error, native_calls
+from mixlens.text.padding import row_lengths
 
 
 @dataclass(frozen=True, kw_only=True)

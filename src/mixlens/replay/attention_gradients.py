@@ -15,17 +15,17 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from mixlens.capture.bare_products import BareProducts
+from mixlens.capture.layer_calls import hooks_removed
+from mixlens.capture.witnesses import Witness
 from mixlens.errors import UnsupportedModel
-from mixlens.recording.bare_products import BareProducts
-from mixlens.recording.calls import hooks_removed
-from mixlens.recording.witnesses import Witness
 from mixlens.replay.intervention import model_output
 
 if TYPE_CHECKING:
     from mixlens.contracts import AttentionKind
-    from mixlens.explained import Explained
+    from mixlens.recording.attention import Site
     from mixlens.recording.recording import Recording
-    from mixlens.recording.site import Site
+    from mixlens.replay.explained_output import Explained
 
 
 def projection_gradients(

@@ -23,10 +23,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from mixlens.recording.calls import hooks_removed
-from mixlens.recording.norms import LinearisedNorm, norm_of
-from mixlens.recording.site import Site
+from mixlens.capture.layer_calls import hooks_removed
+from mixlens.recording.attention import Site
 from mixlens.replay.intervention import LayerFunction
+from mixlens.structure.norms import LinearisedNorm, norm_of
 
 _SOFTMAX = {torch.softmax, torch.nn.functional.softmax, Tensor.softmax}
 _PRODUCTS = {torch.matmul, torch.bmm, Tensor.matmul, Tensor.bmm, Tensor.__matmul__}

@@ -23,16 +23,16 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mixlens.precision import matmul_precision
-from mixlens.recording.differences import difference
-from mixlens.recording.structure import SiteStructure
+from mixlens.kernels.differences import difference
+from mixlens.model.precision import matmul_precision
 from mixlens.replay.attention_slopes import AttentionSlopes
 from mixlens.replay.fallbacks import note_fallback
 from mixlens.replay.forward_derivative import Push
 from mixlens.replay.halves import AfterAttention, attention_outputs, pushed
 from mixlens.replay.intervention import LayerFunction
-from mixlens.replay.perceptron import perceptron
-from mixlens.replay.perceptron_slopes import PerceptronSlopes
+from mixlens.replay.mlp import perceptron
+from mixlens.replay.mlp_slopes import PerceptronSlopes
+from mixlens.structure.layer_structure import SiteStructure
 
 # Some models take norms and softmaxes in float32 whatever their dtype.
 _AGREES = {torch.float64: 1e-6, torch.float32: 2e-5}

@@ -9,13 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from mixlens.recording.bare_products import part_at
-from mixlens.recording.calls import first_tensor, hooks_removed
+from mixlens.capture.bare_products import part_at
+from mixlens.capture.layer_calls import first_tensor, hooks_removed
+from mixlens.recording.attention import Site
 from mixlens.recording.layer import Layer
-from mixlens.recording.site import Site
 from mixlens.replay.intervention import LayerFunction
+from mixlens.replay.layer_rest import Tail
 from mixlens.replay.shortcuts import Shortcut, answered_run
-from mixlens.replay.tail import Tail
 
 
 class _Enough(Exception):

@@ -21,19 +21,19 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
+from mixlens.capture.attention_capture import runnable_experts
+from mixlens.capture.layer_calls import hooks_removed, layer_calls
 from mixlens.errors import UnsupportedModel
-from mixlens.recording.calls import hooks_removed, layer_calls
-from mixlens.recording.capture import runnable_experts
-from mixlens.recording.differences import ROUNDING, difference, rounding, same_bar
-from mixlens.recording.norms import norm_of
-from mixlens.recording.placement import at_hand
-from mixlens.recording.probe import is_plain_text, likeness, short_probe
-from mixlens.recording.projection import affine_map
+from mixlens.kernels.differences import ROUNDING, difference, rounding, same_bar
+from mixlens.model.model_cache import Remembered
+from mixlens.model.placement import at_hand
 from mixlens.recording.recording import Recording
-from mixlens.recording.remembered import Remembered
-from mixlens.recording.wide import wide
+from mixlens.recording.upcast import wide
 from mixlens.replay.head_steps import Activation, Head, Norm, Product, Row, Step
-from mixlens.replay.perceptron import ACTIVATIONS
+from mixlens.replay.mlp import ACTIVATIONS
+from mixlens.structure.norms import norm_of
+from mixlens.structure.probe import is_plain_text, likeness, short_probe
+from mixlens.structure.projection import affine_map
 
 _ACTIVATIONS = {**ACTIVATIONS, "tanh": torch.tanh}
 Link = str | Activation  # a module by its path, or a function without one

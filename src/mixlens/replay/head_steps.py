@@ -16,8 +16,8 @@ from torch import Tensor
 
 from mixlens.kernels.chords import chord
 from mixlens.kernels.shares import SHIFT
-from mixlens.recording.norms import LinearisedNorm
 from mixlens.replay.vector_parts import PartRules
+from mixlens.structure.norms import LinearisedNorm
 
 Row = Float[Tensor, " width"]
 _WITHOUT_BIASES = PartRules(bias="none")

@@ -16,8 +16,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from mixlens.errors import InvalidInput, UnsupportedModel
-from mixlens.recording.calls import (
+from mixlens.capture.attention_capture import plain_experts
+from mixlens.capture.layer_calls import (
     LayerCall,
     first_tensor,
     forward,
@@ -25,16 +25,16 @@ from mixlens.recording.calls import (
     layer_calls,
     with_hidden_argument,
 )
-from mixlens.recording.capture import plain_experts
-from mixlens.recording.differences import difference
+from mixlens.capture.witnesses import float_tensors
+from mixlens.errors import InvalidInput, UnsupportedModel
+from mixlens.kernels.differences import difference
+from mixlens.model.free_memory import is_out_of_memory
+from mixlens.model.placement import at_hand
 from mixlens.recording.layer import Layer
-from mixlens.recording.memory import is_out_of_memory
-from mixlens.recording.model_structure import StackStructure
-from mixlens.recording.norms import LinearisedNorm, norm_of
-from mixlens.recording.placement import at_hand
 from mixlens.recording.recording import Recording
-from mixlens.recording.wide import computing_dtype
-from mixlens.recording.witnesses import float_tensors
+from mixlens.recording.upcast import computing_dtype
+from mixlens.structure.model_structure import StackStructure
+from mixlens.structure.norms import LinearisedNorm, norm_of
 
 _STATES = "encoder_hidden_states"
 

@@ -16,9 +16,9 @@ from typing import Any
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from mixlens.recording.differences import difference, same_bar
-from mixlens.recording.events import HERE, Event
+from mixlens.kernels.differences import difference, same_bar
 from mixlens.recording.layer import Layer
+from mixlens.structure.layer_trace import HERE, Event
 
 _LEVELS = ("block", "branch", "projected")
 

@@ -14,7 +14,7 @@ from mixlens.replay.fallbacks import fallbacks_collected
 from mixlens.replay.folding import fold, folded_bytes
 from mixlens.replay.forward_derivative import forward_derivative
 from mixlens.replay.intervention import LayerFunction
-from mixlens.replay.tail import Tail
+from mixlens.replay.layer_rest import Tail
 from mixlens.replay.zeroing import feed_forward_matrices
 
 _TRIED_BYTES = 2**26  # to fold a larger layer takes longer than the rest of a report

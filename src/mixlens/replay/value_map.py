@@ -13,11 +13,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from mixlens.errors import UnsupportedModel
-from mixlens.recording.differences import difference, same_bar
+from mixlens.kernels.differences import difference, same_bar
+from mixlens.model.model_cache import Remembered
+from mixlens.recording.attention import Site
 from mixlens.recording.layer import Layer
-from mixlens.recording.projection import affine_map, may_add_bias
-from mixlens.recording.remembered import Remembered
-from mixlens.recording.site import Site
+from mixlens.structure.projection import affine_map, may_add_bias
 
 _DIRECTIONS, _EXACT = 4, "donot_use_mm_for_euclid_dist"
 ValueMap = tuple[Float[Tensor, "head d_in d_head"], Float[Tensor, "head d_head"]]

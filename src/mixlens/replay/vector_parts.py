@@ -23,19 +23,19 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from mixlens.capture.witnesses import Witness
 from mixlens.contracts import AttentionKind
 from mixlens.errors import UnsupportedModel
 from mixlens.kernels.chords import chord
 from mixlens.kernels.chunks import chunked, rows_at_once
+from mixlens.kernels.differences import difference, row_sizes
 from mixlens.kernels.shares import SHIFT, share
-from mixlens.recording.differences import difference, row_sizes
+from mixlens.recording.attention import Site
 from mixlens.recording.layer import Layer
-from mixlens.recording.norms import LinearisedNorm, norm_of
-from mixlens.recording.site import Site
-from mixlens.recording.structure import FeedForwardStructure
-from mixlens.recording.witnesses import Witness
-from mixlens.replay.perceptron import Perceptron, perceptron
+from mixlens.replay.mlp import Perceptron, perceptron
 from mixlens.replay.value_map import value_map
+from mixlens.structure.layer_structure import FeedForwardStructure
+from mixlens.structure.norms import LinearisedNorm, norm_of
 
 Parts = Float[Tensor, "_ source d_model"]
 

@@ -14,8 +14,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from mixlens.capture.layer_calls import hooks_removed
 from mixlens.errors import UnsupportedModel
-from mixlens.recording.calls import hooks_removed
 from mixlens.recording.recording import Recording
 from mixlens.replay.intervention import input_rows, layer_input, model_output, token_input
 

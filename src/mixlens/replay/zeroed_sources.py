@@ -13,9 +13,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from mixlens.kernels.differences import row_sizes
 from mixlens.kernels.distances import Rows
-from mixlens.recording.differences import row_sizes
-from mixlens.recording.site import Site
+from mixlens.recording.attention import Site
 
 MASSIVE = 1e3  # times the usual value
 

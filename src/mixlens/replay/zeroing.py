@@ -20,16 +20,16 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from mixlens.kernels.chunks import chunked
+from mixlens.kernels.differences import difference, same_bar
 from mixlens.kernels.distances import Rows
-from mixlens.recording.differences import difference, same_bar
-from mixlens.recording.site import Site
-from mixlens.replay.by_products import ByProducts, folding_is_faster
-from mixlens.replay.by_rows import ByRows, BySequences
-from mixlens.replay.by_values import ByValues
+from mixlens.recording.attention import Site
 from mixlens.replay.fallbacks import note_fallback
-from mixlens.replay.perceptron import Perceptron, perceptron
-from mixlens.replay.tail import Tail
+from mixlens.replay.layer_rest import Tail
+from mixlens.replay.mlp import Perceptron, perceptron
 from mixlens.replay.zeroed_sources import Rest, is_massive, nothing_zeroed, sources_of
+from mixlens.replay.zeroing_products import ByProducts, folding_is_faster
+from mixlens.replay.zeroing_rows import ByRows, BySequences
+from mixlens.replay.zeroing_values import ByValues
 
 
 def changed(

@@ -18,9 +18,9 @@ from mixlens.kernels.distances import prepared_for, separation
 from mixlens.kernels.fused import zeroing as fused
 from mixlens.kernels.fused.checked import Combination, Trial, run_checked
 from mixlens.kernels.fused.sampling import Sampler, sample_size
-from mixlens.recording.norms import LinearisedNorm
-from mixlens.recording.structure import ResidualSum
-from mixlens.replay.perceptron import ACTIVATIONS
+from mixlens.replay.mlp import ACTIVATIONS
+from mixlens.structure.layer_structure import ResidualSum
+from mixlens.structure.norms import LinearisedNorm
 
 
 def hidden_change(

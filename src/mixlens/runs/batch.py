@@ -6,17 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from mixlens.aggregation.rollout import roll_out
-from mixlens.batching import batch_bytes
-from mixlens.corpus.rows import TextRow
+from mixlens.datasets.rows import TextRow
 from mixlens.errors import InvalidInput
-from mixlens.measured_batch import MeasuredBatch
+from mixlens.maps.rollout import roll_out
 from mixlens.measures import spec_of
-from mixlens.measuring import measure_batches
-from mixlens.positions import EachText
-from mixlens.precision import outside_inference_mode
-from mixlens.recorder import generate, record
-from mixlens.recording.doubts import Doubts, checks_wait, raise_if_true
+from mixlens.measuring.batching import batch_bytes
+from mixlens.measuring.measure import measure_batches
+from mixlens.measuring.measured_batch import MeasuredBatch
+from mixlens.measuring.recorder import generate, record
+from mixlens.model.precision import outside_inference_mode
+from mixlens.recording.deferred_checks import Doubts, checks_wait, raise_if_true
 from mixlens.runs import store
 from mixlens.runs.aggregates import Aggregates, BatchSums
 from mixlens.runs.fetching import Fetching
@@ -24,10 +23,11 @@ from mixlens.runs.job import Job
 from mixlens.runs.mixtures import Mixtures
 from mixlens.runs.summaries import Summaries, shares_of
 from mixlens.runs.tags import tag_classes
+from mixlens.text.positions import EachText
 
 if TYPE_CHECKING:
     from mixlens.lens import Lens
-    from mixlens.recording.inputs import Prepared
+    from mixlens.text.inputs import Prepared
 
 Targets = list[int | str] | EachText | None
 

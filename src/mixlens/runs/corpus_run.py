@@ -25,9 +25,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mixlens.corpus.shards import Shard, cut_into_shards
+from mixlens.datasets.shards import Shard, cut_into_shards
 from mixlens.errors import InvalidInput
-from mixlens.json_values import parse_json, require_form
+from mixlens.maps.storage import remove_drafts
+from mixlens.model.json_values import parse_json, require_form
 from mixlens.runs import store
 from mixlens.runs.aggregates import Aggregates
 from mixlens.runs.engines import Engine, do_tasks
@@ -36,7 +37,6 @@ from mixlens.runs.journal import Journal
 from mixlens.runs.settings import SETTINGS, guard, owned_folder
 from mixlens.runs.shard import AT_ONCE, Report, file_name, worker_for
 from mixlens.runs.store import AGGREGATES, ERRORS, MANIFEST
-from mixlens.storage import remove_drafts
 
 PLAN = "plan.json"
 _SHARD = {

@@ -6,16 +6,16 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from mixlens.corpus.examples import Example
+from mixlens.datasets.examples import Example
 from mixlens.errors import MixlensError
-from mixlens.evaluations.case import Case
+from mixlens.evaluating.case import Case
 from mixlens.measures import list_measures
-from mixlens.viewer.page import frame
-from mixlens.viewer.payload import payload_of
+from mixlens.views.viewer.page import frame
+from mixlens.views.viewer.payload import payload_of
 
 if TYPE_CHECKING:
     from mixlens.lens import Lens
-    from mixlens.maps import MixingMaps
+    from mixlens.maps.mixing_maps import MixingMaps
 
 MEASURES = ("value_zeroing", "attention", "attention_norm", "alti")
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from mixlens.corpus.rows import Columns
+from mixlens.datasets.rows import Columns
 from mixlens.errors import InvalidInput
+from mixlens.maps.provenance import plain, versions
 from mixlens.measures import spec_of
-from mixlens.provenance import plain, versions
 from mixlens.runs.store import KEEP, SCHEMA_VERSION
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class ModelSource:
         import torch
 
         from mixlens.lens import Lens
-        from mixlens.loading import quiet_loading
+        from mixlens.model.loading import quiet_loading
 
         if self.threads is not None:
             torch.set_num_threads(self.threads)

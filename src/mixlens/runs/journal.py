@@ -18,9 +18,9 @@ from typing import IO, Any
 import numpy as np
 
 from mixlens.errors import InvalidInput
-from mixlens.json_values import parse_json, require_form
+from mixlens.maps.storage import remove_drafts
+from mixlens.model.json_values import parse_json, require_form
 from mixlens.runs.settings import SETTINGS, guard, owned_folder
-from mixlens.storage import remove_drafts
 
 LINES = "journal.jsonl"
 

@@ -17,11 +17,11 @@ import torch
 from torch import Tensor
 
 from mixlens.contracts import Facts
-from mixlens.cutting import target_tokens
-from mixlens.maps import MixingMaps
-from mixlens.measured_batch import MeasuredBatch
-from mixlens.recording.placement import sent
-from mixlens.tokens import TokenRow
+from mixlens.maps.mixing_maps import MixingMaps
+from mixlens.measuring.measured_batch import MeasuredBatch
+from mixlens.measuring.unpad import target_tokens
+from mixlens.model.placement import sent
+from mixlens.text.tokens import TokenRow
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

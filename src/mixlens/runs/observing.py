@@ -11,16 +11,16 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from mixlens.evaluations.case import Case
+from mixlens.evaluating.case import Case
 from mixlens.measures import list_measures
 from mixlens.runs.engines import Engine, Start, do_tasks
 from mixlens.runs.job import ModelSource
 from mixlens.runs.journal import Journal
 
 if TYPE_CHECKING:
-    from mixlens.corpus.examples import Example
+    from mixlens.datasets.examples import Example
     from mixlens.lens import Lens
-    from mixlens.maps import MixingMaps
+    from mixlens.maps.mixing_maps import MixingMaps
 
 Progress = Callable[[int, int, int], None]
 """Called before the first piece of work and after each: how many are done, of how many, and how

@@ -13,8 +13,8 @@ import numpy as np
 
 from mixlens.contracts import Facts
 from mixlens.errors import InvalidInput
-from mixlens.json_values import parse_json, require_form
-from mixlens.maps import MixingMaps
+from mixlens.maps.mixing_maps import MixingMaps
+from mixlens.model.json_values import parse_json, require_form
 from mixlens.runs.store import (
     AGGREGATES,
     DATA,
@@ -23,7 +23,7 @@ from mixlens.runs.store import (
     SCHEMA_VERSION,
     require_parquet,
 )
-from mixlens.tokens import TokenRow
+from mixlens.text.tokens import TokenRow
 
 _MEASURE = {
     "facts": {str: (bool, str, None)},

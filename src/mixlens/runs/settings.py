@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from mixlens.errors import InvalidInput
-from mixlens.json_values import parse_json, require_form
-from mixlens.provenance import model_name, weights_digest
-from mixlens.storage import write_whole
+from mixlens.maps.provenance import model_name, weights_digest
+from mixlens.maps.storage import write_whole
+from mixlens.model.json_values import parse_json, require_form
 
 if TYPE_CHECKING:
     from mixlens.lens import Lens

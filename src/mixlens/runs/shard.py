@@ -17,19 +17,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mixlens.batching import halve_until_it_fits, plan_batches, token_counts
-from mixlens.corpus.rows import BadRow, TextRow, rows_of
-from mixlens.corpus.shards import Shard
+from mixlens.datasets.rows import BadRow, TextRow, rows_of
+from mixlens.datasets.shards import Shard
 from mixlens.errors import MissingExtra, MissingTokenizer, MixlensError, UnsupportedModel
+from mixlens.measuring.batching import halve_until_it_fits, plan_batches, token_counts
+from mixlens.model.free_memory import is_out_of_memory
+from mixlens.model.model_cache import weights_unchanged
 from mixlens.recording.batch_independence import DependentTexts
-from mixlens.recording.encoding import Encoding, encoded
-from mixlens.recording.inputs import Prepared, prepared
-from mixlens.recording.memory import is_out_of_memory
-from mixlens.recording.remembered import weights_unchanged
 from mixlens.runs import store
 from mixlens.runs.aggregates import Aggregates
 from mixlens.runs.batch import BatchUnderway, explains_output, start_measuring
 from mixlens.runs.job import Job, ModelSource
+from mixlens.text.encoding import Encoding, encoded
+from mixlens.text.inputs import Prepared, prepared
 
 if TYPE_CHECKING:
     from mixlens.lens import Lens

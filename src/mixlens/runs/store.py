@@ -20,10 +20,10 @@ import numpy as np
 
 from mixlens.contracts import Facts, Spec
 from mixlens.errors import InvalidInput, MissingExtra
-from mixlens.provenance import plain
+from mixlens.maps.provenance import plain
+from mixlens.maps.storage import write_whole
 from mixlens.runs.summaries import TOP
-from mixlens.storage import write_whole
-from mixlens.tokens import TokenRow
+from mixlens.text.tokens import TokenRow
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from mixlens.corpus.rows import TextRow
+from mixlens.datasets.rows import TextRow
 from mixlens.errors import InvalidInput
 from mixlens.runs.mixtures import Classes, Mixtures
-from mixlens.tokens import TokenRow
+from mixlens.text.tokens import TokenRow
 
 Words = Sequence[tuple[int, int]]
 """The characters of each word."""

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mixlens.kernels.written import Vectors
+from mixlens.kernels.value_vectors import Vectors
 
 _D_HEAD = 16  # kernels see the vectors, not the values that they are made of
 

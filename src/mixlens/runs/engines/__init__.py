@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from mixlens.errors import InvalidInput
-from mixlens.suggestions import no_such
+from mixlens.text.suggestions import no_such
 
 ENGINES = ("local", "ray")
 _TURN = 1e-5  # seconds that a thread may keep the interpreter while a different one waits

@@ -1,0 +1,188 @@
+"""What the pieces of a run say together: a column for each evaluation, results about the model, and
+what went wrong.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mixlens.benchmark.observing import MODEL
+from mixlens.benchmark.plan import Plan
+from mixlens.benchmark.standings import Column
+from mixlens.errors import MixlensError
+from mixlens.evaluations import Result, conclude, evaluations, module
+
+
+@dataclass(frozen=True)
+class RowError:
+    """Something that could not be done with one example."""
+
+    example: str
+    measure: str
+    evaluation: str
+    reason: str
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Findings:
+    """What all evaluations found, before any ranking."""
+
+    columns: tuple[Column, ...]
+    of_model: Mapping[str, Result]
+    seconds: Mapping[str, float]  # measure -> mean seconds for one text
+    errors: tuple[RowError, ...]  # of single examples
+    left_out: Mapping[str, str]  # measure or evaluation -> why it is not there at all
+
+
+def conclude_run(entries: Iterable[Mapping[str, Any]], plan: Plan, texts: int) -> Findings:
+    """`pieces` as the journal has them: each is named by the number of its text, or of the
+    evaluation's own case.
+    """
+    seen: dict[tuple[str, str], dict[int, Any]] = defaultdict(dict)
+    times: dict[str, list[float]] = defaultdict(list)
+    errors: list[RowError] = []
+    for piece in entries:
+        place = int(piece["piece"].split()[-1])
+        for entry in piece["observations"]:
+            seen[entry["evaluation"], entry["measure"]][place] = entry["seen"]
+        for measure, spent in piece["seconds"].items():
+            times[measure].append(spent)
+        errors += [
+            RowError(piece["example"], e["measure"], e["evaluation"] or "", e["reason"])
+            for e in piece["errors"]
+        ]
+    left_out = {**plan.left_out, **_silent(plan, seen, errors)}
+    columns, of_model = [], {}
+    for evaluation in (*plan.of_measures, *plan.own):
+        column, failed = _column(evaluation, plan, seen, texts)
+        errors += failed
+        if column.results:
+            columns.append(column)
+    for evaluation in plan.of_model:
+        try:
+            of_model[evaluation] = _conclude(evaluation, plan, seen.get((evaluation, MODEL), {}))
+        except _FAILURES as error:
+            left_out.setdefault(evaluation, _reason(error))
+    columns += _columns_through(of_model, seen, plan)
+    kept = tuple(e for e in errors if e.measure not in left_out and e.evaluation not in left_out)
+    return Findings(
+        columns=tuple(columns),
+        of_model=of_model,
+        seconds={measure: float(np.mean(spent)) for measure, spent in times.items()},
+        errors=kept,
+        left_out=left_out,
+    )
+
+
+# What a conclusion may fail by: too few examples for a split, a folder without scikit-learn.
+_FAILURES = (MixlensError, ValueError, ArithmeticError, IndexError, np.linalg.LinAlgError)
+
+
+def _reason(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def _silent(
+    plan: Plan, seen: Mapping[tuple[str, str], Any], errors: Sequence[RowError]
+) -> dict[str, str]:
+    """Measures and evaluations that gave nothing at all, with the most frequent reason."""
+    reasons_by_name = {}
+    answered = {evaluation for evaluation, _ in seen}, {measure for _, measure in seen}
+    for wanted, known, field in (
+        ((*plan.of_measures, *plan.of_model, *plan.own), answered[0], "evaluation"),
+        (plan.measures, answered[1], "measure"),
+    ):
+        for name in wanted:
+            reasons = Counter(error.reason for error in errors if getattr(error, field) == name)
+            if name not in known and reasons:
+                (reason, count), *others = reasons.most_common()
+                share = f" ({count} of {reasons.total()} errors)" if others else ""
+                reasons_by_name[name] = reason + share
+    return reasons_by_name
+
+
+def _conclude(evaluation: str, plan: Plan, seen: Mapping[int, Any]) -> Result:
+    return conclude(
+        evaluation,
+        [seen[place] for place in sorted(seen)],
+        **plan.options_of(evaluation, "conclude"),
+    )
+
+
+def _column(
+    evaluation: str, plan: Plan, seen: Mapping[tuple[str, str], Mapping[int, Any]], texts: int
+) -> tuple[Column, list[RowError]]:
+    results, values, errors = {}, {}, []
+    by_text = evaluation not in plan.own
+    examples = (
+        texts
+        if by_text
+        else 1
+        + max((place for key in seen if key[0] == evaluation for place in seen[key]), default=-1)
+    )
+    for measure in plan.measures:
+        observations = seen.get((evaluation, measure), {})
+        if not observations:
+            continue
+        try:
+            result = _conclude(evaluation, plan, observations)
+        except _FAILURES as error:
+            errors.append(RowError("all together", measure, evaluation, _reason(error)))
+            continue
+        results[measure] = result
+        values[measure] = _aligned(result.per_example, sorted(observations), examples)
+    spec = evaluations()[evaluation]
+    column = Column(
+        evaluation=evaluation,
+        direction=next(iter(results.values())).direction if results else spec.direction,
+        results=results,
+        values=values,
+        by_text=by_text,
+        itself=frozenset(spec.same_method),
+        summary=spec.summary,
+    )
+    return column, errors
+
+
+def _aligned(per_example: np.ndarray, places: Sequence[int], examples: int) -> np.ndarray:
+    """One number for each example, NaN if the measure gave none, so that measures can be
+    compared example by example.
+    """
+    values = np.full(examples, math.nan)
+    if len(per_example) == len(places):
+        values[list(places)] = per_example
+    return values
+
+
+def _columns_through(
+    of_model: Mapping[str, Result], seen: Mapping[tuple[str, str], Mapping[int, Any]], plan: Plan
+) -> Iterator[Column]:
+    """Measures judged by an evaluation of the model through what a different one saw of them."""
+    for name, result in of_model.items():
+        spec = evaluations()[name]
+        if spec.through is None:
+            continue
+        judged = {
+            measure: module(name).conclude_through(result, list(observations.values()))
+            for measure in plan.measures
+            if (observations := seen.get((spec.through, measure)))
+        }
+        results = {
+            measure: judgement for measure, judgement in judged.items() if judgement is not None
+        }
+        if results:
+            direction = next(iter(results.values())).direction
+            yield Column(
+                evaluation=name,
+                direction=direction,
+                results=results,
+                values={},
+                by_text=False,
+                summary=spec.through_summary,
+            )

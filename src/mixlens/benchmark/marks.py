@@ -1,0 +1,89 @@
+"""Is a measure different from the best one, and better than chance?
+
+Paired permutation tests on the same examples, Holm's correction.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mixlens.benchmark.standings import ROUNDING, SIGNIFICANT, Column
+from mixlens.evaluating.statistics import adjusted, difference_p
+
+
+@dataclass(frozen=True, kw_only=True)
+class Marks:
+    """What the tests say of one measure under one evaluation; NaN if nothing could be tested."""
+
+    is_first: bool = False  # has it the best value of the evaluation?
+    p_best: float = math.nan  # against the best of the evaluation
+    p_random: float = math.nan  # against the random baseline
+    ahead_of_random: bool | None = None  # None: nothing was compared with the baseline
+    judges_itself: bool = False
+
+    @property
+    def is_best(self) -> bool:
+        """It has the best value, and random numbers do worse by more than chance."""
+        return self.is_first and not self.not_better_than_random
+
+    @property
+    def not_different_from_best(self) -> bool:
+        """It is not the first, but the difference could be chance."""
+        return not self.is_first and self.p_best >= SIGNIFICANT
+
+    @property
+    def not_better_than_random(self) -> bool:
+        """It is not better, or so little that chance explains it."""
+        return self.ahead_of_random is False or self.p_random >= SIGNIFICANT
+
+
+def marks_of(
+    column: Column, measures: Sequence[str], *, baseline: str, seed: int = 0
+) -> dict[str, Marks]:
+    """Marks of every measure that the evaluation gives a number.
+
+    Measures that it would judge by their own method are never its best. If the baseline is one,
+    nothing is compared with it.
+    """
+    there = [m for m in measures if m in column.results and not math.isnan(column.results[m].value)]
+    if column.direction == "neither":
+        return {m: Marks(judges_itself=m in column.itself) for m in there}
+    scores = dict(zip(there, column.scores(there, None)[0], strict=True))
+    rivals = [m for m in there if m not in column.itself and m != baseline]
+    best = max(rivals, key=lambda m: scores[m]) if rivals else None
+    others = [m for m in there if m != best]
+    judged = [m for m in there if m != baseline and baseline not in column.itself]
+    p_best = dict(zip(others, adjusted([_p(column, best, m, seed) for m in others]), strict=True))
+    p_random = dict(
+        zip(judged, adjusted([_p(column, baseline, m, seed) for m in judged]), strict=True)
+    )
+    compared = set(judged) if baseline in there else set()
+    floor = column.results[baseline].value if compared else math.nan
+    sign = -1.0 if column.direction == "lower" else 1.0
+    return {
+        m: Marks(
+            is_first=m == best,
+            p_best=p_best.get(m, math.nan),
+            p_random=p_random.get(m, math.nan),
+            ahead_of_random=(
+                bool(sign * column.results[m].value > sign * floor) if m in compared else None
+            ),
+            judges_itself=m in column.itself,
+        )
+        for m in there
+    }
+
+
+def _p(column: Column, one: str | None, other: str, seed: int) -> float:
+    a, b = column.values.get(one or ""), column.values.get(other)
+    if a is None or b is None or a.shape != b.shape or (~np.isnan(a) & ~np.isnan(b)).sum() < 2:
+        return math.nan
+    return (
+        1.0
+        if np.allclose(a, b, rtol=ROUNDING, atol=1e-12, equal_nan=True)
+        else difference_p(a, b, seed=seed)
+    )

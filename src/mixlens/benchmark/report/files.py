@@ -1,0 +1,109 @@
+"""What a run leaves in its folder: observations.parquet, results.json, errors.csv, report.md with
+its plots, report.html.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mixlens.benchmark.report.markdown import markdown
+from mixlens.benchmark.report.page import page
+from mixlens.benchmark.report.wording import charts_of
+from mixlens.errors import MissingExtra
+from mixlens.maps.provenance import plain
+from mixlens.maps.storage import write_whole
+
+if TYPE_CHECKING:
+    from mixlens.benchmark.ranking import Ranking
+
+_LARGEST = 64  # entries of an array that a cell of the table still takes; the journal has them all
+
+
+def write_files(
+    folder: Path, ranking: Ranking, entries: Iterable[Mapping[str, Any]], example: str
+) -> None:
+    """Each file is replaced whole. `example` is the frame of one text, in the viewer."""
+    from mixlens.views.charts import standalone
+
+    write_whole(folder / "observations.parquet", _parquet(entries))
+    write_whole(
+        folder / "results.json", json.dumps(ranking.to_dict(), indent=2, ensure_ascii=False) + "\n"
+    )
+    write_whole(folder / "errors.csv", _errors(ranking))
+    try:
+        charts = charts_of(ranking)
+    except MissingExtra:  # a report without plots is still a report
+        charts = {}
+    plots = {}
+    if charts:
+        (folder / "plots").mkdir(exist_ok=True)
+    for title, svg in charts.items():
+        plots[title] = f"plots/{title.lower().replace(' ', '_')}.svg"
+        write_whole(folder / plots[title], standalone(svg))
+    write_whole(folder / "report.md", markdown(ranking, plots))
+    write_whole(folder / "report.html", page(ranking, charts, example))
+
+
+def _parquet(entries: Iterable[Mapping[str, Any]]) -> bytes:
+    """A row for each example, evaluation and measure (empty if the model is judged)."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    fields = [(name, pa.string()) for name in ("example", "group", "evaluation", "measure")]
+    schema = pa.schema([*fields, ("value", pa.float64()), ("observation", pa.string())])
+    written = io.BytesIO()
+    with pq.ParquetWriter(written, schema) as writer:  # type: ignore[no-untyped-call]
+        for piece in entries:
+            rows = [
+                {
+                    "example": piece["example"],
+                    "group": piece.get("group"),
+                    "evaluation": entry["evaluation"],
+                    "measure": entry["measure"],
+                    "value": _value(entry["seen"]),
+                    "observation": _shown(entry["seen"]),
+                }
+                for entry in piece["observations"]
+            ]
+            if rows:
+                writer.write_table(pa.Table.from_pylist(rows, schema))
+    return written.getvalue()
+
+
+def _value(seen: Any) -> float:
+    if isinstance(seen, Mapping):
+        seen = seen.get("value", math.nan)
+    return float(seen) if isinstance(seen, (int, float)) else math.nan
+
+
+def _shown(seen: Any) -> str:
+    return json.dumps(plain(_shortened(seen), finite=True), ensure_ascii=False)
+
+
+def _shortened(value: Any) -> Any:
+    """Without arrays and lists that are too long for a cell."""
+    if isinstance(value, np.ndarray) and value.size > _LARGEST:
+        return f"array of {' x '.join(map(str, value.shape))}"
+    if isinstance(value, Mapping):
+        return {key: _shortened(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [_shortened(entry) for entry in value[:_LARGEST]]
+    return value
+
+
+def _errors(ranking: Ranking) -> str:
+    written = io.StringIO()
+    table = csv.writer(written)
+    table.writerow(["example", "measure", "evaluation", "reason"])
+    table.writerows(
+        [error.example, error.measure, error.evaluation, error.reason] for error in ranking.errors
+    )
+    return written.getvalue()

@@ -1,0 +1,181 @@
+"""Ranks of measures over several evaluations, with intervals: the texts are resampled, and
+everything is ranked again.
+
+The same texts are drawn for all measures and evaluations. A value moves as the mean of its examples
+does (if it is that mean, this is the bootstrap; for a rate over the whole corpus it comes
+close). An evaluation that does not go by text keeps its ranks. Ties share their mean rank; values
+that differ by rounding only are ties.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from mixlens.evaluating.statistics import adjusted, drawn_counts
+from mixlens.evaluations import Result
+
+SIGNIFICANT = 0.05
+ROUNDING = 1e-6
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Column:
+    """One evaluation of all measures."""
+
+    evaluation: str
+    direction: str
+    results: Mapping[str, Result]
+    values: Mapping[
+        str, np.ndarray
+    ]  # one number for each example, the same examples for every measure; NaN if it has none
+    by_text: bool = True  # are the examples the texts of the data?
+    itself: frozenset[str] = (
+        frozenset()
+    )  # measures that work as the evaluation does: it would judge itself
+    summary: str = ""
+
+    @property
+    def of_data(self) -> bool:
+        """Is it about the data, and not about cases of the evaluation's own?"""
+        return self.by_text or not self.values
+
+    def ranked(self, measures: Sequence[str]) -> np.ndarray:
+        """Which of the measures take part: [measure], bool."""
+        return np.array(
+            [
+                self.direction != "neither"
+                and m not in self.itself
+                and m in self.results
+                and not math.isnan(self.results[m].value)
+                for m in measures
+            ]
+        )
+
+    def scores(self, measures: Sequence[str], weights: np.ndarray | None) -> np.ndarray:
+        """Larger is better, NaN for those that take no part: [draw, measure], or [1, measure]
+        without draws.
+        """
+        sign = -1.0 if self.direction == "lower" else 1.0
+        plain = np.array(
+            [self.results[m].value if m in self.results else math.nan for m in measures]
+        )[None]
+        if weights is not None and self.by_text:
+            values = np.stack(
+                [self.values.get(m, np.full(weights.shape[1], math.nan)) for m in measures]
+            )
+            plain = plain + np.nan_to_num(
+                _means(weights, values) - _means(np.ones((1, weights.shape[1])), values)
+            )
+        return np.where(self.ranked(measures)[None], sign * plain, math.nan)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """The mean rank of a measure (1 = best) over the evaluations that say which way is better."""
+
+    mean_rank: float
+    interval: tuple[float, float]
+    judged_by: int
+    p_first: float = (
+        math.nan
+    )  # how often chance alone would set it this far from the first; Holm's correction
+    ranks: Mapping[str, float] = field(default_factory=dict)  # evaluation -> rank
+
+
+def ranks_of(scores: np.ndarray) -> np.ndarray:
+    """[draw, measure] -> ranks, 1 = largest, ties share their mean; NaN stays NaN."""
+    a, b = scores[:, :, None], scores[:, None, :]
+    tied = np.isclose(a, b, rtol=ROUNDING, atol=1e-12)
+    ahead = ((b > a) & ~tied).sum(-1) + (tied.sum(-1) - 1) / 2
+    return np.where(np.isnan(scores), math.nan, 1.0 + ahead)
+
+
+def standings(
+    columns: Sequence[Column], measures: Sequence[str], *, baseline: str, seed: int = 0
+) -> dict[str, Standing]:
+    """Measures from first to last.
+
+    Those that fewer than half of the evaluations judged come after all others.
+    """
+    columns = [column for column in columns if column.ranked(measures).any()]
+    if not columns:
+        return {measure: Standing(math.nan, (math.nan, math.nan), 0) for measure in measures}
+    each = np.stack(
+        [ranks_of(column.scores(measures, None))[0] for column in columns]
+    )  # [evaluation, measure]
+    mean = _mean(each, 0)
+    drawn = _drawn(columns, measures, seed)
+    by_measure = {}
+    judged = (~np.isnan(each)).sum(0)
+    order = sorted(
+        range(len(measures)),
+        key=lambda i: (judged[i] * 2 < len(columns), math.isnan(mean[i]), mean[i]),
+    )
+    first = next((i for i in order if measures[i] != baseline), order[0])
+    p_values = adjusted([math.nan if i == first else _p(drawn, first, i) for i in order])
+    for p, i in zip(p_values, order, strict=True):
+        low, high = math.nan, math.nan
+        if drawn is not None and not np.isnan(drawn[:, i]).all():
+            low, high = np.nanquantile(drawn[:, i], [0.025, 0.975])
+        ranks = {
+            column.evaluation: float(rank)
+            for column, rank in zip(columns, each[:, i], strict=True)
+            if not math.isnan(rank)
+        }
+        by_measure[measures[i]] = Standing(
+            float(mean[i]), (float(low), float(high)), int(judged[i]), p, ranks
+        )
+    return by_measure
+
+
+def _drawn(columns: Sequence[Column], measures: Sequence[str], seed: int) -> np.ndarray | None:
+    """Mean ranks over texts drawn with replacement: [draw, measure].
+
+    None if nothing can be drawn.
+    """
+    counts = {
+        len(values) for column in columns if column.by_text for values in column.values.values()
+    }
+    if len(counts) != 1 or min(counts) < 2:
+        return None
+    weights = drawn_counts(counts.pop(), seed)
+    each = [
+        np.broadcast_to(ranks_of(column.scores(measures, weights)), (len(weights), len(measures)))
+        for column in columns
+    ]
+    return _mean(np.stack(each), 0)
+
+
+def _means(weights: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Weighted means of the known entries of values [measure, example]: [draw, measure]."""
+    counts = weights @ (~np.isnan(values)).T
+    means: np.ndarray = np.divide(
+        weights @ np.nan_to_num(values).T,
+        counts,
+        out=np.full(counts.shape, math.nan),
+        where=counts > 0,
+    )
+    return means
+
+
+def _mean(values: np.ndarray, axis: int) -> np.ndarray:
+    known = ~np.isnan(values)
+    counts = known.sum(axis)
+    mean: np.ndarray = np.divide(
+        np.nansum(values, axis), counts, out=np.full(counts.shape, math.nan), where=counts > 0
+    )
+    return mean
+
+
+def _p(drawn: np.ndarray | None, first: int, other: int) -> float:
+    """Two-sided, from the draws in which the other is no lower than the first."""
+    if drawn is None:
+        return math.nan
+    gaps = drawn[:, other] - drawn[:, first]
+    if np.isnan(gaps).all():
+        return math.nan
+    return min(1.0, 2 * (1 + int((gaps <= 1e-12).sum())) / (1 + len(gaps)))

@@ -1,0 +1,205 @@
+"""The verdict in plain words: which measure to trust here, why, and what the numbers cannot say."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from mixlens.benchmark.plan import BASELINE
+from mixlens.benchmark.standings import SIGNIFICANT
+from mixlens.evaluations import evaluations
+from mixlens.text.plurals import counted
+
+if TYPE_CHECKING:
+    from mixlens.benchmark.ranking import Ranking
+
+FEW = 30  # examples below which intervals can hardly be trusted
+
+
+def verdict(ranking: Ranking) -> list[str]:
+    """Sentences, the answer first."""
+    candidates = [
+        m for m, s in ranking.standings.items() if m != BASELINE and not math.isnan(s.mean_rank)
+    ]
+    if not candidates and ranking.not_judged:
+        return [f"No measure could be judged on these data: {_listed([*ranking.not_judged])}."]
+    if not candidates:
+        return ["No evaluation here says which way is better, so there is nothing to rank."]
+    first = candidates[0]
+    as_it_is = f"First by mean rank, for what it is worth: {first}."
+    names = [name for name, column in ranking.columns.items() if column.ranked(candidates).any()]
+    if not any(ranking.columns[name].of_data for name in names):
+        return [
+            f"No measure can be recommended: no evaluation of these texts ranks measures. The ranks"
+            f" come from {_listed(names)}, with models and texts of its own. {as_it_is}"
+        ]
+    enough = _enough(len(candidates))
+    if ranking.texts < enough:
+        difference = (
+            f"{first} from random numbers"
+            if len(candidates) == 1
+            else f"{len(candidates)} measures from each other"
+        )
+        return [
+            f"Too few texts to say: with {counted(ranking.texts, 'text')}, no test of these data"
+            f" can tell {difference}. {enough} or more are needed. {as_it_is}"
+        ]
+    refusals = [*_near_chance(ranking, as_it_is), *_no_better_than_random(ranking, first)][:1]
+    answer = refusals or [_answer(ranking, first)]
+    return [*answer, *_doubts(ranking, first, candidates, trusted=not refusals)]
+
+
+def _near_chance(ranking: Ranking, as_it_is: str) -> Iterator[str]:
+    """Says so if the model cannot do its task on these data."""
+    specs = evaluations()
+    for name, result in ranking.of_model.items():
+        low = result.interval[0]
+        if not specs[name].judges_data or result.chance is None or not low <= result.chance:
+            continue
+        yield (
+            f"No measure can be recommended: the model itself is near chance here ({name}"
+            f" {result.value:.2f}, lower end of the 95 % interval {low:.2f}, chance"
+            f" {result.chance:.2f}), and what such a model does says little about measures."
+            f" {as_it_is}"
+        )
+
+
+def _enough(measures: int) -> int:
+    """The smallest number of texts with which a paired test of this many measures can be
+    significant at all.
+    """
+    return math.ceil(1 + math.log2(measures / SIGNIFICANT))
+
+
+def _no_better_than_random(ranking: Ranking, first: str) -> Iterator[str]:
+    """Refuse a recommendation if random numbers do as well as the first measure."""
+    opening = f"No measure earns trust here: {first} is first, {_rank(ranking, first)}, but"
+    tested, beaten = _tests(ranking, first)
+    if tested and not beaten:
+        yield f"{opening} no evaluation finds it better than random numbers."
+    floor = ranking.standings.get(BASELINE)
+    if floor is None or math.isnan(floor.mean_rank):
+        return
+    if floor.mean_rank <= ranking.standings[first].mean_rank:
+        yield f"{opening} random numbers have a mean rank of {floor.mean_rank:.1f}."
+    if floor.p_first >= SIGNIFICANT:
+        yield (
+            f"{opening} the mean rank of random numbers, {floor.mean_rank:.1f}, is not different"
+            " from it by more than chance."
+        )
+
+
+def _rank(ranking: Ranking, measure: str) -> str:
+    standing = ranking.standings[measure]
+    low, high = standing.interval
+    spread = "" if math.isnan(low) else f" (95 % interval {low:.1f} to {high:.1f})"
+    judged, texts = counted(standing.judged_by, "evaluation"), counted(ranking.texts, "text")
+    return f"mean rank {standing.mean_rank:.1f}{spread} over {judged} of {texts}"
+
+
+def _tests(ranking: Ranking, measure: str) -> tuple[list[str], list[str]]:
+    """Return the evaluations that rank a measure and compare it with random numbers, and those that
+    find it better.
+    """
+    marks = {
+        name: marks[measure]
+        for name, marks in ranking.marks.items()
+        if measure in marks and name in ranking.standings[measure].ranks
+    }
+    tested = [
+        name
+        for name, mark in marks.items()
+        if mark.not_better_than_random or not math.isnan(mark.p_random)
+    ]
+    return tested, [name for name in tested if not marks[name].not_better_than_random]
+
+
+def _answer(ranking: Ranking, first: str) -> str:
+    ranks = ranking.standings[first].ranks
+    tested, beaten = _tests(ranking, first)
+    best = [
+        name
+        for name, marks in ranking.marks.items()
+        if name in ranks and first in marks and marks[first].is_best
+    ]
+    reasons = [f"it is the best of {_listed(best)}"] if best else []
+    if tested:
+        reasons.append(
+            "it beats random numbers in"
+            f" {_listed(beaten) if len(beaten) < len(tested) else 'every one that was tested'}"
+        )
+    because = f"; {' and '.join(reasons)}." if reasons else "."
+    return f"Trust {first} first: {_rank(ranking, first)}{because}"
+
+
+def _doubts(
+    ranking: Ranking, first: str, candidates: Sequence[str], *, trusted: bool
+) -> Iterator[str]:
+    standing = ranking.standings[first]
+    close = [m for m in candidates[1:] if ranking.standings[m].p_first >= SIGNIFICANT]
+    if close:
+        yield (
+            f"Not different from it by mean rank: {_listed(close)}. The difference may be chance."
+        )
+    elif trusted and any(ranking.standings[m].p_first < SIGNIFICANT for m in candidates[1:]):
+        yield (
+            "Its mean rank is better than that of every other measure by more than chance explains."
+        )
+    for name, marks in ranking.marks.items():
+        mark = marks.get(first)
+        if (
+            mark is None
+            or name not in standing.ranks
+            or mark.is_first
+            or mark.not_different_from_best
+            or math.isnan(mark.p_best)
+        ):
+            continue
+        best = next(m for m, other in marks.items() if other.is_first)
+        yield f"In {name} it is worse than {best}."
+    useless = [m for m in candidates if (trusted or m != first) and _never_better(ranking, m)]
+    if useless:
+        yield f"Better than random numbers in no evaluation: {_listed(useless)}."
+    itself = [
+        f"{name} judges {m}"
+        for name, marks in ranking.marks.items()
+        for m, mark in marks.items()
+        if mark.judges_itself
+    ]
+    if itself:
+        yield (
+            "Left out of mean ranks, because the evaluation works as the measure does:"
+            f" {_listed(itself)}."
+        )
+    yield from _scope(ranking, standing.judged_by, candidates)
+
+
+def _scope(ranking: Ranking, judged_by: int, candidates: Sequence[str]) -> Iterator[str]:
+    if ranking.texts < FEW:
+        yield (
+            f"{counted(ranking.texts, 'text')} are few: the intervals are rough, and real"
+            " differences may not show."
+        )
+    if judged_by == 1:
+        yield "One evaluation alone has been asked; others may rank the measures differently."
+    most = max(ranking.standings[m].judged_by for m in candidates)
+    seldom = [m for m in candidates if ranking.standings[m].judged_by * 2 < most]
+    if seldom:
+        yield (
+            "Judged by fewer than half of the evaluations, and therefore put last:"
+            f" {_listed(seldom)}."
+        )
+    yield (
+        "This holds for this model and these texts; each evaluation has its own idea of what a good"
+        " measure is."
+    )
+
+
+def _never_better(ranking: Ranking, measure: str) -> bool:
+    tested, beaten = _tests(ranking, measure)
+    return bool(tested) and not beaten
+
+
+def _listed(words: Sequence[str]) -> str:
+    return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " and " + words[-1]

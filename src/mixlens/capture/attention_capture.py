@@ -1,0 +1,174 @@
+"""Capture of attention internals while a transformers model runs. With `native_attention`, the only
+file that touches transformers' attention.
+
+Two back ends, both undone when their context closes:
+
+* `interface`: an attention function registered with transformers' own `AttentionInterface`. It
+  delegates to the eager function of the modelling file that calls it, so soft-caps, sinks, position
+  biases, windows and grouped heads stay exact.
+  What a mask means follows the implementation that the model was loaded with: eager code adds a
+  boolean mask as 0 and 1, torch's fused attention takes it as what is seen and, without a mask,
+  asks the module whether it is causal.
+* `trace`: `softmax_trace`, for modelling files that do not route through the interface.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from mixlens.capture.attention_call import AttentionCall, current_listener, listening
+from mixlens.capture.bare_products import BareProducts, makes_bare_products
+from mixlens.capture.mask_reading import Interpret, as_fused, as_given, as_seen, interpreted
+from mixlens.capture.softmax_trace import SoftmaxTrace
+from mixlens.errors import UnsupportedModel
+from mixlens.model.module_walk import configs_of
+
+BACKENDS = ("interface", "trace", "interface+trace")  # in the order in which they are tried
+
+
+def _eager_function(module: nn.Module) -> Callable[..., tuple[Tensor, Tensor | None]]:
+    for cls in type(module).__mro__:
+        function = getattr(sys.modules.get(cls.__module__), "eager_attention_forward", None)
+        if function is not None:
+            return function  # type: ignore[no-any-return]
+    raise UnsupportedModel(
+        f"{type(module).__name__} has no eager attention function in its modelling file"
+    )
+
+
+def _attention(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Any,
+    *args: Any,
+    interpret: Interpret,
+    **kwargs: Any,
+) -> tuple[Tensor, Tensor | None]:
+    """The registered attention function: the modelling file's own, overheard."""
+    listener = current_listener()
+    if listener is not None:
+        value = listener.values(value)
+    is_causal = kwargs.get("is_causal")
+    is_causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
+    mask = interpreted(interpret, attention_mask, query, key, bool(is_causal), listener)
+    with listening(None):  # what the eager function computes is reported here, and once
+        output, weights = _eager_function(module)(
+            module, query, key, value, mask.added, *args, **kwargs
+        )
+    if weights is not None and mask.blank is not None:
+        weights = weights.masked_fill(mask.blank, 0)
+        output = output.masked_fill(mask.blank.transpose(1, 2), 0)
+    if listener is not None and weights is not None:
+        call = AttentionCall(weights, value, output, "interface", visibility=mask.visibility)
+        listener.heard(call)
+    return output, weights
+
+
+# The name under which attention is overheard, by the implementation that a model was loaded with.
+# None of them may contain the name of an implementation: modelling files look for those.
+_NAMES = {"eager": "mixlens_added", "sdpa": "mixlens_fused"}
+_OTHERWISE = "mixlens"
+
+
+_registrations = 0
+_registration_lock = threading.Lock()
+
+
+@contextlib.contextmanager
+def _registered() -> Iterator[None]:
+    """Keeps attention functions and their mask makers registered while any thread needs them."""
+    from transformers import AttentionInterface
+    from transformers.masking_utils import AttentionMaskInterface, eager_mask, sdpa_mask
+
+    ways: dict[str, tuple[Interpret, Callable[..., Any]]] = {
+        _NAMES["eager"]: (as_given, eager_mask),
+        _NAMES["sdpa"]: (as_fused, sdpa_mask),
+        _OTHERWISE: (as_seen, eager_mask),
+    }
+    global _registrations
+    with _registration_lock:
+        _registrations += 1
+        if _registrations == 1:
+            for name, (interpret, make_mask) in ways.items():
+                attention = functools.partial(_attention, interpret=interpret)
+                AttentionInterface.register(name, attention)
+                # Without a mask function of that name every mask is silently None and causal models
+                # see the future.
+                AttentionMaskInterface.register(name, make_mask)
+    try:
+        yield
+    finally:
+        with _registration_lock:
+            _registrations -= 1
+            if _registrations == 0:
+                for name in ways:
+                    AttentionInterface._global_mapping.pop(name, None)
+                    AttentionMaskInterface._global_mapping.pop(name, None)
+
+
+@contextlib.contextmanager
+def _switched(module: nn.Module, attention: bool) -> Iterator[None]:
+    """Points the configs of a model (or of one layer) to our attention function and to plain expert
+    products.
+    """
+    before = [  # composites hold several configs, which `set_attn_implementation` does not reach
+        (
+            config,
+            config._attn_implementation_internal,
+            getattr(config, "_experts_implementation_internal", None),
+        )
+        for config in configs_of(module)
+        if hasattr(config, "_attn_implementation_internal")
+    ]
+    try:
+        for config, implementation, experts in before:
+            if attention and not str(implementation).startswith(_OTHERWISE):
+                config._attn_implementation_internal = _NAMES.get(implementation, _OTHERWISE)
+            if (
+                experts is not None and experts != "eager"
+            ):  # grouped_mm rejects float64 and forward derivatives
+                config._experts_implementation_internal = "batched_mm"
+        yield
+    finally:
+        for config, implementation, experts in before:
+            config._attn_implementation_internal = implementation
+            if hasattr(config, "_experts_implementation_internal"):
+                config._experts_implementation_internal = experts
+
+
+def plain_experts(module: nn.Module) -> contextlib.AbstractContextManager[None]:
+    """Mixtures of experts computed by plain products, attention left as it is."""
+    return _switched(module, attention=False)
+
+
+def runnable_experts(model: nn.Module) -> contextlib.AbstractContextManager[None]:
+    """Grouped expert products do not run in float64."""
+    double = next(model.parameters()).dtype == torch.float64
+    return plain_experts(model) if double else contextlib.nullcontext()
+
+
+@contextlib.contextmanager
+def overheard(module: nn.Module, backend: str) -> Iterator[None]:
+    """While open, attention inside `module` (a model or one layer) reports to the current listener.
+
+    Everything it changes is put back when it closes, even after an exception.
+    """
+    with contextlib.ExitStack() as stack:
+        if "interface" in backend:
+            stack.enter_context(_registered())
+        stack.enter_context(_switched(module, attention="interface" in backend))
+        if "trace" in backend:
+            stack.enter_context(SoftmaxTrace(module))
+        if "trace" in backend or makes_bare_products(module):
+            stack.enter_context(BareProducts(module))
+        yield

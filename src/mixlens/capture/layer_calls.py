@@ -1,0 +1,322 @@
+"""One forward pass, seen layer by layer: what each transformer layer was called with, what it
+returned, and its attention calls.
+
+Layers are distinguished by the order of their calls, because ALBERT calls one module many times.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor, nn
+
+from mixlens.capture.attention_call import AttentionCall, Listener, listening
+from mixlens.capture.attention_capture import overheard
+from mixlens.capture.bare_products import part_at
+from mixlens.model.model_cache import Remembered
+from mixlens.model.module_walk import configs_of
+from mixlens.model.placement import at_hand, device_of_calls, has_plain_weights
+
+if TYPE_CHECKING:
+    from mixlens.structure.layouts import Layout
+
+Inputs = Mapping[str, Any]
+
+_plain: Remembered[bool] = Remembered()
+
+
+@dataclass
+class LayerCall:
+    """One call of one transformer layer."""
+
+    path: str
+    module: nn.Module
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    output: Any = None
+    attention: list[AttentionCall] = field(default_factory=list)
+
+    @classmethod
+    def begun(
+        cls, path: str, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> LayerCall:
+        """Of a layer that was just called, to be run again: without a cache, and with what it was
+        given on its own device, to which accelerate takes it only inside.
+        """
+        kwargs, device = without_cache(kwargs), device_of_calls(module)
+        if device is not None and hidden_argument(args, kwargs).device != device:
+            args, kwargs = changed((args, kwargs), lambda tensor: tensor.to(device))
+        return cls(path, module, args, kwargs)
+
+    @functools.cached_property
+    def is_readable(self) -> bool:
+        """Are its weights at hand, as plain numbers?"""
+        return _plain.of(self.module, None, lambda: has_plain_weights(self.module))
+
+    @property
+    def readable(self) -> nn.Module:
+        """The layer with weights that can be read: itself, or a copy."""
+        return self.module if self.is_readable else at_hand(self.module)
+
+    @property
+    def hidden_in(self) -> Tensor:
+        """The hidden states that entered."""
+        return hidden_argument(self.args, self.kwargs)
+
+    @property
+    def hidden_out(self) -> Tensor:
+        """The hidden states that came out."""
+        return first_tensor(self.output)
+
+
+def first_tensor(output: Any) -> Tensor:
+    """The hidden states in whatever a layer returns: a tensor, or the first thing in a tuple."""
+    while isinstance(output, (tuple, list)) and output:
+        output = output[0]
+    if isinstance(output, Tensor):
+        return output
+    if isinstance(output, Mapping):
+        for value in output.values():
+            if isinstance(value, Tensor) and value.is_floating_point():
+                return value
+    raise TypeError(f"no tensor in {type(output).__name__}")
+
+
+def hidden_argument(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Tensor:
+    """The hidden states among a layer's arguments: the first floating-point tensor."""
+    for value in (*args, *kwargs.values()):
+        if isinstance(value, Tensor) and value.is_floating_point():
+            return value
+    raise TypeError("the layer was called without hidden states")
+
+
+def with_hidden_argument(
+    args: tuple[Any, ...], kwargs: dict[str, Any], hidden: Tensor
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The same call with other hidden states, wherever the layer is given them (Funnel names them
+    as queries, keys and values).
+    """
+    old = hidden_argument(args, kwargs)
+    replaced = {name: hidden if value is old else value for name, value in kwargs.items()}
+    return tuple(hidden if value is old else value for value in args), replaced
+
+
+def batch_size(inputs: Inputs) -> int:
+    """Rows of the input: of its token ids if it has any, because images may be packed."""
+    named = [name for name in inputs if name.endswith("input_ids")]
+    tensors = [inputs[name] for name in (*named, *inputs) if isinstance(inputs[name], Tensor)]
+    return next(int(value.shape[0]) for value in tensors if value.dim() > 0)
+
+
+def forward(model: nn.Module, inputs: Inputs) -> Any:
+    """The model's output, without a cache: a recorded cache would grow with every re-run."""
+    named = (
+        {"use_cache": False} if "use_cache" in inspect.signature(model.forward).parameters else {}
+    )
+    with _cache_unused(model):
+        return model(**{**inputs, **named})
+
+
+@contextlib.contextmanager
+def _cache_unused(model: nn.Module) -> Iterator[None]:
+    """Turns the cache off in every config: a model may not take the option, or not pass it on."""
+    configs = [each for each in configs_of(model) if getattr(each, "use_cache", None) is True]
+    try:
+        for config in configs:
+            config.use_cache = False
+        yield
+    finally:
+        for config in configs:
+            config.use_cache = True
+
+
+def without_cache(kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of a layer that may run again: no cache grows."""
+    from transformers.cache_utils import Cache
+
+    return {name: None if isinstance(value, Cache) else value for name, value in kwargs.items()}
+
+
+def changed(argument: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    """A nested argument with every tensor changed."""
+    if isinstance(argument, Tensor):
+        return change(argument)
+    if isinstance(argument, (tuple, list)):
+        made = [changed(value, change) for value in argument]
+        return type(argument)(made) if type(argument) in (tuple, list) else tuple(made)
+    if isinstance(argument, Mapping):
+        return {name: changed(value, change) for name, value in argument.items()}
+    return argument
+
+
+@contextlib.contextmanager
+def hooks_removed(handles: list[Any]) -> Iterator[None]:
+    """Takes the hooks off at the end, even after an exception."""
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+OnLayer = Callable[[LayerCall, dict[Any, Tensor]], None]
+OnEnter = Callable[[int, LayerCall], Tensor | None]
+Keep = Callable[[Any, Tensor], None]
+Watch = Callable[[nn.Module, str, Keep], list[Any]]
+
+
+def layer_calls(
+    model: nn.Module,
+    inputs: Inputs,
+    paths: set[str],
+    backend: str | None,
+    on_layer: OnLayer | None = None,
+    on_enter: OnEnter | None = None,
+    watch: Watch | None = None,
+    stop_after: int | None = None,
+    stop_inside: Sequence[Any] = (),
+    layouts: Mapping[str, Layout] | None = None,
+) -> tuple[list[LayerCall], Any]:
+    """Runs the model once. Returns every layer call in order and the model's output.
+
+    After `stop_after` calls the model is left, and its output is None: what follows the layers (a
+    head as wide as the vocabulary) is often a third of the work. With `stop_inside` (names
+    of what is watched) the last call is left when the last of these is seen after the others. Its
+    output is None too.
+
+    With `backend=None` the model runs natively and attention is not overheard. `on_layer` sees each
+    finished call and may drop what need not be kept; `on_enter` may replace the hidden states that
+    a layer is given; `watch` hooks submodules of a layer and reports by name what it sees of the
+    running call. What `on_layer` runs of the model by itself is not seen. Calls of layers that
+    `layouts` names are seen in rows of tokens.
+    """
+    run = _Pass(on_layer, on_enter, stop_after, stop_inside, layouts or {})
+    handles: list[Any] = []
+    with hooks_removed(handles), contextlib.ExitStack() as stack:
+        for path in paths:
+            module, layout = part_at(model, path), run.layouts.get(path)
+            whole = module if layout is None else layout.whole(module)
+            last = module if layout is None else layout.last(module)
+            entered = functools.partial(run.entered, path)
+            handles.append(module.register_forward_pre_hook(entered, with_kwargs=True))
+            if watch is not None:
+                handles += watch(whole, path, run.saw)
+            handles.append(last.register_forward_hook(run.left, with_kwargs=True))
+        if backend is not None:
+            stack.enter_context(listening(run.listener))
+            stack.enter_context(overheard(model, backend))
+        try:
+            output = forward(model, inputs)
+        except _EnoughLayers:
+            output = None
+    return run.done, output
+
+
+class _Pass:
+    """The hooks of one run of a model, and the layer calls that they have seen."""
+
+    def __init__(
+        self,
+        on_layer: OnLayer | None,
+        on_enter: OnEnter | None,
+        stop_after: int | None,
+        stop_inside: Sequence[Any],
+        layouts: Mapping[str, Layout],
+    ) -> None:
+        self.on_layer, self.on_enter, self.layouts = on_layer, on_enter, layouts
+        self.stop_after, self.stop_inside = stop_after, stop_inside
+        self.done: list[LayerCall] = []
+        self.open: list[LayerCall] = []
+        # not a method: a ring of references would keep all calls until the next collection
+        self.listener = Listener(on_call=functools.partial(_overheard, self.open))
+        self.replaced: list[Tensor | None] = []  # of open calls whose layer ends elsewhere
+        # the first is for what runs outside of any call
+        self.seen_by: list[dict[Any, Tensor]] = [{}]
+        self.count = 0  # of the calls that began
+        self.busy = False  # with `on_layer`, or with a layer that runs again
+
+    def entered(
+        self, path: str, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """A layer begins: returns other arguments if its hidden states are to be replaced."""
+        if self.busy:
+            return None
+        call = LayerCall.begun(path, module, args, kwargs)
+        layout = self.layouts.get(path)
+        call = call if layout is None else layout.call(call)
+        self.listener.batch = int(call.hidden_in.shape[0])
+        self.open.append(call)
+        self.seen_by.append({})
+        self.count += 1
+        replacement = None if self.on_enter is None else self.on_enter(self.count - 1, call)
+        elsewhere = layout is not None and layout.last(module) is not module
+        self.replaced.append(replacement if elsewhere else None)
+        if replacement is None or elsewhere:
+            return None
+        if layout is None:
+            return with_hidden_argument(args, kwargs, replacement)
+        (args, kwargs), shape = layout.entered(args, kwargs)
+        return layout.entering(*with_hidden_argument(args, kwargs, replacement), shape)
+
+    def left(
+        self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any
+    ) -> Any:
+        """A layer is finished: returns a different output if its parts were given other states than
+        the code between them.
+        """
+        if self.busy:
+            return None
+        call, seen, replacement = self.open.pop(), self.seen_by.pop(), self.replaced.pop()
+        if replacement is not None:
+            self.busy = True
+            args, kwargs = with_hidden_argument(call.args, call.kwargs, replacement)
+            output = call.module(*args, **kwargs)
+            self.busy = False
+        call.output = output
+        layout = self.layouts.get(call.path)
+        if layout is not None:
+            seen = _in_rows(layout, call, seen)
+        self._done(call, seen)
+        return None if replacement is None else output
+
+    def saw(self, name: Any, tensor: Tensor) -> None:
+        """A tensor inside the running call."""
+        seen = self.seen_by[-1]
+        seen[name] = tensor
+        if self.count == self.stop_after and not self.busy and name in self.stop_inside[-1:]:
+            if all(map(seen.__contains__, self.stop_inside)):
+                self._done(self.open.pop(), seen)
+
+    def _done(self, call: LayerCall, seen: dict[Any, Tensor]) -> None:
+        if self.on_layer is not None:
+            self.busy = True
+            self.on_layer(call, seen)
+            self.busy = False
+        self.done.append(call)
+        if len(self.done) == self.stop_after:
+            raise _EnoughLayers
+
+
+def _overheard(running: list[LayerCall], call: AttentionCall) -> None:
+    """Attention inside the layer that runs."""
+    if running:
+        running[-1].attention.append(call)
+
+
+def _in_rows(layout: Layout, call: LayerCall, seen: dict[Any, Tensor]) -> dict[Any, Tensor]:
+    """A finished call with its output and attention in rows of tokens; returns `seen` in them."""
+    batch, tokens = call.hidden_in.shape[:2]
+    call.output = layout.left(call.output, batch)
+    layout.attention(call)
+    return {
+        witness: layout.inside(tensor, witness, batch, tokens) for witness, tensor in seen.items()
+    }
+
+
+class _EnoughLayers(Exception):
+    """Leaves the model after the last layer that was asked for."""

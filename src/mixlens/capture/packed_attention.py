@@ -1,0 +1,89 @@
+"""Attention over rows that follow each other on one axis: one call for each image or window, or one
+call for all of them with a mask between them.
+
+The calls come in the order of the tokens, so that each has its place in a full map, and what no
+call connects has no weight. That the pieces were put in the right place is proved like any
+attention: A V must be what the output projection takes, token by token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from mixlens.capture.attention_call import AttentionCall, Listener
+from mixlens.kernels.visibility import Visibility
+
+
+class PackedAttention(Listener):
+    """Hears the calls of one attention and passes them on as one, as soon as it is complete."""
+
+    def __init__(self, outer: Listener, rows: int, tokens: int) -> None:
+        super().__init__()
+        self.outer = outer
+        self.rows = rows
+        self.tokens = tokens
+        self._calls: list[AttentionCall] = []
+        self._start = 0
+
+    def values(self, values: Tensor) -> Tensor:
+        """The edit of the whole attention, at the place of this piece."""
+        if self.outer.edit_values is None:
+            return values
+        before = values.new_zeros(*values.shape[:2], self._start, values.shape[3])
+        missing = self.rows * self.tokens - self._start - values.shape[2]
+        after = values.new_zeros(*values.shape[:2], missing, values.shape[3])
+        whole = _by_row(torch.cat([before, values, after], 2), self.rows, 2)
+        edited = self.outer.values(whole).transpose(0, 1).flatten(1, 2)
+        return edited[None, :, self._start : self._start + values.shape[2]]
+
+    def heard(self, call: AttentionCall) -> None:
+        """Passes on the whole attention when its last piece is heard."""
+        self._calls.append(call)
+        self._start += int(call.weights.shape[2])
+        if self._start == self.rows * self.tokens:
+            self.outer.heard(_whole(self._calls, self.rows, self.tokens))
+            self._calls, self._start = [], 0
+
+
+def placed(calls: Sequence[AttentionCall], rows: int, tokens: int) -> list[AttentionCall]:
+    """The attention of a layer from the calls of all pieces."""
+    heard: list[AttentionCall] = []
+    packed = PackedAttention(Listener(on_call=heard.append), rows, tokens)
+    for call in calls:
+        packed.heard(call)
+    return heard
+
+
+def _by_row(tensor: Tensor, rows: int, axis: int) -> Tensor:
+    """[1, ..., rows * tokens, ...] as [rows, ..., tokens, ...]."""
+    return torch.cat(tensor.chunk(rows, axis))
+
+
+def _whole(calls: Sequence[AttentionCall], rows: int, tokens: int) -> AttentionCall:
+    first = calls[0]
+    heads = int(first.weights.shape[1])
+    weights = first.weights.new_zeros(rows, heads, tokens, tokens)
+    seen_of_calls = [call.seen for call in calls]
+    seen_heads = max(1 if piece is None else piece.shape[1] for piece in seen_of_calls)
+    seen = weights.new_zeros(rows, seen_heads, tokens, tokens, dtype=torch.bool)
+    start = 0
+    for call, piece in zip(calls, seen_of_calls, strict=True):
+        count = int(call.weights.shape[2])
+        if call.weights.shape != (1, heads, count, count):
+            return first  # not a piece of this sequence: refused for its shape
+        for row in range(start // tokens, -(-(start + count) // tokens)):
+            own = slice(max(0, row * tokens - start), min(count, (row + 1) * tokens - start))
+            place = slice(start + own.start - row * tokens, start + own.stop - row * tokens)
+            weights[row, :, place, place] = call.weights[0, :, own, own]
+            seen[row, :, place, place] = True if piece is None else piece[0, :, own, own]
+        start += count
+    return AttentionCall(
+        weights,
+        _by_row(torch.cat([call.values for call in calls], 2), rows, 2),
+        _by_row(torch.cat([call.output for call in calls], 1), rows, 1),
+        first.backend,
+        visibility=Visibility(seen=seen),
+    )

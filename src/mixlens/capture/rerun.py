@@ -1,0 +1,144 @@
+"""Runs one recorded layer again: on copies of one row of the batch, with edited values, attention
+output or hidden states.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from mixlens.capture.attention_call import AttentionCall, Listener, ValueEdit, listening
+from mixlens.capture.attention_capture import overheard
+from mixlens.capture.bare_products import part_at
+from mixlens.capture.batch_axes import row_copies
+from mixlens.capture.layer_calls import (
+    LayerCall,
+    changed,
+    first_tensor,
+    hidden_argument,
+    hooks_removed,
+    with_hidden_argument,
+)
+from mixlens.errors import InvalidInput
+from mixlens.model.casts import idle_casts_skipped
+
+
+def expanded(
+    call: LayerCall, axes: Any, row: int, copies: int
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Arguments of a recorded call for `copies` copies of one row of its batch."""
+    hidden, (arg_axes, kwarg_axes) = call.hidden_in, axes
+    rows = int(hidden.shape[0])
+    args = row_copies(call.args, arg_axes, row, copies, rows)
+    kwargs = dict(row_copies(call.kwargs, kwarg_axes, row, copies, rows))
+    states = hidden[row : row + 1].repeat(copies, *[1] * (hidden.dim() - 1))
+    return _with_hidden_states(call, args, kwargs, states)
+
+
+def cast_call(
+    call: LayerCall, args: tuple[Any, ...], kwargs: dict[str, Any], dtype: torch.dtype
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Arguments made of a recorded call, in a different precision."""
+    args, kwargs = _cast(args, dtype), _cast(kwargs, dtype)
+    return _with_hidden_states(call, args, kwargs, hidden_argument(args, kwargs))
+
+
+def _with_hidden_states(
+    call: LayerCall, args: tuple[Any, ...], kwargs: dict[str, Any], new: Tensor
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """What was one tensor stays one: a layer may be given its hidden states as queries, keys and
+    values (Funnel).
+    """
+    old = call.hidden_in
+    named = {name: new if call.kwargs[name] is old else value for name, value in kwargs.items()}
+    pairs = zip(call.args, args, strict=True)
+    return tuple(new if given is old else value for given, value in pairs), named
+
+
+def _cast(argument: Any, dtype: torch.dtype) -> Any:
+    """Floating-point tensors of a nested argument in a different precision."""
+    return changed(argument, lambda t: t.to(dtype) if t.is_floating_point() else t)
+
+
+def run_layer(
+    module: nn.Module,
+    backend: str,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    *,
+    batch: int,
+    hidden: Tensor | None = None,
+    edit_values: ValueEdit | None = None,
+    replace_output: Mapping[str, Tensor] | None = None,
+    on_call: Callable[[AttentionCall], None] | None = None,
+    grad: bool = False,
+) -> Tensor:
+    """The layer's hidden states.
+
+    `replace_output` puts tensors in place of what named submodules return.
+    """
+    if hidden is not None:
+        args, kwargs = with_hidden_argument(args, kwargs, hidden)
+    handles: list[Any] = []
+
+    def returning(tensor: Tensor) -> Callable[..., Tensor]:
+        return lambda submodule, inputs, output: tensor.reshape(output.shape)
+
+    with hooks_removed(handles), contextlib.ExitStack() as stack:
+        for path, tensor in (replace_output or {}).items():
+            handles.append(part_at(module, path).register_forward_hook(returning(tensor)))
+        listener = Listener(on_call=on_call, edit_values=edit_values, batch=batch)
+        stack.enter_context(listening(listener))
+        stack.enter_context(overheard(module, backend))
+        stack.enter_context(idle_casts_skipped(module))
+        stack.enter_context(torch.set_grad_enabled(grad))
+        return first_tensor(module(*args, **kwargs))
+
+
+def replacing_values(
+    values: Float[Tensor, "copies kv_head source d_head"],
+    position: int,
+    columns: Callable[[int], slice],
+) -> ValueEdit:
+    """Puts these values into the attention call at one position; `columns` says which of so many
+    sources they are.
+    """
+
+    def edited(number: int, original: Tensor) -> Tensor:
+        if number != position:
+            return original
+        new = original.clone()
+        given = _values_for_heads(values.to(original.dtype), int(original.shape[1]))
+        new[:, :, columns(int(original.shape[2]))] = given
+        return new
+
+    return edited
+
+
+def _values_for_heads(
+    values: Float[Tensor, "copies some_heads source d_head"], heads: int
+) -> Float[Tensor, "copies heads source d_head"]:
+    """Values for as many heads as one attention call takes: code that repeats grouped values may do
+    so in some calls and not in others.
+    """
+    given = int(values.shape[1])
+    if given == heads:
+        return values
+    if max(given, heads) % min(given, heads):
+        raise InvalidInput(
+            f"this attention has {heads} value heads, and values are given for {given}"
+        )
+    if given < heads:
+        return values.repeat_interleave(heads // given, 1)
+    groups = values.reshape(len(values), heads, -1, *values.shape[2:])
+    if not torch.equal(groups, groups[:, :, :1].expand_as(groups)):
+        raise InvalidInput(
+            f"this attention has {heads} value heads; values of query heads that share one of them"
+            " must be the same"
+        )
+    return groups[:, :, 0]

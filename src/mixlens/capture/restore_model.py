@@ -1,0 +1,93 @@
+"""A model is left as it was: what it changes in itself while it runs is put back.
+
+BigBird switches to full attention for good when it first sees a short text, and answers every later
+one differently.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import operator
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import nn
+
+from mixlens.capture.layer_calls import Inputs, forward
+from mixlens.errors import UnsupportedModel
+from mixlens.model.module_walk import parts_of
+from mixlens.model.rotary import depends_on_length
+
+_PLAIN = (bool, int, float, str, type(None))
+_TABLES = ("_modules", "_parameters", "_buffers")
+
+
+@contextlib.contextmanager
+def restored(model: nn.Module) -> Iterator[list[str]]:
+    """Puts plain attributes, buffers and submodules of every part back when it closes.
+
+    The list then names the switches that the model had turned: words, truth values and submodules.
+    """
+    before = [(part, *_state(part)) for part in parts_of(model)]
+    turned: list[str] = []
+    try:
+        yield turned
+    finally:
+        switches = [(part, name) for part, *state in before for name in _put_back(part, *state)]
+        paths = {part: path for path, part in model.named_modules()} if switches else {}
+        turned += [f"{paths[part]}.{name}".lstrip(".") for part, name in switches]
+
+
+def frequencies_restored(model: nn.Module) -> contextlib.AbstractContextManager[Any]:
+    """`restored` for models that keep the rotary frequencies of the longest text so far (dynamic
+    NTK): a shorter text after it would be rotated differently.
+    """
+    return restored(model) if depends_on_length(model) else contextlib.nullcontext()
+
+
+def require_own_switches(model: nn.Module, inputs: Inputs, turned: list[str]) -> None:
+    """A switch that the probe turned must be one that this very input turns (SeamlessM4T notes
+    whether it hears a text or a sound). Submodules are never exchanged: a layer that runs again
+    would be a different one.
+    """
+    if not turned:
+        return
+    with restored(model) as own, torch.no_grad():
+        forward(model, inputs)
+    strange = [name for name in turned if name not in own or name.endswith("modules")]
+    if strange:
+        raise UnsupportedModel(
+            f"{type(model).__name__} changes itself on a short text (`{strange[0]}`), so"
+            " what is measured there is not what it computes elsewhere. It was put back. Load it"
+            " with the setting that it changes to (BigBird: attention_type='original_full')."
+        )
+
+
+def _state(part: nn.Module) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The attributes of a part, and what its tables hold."""
+    own = vars(part)
+    return dict(own), {name: dict(own[name]) for name in _TABLES if name in own}
+
+
+def _put_back(part: nn.Module, own: dict[str, Any], tables: dict[str, Any]) -> Iterator[str]:
+    now = vars(part)
+    for name, entries in tables.items():
+        if not _identical(now[name], entries):
+            now[name].clear()
+            now[name].update(entries)
+            if name == "_modules":
+                yield "modules"
+    if _identical(now, own):
+        return
+    for name, value in own.items():
+        new = now.get(name)
+        if isinstance(value, _PLAIN) and (type(new) is not type(value) or new != value):
+            now[name] = value
+            if isinstance(value, (str, bool)):
+                yield name
+
+
+def _identical(now: dict[str, Any], before: dict[str, Any]) -> bool:
+    """The same objects under the same names."""
+    return list(now) == list(before) and all(map(operator.is_, now.values(), before.values()))

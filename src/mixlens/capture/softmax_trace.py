@@ -1,0 +1,207 @@
+"""Attention of modelling files that do not route through transformers' interface.
+
+A `TorchFunctionMode` follows a softmax into the product with the values (matmul, bmm, einsum), or
+takes a `scaled_dot_product_attention` apart.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from mixlens.capture.attention_call import AttentionCall, Listener, current_listener
+from mixlens.capture.mask_reading import additive_mask
+from mixlens.capture.torch_attention import taken_apart
+from mixlens.kernels.visibility import Visibility, seen_through
+
+
+def einsum_letters(equation: str) -> str | None:
+    """Batch, head, target, source and channel in the product of weights [batch, head, target,
+    source] and values; None if it is something else.
+    """
+    operands, _, made = equation.replace(" ", "").partition("->")
+    weights, _, values = operands.partition(",")
+    if not all(len(set(part)) == len(part) == 4 for part in (weights, values, made)):
+        return None
+    batch, head, target, source = list(weights)
+    channel = set(values) - set(weights)
+    expected = {batch, head, source} | channel, {batch, head, target} | channel
+    if len(channel) != 1 or (set(values), set(made)) != expected:
+        return None
+    return weights + channel.pop()
+
+
+class SoftmaxTrace(TorchFunctionMode):
+    """Follows a softmax through shape changes into the product with the values."""
+
+    _SOFTMAX = {torch.softmax, torch.nn.functional.softmax, Tensor.softmax}
+    _PASSED_ON = {
+        torch.nn.functional.dropout,
+        torch.dropout,
+        Tensor.view,
+        Tensor.reshape,
+        Tensor.to,
+        Tensor.type,
+        Tensor.type_as,
+        Tensor.contiguous,
+        Tensor.float,
+        Tensor.view_as,
+        Tensor.permute,
+        Tensor.transpose,
+        Tensor.clone,
+        Tensor.masked_fill,
+        torch.masked_fill,
+        Tensor.unsqueeze,
+    }
+    _REARRANGED = {Tensor.permute, Tensor.transpose, Tensor.masked_fill, torch.masked_fill}
+    _PRODUCTS = {torch.matmul, torch.bmm, Tensor.matmul, Tensor.bmm, Tensor.__matmul__}
+
+    def __init__(self, module: nn.Module) -> None:
+        """`module`: what is overheard."""
+        super().__init__()
+        self._followed: dict[int, Tensor] = {}  # kept alive so that an id is never reused
+        self._seen: Tensor | None = None  # by the targets of the last softmax
+        self._module = module
+
+    @functools.cached_property
+    def _owners(self) -> dict[int, nn.Linear]:
+        """Linear modules by the identity of their weight."""
+        parts = self._module.modules()
+        return {id(part.weight): part for part in parts if isinstance(part, nn.Linear)}
+
+    def __torch_function__(
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        kwargs = kwargs or {}
+        listener = current_listener()
+        if listener is None:
+            return func(*args, **kwargs)
+        if func is torch.nn.functional.scaled_dot_product_attention:
+            return self._taken_apart(listener, *args, **kwargs)
+        if func is torch.nn.functional.multi_head_attention_forward:
+            return taken_apart(listener, self._owners, *args, **kwargs)
+        followed = bool(args) and isinstance(args[0], Tensor) and id(args[0]) in self._followed
+        if followed and func in self._PRODUCTS:
+            return self._product(listener, func, args[0], args[1])
+        if func is torch.einsum and len(args) == 2 and isinstance(args[1], (list, tuple)):
+            args = (args[0], *args[1])
+        if func is torch.einsum and len(args) == 3 and id(args[1]) in self._followed:
+            letters = einsum_letters(args[0])
+            if letters is not None:
+                return self._einsum(listener, letters, *args)
+            if args[1].dim() > 4:
+                return self._blocks(listener, args[1], args[2], func(*args))
+        result = func(*args, **kwargs)
+        if func in self._SOFTMAX or (followed and func in self._PASSED_ON):
+            if isinstance(result, Tensor):
+                self._followed[id(result)] = result
+                self._follow_mask(func, *args, **kwargs)
+        return result
+
+    def _follow_mask(self, func: Any, *args: Any, **kwargs: Any) -> None:
+        """What the scores of a softmax hide, as long as its weights stay as they are."""
+        if func in self._SOFTMAX:
+            scores = args[0] if args else kwargs["input"]
+            axis = args[1] if len(args) > 1 else kwargs.get("dim")
+            last = axis in (-1, scores.dim() - 1)
+            self._seen = seen_through(scores) if last else None
+        elif func in self._REARRANGED:
+            self._seen = None
+
+    def _product(self, listener: Listener, func: Any, weights: Tensor, values: Tensor) -> Any:
+        def by_row(tensor: Tensor) -> Tensor:  # bmm works on [batch * head, ...]
+            if tensor.dim() != 3 or tensor.shape[0] % listener.batch:
+                return tensor
+            return tensor.reshape(listener.batch, -1, *tensor.shape[-2:])
+
+        if weights.dim() > 4:
+            return self._blocks(listener, weights, values, func(weights, values))
+        if weights.dim() < 3 or values.dim() != weights.dim():
+            return func(weights, values)
+        edited = listener.values(by_row(values)).reshape(values.shape)
+        output = func(weights, edited)
+        if by_row(output).dim() == 4:
+            call = AttentionCall(
+                by_row(weights),
+                by_row(edited),
+                by_row(output).transpose(1, 2),
+                "trace",
+                visibility=self._visibility(by_row, by_row(weights)),
+            )
+            self._followed.clear()
+            listener.heard(call)
+        return output
+
+    def _visibility(self, by_row: Callable[[Tensor], Tensor], weights: Tensor) -> Visibility | None:
+        """Of the softmax that made these weights; None if it had another shape."""
+        seen, self._seen = self._seen, None
+        seen = None if seen is None else by_row(seen)
+        return None if seen is None or seen.shape != weights.shape else Visibility(seen=seen)
+
+    def _blocks(
+        self, listener: Listener, weights: Tensor, values: Tensor, output: Tensor
+    ) -> Tensor:
+        """Attention inside of windows or blocks, each an axis of its own: heard, so that it can be
+        named as what it is.
+        """
+        self._followed.clear()
+        listener.heard(AttentionCall(weights, values, output, "trace"))
+        return output
+
+    def _einsum(
+        self, listener: Listener, letters: str, equation: str, weights: Tensor, values: Tensor
+    ) -> Any:
+        batch, head, target, source, channel = list(letters)
+        of_values, made = equation.replace(" ", "").split(",")[1].split("->")
+        plain = batch + head + source + channel
+        edited = listener.values(torch.einsum(f"{of_values}->{plain}", values))
+        output = torch.einsum(equation, weights, torch.einsum(f"{plain}->{of_values}", edited))
+        seen = torch.einsum(f"{made}->{batch}{target}{head}{channel}", output)
+        self._followed.clear()
+        visibility = self._visibility(lambda tensor: tensor, weights)
+        listener.heard(AttentionCall(weights, edited, seen, "trace", visibility=visibility))
+        return output
+
+    def _taken_apart(
+        self,
+        listener: Listener,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attn_mask: Tensor | None = None,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+        scale: float | None = None,
+        enable_gqa: bool = False,
+    ) -> Tensor:
+        value = listener.values(value)
+        repeats = query.shape[1] // key.shape[1]
+        keys, values = key.repeat_interleave(repeats, 1), value.repeat_interleave(repeats, 1)
+        scores = (
+            query @ keys.transpose(-1, -2) * (query.shape[-1] ** -0.5 if scale is None else scale)
+        )
+        if is_causal:
+            shape = (query.shape[-2], key.shape[-2])
+            attn_mask = torch.ones(shape, dtype=torch.bool, device=query.device).tril()
+        visibility = Visibility()
+        if attn_mask is not None:
+            scores = scores + additive_mask(attn_mask, scores)
+            seen = attn_mask if attn_mask.dtype == torch.bool else seen_through(attn_mask)
+            visibility = Visibility(seen=seen)
+        weights = torch.softmax(scores, -1)
+        blank = visibility.blank
+        weights = weights if blank is None else weights.masked_fill(blank, 0)
+        output = weights @ values
+        listener.heard(
+            AttentionCall(weights, value, output.transpose(1, 2), "trace", visibility=visibility)
+        )
+        return output

@@ -1,0 +1,66 @@
+"""Hooks that keep the tensors a running layer really had: a recording proves itself by them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from torch import Tensor, nn
+
+from mixlens.capture.bare_products import part_at
+from mixlens.capture.layer_calls import first_tensor, hooks_removed
+
+
+class Witness(NamedTuple):
+    """A tensor that the running layer really had: an input or the output of a submodule."""
+
+    path: str
+    side: str  # "in" or "out"
+    position: int = 0  # among the floating-point inputs
+
+
+def float_tensors(values: Iterable[Any]) -> Iterator[Tensor]:
+    """Every floating-point tensor in values, tuples and lists included."""
+    for value in values:
+        if isinstance(value, Tensor):
+            if value.is_floating_point():
+                yield value
+        elif isinstance(value, (tuple, list)):
+            yield from float_tensors(value)
+
+
+@contextlib.contextmanager
+def watching(layer: nn.Module, witnesses: frozenset[Witness]) -> Iterator[dict[Witness, Tensor]]:
+    """Collects copies of the named tensors while the layer runs.
+
+    Copies, because some layers add in place.
+    """
+    seen: dict[Witness, Tensor] = {}
+    handles: list[Any] = []
+    with hooks_removed(handles):
+        handles += [watch(layer, witness, seen.__setitem__) for witness in witnesses]
+        yield seen
+
+
+def watch(
+    layer: nn.Module,
+    witness: Witness,
+    keep: Callable[[Witness, Tensor], None],
+    made: Callable[[Tensor], Tensor] = Tensor.clone,
+) -> Any:
+    """A hook that gives a copy of one witness to `keep`, or what is `made` of it; returns its
+    handle.
+    """
+
+    def entered(module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        tensor = list(float_tensors((*args, *kwargs.values())))[witness.position]
+        keep(witness, made(tensor))
+
+    def left(module: nn.Module, args: Any, output: Any) -> None:
+        keep(witness, made(first_tensor(output)))
+
+    module = part_at(layer, witness.path)
+    if witness.side == "in":
+        return module.register_forward_pre_hook(entered, with_kwargs=True)
+    return module.register_forward_hook(left)

@@ -1,0 +1,213 @@
+"""Parallel text with gold word alignments, in the forms in which it is passed around.
+
+* Links, in the forms that `links` reads.
+* Text: two files line by line, or one with both sides on a line, separated by ` ||| ` or a tab.
+  Words are separated by spaces. `<s snum=1> … </s>` around a sentence is taken off.
+
+If a file does not say from where words are counted, the links do: a word 0 means from 0, a word
+with the number of the sentence's length means from 1. If neither occurs, `base` has to be named.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from mixlens.datasets.examples import Aligned
+from mixlens.datasets.links import Links, read_links, sentences_of
+from mixlens.errors import InvalidInput
+
+PathLike = str | os.PathLike[str]
+
+_SENTENCE = re.compile(r"<s\s+snum=\"?(\d{1,9})\"?>(.*)</s>")
+_GOLD = (
+    ".gold",
+    ".talp",
+    ".naacl",
+    ".wpt",
+    ".wa",
+    ".pharaoh",
+    ".align",
+    ".alignment",
+    ".nonullalign",
+)
+_BOTH = (".src-tgt", ".both", ".tsv")
+
+
+def read_alignments(
+    path: PathLike,
+    *,
+    source: PathLike | None = None,
+    target: PathLike | None = None,
+    gold: PathLike | None = None,
+    base: int | None = None,
+) -> list[Aligned]:
+    """Sentence pairs with their gold links, from a folder, or from named files.
+
+    `path` is a folder (then the other names are of files in it, or the endings `source="de",
+    target="en"`), or a file with both sides of the text (with `gold`), or a file of links (with
+    `source` and `target`). A folder with one text and one file of links needs no names; which of
+    two files is the source is read from the folder's name (`alignment_de_en`). `base` is the number
+    of the first word.
+    """
+    if base not in (None, 0, 1):
+        raise InvalidInput(f"base={base!r}: words are counted from 0 or from 1")
+    given = Path(path)
+    if not given.exists():
+        raise InvalidInput(f"there is no {given}")
+    texts, links = (
+        _files_of_folder(given, source, target, gold)
+        if given.is_dir()
+        else _files(given, source, target, gold)
+    )
+    read = [_text_lines(file) for file in texts]
+    sides = _split(texts[0], read[0]) if len(read) == 1 else _joined(texts, read)
+    aligned, counted_from = read_links(links, len(sides))
+    if base is None:
+        base = _base(links, aligned, sides) if counted_from is None else counted_from
+    return [_example(pair, link, base) for pair, link in zip(sides, aligned, strict=True)]
+
+
+def _files(
+    path: Path, source: PathLike | None, target: PathLike | None, gold: PathLike | None
+) -> tuple[list[Path], Path]:
+    if gold is not None and source is None and target is None:
+        return [path], Path(gold)
+    if gold is None and source is not None and target is not None:
+        return [Path(source), Path(target)], path
+    raise InvalidInput(
+        f"{path} is a file, of both sides of the text or of links: name the others too, or the"
+        " folder that they are in"
+    )
+
+
+def _files_of_folder(
+    folder: Path, source: PathLike | None, target: PathLike | None, gold: PathLike | None
+) -> tuple[list[Path], Path]:
+    files = sorted(file for file in folder.iterdir() if file.is_file())
+    links = (
+        _named(folder, files, gold)
+        if gold is not None
+        else _only(folder, files, _GOLD, "file of links", "gold")
+    )
+    if (source is None) != (target is None):
+        raise InvalidInput("name both source and target, or neither")
+    if source is not None and target is not None:
+        return [_named(folder, files, source), _named(folder, files, target)], links
+    if any(file.suffix in _BOTH for file in files):
+        return [_only(folder, files, _BOTH, "text", "source")], links
+    languages = re.findall(
+        r"(?:^|[_.-])([a-z]{2})[_-]?([a-z]{2})(?=$|[_.-])", folder.resolve().name
+    )
+    if len(languages) != 1:
+        raise InvalidInput(
+            f"the name of {folder} does not say which language is the source: name source and"
+            " target, or let the folder's name end in their languages, such as de_en"
+        )
+    return [_named(folder, files, language) for language in languages[0]], links
+
+
+def _named(folder: Path, files: Sequence[Path], name: PathLike) -> Path:
+    """A file by its name, or by its ending; of several with that ending the one with the shortest
+    name.
+    """
+    ending = [file for file in files if file.suffix == f".{name}"]
+    for file in (folder / name, Path(name)):
+        if file.is_file():
+            return file
+    if not ending:
+        raise InvalidInput(f"there is no {folder / name}, and no file in {folder} ends in .{name}")
+    return min(ending, key=lambda file: (len(file.name), file.name))
+
+
+def _only(
+    folder: Path, files: Sequence[Path], endings: Sequence[str], what: str, option: str
+) -> Path:
+    fitting = [file for file in files if file.suffix in endings]
+    if len(fitting) != 1:
+        seen = ", ".join(file.name for file in fitting) or "none"
+        raise InvalidInput(
+            f"{folder} should have one {what} ({', '.join(endings)}), but has: {seen}. Name"
+            f" {option}="
+        )
+    return fitting[0]
+
+
+def _text_lines(file: Path) -> list[str]:
+    lines = []
+    for number, line in enumerate(sentences_of(file), 1):
+        marked = _SENTENCE.fullmatch(line.strip())
+        if marked and int(marked[1]) != number:
+            raise InvalidInput(f"{file}:{number}: sentence {marked[1]} is in line {number}")
+        lines.append(marked[2] if marked else line)
+    return lines
+
+
+_Pair = tuple[str, tuple[str, ...], tuple[str, ...]]  # place, source words, target words
+
+
+def _split(file: Path, lines: Sequence[str]) -> list[_Pair]:
+    pairs = []
+    for number, line in enumerate(lines, 1):
+        parts = re.split(r"\s\|\|\|\s", line) if "|||" in line else line.split("\t")
+        if len(parts) != 2:
+            raise InvalidInput(
+                f"{file}:{number}: source and target separated by ' ||| ' or a tab are needed, not"
+                f" {len(parts)} parts"
+            )
+        pairs.append(_pair(f"{file}:{number}", *parts))
+    return pairs
+
+
+def _joined(files: Sequence[Path], sides: Sequence[Sequence[str]]) -> list[_Pair]:
+    if len(sides[0]) != len(sides[1]):
+        raise InvalidInput(f"{files[0]} has {len(sides[0])} lines, {files[1]} has {len(sides[1])}")
+    return [
+        _pair(f"{files[0]}:{number}", *pair)
+        for number, pair in enumerate(zip(*sides, strict=True), 1)
+    ]
+
+
+def _pair(place: str, source: str, target: str) -> _Pair:
+    words = tuple(source.split()), tuple(target.split())
+    for side, own in zip(("source", "target"), words, strict=True):
+        if not own:
+            raise InvalidInput(f"{place}: the {side} has no word")
+    return place, *words
+
+
+def _base(file: Path, links: Sequence[Links], pairs: Sequence[_Pair]) -> int:
+    if any(0 in link for sentence in links for link in sentence.all):
+        return 0
+    for sentence, (_, source, target) in zip(links, pairs, strict=True):
+        if any(i == len(source) or j == len(target) for i, j in sentence.all):
+            return 1
+    if not any(sentence.all for sentence in links):
+        raise InvalidInput(f"{file} has no link")
+    raise InvalidInput(
+        f"{file}: no link shows whether words are counted from 0 or from 1: name the base"
+    )
+
+
+def _example(pair: _Pair, links: Links, base: int) -> Aligned:
+    place, source, target = pair
+    for i, j in sorted(links.all):
+        if not (base <= i < len(source) + base and base <= j < len(target) + base):
+            raise InvalidInput(
+                f"{links.place}: link {i}-{j} is outside the sentence ({len(source)} and"
+                f" {len(target)} words, from {base}; {place})"
+            )
+    sure, every = (
+        frozenset((i - base, j - base) for i, j in chosen) for chosen in (links.sure, links.all)
+    )
+    return Aligned(
+        name=place,
+        text=" ".join(source),
+        pair=" ".join(target),
+        source=source,
+        target=target,
+        sure=sure,
+        possible=every,
+    )

@@ -1,0 +1,60 @@
+"""BLiMP (Warstadt et al. 2020): minimal pairs as JSONL, one file for each paradigm.
+
+A pair becomes an agreement example if its sentences differ in exactly one word; the group is the
+paradigm. Cues are marked for the paradigms that `cues` knows. Contractions with «not» are written
+out («hasn't» becomes «has not»), so that a verb is a word by itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from mixlens.datasets import cues
+from mixlens.datasets.examples import Agreement
+from mixlens.errors import InvalidInput
+
+_WORD = re.compile(r"\w+(?:[-'’]\w+)*")
+_NOT = re.compile(r"\b(\w+)n['’]t\b")
+_IRREGULAR = {"ca": "cannot", "wo": "will not", "sha": "shall not"}
+
+
+def recognises(row: Mapping[str, Any]) -> bool:
+    """Is this a row of BLiMP: two sentences, one of them wrong?"""
+    return isinstance(row.get("sentence_good"), str) and isinstance(row.get("sentence_bad"), str)
+
+
+def agreement(name: str, row: Mapping[str, Any], group: str) -> Agreement:
+    """One minimal pair."""
+    for key in ("sentence_good", "sentence_bad"):
+        if not isinstance(row.get(key), str) or not row[key].strip():
+            raise InvalidInput(f"{key} must be a sentence")
+    text, bad = _written_out(row["sentence_good"]), _written_out(row["sentence_bad"])
+    good_words, bad_words = list(_WORD.finditer(text)), list(_WORD.finditer(bad))
+    different = [
+        i
+        for i, (one, other) in enumerate(zip(good_words, bad_words, strict=False))
+        if one[0] != other[0]
+    ]
+    if len(good_words) != len(bad_words) or len(different) != 1:
+        raise InvalidInput("the sentences do not differ in exactly one word")
+    target = different[0]
+    paradigm, foil = str(row.get("UID") or group), bad_words[target][0]
+    cue = cues.cue(paradigm, [word[0] for word in good_words], target, foil)
+    (first, last), label = cue if cue is not None else ((0, 0), None)
+    return Agreement(
+        name=name,
+        text=text,
+        group=paradigm,
+        place=good_words[target].span(),
+        foil=foil,
+        cues=(
+            ((good_words[first].start(), good_words[last - 1].end()),) if cue is not None else ()
+        ),
+        label=label,
+    )
+
+
+def _written_out(sentence: str) -> str:
+    return _NOT.sub(lambda match: _IRREGULAR.get(match[1], f"{match[1]} not"), sentence.strip())

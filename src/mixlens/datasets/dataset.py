@@ -1,0 +1,113 @@
+"""A data set: its examples, and which rows of the file could not be read."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import overload
+
+from mixlens.datasets.examples import Example
+from mixlens.errors import InvalidInput
+
+
+@dataclass(frozen=True, repr=False)
+class Dataset(Sequence[Example]):
+    """Examples of one kind.
+
+    `errors` holds (name, reason) of each row that was left out; `origin` says where the data was
+    read.
+    """
+
+    name: str
+    kind: str
+    examples: tuple[Example, ...]
+    errors: tuple[tuple[str, str], ...] = ()
+    origin: str = ""
+
+    def __repr__(self) -> str:
+        errors = f", {len(self.errors)} rows left out" if self.errors else ""
+        first = f"; first: {self.examples[0].text[:60]!r}" if self.examples else ""
+        return f"<Dataset {self.name}: {len(self)} {self.kind} examples{errors}{first}>"
+
+    def __len__(self) -> int:
+        return len(self.examples)
+
+    def __iter__(self) -> Iterator[Example]:
+        return iter(self.examples)
+
+    @overload
+    def __getitem__(self, place: int) -> Example: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Example, ...]: ...
+
+    def __getitem__(self, place: int | slice) -> Example | tuple[Example, ...]:
+        return self.examples[place]
+
+    @property
+    def groups(self) -> dict[str | None, int]:
+        """How many examples each group has, in the order of the data."""
+        counts: dict[str | None, int] = {}
+        for example in self.examples:
+            counts[example.group] = counts.get(example.group, 0) + 1
+        return counts
+
+    def sample(self, count: int, seed: int = 0) -> Dataset:
+        """`count` examples, from each group in proportion to its size.
+
+        The same ones whatever the order of the data.
+        """
+        if count < 1:
+            raise InvalidInput(f"a sample has at least one example, not {count}")
+        if count >= len(self):
+            return self
+        chosen: set[int] = set()
+        shares = _shares(self.groups, count, seed)
+        for group, share in shares.items():
+            places = [
+                place for place, example in enumerate(self.examples) if example.group == group
+            ]
+            chosen.update(
+                sorted(places, key=lambda place: _lot(self.examples[place], seed))[:share]
+            )
+        return replace(self, examples=tuple(self.examples[place] for place in sorted(chosen)))
+
+
+def digest(examples: Iterable[Example]) -> str:
+    """Of all that is known of the texts, in their order: a different sample of the same size has a
+    different digest.
+    """
+    digest = hashlib.sha256()
+    for example in examples:
+        fields = {
+            key: sorted(value) if isinstance(value, frozenset) else value
+            for key, value in vars(example).items()
+        }
+        digest.update(repr((example.kind, sorted(fields.items()))).encode())
+    return digest.hexdigest()[:16]
+
+
+def _shares(groups: dict[str | None, int], count: int, seed: int) -> dict[str | None, int]:
+    """How many of `count` each group gets: the whole part of its quota, then one more by the
+    largest remainder.
+    """
+    total = sum(groups.values())
+    shares = {group: count * size // total for group, size in groups.items()}
+    by_remainder = sorted(
+        groups, key=lambda group: (-(count * groups[group] % total), _digest(seed, str(group)))
+    )
+    for group in by_remainder[: count - sum(shares.values())]:
+        shares[group] += 1
+    return shares
+
+
+def _lot(example: Example, seed: int) -> tuple[str, str]:
+    """Drawn by what the example says, so that a different order of the rows changes nothing; names
+    break ties of equal texts.
+    """
+    return _digest(seed, example.text, example.pair or ""), example.name
+
+
+def _digest(seed: int, *parts: str) -> str:
+    return hashlib.sha256("\0".join((str(seed), *parts)).encode()).hexdigest()

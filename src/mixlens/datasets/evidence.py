@@ -1,0 +1,62 @@
+"""Texts that a model continues, and the words in them that decide how (Ferrando et al. 2023).
+
+Tables with the columns `one_prefix_prefix` (the text), `one_prefix_word_good` and
+`one_prefix_word_bad` (target and foil), and `target`, the evidence word. If there is a
+`target_phrase`, that whole phrase is the evidence, as in the paper, except in the sets in which the
+paper takes its head. The first mention counts. Rows without evidence (NA, or the whole sentence)
+are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from mixlens.datasets.examples import Agreement
+from mixlens.datasets.files import lines_of
+from mixlens.datasets.places import whole_words
+from mixlens.errors import InvalidInput
+
+COLUMNS = {"one_prefix_prefix", "one_prefix_word_good", "one_prefix_word_bad", "target"}
+HEADS_ONLY = {
+    "distractor_agreement_relational_noun",
+    "irregular_plural_subject_verb_agreement_1",
+    "regular_plural_subject_verb_agreement_1",
+}
+
+
+def recognises(columns: Collection[str]) -> bool:
+    """Are these the columns, or the fields, of such a table?"""
+    return set(columns) >= COLUMNS
+
+
+def is_table(path: Path) -> bool:
+    """Is this file such a table?"""
+    first = next(iter(lines_of(path)), ("", ""))[1]
+    return recognises(first.lower().split(","))
+
+
+def agreement(name: str, row: Mapping[str, Any], group: str) -> Agreement:
+    """One row: the prefix with its target at the end, and the place of the evidence."""
+    group = str(row.get("uid") or row.get("UID") or group)
+    prefix, target, foil = (
+        str(row[key]).strip()
+        for key in ("one_prefix_prefix", "one_prefix_word_good", "one_prefix_word_bad")
+    )
+    phrase = "" if group in HEADS_ONLY else str(row.get("target_phrase") or "").strip()
+    evidence = phrase or str(row["target"]).strip()
+    sentence = str(row.get("sentence_good") or "").strip()
+    if not prefix or evidence in ("", "NA", "nan", sentence):
+        raise InvalidInput("no evidence word is named")
+    places = whole_words(prefix, evidence)
+    if not places:
+        raise InvalidInput(f"the evidence {evidence!r} is not in the text {prefix!r}")
+    return Agreement(
+        name=name,
+        text=f"{prefix} {target}",
+        group=group,
+        place=(len(prefix) + 1, len(prefix) + 1 + len(target)),
+        foil=foil,
+        cues=(places[0],),
+    )

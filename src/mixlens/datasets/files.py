@@ -1,0 +1,105 @@
+"""Text files as their lines: UTF-8, plain or gzipped, with an error that says what is wrong with
+anything else.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from mixlens.datasets.examples import Example
+from mixlens.errors import InvalidInput
+from mixlens.model.json_values import parse_json
+
+Row = TypeVar("Row")
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A row that could not be read."""
+
+    name: str
+    reason: str
+
+
+def text_of(path: Path) -> str:
+    """The whole text of a file."""
+    try:
+        content = path.read_bytes()
+        if content[:2] == b"\x1f\x8b":
+            content = gzip.decompress(content)
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InvalidInput(
+            f"{path} is not UTF-8 text (byte {error.start}): if it is text, convert it, for example"
+            " by iconv -t UTF-8"
+        ) from error
+    except (OSError, EOFError, zlib.error) as error:
+        raise InvalidInput(f"{path} cannot be read: {error}") from error
+    if "\0" in text:
+        raise InvalidInput(f"{path} is not a text file: it holds zero bytes")
+    return text
+
+
+def all_lines_of(path: Path) -> list[str]:
+    """Return the lines of a file, blank ones too. A line ends with LF, CRLF or CR."""
+    text = text_of(path).replace("\r\n", "\n").replace("\r", "\n")
+    return text.removesuffix("\n").split("\n") if text else []  # splitlines() cuts inside texts
+
+
+def lines_of(path: Path) -> list[tuple[str, str]]:
+    """(name, line) of every line that is not blank; the name is file:line, from 1."""
+    lines = enumerate(all_lines_of(path), 1)
+    return [(f"{path.name}:{number}", line) for number, line in lines if line.strip()]
+
+
+def objects_of(path: Path) -> Iterator[tuple[str, Any]]:
+    """(name, object) of every line of a JSONL file; the object is a `Refused` if the line is not a
+    JSON object.
+    """
+    for name, line in lines_of(path):
+        try:
+            parsed = parse_json(line)
+            yield name, parsed if isinstance(parsed, dict) else Refused(name, "not a JSON object")
+        except ValueError as error:
+            yield name, Refused(name, f"not JSON: {error}")
+
+
+def table_of(path: Path) -> list[tuple[str, list[str] | Refused]]:
+    """(name, cells) of every row.
+
+    Commas with CSV quotes, or tabs without any quoting, as GLUE has them.
+    """
+    if not path.name.lower().removesuffix(".gz").endswith(".csv"):
+        return [(name, line.split("\t")) for name, line in lines_of(path)]
+    reader = csv.reader(io.StringIO(text_of(path), newline=""), strict=True)
+    rows: list[tuple[str, list[str] | Refused]] = []
+    while True:
+        name = f"{path.name}:{reader.line_num + 1}"  # a row may go over several lines
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return rows
+        except csv.Error as error:
+            rows.append((name, Refused(name, f"not CSV: {error}")))
+        else:
+            if any(cell.strip() for cell in cells):
+                rows.append((name, cells))
+
+
+def attempted(
+    name: str, row: Row | Refused, parse: Callable[[str, Row], Example]
+) -> Example | Refused:
+    """What the parser makes of a row, or why it refused."""
+    if isinstance(row, Refused):
+        return row
+    try:
+        return parse(name, row)
+    except InvalidInput as error:
+        return Refused(name, str(error))

@@ -1,0 +1,142 @@
+"""Data sets of the Hugging Face hub, by name, through the `datasets` library.
+
+`hf:NAME`, `hf:NAME/CONFIG`, each with `@REVISION` after it for a branch, a tag or a commit, and
+`:SPLIT` for a split other than the validation split: `hf:glue/sst2`,
+`hf:blimp/anaphor_number_agreement`, `hf:owner/name@v1`, `hf:owner/name/config:test`. Of a name with
+one slash, the first part is the owner, unless it is one of the short names below. Rows are read by
+their fields, as in a JSONL file.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from mixlens.datasets.examples import Example
+from mixlens.datasets.files import Refused, attempted
+from mixlens.datasets.objects import parser_of
+from mixlens.datasets.origins import advice
+from mixlens.errors import InvalidInput
+from mixlens.model.hub_errors import hub_refusal
+from mixlens.model.hub_timeout import cache_alone, hub_is_silent
+
+OWNERS = {
+    "glue": "nyu-mll/glue",
+    "blimp": "nyu-mll/blimp",
+    "wikitext": "Salesforce/wikitext",
+    "sst2": "stanfordnlp/sst2",
+}
+SPLITS = ("validation", "validation_matched", "dev", "test", "train")
+
+
+class HubName(NamedTuple):
+    """What `hf:…` names."""
+
+    path: str
+    config: str | None = None
+    split: str | None = None
+    revision: str | None = None
+
+
+def named(name: str) -> HubName:
+    """The parts of `hf:…`."""
+    path, _, split = name.removeprefix("hf:").partition(":")
+    if path.startswith(("/", "./", "../")):  # a folder that holds a data set
+        return HubName(path, None, split or None)
+    path, _, revision = path.partition("@")
+    first, *rest = path.split("/")
+    if first in OWNERS:
+        first, rest = OWNERS[first], rest
+    elif rest:
+        first, rest = f"{first}/{rest[0]}", rest[1:]
+    if not first or len(rest) > 1:
+        raise InvalidInput(
+            f"{name!r} is not hf:NAME, hf:NAME/CONFIG or hf:OWNER/NAME/CONFIG, with @REVISION and"
+            " then :SPLIT after it if wanted"
+        )
+    return HubName(first, rest[0] if rest else None, split or None, revision or None)
+
+
+def read(name: str) -> Iterator[Example | Refused]:
+    """The examples of one split."""
+    wanted, table = _opened(name, streaming=False)
+    group = wanted.config or wanted.path.split("/")[-1]
+    yield from _rows(table, f"{group}/{wanted.split}", group)
+
+
+def open_stream(name: str, *, skip: int = 0) -> Iterator[Mapping[str, Any]]:
+    """The rows of one split after the first `skip`, read as they are asked for."""
+    table = _opened(name, streaming=True)[-1]
+    with _reasons(name):
+        yield from table.skip(skip) if skip else table
+
+
+def _opened(name: str, *, streaming: bool) -> tuple[HubName, Any]:
+    """What is named, with the split that is read, and its table."""
+    wanted = named(name)
+    try:
+        datasets: Any = importlib.import_module("datasets")
+    except ImportError as error:
+        raise InvalidInput(f"{name} needs the datasets library: pip install datasets") from error
+    which = {"path": wanted.path, "revision": wanted.revision}
+    silent = not os.path.isdir(wanted.path) and hub_is_silent()
+    with _reasons(name), cache_alone(silent):
+        if wanted.split is None:
+            splits = datasets.get_dataset_split_names(config_name=wanted.config, **which)
+            wanted = wanted._replace(split=_split(name, splits))
+        table = datasets.load_dataset(
+            name=wanted.config, split=wanted.split, streaming=streaming, **which
+        )
+    return wanted, table
+
+
+@contextmanager
+def _reasons(name: str) -> Iterator[None]:
+    """What goes wrong with the hub or with the files on it, in words."""
+    try:
+        yield
+    except InvalidInput:
+        raise
+    except Exception as error:  # the library raises what its network and file layers raise
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        known = advice(name)
+        raise InvalidInput(
+            f"{name} could not be loaded from the hub: {hub_refusal(error) or first}"
+            + (f". To get {known}" if known else "")
+        ) from error
+
+
+def _rows(table: Any, place: str, group: str) -> Iterator[Example | Refused]:
+    names = {
+        key: kind.int2str
+        for key, kind in (table.features or {}).items()
+        if hasattr(kind, "int2str")
+    }
+    parse = None
+    for number, row in enumerate(table, 1):
+        fields = _fields(row, names)
+        parse = parse or parser_of(fields, group)
+        if str(fields.get("text", "something")).strip():  # WikiText has empty rows
+            yield attempted(f"{place}:{number}", fields, parse)
+
+
+def _fields(row: Mapping[str, Any], names: Mapping[str, Any]) -> dict[str, Any]:
+    """The row with class names for class numbers; −1 is a label that is kept secret."""
+    return {
+        key: names[key](value) if key in names and isinstance(value, int) and value >= 0 else value
+        for key, value in row.items()
+        if not (key in names and value == -1)
+    }
+
+
+def _split(name: str, splits: list[str]) -> str:
+    known = next((split for split in SPLITS if split in splits), None)
+    if known is None:
+        raise InvalidInput(
+            f"{name} has the splits {', '.join(splits)}: name one, as in"
+            f" {name}:{splits[0] if splits else 'train'}"
+        )
+    return known

@@ -1,0 +1,34 @@
+"""Rows with named fields (JSONL lines, rows of the hub): their fields say what they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from mixlens.datasets import blimp, classes, evidence, targets, word_lists
+from mixlens.datasets.examples import Example
+from mixlens.datasets.files import Refused, attempted, objects_of
+
+Parser = Callable[[str, Mapping[str, Any]], Example]
+
+
+def parser_of(first: Mapping[str, Any], group: str) -> Parser:
+    """The reader of rows with these fields; `group` is used if they do not name one."""
+    if word_lists.recognises(first):
+        return partial(word_lists.agreement, group=group)
+    if evidence.recognises(first):
+        return partial(evidence.agreement, group=group)
+    if blimp.recognises(first):
+        return partial(blimp.agreement, group=group)
+    return targets.agreement if targets.recognises(first) else classes.from_fields
+
+
+def read(path: Path) -> Iterator[Example | Refused]:
+    """The examples of a JSONL file."""
+    rows = list(objects_of(path))
+    parse = parser_of(
+        next((row for _, row in rows if not isinstance(row, Refused)), {}), path.name.split(".")[0]
+    )
+    return (attempted(name, row, parse) for name, row in rows)

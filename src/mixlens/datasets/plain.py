@@ -1,0 +1,46 @@
+"""Plain text: one text a line, or one a paragraph.
+
+If blank lines divide the file into blocks and most of them have several lines, a block is a text
+and its lines are joined; otherwise each line is one. WikiText is known by its headings (` = Title =
+`): they are left out, each line is a paragraph, and its tokenised spelling («role @-@ playing ,
+is») becomes plain.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from mixlens.datasets.examples import Example
+from mixlens.datasets.files import all_lines_of, lines_of
+from mixlens.datasets.spelling import spelled
+
+_HEADING = re.compile(r" *(= )+[^=].*( =)+ *")
+
+
+def read(path: Path) -> Iterator[Example]:
+    """One text a line; if there are headings as in WikiText, they are left out."""
+    lines = lines_of(path)
+    if any(_HEADING.fullmatch(line) for _, line in lines):
+        for name, line in lines:
+            if not _HEADING.fullmatch(line):
+                yield Example(name=name, text=spelled(line.split())[0])
+        return
+    for name, text in _paragraphs(path) or lines:
+        yield Example(name=name, text=text.strip())
+
+
+def _paragraphs(path: Path) -> list[tuple[str, str]]:
+    """(name of the first line, text) of each block; none if most blocks are single lines."""
+    blocks: list[tuple[str, list[str]]] = []
+    blank = True
+    for number, line in enumerate(all_lines_of(path), 1):
+        if line.strip() and blank:
+            blocks.append((f"{path.name}:{number}", []))
+        if line.strip():
+            blocks[-1][1].append(line.strip())
+        blank = not line.strip()
+    if len(blocks) < 2 or sum(len(lines) > 1 for _, lines in blocks) <= len(blocks) / 2:
+        return []
+    return [(name, " ".join(lines)) for name, lines in blocks]

@@ -1,0 +1,100 @@
+"""`read`: what a file, a folder or a hub name holds, found out by looking at it.
+
+| what | how it is recognised | kind |
+|---|---|---|
+| BLiMP | JSONL with `sentence_good` and `sentence_bad` as sentences | agreement |
+| word lists with cues | JSONL with the same as lists, and `target_index` | agreement |
+| prefixes with evidence words | CSV with `one_prefix_prefix` and `target` | agreement |
+| Linzen | `NAME.text` next to `NAME.gold` | agreement |
+| your own | CSV, TSV or JSONL with `text`, `target`, `foil` | agreement |
+| labelled text | CSV, TSV, JSONL; GLUE files without header | classification (text if unlabelled) |
+| Universal Dependencies | `.conllu` | tagged |
+| parallel text | gold alignments (`.talp`, `.gold` …); see `alignments` | alignment |
+| plain text | anything else | text |
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from importlib import resources
+from pathlib import Path
+
+from mixlens.datasets import formats, hub
+from mixlens.datasets.dataset import Dataset
+from mixlens.datasets.examples import Example
+from mixlens.datasets.files import Refused
+from mixlens.datasets.origins import advice
+from mixlens.errors import InvalidInput
+
+KINDS = ("agreement", "classification", "tagged", "alignment", "text")
+SHOWN = 3
+
+
+def read(
+    path: str | Path, kind: str | None = None, *, sample: int | None = None, seed: int = 0
+) -> Dataset:
+    """The data set in a file or a folder, or on the hub (`hf:glue/sst2`); with `sample`, that many
+    of its examples.
+
+    `kind` says what is wanted (agreement, classification, tagged, alignment, text); anything can be
+    read as text. Rows that cannot be read are in `errors`. If none can, `InvalidInput` says why.
+    """
+    if kind is not None and kind not in KINDS:
+        raise InvalidInput(f"there is no kind {kind!r} of data; choose one of: {', '.join(KINDS)}")
+    if not isinstance(path, (str, os.PathLike)):
+        raise InvalidInput(f"the name of a file or a folder is needed, not {type(path).__name__}")
+    if str(path).startswith("hf:"):
+        data = dataset(str(path), hub.read(str(path)), kind, origin=str(path))
+    else:
+        place = Path(path).expanduser()
+        if not place.exists():
+            known = advice(str(path))
+            raise InvalidInput(
+                f"there is no file or folder {path}" + (f". To get {known}" if known else "")
+            )
+        data = dataset(place.name, formats.read(place, kind), kind, origin=str(place.resolve()))
+    return data if sample is None else data.sample(sample, seed)
+
+
+def bundled() -> Dataset:
+    """The agreement set that comes with the package: 200 sentences, written by
+    `training/agreement_sentences.py`.
+    """
+    with resources.as_file(resources.files("mixlens") / "bundled" / "agreement.jsonl") as path:
+        data = read(path)
+    return Dataset(
+        "bundled agreement",
+        data.kind,
+        data.examples,
+        data.errors,
+        "mixlens/bundled/agreement.jsonl",
+    )
+
+
+def dataset(name: str, rows: Iterable[Example | Refused], kind: str | None, origin: str) -> Dataset:
+    """Rows sorted into examples and errors, all of one kind."""
+    examples: list[Example] = []
+    errors: list[tuple[str, str]] = []
+    for row in rows:
+        if isinstance(row, Refused):
+            errors.append((row.name, row.reason))
+        else:
+            examples.append(row)
+    if not examples:
+        reasons = "; ".join(f"{row}: {reason}" for row, reason in errors[:SHOWN])
+        raise InvalidInput(
+            f"{origin}: no example could be read. {reasons or 'There is nothing in it.'}"
+        )
+    if kind == "text":
+        examples = [
+            Example(name=each.name, text=each.text, pair=each.pair, group=each.group)
+            for each in examples
+        ]
+    kinds = sorted({example.kind for example in examples})
+    if len(kinds) > 1 or (kind is not None and kinds != [kind]):
+        raise InvalidInput(
+            f"{origin} holds {' and '.join(kinds)} examples"
+            + (f", not {kind}" if kind else ": read its files one by one")
+        )
+    return Dataset(name, kinds[0], tuple(examples), tuple(errors), origin)

@@ -1,0 +1,279 @@
+"""The rows of a shard: a text with its name and what is to be explained, or why it is refused."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Any
+
+from mixlens.datasets import conllu
+from mixlens.datasets.examples import Tagged
+from mixlens.datasets.hub import open_stream
+from mixlens.datasets.shards import (
+    Lines,
+    Shard,
+    open_parquet,
+    read_quoted,
+    read_sentence,
+    require_same_rows,
+)
+from mixlens.errors import InvalidInput
+from mixlens.model.json_values import parse_json
+
+TEXT_COLUMNS = ("text", "sentence", "content")
+LONGEST_LINE = 10_000_000  # characters: a line beyond that is not a text
+
+
+@dataclass(frozen=True, kw_only=True)
+class Columns:
+    """Which columns hold what. Without a text column: `text`, `sentence` or `content`."""
+
+    text: str | None = None
+    id: str | None = None
+    # Option of a measure (word, foil, label) -> the column that holds its value for each text.
+    explain: Mapping[str, str] = field(default_factory=dict)
+    target: str | None = None  # the token whose row is wanted: a position, or a label
+    tags: str | None = None  # parts of speech: one for each word, words cut at spaces
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextRow:
+    """One text of a corpus."""
+
+    line: int  # of the file, from 1; of a table its row
+    id: str
+    text: str
+    explain: Mapping[str, Any] = field(default_factory=dict)
+    target: int | str | None = None
+    tags: tuple[str, ...] | None = None
+    # The characters of each word that has a tag; None: words are cut at spaces.
+    words: tuple[tuple[int, int], ...] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BadRow:
+    """A row that cannot be measured."""
+
+    line: int
+    id: str
+    reason: str
+
+
+def rows_of(shard: Shard, columns: Columns) -> Iterator[TextRow | BadRow]:
+    """Every row of a shard, in order."""
+    if shard.format not in ("parquet", "hub"):
+        require_same_rows(shard)
+    for line, fields in _READERS[shard.format](shard):
+        name = f"{shard.prefix}{line}"
+        if isinstance(fields, str):
+            yield BadRow(line=line, id=name, reason=fields)
+        elif isinstance(fields, Tagged):
+            yield _tagged_row(line, name, fields, columns)
+        else:
+            yield _row(line, name, fields, columns)
+
+
+def _tagged_row(line: int, name: str, sentence: Tagged, columns: Columns) -> TextRow | BadRow:
+    """Has no columns but its text; its words and their tags are in the sentence."""
+    row = _row(line, name, {"text": sentence.text}, columns)
+    if isinstance(row, BadRow):
+        return row
+    return replace(row, words=sentence.words, tags=sentence.tags)
+
+
+def _row(line: int, name: str, fields: Mapping[str, Any], columns: Columns) -> TextRow | BadRow:
+    own = None if columns.id is None else fields.get(columns.id)
+    if own is not None and _is_unicode(own):
+        name = str(own)
+    wanted = columns.text or next((key for key in TEXT_COLUMNS if key in fields), TEXT_COLUMNS[0])
+    text = fields.get(wanted)
+    named = [*columns.explain.values(), *filter(None, (columns.id, columns.target, columns.tags))]
+    missing = [column for column in named if fields.get(column) is None]
+    if wanted not in fields:
+        reason = f"no column {wanted!r}; there are: {', '.join(map(str, fields))}"
+    elif text is None:
+        reason = f"no value in the column {wanted!r}"
+    elif not isinstance(text, str):
+        reason = f"the column {wanted!r} holds {type(text).__name__}, not text"
+    elif not text.strip():
+        reason = "empty"
+    elif "\0" in text:
+        reason = "it has NUL characters, as a file in UTF-16 would"
+    elif missing:
+        reason = f"no value in the column {missing[0]!r}"
+    elif unwritable := [column for column in named if not _is_unicode(fields[column])]:
+        reason = f"the column {unwritable[0]!r} is not valid Unicode (a lone surrogate)"
+    else:
+        explain = {key: fields[column] for key, column in columns.explain.items()}
+        return TextRow(
+            line=line,
+            id=name,
+            text=text.strip(),
+            explain=explain,
+            target=None if columns.target is None else _target(fields[columns.target]),
+            tags=None if columns.tags is None else _tags(fields[columns.tags]),
+        )
+    return BadRow(line=line, id=name, reason=reason)
+
+
+def _target(value: Any) -> int | str:
+    """A position if it is a whole number, even one written as text, as tables have it."""
+    if re.fullmatch(r"-?\d{1,18}", str(value)):
+        return int(value)
+    return str(value)
+
+
+def _tags(value: Any) -> tuple[str, ...]:
+    """A list, or words with spaces between them."""
+    return tuple(map(str, value) if isinstance(value, (list, tuple)) else str(value).split())
+
+
+def _is_unicode(value: Any) -> bool:
+    """Can a file hold it? Half of a character, which JSON can name, it cannot."""
+    parts = value if isinstance(value, (list, tuple)) else [value]
+    return not any(re.search("[\ud800-\udfff]", str(part)) for part in parts)
+
+
+def _lines(shard: Shard) -> Iterator[tuple[int, str | None, str]]:
+    """(line, text, reason): the text is None if it cannot be read."""
+    with open(shard.path, "rb") as opened:
+        opened.seek(shard.start)
+        file = Lines(opened)
+        for number in range(shard.rows):
+            raw = file.readline()
+            if shard.start == 0 and number == 0:
+                raw = raw.removeprefix(b"\xef\xbb\xbf")
+            try:
+                text = raw.decode("utf-8").rstrip("\r\n")
+            except UnicodeDecodeError as error:
+                yield shard.first_line + number, None, f"not UTF-8 (byte {error.start} of the line)"
+                continue
+            too_long = len(text) > LONGEST_LINE
+            reason = f"longer than {LONGEST_LINE:,} characters" if too_long else ""
+            yield shard.first_line + number, None if too_long else text, reason
+
+
+Fields = tuple[int, Mapping[str, Any] | Tagged | str]
+"""A line, and its fields or the reason why it has none."""
+
+
+def _text_fields(shard: Shard) -> Iterator[Fields]:
+    for line, text, reason in _lines(shard):
+        yield line, reason if text is None else dict.fromkeys(TEXT_COLUMNS[:1], text)
+
+
+def _json_fields(shard: Shard) -> Iterator[Fields]:
+    for line, text, reason in _lines(shard):
+        if text is None:
+            yield line, reason
+            continue
+        try:
+            value = parse_json(text) if text.strip() else None
+        except ValueError as error:
+            yield line, f"not JSON: {error}"
+        else:
+            yield line, value if isinstance(value, dict) else "empty or not a JSON object"
+
+
+def _table_fields(shard: Shard) -> Iterator[Fields]:
+    header = _header(shard)
+    for line, cells in _cells(shard):
+        if isinstance(cells, str):
+            yield line, cells
+        elif len(cells) != len(header):
+            yield line, f"{len(cells)} columns, but the header has {len(header)}"
+        else:
+            yield line, dict(zip(header, cells, strict=True))
+
+
+def _header(shard: Shard) -> list[str]:
+    with open(shard.path, "rb") as opened:
+        file = Lines(opened)
+        raw = read_quoted(file) if shard.format == "csv" else file.readline()
+    raw = raw.removeprefix(b"\xef\xbb\xbf")
+    try:
+        names = _split(raw.decode("utf-8"), shard.format)
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InvalidInput(
+            f"{shard.path}: its first line does not name columns ({error})"
+        ) from None
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise InvalidInput(f"{shard.path}: several columns are named {min(twice)!r}")
+    return names
+
+
+def _cells(shard: Shard) -> Iterator[tuple[int, list[str] | str]]:
+    with open(shard.path, "rb") as opened:
+        opened.seek(shard.start)
+        file = Lines(opened)
+        line = shard.first_line
+        for _ in range(shard.rows):
+            raw = read_quoted(file) if shard.format == "csv" else file.readline()
+            try:
+                yield line, _split(raw.decode("utf-8"), shard.format)
+            except UnicodeDecodeError as error:
+                yield line, f"not UTF-8 (byte {error.start} of the row)"
+            except csv.Error as error:
+                yield line, f"not CSV: {error}"
+            line += len(raw.splitlines())
+
+
+def _split(row: str, kind: str) -> list[str]:
+    row = row.rstrip("\r\n")
+    if kind == "tsv":
+        return row.split("\t")
+    cells = list(csv.reader(io.StringIO(row, newline=""), strict=True))
+    return cells[0] if cells else []
+
+
+def _conllu_fields(shard: Shard) -> Iterator[Fields]:
+    with open(shard.path, "rb") as opened:
+        opened.seek(shard.start)
+        file = Lines(opened)
+        line = shard.first_line
+        for _ in range(shard.rows):
+            raw = read_sentence(file)
+            blank = len(raw) - len(raw.lstrip(b"\r\n"))
+            first = line + len(raw[:blank].splitlines())
+            try:
+                lines = [part.decode("utf-8") for part in raw.strip().splitlines()]
+                yield first, conllu.tagged(str(first), lines)
+            except UnicodeDecodeError:
+                yield first, "not UTF-8"
+            except InvalidInput as error:
+                yield first, str(error)
+            line += len(raw.splitlines())
+
+
+def _parquet_fields(shard: Shard) -> Iterator[Fields]:
+    """Reads the row groups that the shard touches, and no others."""
+    stored, before = open_parquet(shard.path), 0
+    rows: list[dict[str, Any]] = []
+    for group in range(stored.num_row_groups):
+        count = stored.metadata.row_group(group).num_rows
+        start, stop = max(shard.start - before, 0), min(shard.stop - before, count)
+        if start < stop:
+            rows += stored.read_row_group(group).slice(start, stop - start).to_pylist()
+        before += count
+    require_same_rows(shard, rows)
+    yield from enumerate(rows, shard.first_line)
+
+
+def _hub_fields(shard: Shard) -> Iterator[Fields]:
+    rows = islice(open_stream(shard.path, skip=shard.start), shard.rows)
+    yield from ((shard.start + n + 1, row) for n, row in enumerate(rows))
+
+
+_READERS: dict[str, Any] = {
+    "text": _text_fields,
+    "jsonl": _json_fields,
+    "csv": _table_fields,
+    "tsv": _table_fields,
+    "conllu": _conllu_fields,
+    "parquet": _parquet_fields,
+    "hub": _hub_fields,
+}

@@ -1,0 +1,143 @@
+"""Agreement examples as people write them: a row with `text`, `target`, `foil` and, if known,
+`cue`.
+
+* `text` holds [MASK] (or <mask>) where the target belongs, or the target itself. If the target
+  is there more than once, `position` says which one is meant: the number of its first
+  character, from 0, or a span.
+* `cue` is a word of the text, or a span of characters `first:after-last` (JSON: [first, after
+  last]); several are in a JSON list, or in a table with semicolons between them. Spans count
+  characters of `text` as it is written.
+* `label` (such as singular or plural) and `group` are free.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from mixlens.datasets.examples import Agreement, Span
+from mixlens.datasets.places import checked, only_place, whole_words
+from mixlens.errors import InvalidInput
+
+MASKS = ("[MASK]", "<mask>")
+_SPAN = re.compile(r"(\d+):(\d+)")
+
+
+def recognises(fields: Mapping[str, Any]) -> bool:
+    """Has this row a text, a target and a foil?"""
+    return {"text", "target", "foil"} <= fields.keys()
+
+
+def agreement(name: str, fields: Mapping[str, Any]) -> Agreement:
+    """One row."""
+    text, target, foil = (_word(fields, key) for key in ("text", "target", "foil"))
+    if target == foil:
+        raise InvalidInput(f"target and foil are the same word {target!r}")
+    written = _target_place(text, target, fields.get("position"))
+    cues = [_cue(text, cue, written) for cue in _listed(fields.get("cue"))]
+    longer = len(target) - (written[1] - written[0])  # where a mask was written
+    return Agreement(
+        name=name,
+        text=text[: written[0]] + target + text[written[1] :],
+        group=_optional(fields, "group"),
+        place=(written[0], written[0] + len(target)),
+        foil=foil,
+        cues=tuple(
+            (first + longer, last + longer) if first >= written[1] else (first, last)
+            for first, last in cues
+        ),
+        label=_optional(fields, "label"),
+    )
+
+
+def _target_place(text: str, target: str, position: Any) -> Span:
+    """Where the mask, or the target, is written."""
+    masks = [span for mask in MASKS for span in _all(text, mask)]
+    if len(masks) > 1:
+        raise InvalidInput(f"the text holds {len(masks)} masks: one word is asked for at a time")
+    if position in (None, ""):
+        return (
+            masks[0]
+            if masks
+            else only_place(text, target, "target", "put [MASK] in its place, or give its position")
+        )
+    span = _position(position, target)
+    if masks:
+        if span[0] != masks[0][0]:
+            raise InvalidInput(f"the position is {span[0]}, but the mask is at {masks[0][0]}")
+        return masks[0]
+    if text[slice(*span)] != target:
+        raise InvalidInput(
+            f"at position {span[0]} is {text[slice(*span)]!r}, not the target {target!r}"
+        )
+    return checked(text, span, "target")
+
+
+def _position(position: Any, target: str) -> Span:
+    span = _span(position)
+    if span is None and str(position).strip().isdecimal():
+        span = (int(position), int(position) + len(target))
+    if span is None:
+        raise InvalidInput(f"the position {position!r} is neither a number nor a span")
+    return span
+
+
+def _cue(text: str, cue: Any, target: Span) -> Span:
+    """Where the cue is."""
+    span = _span(cue)
+    if span is not None:
+        span = checked(text, span, "cue")
+    elif isinstance(cue, str) and cue.strip():
+        places = [place for place in whole_words(text, cue.strip()) if place != target]
+        if len(places) != 1:
+            raise InvalidInput(
+                f"the cue {cue.strip()!r} is in the text {len(places)} times, not once: give its"
+                " span, as first:after-last"
+            )
+        span = places[0]
+    else:
+        raise InvalidInput(f"the cue {cue!r} is neither a word nor a span")
+    if span[0] < target[1] and target[0] < span[1]:
+        raise InvalidInput(f"the cue {text[slice(*span)]!r} overlaps the target")
+    return span
+
+
+def _listed(cues: Any) -> list[Any]:
+    """Several cues as a list; one alone needs no list."""
+    if cues in (None, "", []):
+        return []
+    if isinstance(cues, str):
+        return [cue for cue in cues.split(";") if cue.strip()]
+    if not isinstance(cues, list):
+        raise InvalidInput(f"the cue {cues!r} is neither a word, nor a span, nor a list of them")
+    return [cues] if _span(cues) else cues
+
+
+def _span(value: Any) -> Span | None:
+    """A span written as first:after-last or as a list of two numbers."""
+    if isinstance(value, str) and (match := _SPAN.fullmatch(value.strip())):
+        return int(match[1]), int(match[2])
+    if (
+        isinstance(value, list)
+        and len(value) == 2
+        and all(isinstance(number, int) for number in value)
+    ):
+        return value[0], value[1]
+    return None
+
+
+def _all(text: str, part: str) -> list[Span]:
+    return [match.span() for match in re.finditer(re.escape(part), text)]
+
+
+def _word(fields: Mapping[str, Any], key: str) -> str:
+    value = fields.get(key)
+    if not isinstance(value, str) or not value.strip():
+        raise InvalidInput(f"{key} is missing")
+    return value if key == "text" else value.strip()
+
+
+def _optional(fields: Mapping[str, Any], key: str) -> str | None:
+    value = fields.get(key)
+    return None if value in (None, "") else str(value)

@@ -1,0 +1,83 @@
+"""Pairs of a target and a source with their weight and norm, drawn from every text, for the rank
+correlations of `norm_statistics`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mixlens.evaluating.pair_sample import joint_sample, lowest
+from mixlens.evaluating.states import CATEGORIES
+
+
+@dataclass(frozen=True)
+class DrawnPairs:
+    """The pairs of one text that are kept for rank correlations, drawn before their numbers are
+    known.
+    """
+
+    pairs: np.ndarray  # [pair, 5]: category, layer, head, weight, |f(x)|
+    places: np.ndarray  # [pair, 2]: target, source
+    priority: np.ndarray
+    threshold: np.ndarray
+
+    @classmethod
+    def of(
+        cls,
+        shape: tuple[int, int],
+        visible: np.ndarray,
+        kinds: np.ndarray,
+        keep: int,
+        generator: np.random.Generator,
+    ) -> DrawnPairs:
+        """At most `keep` visible pairs of each category, over all layers and heads."""
+        pairs, places, priorities, thresholds = [], [], [], []
+        for kind in range(len(CATEGORIES)):
+            at = np.argwhere(visible & (kinds == kind))
+            chosen, priority, threshold = lowest(math.prod(shape) * len(at), keep, generator)
+            layer, head, pair = np.unravel_index(chosen, (*shape, max(1, len(at))))
+            unknown = np.full(len(chosen), np.nan)
+            pairs.append(np.stack([np.full(len(chosen), kind), layer, head, unknown, unknown], -1))
+            places.append(at[pair])
+            priorities.append(priority)
+            thresholds.append(threshold)
+        return cls(
+            np.concatenate(pairs),
+            np.concatenate(places),
+            np.concatenate(priorities),
+            np.array(thresholds),
+        )
+
+    def fill(self, layer: int, weights: np.ndarray, sizes: np.ndarray) -> None:
+        """Sets the numbers of one layer's pairs."""
+        own = self.pairs[:, 1] == layer
+        head, (target, source) = self.pairs[own, 2].astype(int), self.places[own].T
+        self.pairs[own, 3], self.pairs[own, 4] = weights[head, target, source], sizes[head, source]
+
+
+def joined_pairs(observations: Sequence[dict[str, Any]], most: int) -> dict[str, np.ndarray]:
+    """The sample of all texts, at most `most` pairs of each category, by column."""
+    kept = []
+    for kind in range(len(CATEGORIES)):
+        own = [seen["pairs"][:, 0] == kind for seen in observations]
+        chosen = joint_sample(
+            [seen["priority"][mine] for seen, mine in zip(observations, own, strict=True)],
+            [float(seen["threshold"][kind]) for seen in observations],
+            most,
+        )
+        kept += [
+            seen["pairs"][mine][taken]
+            for seen, mine, taken in zip(observations, own, chosen, strict=True)
+        ]
+    columns = np.concatenate(kept).T
+    return {
+        name: column.astype(int) if name in ("category", "layer", "head") else column
+        for name, column in zip(
+            ("category", "layer", "head", "weight", "norm"), columns, strict=True
+        )
+    }

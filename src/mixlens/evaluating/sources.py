@@ -1,0 +1,101 @@
+"""What evaluations that compare rows share: which sources count, and which output of the model is
+explained.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mixlens.datasets.examples import Agreement
+from mixlens.errors import InvalidInput
+from mixlens.evaluating.contracts import EvaluationSpec, Result
+from mixlens.evaluating.statistics import spearman
+from mixlens.measures import list_measures
+
+if TYPE_CHECKING:
+    from mixlens.evaluating.case import Case
+
+AGAINST = ("foil", "vocabulary")
+
+
+def special(case: Case) -> np.ndarray:
+    """Which tokens the tokenizer added or keeps for itself.
+
+    An unknown word is still a word.
+    """
+    row, unknown = case.row, getattr(case.lens.tokenizer, "unk_token", None)
+    marks = row.special or (False,) * len(row)
+    places = row.offsets or ((0, 1),) * len(row)
+    return np.array(
+        [
+            mark and not (label == unknown and b > a)
+            for mark, label, (a, b) in zip(marks, row.labels, places, strict=True)
+        ],
+        bool,
+    )
+
+
+def counted(case: Case, *, special_tokens: bool, own: bool) -> np.ndarray:
+    """The sources that count: words, the special tokens if asked for, and the target itself (the
+    mask, [CLS]) if asked for.
+    """
+    counts = np.ones(len(case.row), bool) if special_tokens else ~special(case)
+    counts[case.target] = own
+    return counts
+
+
+def explained_options(case: Case, against: str | None) -> dict[str, Any]:
+    """Options that name the output: the target against its foil (if there is one), or among all
+    words or classes.
+    """
+    if against is None:
+        return dict(case.explain)
+    if against not in AGAINST:
+        raise InvalidInput(f"against={against!r}: choose one of {', '.join(AGAINST)}")
+    if against == "foil":
+        if not isinstance(case.example, Agreement):
+            raise InvalidInput(
+                f"{case.example.kind} examples have no foil: use against='vocabulary'"
+            )
+        return dict(case.explain)
+    return {**case.explain, "foil": None}
+
+
+def measured_row(
+    case: Case, measure: str, aggregate: str | int, explained: dict[str, Any]
+) -> np.ndarray:
+    """The measure's row for the target.
+
+    A measure that explains an output explains the one named.
+    """
+    specs = list_measures()
+    options = explained if measure in specs and specs[measure].explains_output else {}
+    return case.target_row(measure, aggregate, **options)
+
+
+def rank_agreement(
+    row: np.ndarray, reference: np.ndarray, counting: np.ndarray, *, signed: bool = False
+) -> float:
+    """Spearman's correlation over the sources that count, of sizes unless `signed`.
+
+    NaN if one side is constant.
+    """
+    a, b = np.asarray(row, np.float64)[counting], np.asarray(reference, np.float64)[counting]
+    return spearman(a, b) if signed else spearman(np.abs(a), np.abs(b))
+
+
+def mean_and_spread(spec: EvaluationSpec, observations: Sequence[float]) -> Result:
+    """The mean with its interval; `details["std"]` is the spread over texts that papers print after
+    ±.
+    """
+    values = np.asarray(observations, np.float64)
+    known = values[~np.isnan(values)]
+    return Result.of(
+        spec,
+        values,
+        details={"std": float(known.std()) if len(known) else math.nan, "examples": len(known)},
+    )

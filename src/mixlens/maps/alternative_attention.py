@@ -1,0 +1,228 @@
+"""Other rows of attention with the same output: one that is far away, and how far each weight can
+go.
+
+Brunner et al. 2020, On Identifiability in Transformers
+(https://openreview.net/forum?id=BJg1f6EFDB), section 3. A head's output is A T, T = V W_O. What the
+theorem says becomes actual distributions, by linear programmes over
+
+    { a' >= 0, sum a' = sum a, a' T = a T, a'_j = 0 if the target cannot see j }.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from mixlens.contracts import Request
+from mixlens.errors import InvalidInput
+from mixlens.kernels.optional_scipy import scipy_optimize
+from mixlens.kernels.projector import tolerance, value_columns, with_ones
+from mixlens.kernels.simplex import left_null_basis
+from mixlens.measures import effective_attention
+
+if TYPE_CHECKING:
+    from mixlens.recording.attention import Site
+    from mixlens.recording.recording import Recording
+
+
+@dataclass(frozen=True)
+class AlternativeAttention:
+    """A different row of attention with the same output."""
+
+    weights: Float[np.ndarray, " source"]
+    original: Float[np.ndarray, " source"]
+    output_error: float  # largest change of the head's output, relative to its largest number
+
+    @property
+    def distance(self) -> float:
+        """The L1 distance between the two rows; 2 is the most that two distributions can have."""
+        return float(np.abs(self.weights - self.original).sum())
+
+
+@dataclass(frozen=True)
+class AttentionBounds:
+    """The smallest and the largest weight that each source could have had with the output
+    unchanged.
+    """
+
+    lower: Float[np.ndarray, " source"]
+    upper: Float[np.ndarray, " source"]
+    original: Float[np.ndarray, " source"]
+    # Row j is a distribution that gives source j its smallest (largest) weight.
+    lower_rows: Float[np.ndarray, "source source"]
+    upper_rows: Float[np.ndarray, "source source"]
+
+
+@dataclass(frozen=True)
+class _FreeRow:
+    """One target's row of one head and the freedom it has."""
+
+    weights: Float[np.ndarray, " source"]
+    visible: Int[np.ndarray, " seen"]
+    null: Float[np.ndarray, "seen free"]  # directions that change neither output nor sum
+    fixed: Float[np.ndarray, "seen bound"]  # the orthonormal rest of the space
+    transformed: Float[np.ndarray, "source d_model"]
+
+    @property
+    def seen(self) -> Float[np.ndarray, " seen"]:
+        seen: np.ndarray = self.weights[self.visible]
+        return seen
+
+    def whole(self, row: Float[np.ndarray, " seen"]) -> Float[np.ndarray, " source"]:
+        """The row over all sources, invisible ones zero."""
+        weights = np.zeros_like(self.weights)
+        weights[self.visible] = row
+        return weights
+
+    def furthest(self, direction: Float[np.ndarray, " seen"]) -> Float[np.ndarray, " seen"]:
+        """The distribution with the same output that goes furthest in a direction."""
+        given = self.seen
+        solution = scipy_optimize().linprog(
+            -direction,
+            A_eq=self.fixed.T,
+            b_eq=self.fixed.T @ given,
+            bounds=(0, None),
+            method="highs",
+            options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
+        )
+        if solution.x is None:  # it gave up on a badly scaled corner; the row itself is feasible
+            return given
+        # What the solver's tolerance lets through is taken out again: only the null space is left
+        # of the change.
+        moved = given + self.null @ (self.null.T @ (solution.x - given))
+        moved = np.clip(moved, 0, None)
+        kept: np.ndarray = moved * (given.sum() / moved.sum())
+        return kept
+
+
+def alternative_attention(
+    recording: Recording,
+    layer: int,
+    head: int,
+    target: int,
+    site: str | None = None,
+    row: int = 0,
+    *,
+    starts: int = 8,
+    seed: int = 0,
+) -> AlternativeAttention:
+    """A different valid row of attention with the same output, as far (L1) from the model's own as
+    linear programmes can push it.
+
+    Maximising a distance is not a linear problem, but the distance is the largest of s.(a' - a)
+    over sign vectors s. So a programme is solved for a sign vector, the signs are read off its
+    solution, and so on while the distance grows, which ends in a corner that no sign flip improves.
+    This is repeated from `starts` sign vectors: small weights up and large ones down, the reverse,
+    and random ones. The result is a true alternative, but a further one may exist.
+    """
+    if starts < 1:
+        raise InvalidInput(f"starts={starts}: at least one is needed")
+    recorded_row = _free_row(recording, layer, head, target, site, row)
+    best = recorded_row.seen
+    if recorded_row.null.shape[1] > 0:
+        random = np.random.default_rng(seed)
+        low = np.where(best < np.median(best), 1.0, -1.0)
+        signs = [low, -low, *random.choice([-1.0, 1.0], size=(max(0, starts - 2), len(low)))]
+        candidates = [_climbed(recorded_row, start) for start in signs[:starts]]
+        best = max(
+            [best, *candidates], key=lambda other: float(np.abs(other - recorded_row.seen).sum())
+        )
+    weights = recorded_row.whole(best)
+    output = recorded_row.weights @ recorded_row.transformed
+    changed = np.abs(weights @ recorded_row.transformed - output).max()
+    return AlternativeAttention(
+        weights, recorded_row.weights, float(changed / max(np.abs(output).max(), 1e-300))
+    )
+
+
+def _climbed(row: _FreeRow, signs: Float[np.ndarray, " seen"]) -> Float[np.ndarray, " seen"]:
+    """From one sign vector to a corner whose own signs lead no further."""
+    best, reached = row.seen, 0.0
+    for _ in range(20):
+        other = row.furthest(signs)
+        distance = float(np.abs(other - row.seen).sum())
+        if distance <= reached + 1e-9:
+            break
+        best, reached, signs = other, distance, np.where(other >= row.seen, 1.0, -1.0)
+    return best
+
+
+def attention_bounds(
+    recording: Recording, layer: int, head: int, target: int, site: str | None = None, row: int = 0
+) -> AttentionBounds:
+    """The smallest and the largest weight of each source over all distributions with the same
+    output: two linear programmes each.
+
+    If there are no more tokens than the rank of [T, 1], both are the true weight. Sources that the
+    target cannot see stay at zero.
+    """
+    recorded_row = _free_row(recording, layer, head, target, site, row)
+    count = len(recorded_row.weights)
+    rows = {
+        -1: np.tile(recorded_row.weights, (count, 1)),
+        1: np.tile(recorded_row.weights, (count, 1)),
+    }
+    if recorded_row.null.shape[1] > 0:
+        for place, source in enumerate(recorded_row.visible):
+            unit = np.zeros(len(recorded_row.visible))
+            unit[place] = 1
+            for sign, made in rows.items():
+                other = recorded_row.whole(recorded_row.furthest(sign * unit))
+                if sign * (other[source] - recorded_row.weights[source]) > 0:  # else it stays
+                    made[source] = other
+    return AttentionBounds(
+        rows[-1].diagonal().copy(),
+        rows[1].diagonal().copy(),
+        recorded_row.weights,
+        rows[-1],
+        rows[1],
+    )
+
+
+def _free_row(
+    recording: Recording, layer: int, head: int, target: int, site: str | None, row: int
+) -> _FreeRow:
+    request = Request.resolved(recording, site=site, layers=[layer], targets=None, per_head=True)
+    _, parts = next(request.sites(recording))
+    heads, batch = parts.weights.shape[1], recording.batch
+    targets = len(recording.target_tokens(request.site, row)) if -batch <= row < batch else 0
+    for name, value, count in (
+        ("row", row, batch),
+        ("head", head, heads),
+        ("target", target, targets),
+    ):
+        if not hasattr(value, "__index__") or not -count <= value < count:
+            raise InvalidInput(f"{name} {value!r}: there are {count}, counted from 0")
+    row, head, target = row % batch, head % heads, target % targets
+    visible, columns = _visible_columns(recording, request, parts, row, head, target)
+    null = left_null_basis(columns[visible], tolerance(parts.values.dtype))
+    fixed = np.linalg.qr(columns[visible])[0] if null.shape[1] == 0 else _complement(null)
+    weights, transformed = (
+        parts.weights[row, head, target].double(),
+        (parts.values[row, head] @ parts.output_weight[head]).double(),
+    )
+    count = len(recording.source_tokens(request.site, row))
+    return _FreeRow(
+        weights[:count].cpu().numpy(), visible, null, fixed, transformed[:count].cpu().numpy()
+    )
+
+
+def _visible_columns(
+    recording: Recording, request: Request, parts: Site, row: int, head: int, target: int
+) -> tuple[Int[np.ndarray, " seen"], Float[np.ndarray, "source k"]]:
+    """Which sources a target sees, and the columns of [T, 1] over all of them."""
+    sources = effective_attention.visible_sources(recording, request, parts)
+    columns = with_ones(
+        value_columns(parts.values, parts.output_weight, sources.lengths), sources.lengths
+    )[row, head]
+    seen = sources.of_head(head)[row, target]
+    return np.flatnonzero(seen.cpu().numpy()), columns.cpu().numpy()
+
+
+def _complement(null: Float[np.ndarray, "seen free"]) -> Float[np.ndarray, "seen bound"]:
+    """An orthonormal basis of everything orthogonal to `null`."""
+    basis = np.linalg.qr(null, mode="complete")[0]
+    return basis[:, null.shape[1] :]

@@ -1,0 +1,116 @@
+"""Is attention identifiable?
+
+How much freedom the weights of each head have.
+
+Brunner et al. 2020, On Identifiability in Transformers
+(https://openreview.net/forum?id=BJg1f6EFDB), section 3. A head's output is A T, T = V W_O. Rows of
+A may be changed along the left null space of T (of [T, 1] for rows that keep their sum), whose
+dimension is the number of tokens minus the rank. Nothing after the head notices. The weights
+themselves are in `alternatives`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+
+from mixlens.contracts import Request
+from mixlens.kernels.projector import tolerance, value_columns, with_ones
+from mixlens.measures import effective_attention
+from mixlens.model.precision import outside_inference_mode
+
+if TYPE_CHECKING:
+    import xarray as xr
+    from torch import Tensor
+
+    from mixlens.recording.recording import Recording
+
+
+@outside_inference_mode()
+def identifiability(recording: Recording, site: str | None = None) -> xr.Dataset | list[xr.Dataset]:
+    """For each layer and head (a list of such tables for a batch of several rows):
+
+    * `rank`: the rank of T; `null_dimension`: tokens minus rank, the dimension of T's left null
+      space;
+    * `null_dimension_simplex`: the same for [T, 1], the freedom of rows that keep their sum;
+    * `null_share`: the share of the attention's squared norm that lies in T's left null space (both
+      parts' shares sum to one);
+    * `pearson`: correlation of raw and effective weights over all pairs of a target and a source
+      that it can see.
+
+    Rank and dimensions are those of all tokens together, which is what the last target of a causal
+    model sees; share and correlation use each target's own null space.
+    """
+    request = Request.resolved(recording, site=site, layers=None, targets=None, per_head=True)
+    made = effective_attention.scores(recording, request)
+    tables: list[list[dict[str, Any]]] = [[] for _ in range(recording.rows(site))]
+    for number, (_, parts) in enumerate(request.sites(recording)):
+        visible = effective_attention.visible_sources(recording, request, parts)
+        columns = value_columns(parts.values, parts.output_weight, visible.lengths)
+        simplex = _ranks(with_ones(columns, visible.lengths), tolerance(parts.values.dtype))
+        for row, table in enumerate(tables):
+            targets = len(recording.target_tokens(request.site, row))
+            freedom = _freedom(
+                parts.weights[row, :, :targets],
+                made.values[number, row, :, :targets],
+                visible.seen[row, :, :targets],
+            )
+            table.append(
+                {
+                    "rank": made.extras["rank"][number, row],
+                    "null_dimension": made.extras["null_dimension"][number, row],
+                    "null_dimension_simplex": visible.lengths[row] - simplex[row],
+                    **freedom,
+                }
+            )
+    datasets = [_dataset(table, request.layers) for table in tables]
+    return datasets[0] if recording.rows(site) == 1 else datasets
+
+
+def _freedom(
+    raw: Float[Tensor, "head target source"],
+    effective: Float[Tensor, "head target source"],
+    seen: Bool[Tensor, "heads_or_one target source"],
+) -> dict[str, Float[Tensor, " head"]]:
+    """How far raw and effective weights of visible pairs differ, by head."""
+    if len(seen) > 1:
+        heads = [slice(head, head + 1) for head in range(len(seen))]
+        made = [_freedom(raw[head], effective[head], seen[head]) for head in heads]
+        return {name: torch.cat([part[name] for part in made]) for name in made[0]}
+    raw, effective = raw[:, seen[0]], effective[:, seen[0]]
+    share = (raw - effective).square().sum(-1) / raw.square().sum(-1)
+    return {"null_share": share, "pearson": _pearson(raw, effective)}
+
+
+def _dataset(table: list[dict[str, Any]], layers: tuple[int, ...]) -> xr.Dataset:
+    import xarray as xr
+
+    variables = {
+        name: (("layer", "head"), np.stack([line[name].cpu().numpy() for line in table]))
+        for name in table[0]
+    }
+    heads = variables["rank"][1].shape[1]
+    return xr.Dataset(variables, coords={"layer": list(layers), "head": np.arange(heads)})
+
+
+def _ranks(
+    columns: Float[Tensor, "batch head source k"], least: float
+) -> Int[Tensor, "batch head"]:
+    """Numbers of singular values above `least` times the largest.
+
+    Rows of padding are zero and change none of them.
+    """
+    sizes = torch.linalg.svdvals(columns)
+    ranks: Tensor = (sizes > least * sizes[..., :1]).sum(-1)
+    return ranks
+
+
+def _pearson(
+    a: Float[Tensor, "head pair"], b: Float[Tensor, "head pair"]
+) -> Float[Tensor, " head"]:
+    a, b = a - a.mean(-1, keepdim=True), b - b.mean(-1, keepdim=True)
+    correlation: Tensor = (a * b).sum(-1) / (a.norm(dim=-1) * b.norm(dim=-1))
+    return correlation

@@ -1,0 +1,191 @@
+"""ALTI through encoder and decoder: how much of each source token and of each token of the target
+prefix is in every prediction.
+
+Ferrando et al. 2022, Towards Opening the Black Box of Neural Machine Translation
+(https://aclanthology.org/2022.emnlp-main.599), section 3. In a decoder layer the cross-attention
+block splits its output between the encoder's tokens (C) and its own residual stream (r), which the
+self-attention block splits between the prefix (S). So a layer passes C to the encoder and diag(r) S
+to the prefix below it, and
+
+    source_l = C_l E + diag(r_l) S_l source_{l-1},      prefix_l = diag(r_l) S_l prefix_{l-1},
+
+with E the encoder's rollout, source_0 = 0 and prefix_0 the identity. Rows of [source, prefix] sum
+to one; they are divided by their sum, so that rounding does not build up.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Float
+
+from mixlens.contracts import Facts, Request, Scores
+from mixlens.errors import UnsupportedModel
+from mixlens.maps.mixing_maps import MixingMaps
+from mixlens.maps.provenance import model_name
+from mixlens.maps.target_row import Row
+from mixlens.measures import alti
+from mixlens.text.tokens import Segment, TokenRow
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from mixlens.recording.recording import Recording
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SourceAndPrefix:
+    """Contributions up to each decoder layer.
+
+    Columns are the source's tokens, then the target prefix; rows are decoder positions.
+    """
+
+    scores: Float[np.ndarray, "layer target column"]
+    source: TokenRow
+    prefix: TokenRow
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def from_source(self) -> Float[np.ndarray, "layer target source"]:
+        """Scores of the source tokens alone."""
+        return self.scores[..., : len(self.source)]
+
+    @property
+    def from_prefix(self) -> Float[np.ndarray, "layer target prefix"]:
+        """Scores of the target prefix alone."""
+        return self.scores[..., len(self.source) :]
+
+    @property
+    def source_share(self) -> Float[np.ndarray, "layer target"]:
+        """How much of each position comes from the source as a whole."""
+        share: np.ndarray = self.from_source.sum(-1)
+        return share
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Labels of the columns."""
+        return (*self.source.labels, *self.prefix.labels)
+
+    @cached_property
+    def maps(self) -> MixingMaps:
+        """The same as maps: the sources are the source's tokens, then those of the prefix."""
+        return MixingMaps.of(
+            self.scores,
+            self.prefix,
+            _one_after_the_other(self.source, self.prefix),
+            measure="alti_through",
+            facts=Facts(rows_sum_to_one=True, reaches_input=True, same_tokens=False),
+            provenance=self.provenance,
+        )
+
+    def row(self, target: int | str) -> Row:
+        """One decoder position; see `MixingMaps.row`."""
+        return self.maps.row(target)
+
+    def words(self, sources: str = "sum", targets: str = "mean") -> MixingMaps:
+        """Sub-words merged into words; see `MixingMaps.words`."""
+        return self.maps.words(sources, targets)
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One line for each score; see `MixingMaps.to_dataframe`."""
+        return self.maps.to_dataframe()
+
+    def to_html(self, path: str | os.PathLike[str], *others: MixingMaps, **shown: Any) -> None:
+        """Writes one page with both sides; see `MixingMaps.to_html`."""
+        self.maps.to_html(path, *others, **shown)
+
+    def _repr_html_(self) -> str:
+        return self.maps._repr_html_()
+
+    def __repr__(self) -> str:
+        layers, targets, _ = self.scores.shape
+        return (
+            f"<SourceAndPrefix: {layers} layers × {targets} targets × ({len(self.source)} sources +"
+            f" {len(self.prefix)} of the prefix)>"
+        )
+
+
+def _one_after_the_other(first: TokenRow, second: TokenRow) -> TokenRow:
+    """Two rows of tokens as one, with a line break between their texts."""
+    labels = (*first.labels, *second.labels)
+    special = [row.special or (False,) * len(row) for row in (first, second)]
+    both = (*special[0], *special[1])
+    sides = (Segment("source", 0, len(first)), Segment("prefix", len(first), len(labels)))
+    if first.text is None or second.text is None or not (first.offsets and second.offsets):
+        return TokenRow(labels, special=both, segments=sides)
+    start = len(first.text) + 1
+    moved = tuple((a + start, b + start) if b > a else (0, 0) for a, b in second.offsets)
+    text, places = f"{first.text}\n{second.text}", (*first.offsets, *moved)
+    return TokenRow(labels, text, places, both, sides)
+
+
+def alti_through(recording: Recording, *, variant: str = "paper") -> list[SourceAndPrefix]:
+    """ALTI from every decoder position to the source and the target prefix, for every row of the
+    recording.
+    """
+    sites = recording.structure.sites
+    if not {"encoder", "decoder", "cross"} <= set(sites):
+        raise UnsupportedModel(
+            "contributions through encoder and decoder need a recorded encoder, decoder and"
+            f" cross-attention; this model has: {', '.join(sites)}"
+        )
+    maps = {site: _scores(recording, site, variant) for site in ("encoder", "decoder", "cross")}
+    about = {
+        "name": model_name(recording.model),
+        "summary": "how much of the source and of the target prefix is in each position",
+        "citation": (
+            "Ferrando et al. (2022), Towards Opening the Black Box of Neural Machine Translation,"
+            " EMNLP, section 3"
+        ),
+        "options": {"variant": variant},
+    }
+    return [_row(recording, maps, row, about) for row in range(recording.batch)]
+
+
+def _scores(recording: Recording, site: str, variant: str) -> Scores:
+    request = Request.resolved(recording, site=site, layers=None, targets=None, per_head=False)
+    return alti.scores(recording, request, variant=variant)
+
+
+def _row(
+    recording: Recording, maps: dict[str, Scores], row: int, about: Mapping[str, Any]
+) -> SourceAndPrefix:
+    source, prefix = (
+        recording.target_tokens("encoder", row),
+        recording.target_tokens("decoder", row),
+    )
+    n, m = len(source), len(prefix)
+    encoder = maps["encoder"].values[:, row, :n, :n].double().cpu().numpy()
+    decoder = maps["decoder"].values[:, row, :m, :m].double().cpu().numpy()
+    cross = maps["cross"].values[:, row, :m, :n].double().cpu().numpy()
+    residual = maps["cross"].extras["residual_share"][:, row, :m].double().cpu().numpy()
+    return SourceAndPrefix(through(encoder, decoder, cross, residual), source, prefix, about)
+
+
+def through(
+    encoder: Float[np.ndarray, "depth source source"],
+    decoder: Float[np.ndarray, "layer target target"],
+    cross: Float[np.ndarray, "layer target source"],
+    residual: Float[np.ndarray, "layer target"],
+) -> Float[np.ndarray, "layer target column"]:
+    """The recursion above, on maps whose rows sum to one (those of `cross` together with
+    `residual`).
+    """
+    rolled = np.eye(encoder.shape[-1])
+    for layer in encoder:
+        rolled = layer @ rolled
+    sources, targets = cross.shape[2], cross.shape[1]
+    below = np.hstack([np.zeros((targets, sources)), np.eye(targets)])
+    joined = []
+    for own, to_encoder, share in zip(decoder, cross, residual, strict=True):
+        here = (share[:, None] * own) @ below
+        here[:, :sources] += to_encoder @ rolled
+        total = here.sum(-1, keepdims=True)
+        below = np.divide(here, total, out=np.zeros_like(here), where=total > 0)
+        joined.append(below)
+    return np.stack(joined)

@@ -1,0 +1,107 @@
+"""Flow: how much can run from a token of a layer to each input token, when every map entry is the
+width of a pipe.
+
+Abnar & Zuidema (2020), "Quantifying Attention Flow in Transformers", ACL, section 3: nodes are the
+tokens of each layer, a pipe from token i of layer l to token j of the layer below has the capacity
+M_l[i, j], and the score is the maximum flow between two ends, one problem for each pair. The
+paper's score is the flow itself; its code then divides each row by its sum, which is
+`normalised()` here.
+
+One row costs n problems on a graph of layers x n^2 edges: all targets of all layers are seldom
+needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Float
+
+from mixlens.errors import InvalidInput, MissingExtra
+from mixlens.maps.rollout import layer_transitions
+from mixlens.maps.target_row import layer_index
+from mixlens.text.positions import position_of
+
+if TYPE_CHECKING:
+    from mixlens.maps.mixing_maps import MixingMaps
+
+
+def max_flow(
+    capacities: Float[np.ndarray, "layer token token"],
+    *,
+    layers: Sequence[int],
+    targets: Sequence[int],
+) -> Float[np.ndarray, "chosen target token"]:
+    """Maximum flow from each chosen target of each chosen layer's output to every input token."""
+    if (capacities < 0).any():
+        raise InvalidInput("flow needs capacities, and these maps hold negative scores")
+    count = capacities.shape[-1]
+    flows = np.zeros((len(layers), len(targets), count))
+    for chosen, layer in enumerate(layers):
+        graph, pipes = _graph(capacities[: layer + 1])
+        for row, target in enumerate(targets):
+            start = (layer + 1) * count + target
+            flows[chosen, row] = [
+                graph.maxflow_value(start, token, capacity=pipes) for token in range(count)
+            ]
+    return flows
+
+
+def _graph(capacities: Float[np.ndarray, "layer token token"]) -> tuple[Any, list[float]]:
+    """Node (l, i) has number l n + i, with l = 0 for the input.
+
+    Pipes of no width are left out (half of a causal model's).
+    """
+    try:
+        from igraph import Graph
+    except ImportError as error:
+        raise MissingExtra("igraph") from error
+    count = capacities.shape[-1]
+    layer, target, source = np.nonzero(capacities)
+    edges = np.stack([(layer + 1) * count + target, layer * count + source], 1)
+    make: Any = Graph
+    graph = make((len(capacities) + 1) * count, edges.tolist(), directed=True)
+    return graph, capacities[layer, target, source].tolist()
+
+
+def flow_through(
+    maps: MixingMaps,
+    targets: Sequence[int | str] | None = None,
+    layers: Sequence[int] | str | None = None,
+    residual: float | int | None = None,
+    normalise: bool | None = None,
+) -> MixingMaps:
+    """`MixingMaps.flow`."""
+    if maps.facts.signed:
+        raise InvalidInput(
+            "these scores have both signs, and no pipe is narrower than nothing: use"
+            " maps.normalised(absolute=True).flow()"
+        )
+    if isinstance(layers, str) and layers != "all":
+        raise InvalidInput(f"layers={layers!r}: give layer numbers, or 'all'")
+    passed = layer_transitions(maps, residual, normalise)
+    numbers = (
+        maps.layers if layers == "all" else [int(n) for n in ([-1] if layers is None else layers)]
+    )
+    chosen = [layer_index(layer, maps.layers) for layer in numbers]
+    held = maps.target_positions
+    rows = (
+        held
+        if targets is None
+        else tuple(position_of(target, maps.target_row, held) for target in targets)
+    )
+    flows = max_flow(passed.steps, layers=chosen, targets=rows)
+    step = f"flow({passed.rule})"
+    facts = replace(
+        maps.facts,
+        rows_sum_to_one=False,
+        sums_vary=False,
+        residual_included=maps.facts.residual_included or passed.with_identity,
+        joined_by=step,
+    )
+    return maps.derived(
+        flows, step, facts, layers=tuple(maps.layers[i] for i in chosen), target_positions=rows
+    )

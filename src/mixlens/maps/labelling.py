@@ -1,0 +1,90 @@
+"""Numbers from elsewhere, made ready to be maps: tokens, facts and the way of rolling out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from mixlens.contracts import Facts
+from mixlens.errors import InvalidInput
+from mixlens.maps.provenance import plain
+from mixlens.measures import known_spec
+from mixlens.text.tokens import TokenRow
+
+
+def labelled_scores(
+    scores: Any,
+    tokens: Sequence[str] | TokenRow | None,
+    source_tokens: Sequence[str] | TokenRow | None,
+    *,
+    measure: str,
+    facts: Facts | None,
+    rollout_residual: float | int | None,
+    rollout_normalised: bool | None,
+    provenance: Mapping[str, Any] | None,
+) -> dict[str, Any]:
+    """The fields of `MixingMaps`, for `MixingMaps.of`.
+
+    What is not given is taken from the measure, if mixlens knows one of that name.
+    """
+    array = _array(scores)
+    if array.dtype.kind not in "biuf":
+        raise InvalidInput(f"scores are real numbers, not {array.dtype}")
+    if not np.isfinite(array).all():
+        raise InvalidInput("the scores hold NaN or infinity")
+    targets = _row(tokens, array.shape[-2])
+    sources = targets if source_tokens is None else _row(source_tokens, array.shape[-1])
+    spec = known_spec(measure)
+    if spec is not None:
+        facts = spec.facts if facts is None else facts
+        if rollout_residual is None:
+            rollout_residual = spec.rollout_residual
+        if rollout_normalised is None:
+            rollout_normalised = spec.rollout_normalised
+    facts = facts or Facts()
+    return {
+        "scores": array,
+        "layers": tuple(range(len(array))),
+        "target_row": targets,
+        "source_row": sources,
+        "target_positions": tuple(range(len(targets))),
+        "facts": replace(facts, same_tokens=facts.same_tokens and sources == targets),
+        "provenance": plain({"measure": measure, "options": {}, "steps": [], **(provenance or {})}),
+        "rollout_residual": rollout_residual,
+        "rollout_normalised": rollout_normalised is not False,
+        "rollout_adds_identity": spec is not None and spec.rollout_adds_identity,
+    }
+
+
+def _array(scores: Any) -> np.ndarray:
+    """The scores as an array, wherever they are and whether or not they have gradients."""
+    try:
+        if hasattr(scores, "detach"):
+            scores = scores.detach().cpu()
+            scores = scores.float() if scores.dtype.itemsize == 2 else scores  # bfloat16 as well
+        array = np.asarray(scores)
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise InvalidInput(
+            f"scores of type {type(scores).__name__} are no array of numbers"
+            f" [layer, (head,) target, source]: {error}"
+        ) from error
+    if array.ndim not in (3, 4):
+        raise InvalidInput(
+            "scores are [layer, target, source] or [layer, head, target, source], not"
+            f" {array.shape}"
+        )
+    return array
+
+
+def _row(tokens: Sequence[str] | TokenRow | None, count: int) -> TokenRow:
+    if tokens is None:
+        return TokenRow.numbered(count)
+    if isinstance(tokens, TokenRow):
+        return tokens
+    labels: tuple[Any, ...] = tuple(tokens) if hasattr(tokens, "__iter__") else (tokens,)
+    if not all(isinstance(label, str) for label in labels):
+        raise InvalidInput("tokens are strings; leave them out to number them")
+    return TokenRow(labels)

@@ -1,0 +1,114 @@
+"""One row out of all layers: what a measure says about one target.
+
+`reading_of` decides how the layers of maps become one row unless the caller names a layer. Python,
+the command line, figures and the viewer all ask it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from jaxtyping import Float
+
+from mixlens.errors import InvalidInput
+from mixlens.maps.rollout import roll_out
+from mixlens.maps.target_row import Reading, shares
+from mixlens.measures import known_spec
+
+if TYPE_CHECKING:
+    from mixlens.contracts import Spec
+    from mixlens.maps.mixing_maps import MixingMaps
+
+__all__ = [
+    "AGGREGATES",
+    "DEFAULT_READING",
+    "layer_rows",
+    "reading_of",
+    "rolled_out_absolute",
+    "shares",
+    "target_row",
+]
+
+AGGREGATES = ("mean", "rollout", "last")
+
+DEFAULT_READING = "mean"
+"""How layers are read unless a caller chooses: the mean of the normalised layers. It is the safest
+choice for decoders with long prompts; on the small bundled models no reading is best
+(docs/maps.md).
+"""
+
+
+def reading_of(maps: MixingMaps) -> Reading:
+    """Return how the layers of these maps are read by default.
+
+    Layers that are joined already, or that each reach back to the input, are read at the last of
+    them. A measure that gives one row for each layer says itself how they become one.
+    """
+    layers, facts = maps.layers, maps.facts
+    if len(layers) == 1:
+        return Reading("last", _last_name(maps))
+    spec = known_spec(str(maps.provenance.get("measure")))
+    if spec is not None and spec.gives != "maps" and facts.joined_by is None:
+        how = spec.one_row
+        return Reading(how, _SEVERAL[how](layers))
+    if facts.joined_by is not None or facts.reaches_input:
+        return Reading("last", _last_name(maps))
+    return Reading(DEFAULT_READING, _SEVERAL[DEFAULT_READING](layers))
+
+
+_SEVERAL: dict[str, Callable[[Sequence[int]], str]] = {
+    "mean": lambda layers: f"mean of {len(layers)} layers",
+    "sum": lambda layers: f"sum of {len(layers)} layers",
+    "first": lambda layers: f"layer {layers[0]}",
+}
+
+
+def _last_name(maps: MixingMaps) -> str:
+    last, joined = maps.layers[-1], maps.facts.joined_by
+    if joined is not None:
+        how = joined.partition("(")[0]
+        return "mean of the layers" if how == "mean" else f"{how} up to layer {last}"
+    return f"up to layer {last}" if maps.facts.reaches_input else f"layer {last}"
+
+
+def layer_rows(maps: MixingMaps, spec: Spec, target: int) -> Float[np.ndarray, "layer source"]:
+    """The target's row in each layer, or the one row that the measure has there."""
+    return shares(maps.row(target).scores if spec.gives == "maps" else maps.scores[:, 0])
+
+
+def target_row(
+    maps: MixingMaps, spec: Spec, target: int, aggregate: str | int = "rollout"
+) -> Float[np.ndarray, " source"]:
+    """The layers as one row: "mean" of the layers' shares, "rollout", "last", or a layer's number.
+    Its sizes sum to one.
+
+    Measures of the whole model (hidden token attribution, and those that give one row) have a
+    single natural row and use that.
+    """
+    if isinstance(aggregate, str) and aggregate not in AGGREGATES:
+        raise InvalidInput(
+            f"aggregate {aggregate!r}: choose one of {', '.join(AGGREGATES)}, or a layer's number"
+        )
+    if spec.gives != "maps":
+        return shares(Reading(spec.one_row, "").of(maps.scores[:, 0]))
+    if maps.facts.reaches_input and aggregate in AGGREGATES:
+        return shares(maps.row(target).scores[-1])
+    if aggregate == "rollout":
+        return shares(rolled_out_absolute(maps).row(target).scores[-1])
+    rows = layer_rows(maps, spec, target)
+    return shares(
+        rows.mean(0) if aggregate == "mean" else rows[-1 if aggregate == "last" else int(aggregate)]
+    )
+
+
+def rolled_out_absolute(
+    maps: MixingMaps, residual: float | int | None = None, normalise: bool | None = None
+) -> MixingMaps:
+    """`maps.rollout`, by the measure's own rule unless one is given. Of scores that have both
+    signs, the sizes are taken.
+    """
+    return roll_out(
+        maps.normalised(absolute=True) if maps.facts.signed else maps, residual, normalise
+    )

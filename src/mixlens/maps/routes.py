@@ -1,0 +1,186 @@
+"""The route of one target: the part of a network that its state is made of, as a graph.
+
+Ferrando & Voita 2024, Information Flow Routes: Automatically Interpreting Language Models at Scale
+(EMNLP). Nodes are tokens at four places: `X0_t` the input, `A3_t` after the attention of layer 3,
+`M3_t` its feed-forward part, `I3_t` after that. An edge has its share of the sum at its end
+(`mixlens.replay.route_shares`). From the target's state after the last layer, edges above the
+threshold are followed down. Rows of attention are computed only for tokens that are reached.
+
+By default, as in the paper, shares up to the threshold are dropped, head by head, and the others
+are divided by their sum: what is left of each sum adds up to one. (The released code divides
+feed-forward shares by a sum over all tokens. Here it is the token's own.) `renormalise=False`
+compares the raw share of an edge, heads added up, with the threshold. Shares are never multiplied
+along a path.
+
+In a parallel layer the feed-forward part reads the layer's input, and its edge starts there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from mixlens.contracts import AttentionKind, Request
+from mixlens.errors import InvalidInput, UnsupportedModel
+from mixlens.maps.route_graph import BlockShare, Edge, HeadShare, Routes
+from mixlens.measures import refusal
+from mixlens.replay.route_shares import RouteRules, attention_shares, feed_forward_shares
+from mixlens.text.positions import position_of
+
+if TYPE_CHECKING:
+    from mixlens.recording.layer import Layer
+    from mixlens.recording.recording import Recording
+
+
+@torch.no_grad()
+def routes(
+    recording: Recording,
+    target: int | str = -1,
+    *,
+    site: str | None = None,
+    threshold: float = 0.04,
+    renormalise: bool = True,
+    value_bias: bool = False,
+) -> Routes:
+    """The route of one target of a recorded text."""
+    chosen = recording.structure.site(site)
+    if chosen.kind is not AttentionKind.SELF or recording.batch != 1:
+        raise InvalidInput("a route is that of one token, through the self-attention of one text")
+    if not 0 <= threshold < 1:
+        raise InvalidInput(f"threshold {threshold}: a share from 0 to below 1")
+    reason = refusal("flow_routes", recording.structure, chosen.name)
+    if reason is not None:
+        raise UnsupportedModel(reason)
+    chosen.stack.require_every_layer("a route")
+    row = recording.target_tokens(chosen.name, 0)
+    position = position_of(target, row, range(len(row)))
+    search = _Search(
+        recording=recording,
+        site=chosen.name,
+        threshold=threshold,
+        renormalise=renormalise,
+        rules=RouteRules(value_bias),
+    )
+    layers = recording.layers(chosen.name)
+    reached = {position}
+    for index in reversed(range(len(layers))):
+        reached = search.below(index, layers[index], reached)
+    return Routes(
+        edges=tuple(search.edges),
+        heads=tuple(search.heads),
+        blocks=tuple(search.blocks),
+        target=position,
+        tokens=tuple(row.labels),
+        layers=len(layers),
+        threshold=threshold,
+        renormalised=renormalise,
+        rows=search.rows,
+    )
+
+
+@dataclass(kw_only=True)
+class _Search:
+    """Layer by layer from the top, with what was found so far."""
+
+    recording: Recording
+    site: str
+    threshold: float
+    renormalise: bool
+    rules: RouteRules
+    edges: list[Edge] = field(default_factory=list)
+    heads: list[HeadShare] = field(default_factory=list)
+    blocks: list[BlockShare] = field(default_factory=list)
+    rows: int = 0
+
+    def below(self, index: int, layer: Layer, reached: Iterable[int]) -> set[int]:
+        """The tokens of the layer below that the reached ones of this layer's output lead to."""
+        before = f"I{index - 1}" if index else "X0"
+        parallel = layer.structure.sites[0].parallel
+        inside, under = [], set()
+        for token, added, stream in self._feed_forward(index, layer, sorted(reached)):
+            if added > 0:
+                start = before if parallel else f"A{index}"
+                self.edges.append(Edge(f"{start}_{token}", f"M{index}_{token}", added))
+                self.edges.append(Edge(f"M{index}_{token}", f"I{index}_{token}", added))
+                if parallel:
+                    under.add(token)
+            if stream > 0:
+                self.edges.append(Edge(f"A{index}_{token}", f"I{index}_{token}", stream))
+            if stream > 0 or (added > 0 and not parallel):
+                inside.append(token)
+        for token, weights in self._attention(index, layer, inside):
+            sources = np.flatnonzero(weights)
+            under.update(sources.tolist())
+            for source, weight in zip(sources.tolist(), weights[sources].tolist(), strict=True):
+                self.edges.append(Edge(f"{before}_{source}", f"A{index}_{token}", weight))
+        return under
+
+    def _request(self, index: int, tokens: list[int]) -> Request:
+        return Request(
+            site=self.site,
+            kind=AttentionKind.SELF,
+            layers=(index,),
+            targets=(tuple(tokens),),
+            per_head=True,
+        )
+
+    def _feed_forward(
+        self, index: int, layer: Layer, tokens: list[int]
+    ) -> list[tuple[int, float, float]]:
+        """Of each token, the weights of its two edges; 0 if one is dropped."""
+        if not tokens:
+            return []
+        site, request = layer.site(AttentionKind.SELF), self._request(index, tokens)
+        shares = torch.stack(feed_forward_shares(layer, site, request, self.rules))[:, 0]
+        for token, added in zip(tokens, shares[0].tolist(), strict=True):
+            self.blocks.append(BlockShare(index, token, "feed_forward", added))
+        kept = self._kept(shares.T.cpu().double().numpy())
+        return [(token, *pair) for token, pair in zip(tokens, kept.tolist(), strict=True)]
+
+    def _attention(
+        self, index: int, layer: Layer, tokens: list[int]
+    ) -> Iterator[tuple[int, np.ndarray]]:
+        """Of each token, the weights of the edges from all sources; 0 if one is dropped."""
+        if not tokens:
+            return iter(())
+        self.rows += len(tokens)
+        site, request = layer.site(AttentionKind.SELF), self._request(index, tokens)
+        budget = self.recording.memory_budget
+        shares = attention_shares(layer, site, request, budget, [], self.rules)
+        heads = shares.heads[0].transpose(0, 1).cpu().double().numpy()  # [token, head, source]
+        residual = shares.residual[0].cpu().double().numpy()
+        self._describe(index, tokens, heads, residual)
+        rows = np.arange(len(tokens))
+        if self.renormalise:
+            kept = self._kept(np.column_stack([heads.reshape(len(tokens), -1), residual]))
+            merged = kept[:, :-1].reshape(heads.shape).sum(1)
+            merged[rows, tokens] += kept[:, -1]
+        else:
+            merged = heads.sum(1)
+            merged[rows, tokens] += residual
+            merged = self._kept(merged)
+        return zip(tokens, merged, strict=True)
+
+    def _describe(
+        self, index: int, tokens: list[int], heads: np.ndarray, residual: np.ndarray
+    ) -> None:
+        by_head, active = heads.sum(-1), heads.max(-1) > self.threshold
+        wholes = zip(tokens, by_head.sum(-1).tolist(), residual.tolist(), strict=True)
+        for token, whole, own in wholes:
+            self.blocks.append(BlockShare(index, token, "attention", whole))
+            self.blocks.append(BlockShare(index, token, "residual", own))
+        for token, shares, actives in zip(tokens, by_head.tolist(), active.tolist(), strict=True):
+            pairs = enumerate(zip(shares, actives, strict=True))
+            self.heads += [HeadShare(index, token, head, *pair) for head, pair in pairs]
+
+    def _kept(self, shares: np.ndarray) -> np.ndarray:
+        """Rows of shares: those above the threshold, divided by their sum if that is asked for."""
+        kept = np.where(shares > self.threshold, shares, 0.0)
+        if not self.renormalise:
+            return kept
+        whole = kept.sum(-1, keepdims=True)
+        return kept / np.where(whole > 0, whole, 1.0)

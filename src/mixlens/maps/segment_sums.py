@@ -1,0 +1,143 @@
+"""Sources summed by segment, the share of the first token, and the tokens of one segment.
+
+Much of a row often falls on the first token, whatever it is: attention that is not needed goes
+there (Xiao et al. 2024, Efficient Streaming Language Models with Attention Sinks). It is
+therefore a column of its own, and can be left out. A row is divided by what is left only if the
+rows of the measure sum to one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from jaxtyping import Float
+
+from mixlens.errors import InvalidInput
+from mixlens.maps.rollout import row_normalised
+from mixlens.maps.target_row import Extra
+from mixlens.text.segments import FIRST, By, divided
+from mixlens.text.suggestions import no_such
+from mixlens.text.tokens import Segment, TokenRow
+
+if TYPE_CHECKING:
+    from mixlens.maps.mixing_maps import MixingMaps
+
+_LEFT_OUT = "first token left out"  # these are names of steps
+_SUMS = "segments("
+_INSIDE = "inside("
+
+
+def merge_segments(maps: MixingMaps, by: By, sink: bool) -> MixingMaps:
+    """`MixingMaps.segments`."""
+    _require_tokens(maps)
+    kept = maps if sink else leave_out_sink(maps)
+    begins = not _has_step(maps, _INSIDE)  # else the first token is not among the sources
+    groups = grouped(divided(maps.source_row, by), sink=sink and begins, apart=begins)
+    dims = tuple(dim for dim in maps.dims[1:] if dim != "source")
+    share = {"sink_share": Extra(("layer", *dims), sink_share(maps.scores))}
+    named = by if isinstance(by, str) else "own" if by is None else "named"
+    return kept.derived(
+        summed(kept.scores, groups),
+        f"{_SUMS}{named})",
+        replace(kept.facts, same_tokens=False),
+        source_row=TokenRow(tuple(groups)),
+        measured=share if begins else {},
+    )
+
+
+def with_segments(maps: MixingMaps, by: By) -> MixingMaps:
+    """Return the same maps of tokens, with these segments as the text's own: a page groups sources
+    by them, and `segments()` sums them.
+    """
+    _require_tokens(maps)
+    row = replace(maps.source_row, segments=divided(maps.source_row, by))
+    same = maps.target_row == maps.source_row
+    return replace(maps, source_row=row, target_row=row if same else maps.target_row)
+
+
+def has_sums(maps: MixingMaps) -> bool:
+    """Are the sources segments, not tokens?"""
+    return _has_step(maps, _SUMS)
+
+
+def _require_tokens(maps: MixingMaps) -> None:
+    if has_sums(maps):
+        raise InvalidInput(
+            "these scores are sums of segments already: divide the maps of tokens that they were"
+            " made from"
+        )
+
+
+def _has_step(maps: MixingMaps, name: str) -> bool:
+    return any(step.startswith(name) for step in maps.provenance.get("steps", []))
+
+
+def leave_out_sink(maps: MixingMaps) -> MixingMaps:
+    """`MixingMaps.without_sink`."""
+    if _has_step(maps, _INSIDE):
+        raise InvalidInput(
+            "these are the tokens of one segment: leave out the first token of the text before you"
+            " choose a segment"
+        )
+    steps = maps.provenance.get("steps", [])
+    gone = has_sums(maps) and maps.source_tokens[0] != FIRST
+    if gone or (steps and steps[-1].startswith(_LEFT_OUT)):
+        return maps
+    scores = maps.scores.astype(np.float64)
+    scores[..., 0] = 0
+    if not maps.facts.rows_are_shares:
+        return maps.derived(scores, _LEFT_OUT)
+    whole = maps.facts.rows_sum_to_one or maps.facts.whole_rows(maps.scores)[..., None]
+    scores = np.where(whole, row_normalised(scores), scores)
+    step = f"{_LEFT_OUT}, rows divided by what is left"
+    return maps.derived(scores, step, maps.facts.of(scores))
+
+
+def tokens_inside(maps: MixingMaps, name: str, by: By) -> MixingMaps:
+    """`MixingMaps.inside`."""
+    _require_tokens(maps)
+    row = maps.source_row
+    groups = grouped(divided(row, by), sink=False, apart=False)
+    if name not in groups:
+        raise InvalidInput(no_such("segment", name, list(groups), "the text has"))
+    places = groups[name]
+    part = TokenRow(
+        tuple(row.labels[i] for i in places),
+        row.text,
+        None if row.offsets is None else tuple(row.offsets[i] for i in places),
+        None if row.special is None else tuple(row.special[i] for i in places),
+    )
+    facts = replace(maps.facts, same_tokens=False, rows_sum_to_one=False, sums_vary=False)
+    return maps.derived(maps.scores.take(places, -1), f"{_INSIDE}{name})", facts, source_row=part)
+
+
+def grouped(
+    segments: tuple[Segment, ...], *, sink: bool, apart: bool = True
+) -> dict[str, list[int]]:
+    """The tokens of each segment by its name. With `apart` the first token is in none of them: with
+    `sink` it is a segment of its own, else it is left out.
+    """
+    groups: dict[str, list[int]] = {FIRST: [0]} if sink else {}
+    for name, start, stop in segments:
+        places = [place for place in range(start, stop) if place or not apart]
+        if places:
+            groups.setdefault(name, []).extend(places)
+    return groups
+
+
+def summed(
+    scores: Float[np.ndarray, "*rows source"], groups: dict[str, list[int]]
+) -> Float[np.ndarray, "*rows segment"]:
+    """The scores of each group added up."""
+    wide = scores.astype(np.float64)
+    return np.stack([wide[..., places].sum(-1) for places in groups.values()], -1)
+
+
+def sink_share(scores: Float[np.ndarray, "*rows source"]) -> Float[np.ndarray, "*rows"]:
+    """The share of the first token in each row, by size; 0 in an empty row."""
+    sizes = np.abs(scores.astype(np.float64))
+    sums = sizes.sum(-1)
+    share: np.ndarray = np.divide(sizes[..., 0], sums, out=np.zeros_like(sums), where=sums > 0)
+    return share

@@ -1,0 +1,316 @@
+"""Maps in one file: the numbers as safetensors, everything else as a JSON text in its header.
+
+Nothing in it is ever executed.
+
+A file is written under a different name next to its place and then moved there, so that a reader
+never meets half of one. Only regular files are replaced: a link is followed, and a folder, a device
+or a pipe is refused. Safetensors notices a file that was cut off; a checksum of the numbers notices
+one that was changed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save as packed
+
+from mixlens.contracts import AttentionKind, Facts
+from mixlens.errors import CannotWrite, InvalidInput
+from mixlens.maps.provenance import plain
+from mixlens.maps.target_row import Extra
+from mixlens.model.json_values import parse_json, require_form
+from mixlens.text.tokens import Picture, Segment, TokenRow
+
+if TYPE_CHECKING:
+    from mixlens.maps.mixing_maps import MixingMaps
+
+Maps = TypeVar("Maps")
+
+FORMAT = 2
+_KIND = "mixing maps"
+_LONGEST_NAME = 200  # of a draft, without its ending
+_VERSION, _CONTENT = "mixlens_format", "mixlens_content"
+_ROW = {
+    "labels": [str],
+    "text": (str, None),
+    "offsets": ([[int]], None),
+    "special": ([bool], None),
+}
+_DESCRIPTION = {
+    "layers": [int],
+    "targets": _ROW,
+    "sources": _ROW,
+    "target_positions": [int],
+    "facts": {str: (bool, str, None)},
+    "provenance": {str: object},
+    "rollout": [(float, bool, None)],
+    "extras": {str: [str]},
+}
+
+
+def save(maps: MixingMaps, path: str | os.PathLike[str]) -> None:
+    """`MixingMaps.save`."""
+    write(path, _KIND, _arrays(maps), _description(maps))
+
+
+def load(path: str | os.PathLike[str], make: Callable[..., Maps]) -> Maps:
+    """`mixlens.load`: `make` is called with the saved fields of maps."""
+    arrays, about = read(path, _KIND)
+    try:
+        require_form(about, _DESCRIPTION, "the description")
+        require_form(about["provenance"].get("steps", []), [str], "steps")
+        residual, normalised, *adds_identity = about["rollout"]
+        extras = {
+            name: Extra(tuple(dims), arrays[f"extra.{name}"])
+            for name, dims in about["extras"].items()
+        }
+        targets, sources = _token_row(about["targets"]), _token_row(about["sources"])
+        layers, positions = tuple(about["layers"]), tuple(about["target_positions"])
+        if not all(0 <= place < len(targets) for place in positions):
+            raise ValueError("target_positions are outside the targets")
+        facts = Facts(**_facts(about))
+        _require_axes(extras, arrays["scores"])
+        return make(
+            scores=arrays["scores"],
+            layers=layers,
+            target_row=targets,
+            source_row=sources,
+            target_positions=positions,
+            facts=facts,
+            provenance=about["provenance"],
+            rollout_residual=residual,
+            rollout_normalised=normalised,
+            rollout_adds_identity=any(adds_identity),
+            measured=extras,
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise InvalidInput(
+            f"cannot read {os.fspath(path)}: its description does not fit its numbers ({error!r})"
+        ) from error
+
+
+def _require_axes(extras: Mapping[str, Extra], scores: np.ndarray) -> None:
+    """Raise `ValueError` if an axis of an extra is not as long as that of the scores."""
+    heads = {"head": scores.shape[1]} if scores.ndim == 4 else {}
+    lengths = {**heads, **dict(zip(("layer", "target", "source"), _outer(scores), strict=True))}
+    for name, extra in extras.items():
+        shape = extra.values.shape
+        if len(extra.dims) != len(shape) or len({*extra.dims}) != len(shape):
+            raise ValueError(f"{name} has the axes {extra.dims} and the shape {shape}")
+        for dim, length in zip(extra.dims, shape, strict=True):
+            if lengths.get(dim, length) != length:
+                raise ValueError(f"{name} has {length} of {dim}, the scores {lengths[dim]}")
+
+
+def _outer(scores: np.ndarray) -> tuple[int, int, int]:
+    if scores.ndim not in (3, 4):
+        raise ValueError(f"scores of shape {scores.shape}")
+    return scores.shape[0], scores.shape[-2], scores.shape[-1]
+
+
+def same(mine: MixingMaps, theirs: MixingMaps) -> bool:
+    """Are the numbers the same, bit by bit, and everything that is known about them?"""
+    ours, others = _arrays(mine), _arrays(theirs)
+    return (
+        _description(mine) == _description(theirs)
+        and ours.keys() == others.keys()
+        and all(
+            a.dtype == b.dtype and a.tobytes() == b.tobytes()
+            for a, b in zip(ours.values(), others.values(), strict=True)
+        )
+    )
+
+
+def _arrays(maps: MixingMaps) -> dict[str, np.ndarray]:
+    """The numbers of maps, by name."""
+    return {
+        "scores": maps.scores,
+        **{f"extra.{name}": maps.measured[name].values for name in sorted(maps.measured)},
+    }
+
+
+def _description(maps: MixingMaps) -> dict[str, Any]:
+    """All that maps hold apart from numbers, as JSON values."""
+    fields: dict[str, Any] = plain(
+        {
+            "layers": maps.layers,
+            "targets": asdict(maps.target_row),
+            "sources": asdict(maps.source_row),
+            "target_positions": maps.target_positions,
+            "facts": asdict(maps.facts),
+            "provenance": maps.provenance,
+            "rollout": [
+                maps.rollout_residual,
+                maps.rollout_normalised,
+                maps.rollout_adds_identity,
+            ],
+            "extras": {name: extra.dims for name, extra in maps.measured.items()},
+        }
+    )
+    return fields
+
+
+def _facts(about: Mapping[str, Any]) -> dict[str, Any]:
+    """What is true of saved scores. In format 1, provenance and steps said a part of it."""
+    saved, origin = dict(about["facts"]), about["provenance"]
+    joined = [s for s in origin.get("steps", []) if s.startswith(("rollout", "flow", "mean"))]
+    saved.setdefault("same_tokens", origin.get("kind", AttentionKind.SELF) == AttentionKind.SELF)
+    saved.setdefault("reaches_input", origin.get("reaches_input", False))
+    saved.setdefault("joined_by", joined[0] if joined else None)
+    return saved
+
+
+def _token_row(saved: Mapping[str, Any]) -> TokenRow:
+    offsets = (
+        None if saved["offsets"] is None else tuple((int(a), int(b)) for a, b in saved["offsets"])
+    )
+    special = None if saved["special"] is None else tuple(bool(mark) for mark in saved["special"])
+    for each in (offsets, special):
+        if each is not None and len(each) != len(saved["labels"]):
+            raise ValueError("there is not one of each for every label")
+    if saved["text"] is not None and offsets is not None:
+        if not all(0 <= a <= b <= len(saved["text"]) for a, b in offsets):
+            raise ValueError("a token is outside the text")
+    # None of these is in files of version 0.1.
+    named, shown = saved.get("segments"), saved.get("picture")
+    segments = (
+        None if named is None else tuple(Segment(str(n), int(a), int(b)) for n, a, b in named)
+    )
+    return TokenRow(
+        tuple(saved["labels"]),
+        saved["text"],
+        offsets,
+        special,
+        segments,
+        picture=None if shown is None else Picture(**shown),
+        seconds=saved.get("seconds"),
+    )
+
+
+# ----------------------------------------------------------------------------------------- the file
+
+
+def write(
+    path: str | os.PathLike[str],
+    kind: str,
+    arrays: Mapping[str, np.ndarray],
+    content: Mapping[str, Any],
+) -> None:
+    """Writes arrays and a JSON-able description. An existing file is replaced."""
+    place = writable(path)
+    contiguous = {
+        name: np.ascontiguousarray(array).reshape(array.shape) for name, array in arrays.items()
+    }
+    text = json.dumps({"kind": kind, "checksum": _checksum(contiguous), **content})
+    data = packed(contiguous, metadata={_VERSION: str(FORMAT), _CONTENT: text})
+    write_whole(place, data)
+
+
+def writable(path: str | os.PathLike[str]) -> Path:
+    """Where a file of that name really is, links followed; raises `CannotWrite` if nothing can or
+    should be written there.
+    """
+    if not isinstance(path, (str, os.PathLike)):
+        raise CannotWrite(f"the name of a file is needed, not {type(path).__name__}")
+    try:
+        place = Path(os.path.realpath(path))
+        place.stat()
+    except FileNotFoundError:
+        pass
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        reason = getattr(error, "strerror", None) or error
+        raise CannotWrite(f"cannot write {os.fspath(path)!r}: {reason}") from error
+    if place.is_dir():
+        raise CannotWrite(f"cannot write {path}: it is a folder")
+    if place.exists() and not place.is_file():
+        raise CannotWrite(f"cannot write {path}: it is a device or a pipe, not a file")
+    if not place.parent.is_dir():
+        raise CannotWrite(f"cannot write {path}: there is no folder {Path(path).parent}")
+    return place
+
+
+def write_whole(path: Path, content: str | bytes | memoryview) -> None:
+    """The file is there with all its content, or as it was before."""
+    place = writable(path)
+    draft = place.with_name(f".{place.name[:_LONGEST_NAME]}.{os.getpid()}.part")
+    try:
+        with open(draft, "wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
+            file.flush()
+            os.fsync(file.fileno())
+        if place.exists():
+            shutil.copymode(place, draft)
+        os.replace(draft, place)
+    except OSError as error:
+        raise CannotWrite(f"cannot write {path}: {error.strerror or error}") from error
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def remove_drafts(*paths: Path) -> None:
+    """Remove what killed processes were writing under these names. Call it only where nobody else
+    writes.
+    """
+    names = {path.with_name(path.name[:_LONGEST_NAME]) for path in paths}
+    for folder in {path.parent for path in paths}:
+        for draft in folder.glob(".*.part"):
+            if draft.with_name(draft.name[1:].rsplit(".", 2)[0]) in names:
+                draft.unlink(missing_ok=True)
+
+
+def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """What `write` wrote; raises `InvalidInput` with the file and the reason for anything else."""
+    place = Path(path)
+    if not os.path.isfile(place):  # False for a name that no system takes
+        raise InvalidInput(f"cannot read {place}: there is no such file")
+    try:
+        with safe_open(place, framework="np") as file:
+            header: dict[str, str] = file.metadata() or {}
+            content = _content(place, header, kind)
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (the handle is not a dict)
+    except (SafetensorError, OSError) as error:
+        raise InvalidInput(
+            f"cannot read {place}: it is cut off, or not a file that mixlens wrote ({error})"
+        ) from error
+    if content.pop("checksum", None) != _checksum(arrays):
+        raise InvalidInput(
+            f"cannot read {place}: its numbers were changed after it was written (the checksum"
+            " differs)"
+        )
+    return arrays, content
+
+
+def _content(place: Path, header: Mapping[str, str], kind: str) -> dict[str, Any]:
+    version = header.get(_VERSION)
+    if version is None or _CONTENT not in header:
+        raise InvalidInput(
+            f"cannot read {place}: it is a safetensors file, but not one that mixlens wrote"
+        )
+    if not version.isdecimal() or int(version) > FORMAT:
+        raise InvalidInput(
+            f"cannot read {place}: it has format {version}, this mixlens reads up to {FORMAT}."
+            " Install a newer mixlens."
+        )
+    try:
+        content = parse_json(header[_CONTENT])
+    except ValueError as error:
+        raise InvalidInput(f"cannot read {place}: its description is damaged ({error})") from error
+    if not isinstance(content, dict) or content.pop("kind", None) != kind:
+        raise InvalidInput(f"cannot read {place}: it does not hold {kind}")
+    return content
+
+
+def _checksum(arrays: Mapping[str, np.ndarray]) -> int:
+    checksum = 0
+    for name in sorted(arrays):
+        checksum = zlib.crc32(arrays[name].tobytes(), zlib.crc32(name.encode(), checksum))
+    return checksum

@@ -1,0 +1,55 @@
+"""Scores with their labels: as an xarray, and as a long table.
+
+Apart, because xarray and pandas take half a second to load.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+if TYPE_CHECKING:
+    from mixlens.maps.mixing_maps import MixingMaps
+
+
+def labelled(
+    maps: MixingMaps, name: str, dims: tuple[str, ...], values: np.ndarray
+) -> xr.DataArray:
+    """Numbers on axes of the maps: `target` and `source` are positions, `target_token` and
+    `source_token` what is there, and `source_segment` the segment that it is in, if there are any.
+    """
+    coords: dict[str, Any] = {"layer": list(maps.layers)}
+    if "head" in dims:
+        coords["head"] = np.arange(values.shape[dims.index("head")])
+    if "target" in dims:
+        coords |= {
+            "target": list(maps.target_positions),
+            "target_token": ("target", list(maps.tokens)),
+        }
+    if "source" in dims:
+        coords |= {
+            "source": np.arange(len(maps.source_row)),
+            "source_token": ("source", list(maps.source_tokens)),
+        }
+        names = maps.source_row.segment_names
+        coords |= {} if names is None else {"source_segment": ("source", list(names))}
+    return xr.DataArray(values, dims=dims, coords=coords, name=name)
+
+
+def long_table(maps: MixingMaps) -> pd.DataFrame:
+    """One line for each score, with its labels."""
+    index = np.indices(maps.scores.shape).reshape(maps.scores.ndim, -1)
+    columns: dict[str, Any] = {"layer": np.array(maps.layers, dtype=int)[index[0]]}
+    if maps.per_head:
+        columns["head"] = index[1]
+    columns["target"] = np.array(maps.target_positions, dtype=int)[index[-2]]
+    columns["target_token"] = np.array(maps.tokens, dtype=object)[index[-2]]
+    columns["source"] = index[-1]
+    columns["source_token"] = np.array(maps.source_tokens, dtype=object)[index[-1]]
+    names = maps.source_row.segment_names
+    if names is not None:
+        columns["source_segment"] = np.array(names, dtype=object)[index[-1]]
+    return pd.DataFrame({**columns, "score": maps.scores.reshape(-1)})

@@ -1,0 +1,153 @@
+"""Parts of maps: one target's row, with the sources that gave most, and what was measured next to
+the scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from mixlens.errors import InvalidInput
+from mixlens.text.plurals import counted
+from mixlens.text.tokens import resolved
+
+
+@dataclass(frozen=True, eq=False)
+class Extra:
+    """Something measured next to the scores; `dims` names its axes."""
+
+    dims: tuple[str, ...]
+    values: np.ndarray
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", owned(self.values, np.asarray(self.values).dtype))
+
+
+def owned(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """The array itself if it is frozen already and nobody else's, else a frozen copy."""
+    flags = array.flags
+    if flags.owndata and flags.c_contiguous and not flags.writeable and array.dtype == dtype:
+        return array
+    return frozen(np.array(array, dtype=dtype, order="C"))
+
+
+def frozen(array: np.ndarray) -> np.ndarray:
+    """The array itself, which can no longer be changed."""
+    array.flags.writeable = False
+    return array
+
+
+class Source(NamedTuple):
+    """A source of a target, with its score."""
+
+    token: str
+    position: int
+    score: float
+
+
+def shares(values: Float[np.ndarray, "*rows source"]) -> Float[np.ndarray, "*rows source"]:
+    """Rows divided by the sum of their sizes; signs stay, and a row of zeros too."""
+    wide = values.astype(np.float64)
+    sums = np.abs(wide).sum(-1, keepdims=True)
+    parts: np.ndarray = np.divide(wide, sums, out=np.zeros_like(wide), where=sums > 0)
+    return parts
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How the scores of several layers are read as one, and what that is called."""
+
+    how: str  # the "mean" of the normalised layers, the "first", the "last", or their "sum"
+    name: str  # in words: "mean of 6 layers"
+
+    def of(
+        self, scores: Float[np.ndarray, "layer *rows source"]
+    ) -> Float[np.ndarray, "*rows source"]:
+        """The scores of all layers as those of one."""
+        if self.how == "mean":
+            mean: np.ndarray = shares(scores).mean(0)
+            return mean
+        read: np.ndarray = (
+            scores.sum(0) if self.how == "sum" else scores[0 if self.how == "first" else -1]
+        )
+        return read
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Row:
+    """The scores of one target: [layer, source], or [layer, head, source].
+
+    `reading` is how `top` and the printed row read the layers as one.
+    """
+
+    target: int
+    token: str
+    scores: np.ndarray
+    layers: tuple[int, ...]
+    source_tokens: tuple[str, ...]
+    reading: Reading
+
+    def __repr__(self) -> str:
+        heads = f", {counted(self.scores.shape[1], 'head')}" if self.scores.ndim == 3 else ""
+        sources = counted(len(self.source_tokens), "source")
+        sizes = f"{counted(len(self.layers), 'layer')}{heads}, {sources}"
+        values = self.reading.of(self.scores)
+        values = values if values.ndim == 1 else values.mean(0)
+        best = ", ".join(
+            f"{self.source_tokens[i]} {values[i]:.3g}"
+            for i in np.argsort(-np.abs(values), kind="stable")[:3]
+        )
+        largest = f"largest ({self.reading.name}): {best}"
+        return f"<Row of {self.token!r} (token {self.target}): {sizes}; {largest}>"
+
+    def top(self, k: int = 5, *, layer: int | None = None, head: int | None = None) -> list[Source]:
+        """The k sources with the largest scores, largest first. Of two equal ones the earlier comes
+        first.
+
+        Without a `layer`, the layers are read as `reading` says: as a rule, the mean of the
+        normalised layers. `layer=-1` takes the scores of the last layer.
+        """
+        if not hasattr(k, "__index__") or k < 1:
+            raise InvalidInput(f"top({k!r}): ask for at least one source, by a whole number")
+        if layer is None:
+            values = self.reading.of(self.scores)
+        else:
+            values = self.scores[layer_index(layer, self.layers)]
+        if values.ndim == 2 and head is None:
+            raise InvalidInput(
+                f"these scores are of {len(values)} heads: name one with head=…, or merge them"
+                " first with maps.heads()"
+            )
+        if values.ndim == 1 and head is not None:
+            raise InvalidInput(
+                "these scores are of whole layers: measure with per_head=True for single heads"
+            )
+        if head is not None:
+            values = values[head_index(head, len(values))]
+        order = np.argsort(-values, kind="stable")[:k]
+        return [Source(self.source_tokens[i], int(i), float(values[i])) for i in order]
+
+
+def layer_index(layer: int, layers: Sequence[int]) -> int:
+    """The place of a layer among those held; negative numbers count from the last of them."""
+    if layer in layers:
+        return list(layers).index(layer)
+    if -len(layers) <= layer < 0:
+        return layer + len(layers)
+    raise InvalidInput(
+        f"there is no layer {layer} in these maps; they have {', '.join(map(str, layers))}"
+    )
+
+
+def head_index(head: int, count: int) -> int:
+    """The number of a head; negative numbers count from the last."""
+    try:
+        return resolved([head], count)[0]
+    except IndexError as error:
+        raise InvalidInput(
+            f"there is no head {head}; these maps have {count} heads, 0 to {count - 1}"
+        ) from error

@@ -1,0 +1,161 @@
+"""How likely an answer is after each of many prompts, as log-odds.
+
+The answer follows every prompt, token by token (teacher forcing). P is the probability of all
+its tokens. What comes back is log P - log(1 - P). Every step is in float64 and by the log-odds of
+single tokens, so that a probability close to one does not become infinite.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from mixlens.capture.layer_calls import forward
+from mixlens.errors import InvalidInput, NonFiniteActivations, UnsupportedModel
+from mixlens.measuring.batching import halve_until_it_fits, plan_batches
+from mixlens.model.rotary import require_same_frequencies
+from mixlens.recording.batch_independence import (
+    DependentTexts,
+    require_independent_texts,
+    text_lengths,
+)
+from mixlens.replay.explained_output import logits_of
+from mixlens.text.decoder_inputs import start_token
+from mixlens.text.encoding import padded
+from mixlens.text.input_checks import takes_decoder_ids
+from mixlens.text.inputs import made_ready
+from mixlens.text.vocabulary import gives_token_classes
+
+_ALIKE = 100  # units of rounding by which two runs of one text may differ
+
+
+def answer_odds(
+    model: nn.Module,
+    tokenizer: Any,
+    prompts: Sequence[Sequence[int]],
+    answer: Sequence[int],
+    batch_size: int | None = None,
+    start: int | None = None,
+) -> np.ndarray:
+    """The log-odds of the answer after each prompt; both are token ids. A decoder begins with
+    `start`, by default the token that the model names.
+    """
+    lengths = [len(prompt) + len(answer) for prompt in prompts]
+    decodes, most = takes_decoder_ids(model), len(answer) - 1
+    for prompt in prompts:
+        first = 1 if decodes else len(prompt)
+        require_same_frequencies(model, first, first + most)
+    batch_size = batch_size if _may_be_batched(model, tokenizer, prompts, answer, start) else 1
+    odds = np.zeros(len(prompts))
+
+    def run(places: list[int]) -> list[float]:
+        return _batch_odds(model, tokenizer, [prompts[place] for place in places], answer, start)
+
+    for places in plan_batches(lengths, model, batch_size=batch_size):
+        odds[places] = halve_until_it_fits(run, places)
+    if not np.isfinite(odds).all():
+        raise NonFiniteActivations("the logits of the answer are not finite after some prompts")
+    return odds
+
+
+def _may_be_batched(
+    model: nn.Module,
+    tokenizer: Any,
+    prompts: Sequence[Sequence[int]],
+    answer: Sequence[int],
+    start: int | None,
+) -> bool:
+    """Does each prompt give in a batch what it gives alone?"""
+    tensors = made_ready(model, _tensors(model, tokenizer, prompts, answer, start))
+    try:
+        require_independent_texts(model, tensors, text_lengths(tensors), None, output=True)
+    except DependentTexts:
+        return False
+    return True
+
+
+def _tensors(
+    model: nn.Module,
+    tokenizer: Any,
+    prompts: Sequence[Sequence[int]],
+    answer: Sequence[int],
+    start: int | None,
+) -> dict[str, Any]:
+    """The prompts, each with the answer but for its last token."""
+    decodes = takes_decoder_ids(model)
+    following = [] if decodes else list(answer[:-1])
+    rows = [{"input_ids": [*prompt, *following]} for prompt in prompts]
+    tensors: dict[str, Any] = padded(rows, tokenizer, set(_parameters(model)))
+    if decodes:
+        first = start_token(model) if start is None else start
+        begun = torch.tensor([[first, *answer[:-1]]])
+        tensors["decoder_input_ids"] = begun.expand(len(prompts), -1)
+    return tensors
+
+
+@torch.no_grad()
+def _batch_odds(
+    model: nn.Module,
+    tokenizer: Any,
+    prompts: Sequence[Sequence[int]],
+    answer: Sequence[int],
+    start: int | None,
+) -> list[float]:
+    decodes = takes_decoder_ids(model)
+    tensors = _tensors(model, tokenizer, prompts, answer, start)
+    firsts = [0 if decodes else len(prompt) - 1 for prompt in prompts]
+    width = len(answer) if decodes else int(tensors["input_ids"].shape[1])
+    logits = _logits(model, tensors, width - min(firsts))
+    firsts = [first - width + int(logits.shape[1]) for first in firsts]
+    return [
+        odds_of_tokens(row[first : first + len(answer)], answer)
+        for row, first in zip(logits, firsts, strict=True)
+    ]
+
+
+def _logits(model: nn.Module, tensors: dict[str, Any], last: int) -> Tensor:
+    """Logits, of the `last` positions alone if the model can leave out the others."""
+    known = _parameters(model)
+    keep = {"logits_to_keep": last} if "logits_to_keep" in known else {}
+    logits = logits_of(forward(model, {**made_ready(model, tensors), **keep}))
+    if logits.dim() != 3 or gives_token_classes(model.config, logits):
+        raise UnsupportedModel(f"{type(model).__name__} predicts classes, not the next token")
+    return logits
+
+
+def odds_of_tokens(logits: Tensor, answer: Sequence[int]) -> float:
+    """Of one answer, from the logits [token, word] at the positions that produce it."""
+    if max(answer) >= logits.shape[1]:
+        raise InvalidInput(f"token {max(answer)} is outside a vocabulary of {logits.shape[1]}")
+    logits = logits.double()
+    places = torch.tensor(list(answer), device=logits.device)[:, None]
+    chosen = logits.gather(1, places)[:, 0]
+    others = logits.scatter(1, places, -torch.inf).logsumexp(1)
+    log_probability = nn.functional.logsigmoid(chosen - others).sum()
+    return float(log_probability - torch.log(-torch.expm1(log_probability)))
+
+
+@torch.no_grad()
+def require_causal(model: nn.Module, ids: Sequence[int]) -> None:
+    """The last token must not change what is predicted in front of it."""
+    if len(ids) < 2 or takes_decoder_ids(model):
+        return
+    other = [*ids[:-1], ids[-1] - 1 if ids[-1] else 1]
+    one, two = (
+        _logits(model, {"input_ids": torch.tensor([row])}, len(ids)) for row in (ids, other)
+    )
+    bar = _ALIKE * torch.finfo(one.dtype).eps * one.abs().max()
+    if bool(((one - two)[:, :-1].abs() > bar).any()):
+        raise UnsupportedModel(
+            f"{type(model).__name__} reads a text in both directions, so that no position predicts"
+            " the next token: a causal or encoder-decoder language model is needed"
+        )
+
+
+def _parameters(model: nn.Module) -> Mapping[str, Any]:
+    return inspect.signature(model.forward).parameters

@@ -1,0 +1,191 @@
+"""What a comparison is of: a target, its measures, a cue and the explained output. All of it is
+checked before anything is measured.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from mixlens.contracts import AttentionKind, Spec
+from mixlens.errors import InvalidInput, MixlensError
+from mixlens.maps.one_row import AGGREGATES
+from mixlens.measures import list_measures
+from mixlens.recording.few_targets import RowRecording
+from mixlens.replay.explained_output import explained
+from mixlens.text.positions import position_of, positions_by_text
+from mixlens.text.suggestions import no_such
+from mixlens.text.tokens import TokenRow, cls_position, listed
+from mixlens.text.words import words as merged_words
+
+if TYPE_CHECKING:
+    from mixlens.recording.recording import Recording
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetChoice:
+    """The target of a recording, and how its rows are read."""
+
+    site: str
+    place: int  # of the target among tokens
+    word_tokens: tuple[int, ...]  # all tokens of its word, or itself
+    chosen: int  # of the target among what is shown, tokens or words
+    label: str
+    aggregate: str | int
+    words: bool
+    row: TokenRow  # all targets, as results name them
+
+
+def default_target(recording: Recording, site: str | None) -> int:
+    """The last of the targets that a recording was made for. Else the mask, the [CLS] of a
+    classifier that sees the whole text (its first token, if it has none), or the last token.
+    """
+    if recording.targets and recording.target_stack == recording.structure.stack_of(site).name:
+        return recording.targets[0][-1]
+    labels = recording.target_tokens(site, 0).labels
+    mask = getattr(recording.tokenizer, "mask_token", None)
+    if labels.count(mask) == 1:
+        return labels.index(mask)
+    logits = getattr(recording.output, "logits", None)
+    attention = recording.structure.site(site).stack.layers[0].sites[0]
+    classifies = logits is not None and logits.dim() == 2 and not attention.causal
+    return cls_position(recording.tokenizer, labels) if classifies else len(labels) - 1
+
+
+def site_of(recording: Recording, site: str | None) -> str:
+    """The named site; without a name, the one that the recording was made for, or the first."""
+    if site is None and isinstance(recording, RowRecording):
+        return recording.site.name
+    return recording.structure.site(site).name
+
+
+def by_rows(only: Sequence[str] | str | None, aggregate: str | int) -> bool:
+    """Can these measures be compared for a target without forming maps?"""
+    specs, names = list_measures(), _names(only) or []
+    known = all(name in specs and specs[name].row_by_row for name in names)
+    # Layers of scores with both signs are joined by their sizes, which needs maps.
+    signed = known and any(specs[name].facts.signed for name in names)
+    return bool(names) and known and not (signed and aggregate == "rollout")
+
+
+def _names(only: Sequence[str] | str | None) -> list[str] | None:
+    """The measures that were named; None if none were, which means all."""
+    names = listed(only, "measures")
+    for name in names or ():
+        if not isinstance(name, str):
+            raise InvalidInput(no_such("measure", name, list_measures()))
+    return names
+
+
+def choose_target(
+    recording: Recording, target: int | str, site: str, aggregate: str | int, words: bool
+) -> TargetChoice:
+    """The target by its position or label, and how its rows are read."""
+    if recording.batch != 1:
+        raise InvalidInput("compare one text at a time")
+    if not isinstance(aggregate, int) and aggregate not in AGGREGATES:
+        raise InvalidInput(
+            f"aggregate {aggregate!r}: choose one of {', '.join(AGGREGATES)}, or a layer's number"
+        )
+    row = recording.named_targets(site, 0)
+    known = recording.targets
+    if recording.target_stack != recording.structure.stack_of(site).name:
+        known = None
+    ((place,),) = positions_by_text([target], [row], first=known)
+    layers = len(recording.structure.site(site).numbers)
+    if isinstance(aggregate, int) and not -layers <= aggregate < layers:
+        raise InvalidInput(f"layer {aggregate}: there are {layers} layers, 0 to {layers - 1}")
+    word_tokens: tuple[int, ...] = (place,)
+    chosen, label = place, row.labels[place]
+    if words:
+        ranges, merged = merged_words(row)
+        chosen = next(i for i, (start, stop) in enumerate(ranges) if start <= place < stop)
+        word_tokens, label = tuple(range(*ranges[chosen])), merged.labels[chosen]
+    return TargetChoice(
+        site=site,
+        place=place,
+        word_tokens=word_tokens,
+        chosen=chosen,
+        label=label,
+        aggregate=aggregate,
+        words=words,
+        row=row,
+    )
+
+
+def chosen_specs(
+    only: Sequence[str] | None, options: Mapping[str, Mapping[str, Any]] | None
+) -> dict[str, Spec]:
+    """The measures that are compared; those that `options` names must be among them."""
+    specs = list_measures()
+    names = _names(only) or list(specs)
+    for name in (*names, *(options or {})):
+        if name not in specs:
+            raise InvalidInput(no_such("measure", name, specs))
+    for name, given in (options or {}).items():
+        if not isinstance(given, Mapping):
+            raise InvalidInput(f"options[{name!r}] is a dict, not {type(given).__name__}")
+        if name not in names:
+            raise InvalidInput(f"options were given for {name}, which is not compared")
+    return {name: specs[name] for name in names}
+
+
+def own_source(recording: Recording, choice: TargetChoice) -> int | None:
+    """Where the target itself is among the sources that are shown; None in cross-attention.
+
+    Of a continued prompt, it is what the position that produced the target has read.
+    """
+    if recording.structure.site(choice.site).kind is not AttentionKind.SELF:
+        return None
+    if not choice.words:
+        return choice.place
+    ranges, _ = merged_words(recording.source_tokens(choice.site, 0))
+    return next(i for i, (_, stop) in enumerate(ranges) if choice.word_tokens[0] < stop)
+
+
+def cue_position(recording: Recording, choice: TargetChoice, cue: int | str) -> int:
+    """Where the cue is among the sources that are shown."""
+    row = recording.source_tokens(choice.site, 0)
+    shown = merged_words(row)[1] if choice.words else row
+    try:
+        return position_of(cue, shown, range(len(shown)))
+    except InvalidInput as error:
+        raise InvalidInput(f"cue {cue}: {error}") from None
+
+
+def in_full(recording: Recording, name: str) -> Recording:
+    """The same inputs with all targets, for a measure that needs them."""
+    if isinstance(recording, RowRecording) and recording.in_full is not None:
+        recording = recording.in_full(name)
+    return replace(recording, targets=None)
+
+
+def explained_output(
+    recording: Recording, choice: TargetChoice, specs: Mapping[str, Spec], explain: dict[str, Any]
+) -> tuple[dict[str, Any], str | None]:
+    """The options that name the explained output, and its name; what was asked for must exist."""
+    known = [name for name in inspect.signature(explained).parameters if name != "recording"]
+    for name in explain:
+        if name not in known:
+            raise InvalidInput(no_such("output option", name, known))
+    if not any(spec.explains_output for spec in specs.values()):
+        if explain:
+            raise InvalidInput(
+                "none of these measures explains an output: name no word or class to explain"
+            )
+        return {}, None
+    whole = in_full(recording, next(name for name in specs if specs[name].explains_output))
+    logits = getattr(whole.output, "logits", None)
+    last = recording.structure.stack_of(choice.site) is recording.last_stack
+    at_target = logits is not None and logits.dim() == 3 and last
+    given = {**({"position": choice.place} if at_target else {}), **explain}
+    if at_target and recording.produced is not None and not {"position", "word"} & set(explain):
+        given["word"] = recording.produced[0].ids[choice.place]
+    try:
+        return given, explained(whole, **{"of": "logit", **given}).names[0]
+    except MixlensError:
+        if explain:
+            raise
+        return given, None  # each measure says why it is left out

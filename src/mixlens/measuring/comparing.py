@@ -1,0 +1,281 @@
+"""One recording by every measure that applies to it, for one target.
+
+Unless layers are rolled out, only the target's rows are computed.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import NoneType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mixlens.contracts import Spec
+from mixlens.errors import InvalidInput, MixlensError, OutOfMemory, without_subject
+from mixlens.maps.collapse import collapse_of
+from mixlens.maps.comparison import Comparison
+from mixlens.maps.one_row import DEFAULT_READING, layer_rows, rolled_out_absolute, target_row
+from mixlens.maps.provenance import model_name
+from mixlens.measures import refusal
+from mixlens.measuring.compared_target import (
+    TargetChoice,
+    choose_target,
+    chosen_specs,
+    cue_position,
+    explained_output,
+    in_full,
+    own_source,
+    site_of,
+)
+from mixlens.measuring.measure import measure, measure_together
+from mixlens.measuring.rollout_of_targets import roll_out_targets
+from mixlens.measuring.timing import SHORTEST, Budget, estimated_seconds
+from mixlens.recording.few_targets import RowRecording
+from mixlens.text.tokens import TokenRow
+
+if TYPE_CHECKING:
+    from mixlens.maps.mixing_maps import MixingMaps
+    from mixlens.recording.recording import Recording
+
+Progress = Callable[[str, int, int], None]
+"""Called before each measure with its name, how many are done, and how many there are."""
+
+
+@dataclass(kw_only=True)
+class _Rows:
+    """What each measure says, as it comes in."""
+
+    scores: dict[str, np.ndarray] = field(default_factory=dict)
+    by_layer: dict[str, np.ndarray] = field(default_factory=dict)
+    provenance: dict[str, dict[str, Any]] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+    warnings: dict[str, str] = field(default_factory=dict)
+    sources: TokenRow = field(default_factory=lambda: TokenRow(()))
+
+
+def compare(
+    recording: Recording,
+    target: int | str,
+    *,
+    site: str | None = None,
+    aggregate: str | int = DEFAULT_READING,
+    only: Sequence[str] | None = None,
+    words: bool = False,
+    explain: Mapping[str, Any] | None = None,
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+    cue: int | str | None = None,
+    budget: Budget | None = None,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Measures one recording by every measure that applies to it.
+
+    Of a continued prompt (`lens.generate`) a target is named by the token that it produced.
+
+    `explain` says which output the gradients and the erasure explain (`word` and `foil`, or
+    `label`; default: the model's own prediction at the target); `options` holds further options by
+    measure. Hidden token attribution is estimated with 32 probes unless they say otherwise.
+
+    `aggregate` is how layers become one row: "mean" of the normalised layers, "rollout", "last", or
+    a layer's number. Measures of the whole model (hidden token attribution and those that explain
+    an output) have a single natural row and use that.
+
+    `cue` is a source whose rank is of interest. With a `budget`, measures that would take longer
+    are left out.
+    """
+    for name, given in (("explain", explain), ("options", options)):
+        if not isinstance(given, (Mapping, NoneType)):
+            raise InvalidInput(f"{name} is a dict of options, not {type(given).__name__}")
+    recording.require_state()
+    choice = choose_target(recording, target, site_of(recording, site), aggregate, words)
+    specs = chosen_specs(only, options)
+    place = None if cue is None else cue_position(recording, choice, cue)
+    outputs, name_of_output = explained_output(recording, choice, specs, dict(explain or {}))
+    arguments = {
+        name: {
+            **(outputs if spec.explains_output else {}),
+            **spec.quick,
+            **(options or {}).get(name, {}),
+        }
+        for name, spec in specs.items()
+    }
+    rows = _rows_of(recording, choice, specs, arguments, budget, progress)
+    for name, warning in rows.warnings.items():
+        warnings.warn(f"{name}: {warning}", stacklevel=3)
+    return Comparison(
+        target=choice.chosen,
+        target_token=choice.label,
+        sources=rows.sources.labels,
+        own_source=own_source(recording, choice),
+        aggregate=str(aggregate),
+        scores=rows.scores,
+        left_out=rows.left_out,
+        explained=name_of_output,
+        cue=place,
+        model=model_name(recording.model),
+        row=rows.sources,
+        by_layer=rows.by_layer,
+        provenance=rows.provenance,
+        warnings=rows.warnings,
+    )
+
+
+def _rows_of(
+    recording: Recording,
+    choice: TargetChoice,
+    specs: Mapping[str, Spec],
+    arguments: Mapping[str, Mapping[str, Any]],
+    budget: Budget | None,
+    progress: Progress | None,
+) -> _Rows:
+    """What each measure says, or why it is left out."""
+    rows, shared = _Rows(), _shared(recording, choice, specs, arguments)
+    kinds: set[type[BaseException]] = set()
+    for number, (name, spec) in enumerate(specs.items()):
+        given = arguments[name]
+        if progress is not None:
+            progress(name, number, len(specs))
+        try:
+            # the time of maps would say nothing of rows
+            if budget is not None and not _by_rows(recording, spec, choice):
+                _require_time(name, spec, choice, given, recording, budget)
+            maps = shared.get(name) or _measured(name, spec, choice, given, recording)
+            rolled = _rolled_rows(name, spec, choice, given, recording)
+            _add(rows, name, spec, choice, maps, rolled)
+        except (MixlensError, ImportError) as error:
+            rows.left_out[name] = without_subject(name, str(error))
+            kinds.add(type(error))
+    if not rows.scores:
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in rows.left_out.items())
+        if kinds == {OutOfMemory}:
+            raise OutOfMemory(reasons)
+        raise InvalidInput(f"no measure applies: {reasons}")
+    return rows
+
+
+def _shared(
+    recording: Recording,
+    choice: TargetChoice,
+    specs: Mapping[str, Spec],
+    arguments: Mapping[str, Mapping[str, Any]],
+) -> dict[str, MixingMaps]:
+    """What measures of single rows say of a recording of rows, from one pass; nothing if one of
+    them fails, so that each says so by itself.
+    """
+    if not isinstance(recording, RowRecording):
+        return {}
+    wanted = {
+        name: arguments[name]
+        for name, spec in specs.items()
+        if _by_rows(recording, spec, choice)
+        if refusal(name, recording.structure, choice.site) is None
+    }
+    if not wanted:
+        return {}
+    try:
+        made = measure_together(
+            wanted, recording, site=choice.site, targets=list(choice.word_tokens)
+        )
+    except MixlensError:
+        return {}
+    return {name: maps for name, maps in made.items() if not isinstance(maps, list)}
+
+
+def _by_rows(recording: Recording, spec: Spec, choice: TargetChoice) -> bool:
+    """Is no map formed?"""
+    rows = isinstance(recording, RowRecording) and spec.row_by_row
+    return rows and _takes_rows(recording, spec, choice)
+
+
+def _takes_rows(recording: Recording, spec: Spec, choice: TargetChoice) -> bool:
+    """Are the target's rows enough? Layers are joined from maps, unless rows of them can be: of
+    scores without signs, which are not joined by their sizes.
+    """
+    rolls = isinstance(recording, RowRecording) and not spec.facts.signed
+    return spec.gives == "maps" and (choice.aggregate != "rollout" or rolls)
+
+
+def _measured(
+    name: str, spec: Spec, choice: TargetChoice, given: Mapping[str, Any], recording: Recording
+) -> MixingMaps:
+    rows = _takes_rows(recording, spec, choice)
+    whole = recording if rows else in_full(recording, name)
+    if spec.gives == "maps" and not rows:
+        whole = replace(whole, produced=None)  # layers are joined: targets and sources are alike
+    targets = list(choice.word_tokens) if rows else None
+    maps = measure(name, whole, site=choice.site, targets=targets, **given)
+    assert not isinstance(maps, list)
+    return maps
+
+
+def _rolled_rows(
+    name: str, spec: Spec, choice: TargetChoice, given: Mapping[str, Any], recording: Recording
+) -> MixingMaps | None:
+    """The target's rows of joined layers, if they are asked for and there are no maps to join."""
+    if choice.aggregate != "rollout" or spec.facts.reaches_input:
+        return None
+    if not isinstance(recording, RowRecording) or not _takes_rows(recording, spec, choice):
+        return None
+    rows = recording.of(choice.site, (choice.word_tokens,))
+    return roll_out_targets(name, rows, **given)
+
+
+def _require_time(
+    name: str,
+    spec: Spec,
+    choice: TargetChoice,
+    given: Mapping[str, Any],
+    recording: Recording,
+    budget: Budget,
+) -> None:
+    """Raises `InvalidInput` if the measure would take longer than the budget."""
+    length = max(len(row[0]) for row in recording.tokens.values())
+    if length <= 2 * SHORTEST:
+        return
+
+    def run(short: Recording) -> MixingMaps:
+        last = len(short.target_tokens(choice.site, 0)) - 1
+        at = {"position": min(int(given["position"]), last)} if "position" in given else {}
+        near = tuple(dict.fromkeys(min(piece, last) for piece in choice.word_tokens))
+        moved = TargetChoice(
+            **{**vars(choice), "word_tokens": near, "place": min(choice.place, last)}
+        )
+        return _measured(name, spec, moved, {**given, **at}, short)
+
+    seconds = estimated_seconds(run, budget.shorter, length, budget.seconds)
+    if seconds > budget.seconds:
+        raise InvalidInput(
+            f"it would take about {seconds:.0f} s, more than the budget of {budget.seconds:g} s"
+        )
+
+
+def _add(
+    rows: _Rows,
+    name: str,
+    spec: Spec,
+    choice: TargetChoice,
+    maps: MixingMaps,
+    rolled: MixingMaps | None,
+) -> None:
+    """The target's row: one number for each source, adding up to one in absolute value."""
+    aggregate, joined = choice.aggregate, maps
+    if rolled is not None:
+        joined, aggregate = rolled, "last"
+    elif aggregate == "rollout" and spec.gives == "maps" and not maps.facts.reaches_input:
+        # layers are joined token by token, then merged into words
+        joined, aggregate = rolled_out_absolute(maps), "last"
+    collapse = collapse_of(joined)
+    if collapse is not None:
+        rows.warnings[name] = str(collapse)
+    if spec.gives == "maps":
+        maps, joined = (replace(each, target_row=choice.row) for each in (maps, joined))
+    joined = joined.words() if choice.words else joined
+    rows.scores[name] = target_row(joined, spec, choice.chosen, aggregate)
+    rows.provenance[name] = maps.provenance
+    if spec.gives == "maps":
+        merged = maps.words() if choice.words else maps
+        rows.by_layer[name] = layer_rows(merged, spec, choice.chosen)
+    if not spec.explains_output or not len(rows.sources):
+        rows.sources = joined.source_row

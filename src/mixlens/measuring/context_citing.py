@@ -1,0 +1,220 @@
+"""ContextCite: which parts of a context an answer rests on, by leaving parts out.
+
+Cohen-Wang et al. 2024, ContextCite: Attributing Model Generation to Context (NeurIPS). A
+part of the context is kept with probability 1/2, many times over. The log-odds of the answer after
+each shortened prompt are fitted by a linear function of what was kept (LASSO). The weight of a part
+is its score: by how much the log-odds fall if it is left out.
+
+As in the released code, the log-odds are divided by the number of tokens for the fit, alpha is
+0.01 and mask k is drawn with seed k. How well the surrogate fits is the rank correlation of its
+predictions with the log-odds after more prompts, drawn apart from the fitted ones (the paper's
+linear datamodeling score). We depart in three points: what a model generated is not tokenised
+again, probabilities close to one stay finite, and a prompt that comes twice runs once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mixlens.errors import EmptyInput, InvalidInput, MissingExtra, MissingTokenizer
+from mixlens.measuring.answer_odds import answer_odds, require_causal
+from mixlens.measuring.estimates import estimate_of_prompt
+from mixlens.measuring.memory_check import memory_in_words
+from mixlens.measuring.recorder import require_eval
+from mixlens.model.model_lock import turn
+from mixlens.model.placement import available_to
+from mixlens.text.continuation import continued
+from mixlens.text.input_checks import takes_decoder_ids
+from mixlens.text.prompts import prompt_of
+from mixlens.text.segments import Spans, require_apart, spans_of
+from mixlens.text.tokenizer_calls import decoded
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from torch import nn
+
+TEMPLATE = "Context: {context}\n\nQuery: {query}"
+_ALPHA = 0.01  # of the LASSO, on standardised columns
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ContextCitation:
+    """How much each part of a context supports an answer.
+
+    `scores`: by how much the log-odds of the answer fall if a part is left out. `correlation`: of
+    the surrogate's predictions with the log-odds after held-out prompts; NaN if either is constant.
+    """
+
+    segments: tuple[str, ...]  # their names
+    texts: tuple[str, ...]  # what they say
+    scores: np.ndarray
+    intercept: float  # the surrogate's log-odds without any part
+    correlation: float
+    answer: str
+    kept: np.ndarray  # [ablation, segment]: what each prompt had
+    log_odds: np.ndarray  # [ablation]: of the answer after it
+
+    def __repr__(self) -> str:
+        return (
+            f"<ContextCitation of {self.answer!r:.60}: {len(self.segments)} segments,"
+            f" {len(self.kept)} ablations, held-out correlation {self.correlation:.2f}>"
+        )
+
+    def top(self, count: int | None = None) -> list[tuple[str, float]]:
+        """Segments and their scores, highest first."""
+        order = np.argsort(-self.scores, kind="stable")[:count]
+        return [(self.segments[place], float(self.scores[place])) for place in order]
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One line for each segment."""
+        import pandas as pd
+
+        columns = {"segment": self.segments, "score": self.scores, "text": self.texts}
+        return pd.DataFrame(columns)
+
+
+def context_cite(
+    model: nn.Module,
+    tokenizer: Any,
+    context: str,
+    query: str,
+    *,
+    answer: str | Sequence[int] | None,
+    segments: str | Mapping[str, tuple[int, int] | str] | Spans,
+    ablations: int,
+    seed: int,
+    held_out: int,
+    template: str,
+    batch_size: int | None,
+    options: Mapping[str, Any],
+) -> ContextCitation:
+    """`Lens.context_cite`."""
+    if tokenizer is None:
+        raise MissingTokenizer(
+            "a context is cut as a text, and the model came without a tokenizer: give it one"
+        )
+    require_eval(model)
+    for name, count in (("ablations", ablations), ("held_out", held_out)):
+        if isinstance(count, bool) or not isinstance(count, int) or count < 2:
+            raise InvalidInput(f"{name}={count!r}: at least 2 are needed")
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise InvalidInput(f"seed={seed!r}: it is a whole number from 0 on")
+    spans = _spans(context, segments)
+
+    def prompt(kept: Sequence[bool]) -> Any:
+        text = _filled(template, shortened(context, spans, kept), query)
+        chat = getattr(tokenizer, "chat_template", None) is not None
+        return [{"role": "user", "content": text}] if chat else text
+
+    masks = drawn_masks(ablations + held_out, len(spans), seed)
+    different, again = np.unique(masks, axis=0, return_inverse=True)
+    whole = prompt([True] * len(spans))
+    in_words = memory_in_words(
+        lambda: estimate_of_prompt(model, tokenizer, whole), available_to(model)
+    )
+    with turn(model), in_words:
+        ids, start = _answer_ids(model, tokenizer, whole, answer, options)
+        prompts = [prompt_of(tokenizer, prompt(kept)).ids for kept in different.tolist()]
+        odds = answer_odds(model, tokenizer, prompts, ids, batch_size, start)[again.reshape(-1)]
+    scores, intercept = surrogate(masks[:ablations], odds[:ablations], len(ids))
+    return ContextCitation(
+        segments=tuple(name for name, _, _ in spans),
+        texts=tuple(context[start:stop] for _, start, stop in spans),
+        scores=scores,
+        intercept=intercept,
+        correlation=_correlation(masks[ablations:] @ scores + intercept, odds[ablations:]),
+        answer=answer if isinstance(answer, str) else decoded(tokenizer, ids),
+        kept=masks[:ablations],
+        log_odds=odds[:ablations],
+    )
+
+
+def shortened(context: str, spans: Spans, kept: Sequence[bool]) -> str:
+    """The context with these segments alone. Blanks in front of a segment go with it; other text
+    between segments stays.
+    """
+    text, end = "", 0
+    for (_, start, stop), keep in zip(spans, kept, strict=True):
+        between = context[end:start]
+        if between.strip() or (keep and text):
+            text += between
+        text += context[start:stop] if keep else ""
+        end = stop
+    return text + (context[end:] if context[end:].strip() else "")
+
+
+def drawn_masks(count: int, segments: int, seed: int) -> np.ndarray:
+    """[ablation, segment]: what is kept. Masks of different seeds have nothing in common."""
+    seeds = range(seed * count, (seed + 1) * count)
+    return np.stack([np.random.RandomState(k).random_sample(segments) >= 0.5 for k in seeds])
+
+
+def surrogate(kept: np.ndarray, log_odds: np.ndarray, tokens: int) -> tuple[np.ndarray, float]:
+    """The weight of each segment and the intercept: LASSO on standardised columns."""
+    try:
+        from sklearn.linear_model import Lasso
+    except ImportError as error:
+        raise MissingExtra("scikit-learn") from error
+    columns = kept.astype(np.float64)
+    spread = columns.std(0)
+    spread[spread == 0] = 1  # always or never kept: its weight is 0
+    lasso = Lasso(alpha=_ALPHA)  # type: ignore[no-untyped-call]
+    lasso.fit((columns - columns.mean(0)) / spread, log_odds / tokens)
+    weights = lasso.coef_ / spread
+    intercept = float(lasso.intercept_ - columns.mean(0) @ weights)
+    return weights * tokens, intercept * tokens
+
+
+def _correlation(predicted: np.ndarray, actual: np.ndarray) -> float:
+    """Spearman's."""
+    from scipy.stats import spearmanr
+
+    if np.ptp(predicted) == 0 or np.ptp(actual) == 0:
+        return float("nan")
+    return float(spearmanr(predicted, actual).statistic)
+
+
+def _spans(context: str, segments: Any) -> Spans:
+    if not isinstance(context, str) or not context.strip():
+        raise EmptyInput("the context is empty")
+    spans = sorted(spans_of(context, segments), key=lambda span: span[1:])
+    require_apart(spans, len(context))
+    if not spans:
+        raise InvalidInput("no segment of the context is named")
+    return spans
+
+
+def _filled(template: str, context: str, query: str) -> str:
+    try:
+        text = template.format(context=context, query=query)
+    except (KeyError, IndexError, ValueError) as error:
+        raise InvalidInput(f"template {template!r}: it has {{context}} and {{query}}") from error
+    if context not in text or "{context}" not in template:
+        raise InvalidInput(f"template {template!r}: it does not say where {{context}} goes")
+    return text
+
+
+def _answer_ids(
+    model: nn.Module, tokenizer: Any, prompt: Any, answer: Any, options: Mapping[str, Any]
+) -> tuple[list[int], int | None]:
+    """Tokens of the answer, generated after the whole prompt or given, and the token that a decoder
+    begins with.
+    """
+    own = prompt_of(tokenizer, prompt).ids
+    require_causal(model, own)
+    made = continued(model, tokenizer, prompt, answer=answer, options=options)
+    produced, count = made.ready.produced, made.targets[0] + 1
+    assert produced is not None  # it is a continuation
+    before = tuple(made.ready.tensors["input_ids"][0, :count].tolist())
+    if not takes_decoder_ids(model) and before != own:
+        raise InvalidInput(
+            "the prompt has other tokens if the answer follows it: begin the answer with a space,"
+            " or give it as token ids"
+        )
+    begun = made.ready.tensors.get("decoder_input_ids")
+    start = None if begun is None else int(begun[0, 0])
+    return [produced[0].ids[place] for place in made.targets], start

@@ -1,0 +1,308 @@
+"""One measure of one recording, as maps: the request is checked, the scores are computed for the
+whole batch, and each text gets its own part of them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from mixlens.capture.restore_model import frequencies_restored
+from mixlens.contracts import Request, Scores
+from mixlens.errors import InvalidInput, RowsUnavailable, UnsupportedModel
+from mixlens.maps.mixing_maps import MixingMaps
+from mixlens.measures import refusal, scores_of, spec_of, without_noise
+from mixlens.measuring.estimates import Estimate, estimate_of
+from mixlens.measuring.measured_batch import MeasuredBatch
+from mixlens.measuring.memory_check import memory_in_words, require_room
+from mixlens.measuring.target_scores import row_scores
+from mixlens.model.model_cache import weights_unchanged
+from mixlens.model.model_lock import turn
+from mixlens.model.placement import available_to
+from mixlens.model.precision import matmul_precision, outside_inference_mode
+from mixlens.recording.few_targets import RowRecording
+from mixlens.recording.recording import Recording
+from mixlens.text.positions import EachText
+
+_log = logging.getLogger(__name__)
+
+
+def measure(
+    name: str,
+    recording: Recording,
+    *,
+    site: str | None = None,
+    layers: int | Sequence[int] | None = None,
+    targets: int | str | Sequence[int | str] | None = None,
+    per_head: bool = False,
+    precision: str | None = None,
+    **options: Any,
+) -> MixingMaps | list[MixingMaps]:
+    """The scores of one measure: `MixingMaps` for a recording of one row, a list of them for
+    several.
+
+    `layers` and `targets` restrict what is computed; negative numbers count from the end.
+    `precision`: float32, tf32 or bf16 for the products of this call; by default torch's own
+    setting.
+    """
+    if isinstance(name, Recording):
+        raise InvalidInput("the name of a measure comes first, then the recording")
+    chosen: dict[str, Any] = {"site": site, "layers": layers, "targets": targets}
+    batches = measure_batches(
+        {name: options}, recording, **chosen, per_head=per_head, precision=precision
+    )
+    return _one_or_several(batches[name])
+
+
+def measure_together(
+    measures: Sequence[str] | Mapping[str, Mapping[str, Any]],
+    recording: Recording,
+    *,
+    site: str | None = None,
+    layers: int | Sequence[int] | None = None,
+    targets: int | str | Sequence[int | str] | None = None,
+    per_head: bool = False,
+    precision: str | None = None,
+) -> dict[str, MixingMaps | list[MixingMaps]]:
+    """Several measures of one recording, by name (or by name with their options).
+
+    A recording of a few targets (`lens.record(text, targets=...)`, `lens.generate(...)`) runs the
+    model once for all of them.
+    """
+    named = measures if isinstance(measures, Mapping) else {name: {} for name in measures}
+    chosen: dict[str, Any] = {"site": site, "layers": layers, "targets": targets}
+    batches = measure_batches(named, recording, **chosen, per_head=per_head, precision=precision)
+    return {name: _one_or_several(batch) for name, batch in batches.items()}
+
+
+def measure_batches(
+    measures: Mapping[str, Mapping[str, Any]],
+    recording: Recording,
+    *,
+    site: str | None = None,
+    layers: int | Sequence[int] | None = None,
+    targets: int | str | Sequence[int | str] | EachText | None = None,
+    per_head: bool = False,
+    precision: str | None = None,
+) -> dict[str, MeasuredBatch]:
+    """The same, texts next to each other and padding still inside."""
+    if not isinstance(recording, Recording):
+        raise InvalidInput(
+            f"a recording is needed (lens.record), not {type(recording).__name__}: for a text there"
+            " is lens.measure"
+        )
+    requests = {
+        name: _checked_request(name, recording, site, layers, targets, per_head)
+        for name in measures
+    }
+    if isinstance(recording, RowRecording):
+        request = next(iter(requests.values()))
+        return _batches_of_rows(measures, recording, request, precision)
+    return {
+        name: _measured_whole(name, recording, requests[name], own, precision)
+        for name, own in measures.items()
+    }
+
+
+def _batches_of_rows(
+    measures: Mapping[str, Mapping[str, Any]],
+    recording: RowRecording,
+    request: Request,
+    precision: str | None,
+) -> dict[str, MeasuredBatch]:
+    """Several measures (with their options) of the targets of a `RowRecording`, from one forward
+    pass: each layer is measured as it goes by, and only scores are kept.
+
+    A measure that cannot be taken so is taken from whole maps. The log and the provenance of its
+    maps (`recorded`) say why.
+    """
+    refused = {name: f"{name} needs all targets of a text" for name in _needing_all(measures)}
+    wanted = {name: options for name, options in measures.items() if name not in refused}
+    parts: dict[str, list[Scores]] = {}
+    try:
+        if wanted:
+            rows = recording.of(request.site, request.targets or recording.targets)
+            with at_work(wanted, recording, request, precision):
+                parts = row_scores(wanted, rows, request, refused)
+    except RowsUnavailable as error:  # the proof of the rows is one for all measures
+        refused = {**{name: str(error) for name in wanted}, **refused}
+    return {
+        name: _from_maps(name, recording, request, options, refused[name], precision)
+        if name in refused
+        else MeasuredBatch(
+            name=name,
+            spec=spec_of(name),
+            recording=recording,
+            request=request,
+            scores=without_noise(name, Scores.joined(_in_order(parts[name], request))),
+            options=options,
+        )
+        for name, options in measures.items()
+    }
+
+
+def _in_order(parts: Sequence[Scores], request: Request) -> Sequence[Scores]:
+    """Scores in the order in which layers were named: a pass has its own, and each layer once."""
+    if not request.layers_named:
+        return parts
+    visited = sorted(set(request.layers))
+    return [parts[visited.index(layer)] for layer in request.layers]
+
+
+def _needing_all(measures: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    return [name for name in measures if not spec_of(name).row_by_row]
+
+
+def _from_maps(
+    name: str,
+    recording: RowRecording,
+    request: Request,
+    options: Mapping[str, Any],
+    reason: str,
+    precision: str | None,
+) -> MeasuredBatch:
+    """The named targets of whole maps, which are always right."""
+    if recording.in_full is None:
+        raise RowsUnavailable(reason)
+    _log.info("%s: whole maps are recorded for these targets: %s", name, reason)
+    spec = spec_of(name)
+    require_room(_largest({name: options}, recording, request), available_to(recording.model))
+    whole = replace(recording.in_full(name), rows_refused=reason)
+    stack = recording.site.stack.name
+    if whole.lengths[stack] != recording.lengths[stack]:
+        raise InvalidInput(
+            f"the tokens of {stack} are not those of the text, so its targets were not the ones"
+            " that were named: record the whole text, and name targets of that"
+        )
+    if not spec.explains_output or recording.produced is None or request.targets is None:
+        return _measured_whole(name, whole, request, options, precision)
+    said, places = recording.produced, list(zip(*request.targets, strict=True))
+    words = [
+        {
+            "position": list(at),
+            "word": [row.ids[p] for row, p in zip(said, at, strict=True)],
+            **options,
+        }
+        for at in places
+    ]
+    has_targets = spec.gives == "maps"
+    if len(words) > 1 and (recording.batch > 1 or {"position", "word"} & set(options)):
+        if has_targets:  # one output for the rows of all targets, as the options say
+            return _measured_whole(name, whole, request, options, precision)
+        raise InvalidInput(
+            f"{name} explains one output of the model: name one of the {len(words)} targets"
+        )
+    outputs = []
+    for own, at in zip(words, places, strict=True):
+        targets = tuple((place,) for place in at) if has_targets else None
+        alone = replace(request, targets=targets)
+        outputs.append(_measured_whole(name, whole, alone, own, precision))
+    if len(outputs) == 1:
+        return outputs[0]
+    scores = Scores.of_outputs([output.scores for output in outputs])
+    options = {key: [value for own in words for value in own[key]] for key in ("position", "word")}
+    return replace(
+        outputs[0],
+        request=request if has_targets else outputs[0].request,
+        scores=scores,
+        options={**words[0], **options},
+    )
+
+
+def _measured_whole(
+    name: str,
+    recording: Recording,
+    request: Request,
+    options: Mapping[str, Any],
+    precision: str | None,
+) -> MeasuredBatch:
+    with at_work({name: options}, recording, request, precision):
+        scores = scores_of(name, recording, request, options)
+    return MeasuredBatch(
+        name=name,
+        spec=spec_of(name),
+        recording=recording,
+        request=request,
+        scores=scores,
+        options=options,
+    )
+
+
+def _largest(
+    measures: Mapping[str, Mapping[str, Any]],
+    recording: Recording,
+    request: Request,
+) -> Estimate:
+    """What the measure that needs most will need of a recording. They work one after the other."""
+    estimates = [
+        estimate_of(
+            recording.model,
+            name,
+            max(recording.lengths[recording.structure.stack_of(request.site).name]),
+            targets=None if request.targets is None else len(request.targets[0]),
+            layers=len(request.layers),
+            texts=recording.batch,
+            options=options,
+            recorded=not isinstance(recording, RowRecording),
+        )
+        for name, options in measures.items()
+    ]
+    return max(estimates, key=lambda estimate: estimate.sure)
+
+
+@contextlib.contextmanager
+def at_work(
+    measures: Mapping[str, Mapping[str, Any]],
+    recording: Recording,
+    request: Request,
+    precision: str | None,
+) -> Iterator[None]:
+    """While measures run the model or its layers, and nobody else does. What cannot fit into memory
+    is refused before.
+    """
+    model = recording.model
+    with contextlib.ExitStack() as stack:
+        for context in (turn(model), weights_unchanged(model), matmul_precision(precision)):
+            stack.enter_context(context)
+        stack.enter_context(frequencies_restored(model))
+        recording.require_state()
+        estimate, available = _largest(measures, recording, request), available_to(model)
+        require_room(estimate, available)
+        stack.enter_context(outside_inference_mode())
+        stack.enter_context(memory_in_words(lambda: estimate, available))
+        yield
+
+
+def _checked_request(
+    name: str,
+    recording: Recording,
+    site: str | None,
+    layers: int | Sequence[int] | None,
+    targets: int | str | Sequence[int | str] | EachText | None,
+    per_head: bool,
+) -> Request:
+    """What is asked for, or the reason why it cannot be given."""
+    spec = spec_of(name)
+    if per_head and not spec.per_head:
+        raise InvalidInput(f"{name} is defined for whole layers only, not per head")
+    rows = recording if isinstance(recording, RowRecording) else None
+    site = rows.site.name if rows is not None and site is None else site
+    reason = refusal(name, recording.structure, site)
+    if reason is not None:
+        raise UnsupportedModel(reason)
+    request = Request.resolved(
+        recording, site=site, layers=layers, targets=targets, per_head=per_head
+    )
+    stack = recording.structure.stack_of(request.site).name
+    chosen_before = stack == recording.target_stack and (rows is not None or spec.gives == "maps")
+    if targets is None and chosen_before:
+        request = replace(request, targets=recording.targets)
+    return request
+
+
+def _one_or_several(batch: MeasuredBatch) -> MixingMaps | list[MixingMaps]:
+    maps = batch.maps()
+    return maps[0] if len(maps) == 1 else maps

@@ -1,0 +1,233 @@
+"""A measure of whatever was given: one text, or several in batches of similar length.
+
+A text that cannot be measured is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from mixlens.capture.layer_calls import batch_size as text_count
+from mixlens.datasets.examples import Example
+from mixlens.errors import (
+    InvalidInput,
+    MissingExtra,
+    MissingTokenizer,
+    MixlensError,
+    UnsupportedModel,
+    about,
+    in_short,
+)
+from mixlens.measures import spec_of
+from mixlens.measuring.batching import halve_until_it_fits, plan_batches, token_counts
+from mixlens.measuring.measure import measure, measure_batches
+from mixlens.measuring.measured_batch import MeasuredBatch
+from mixlens.measuring.recorder import record
+from mixlens.model.model_cache import weights_unchanged
+from mixlens.recording.batch_independence import DependentTexts
+from mixlens.text.inputs import as_tensor, is_pair, texts_of
+from mixlens.text.padding import is_padded_sound, unpadded_row, unpadded_text
+from mixlens.text.processing import is_raw, processed
+
+if TYPE_CHECKING:
+    from mixlens.lens import Lens
+    from mixlens.maps.mixing_maps import MixingMaps
+    from mixlens.recording.recording import Recording
+
+ON_ERROR = ("raise", "skip")
+
+
+class MeasuredTexts(list["MixingMaps"]):
+    """The maps of those texts that could be measured, in their order.
+
+    `names` says which text each is of; `errors` holds (name, reason) of each that was left out.
+    """
+
+    def __init__(
+        self,
+        maps: Sequence[MixingMaps],
+        names: Sequence[str],
+        errors: Sequence[tuple[str, str]] = (),
+    ) -> None:
+        super().__init__(maps)
+        self.names: tuple[str, ...] = tuple(names)
+        self.errors: tuple[tuple[str, str], ...] = tuple(errors)
+
+
+def measure_given(
+    lens: Lens,
+    name: str,
+    given: Any,
+    chosen: dict[str, Any],
+    options: dict[str, Any],
+    *,
+    on_error: str,
+    batch_size: int | None,
+    device: str | torch.device | None,
+) -> MixingMaps | list[MixingMaps] | MeasuredBatch:
+    """`Lens.measure`. An option of the measure may be a list with one entry for each text."""
+    if device is not None:
+        if on_error != "raise" or batch_size is not None:
+            raise InvalidInput(
+                "with device= all texts are one batch: leave out on_error and batch_size"
+            )
+        return measure_batch(lens, name, given, chosen, options, device=device)
+    given = processed(lens.processor, given, lens.model) if is_raw(given) else given
+    alone = isinstance(given, str) or is_pair(given)
+    if alone or (isinstance(given, Mapping) and not is_padded_sound(given)):
+        try:
+            return _measure_at_once(lens, name, given, {**chosen, **options})
+        except DependentTexts:
+            if not isinstance(given, Mapping):
+                raise
+            given = {key: as_tensor(key, value) for key, value in given.items()}
+    texts, names, groups = _planned(lens, name, given, batch_size)
+
+    def measured(places: list[int]) -> list[MixingMaps]:
+        own = {key: _entries(value, places, len(texts)) for key, value in options.items()}
+        batch = [texts[place] for place in places]
+        inputs = batch[0] if isinstance(batch[0], Mapping) else batch
+        maps = _measure_at_once(lens, name, inputs, {**chosen, **own})
+        return maps if isinstance(maps, list) else [maps]
+
+    return _measure_groups(measured, groups, names, on_error)
+
+
+def _planned(
+    lens: Lens, name: str, given: Any, batch_size: int | None
+) -> tuple[list[Any], list[str], list[list[int]]]:
+    """The texts, their names, and which are recorded together."""
+    if isinstance(given, Mapping):  # padded sounds, or texts that depend on each other
+        rows, sounds = range(text_count(given)), is_padded_sound(given)
+        cut = [
+            unpadded_row(given, row) if sounds else unpadded_text(given, row, len(rows))
+            for row in rows
+        ]
+        return cut, [f"text {row}" for row in rows], [[row] for row in rows]
+    items = texts_of(given)
+    names = [
+        item.name if isinstance(item, Example) else f"text {i}" for i, item in enumerate(items)
+    ]
+    texts = [item.given if isinstance(item, Example) else item for item in items]
+    lengths = token_counts(lens.tokenizer, texts)
+    groups = plan_batches(
+        lengths,
+        lens.model,
+        memory=lens.memory_budget,
+        batch_size=batch_size,
+        logits=spec_of(name).explains_output,
+    )
+    return texts, names, groups
+
+
+def _entries(value: Any, places: list[int], count: int) -> Any:
+    one_for_each = isinstance(value, (list, tuple)) and len(value) == count
+    return [value[place] for place in places] if one_for_each else value
+
+
+def _measure_at_once(
+    lens: Lens, name: str, given: Any, chosen: dict[str, Any]
+) -> MixingMaps | list[MixingMaps]:
+    with weights_unchanged(lens.model):  # looked at once for both
+        recording, rest = _recorded_for(lens, name, given, chosen)
+        return measure(name, recording, **rest)
+
+
+def measure_batch(
+    lens: Lens,
+    name: str,
+    given: Any,
+    chosen: dict[str, Any],
+    options: dict[str, Any],
+    *,
+    device: str | torch.device | None,
+) -> MeasuredBatch:
+    """`Lens.measure_batch`."""
+    if device is not None:
+        _require_device(device)
+    with weights_unchanged(lens.model):
+        recording, rest = _recorded_for(lens, name, given, {**chosen, **options})
+        own = {key: rest[key] for key in chosen}
+        batch = measure_batches({name: options}, recording, **own)[name]
+    return batch if device is None else batch.to(device)
+
+
+def _require_device(device: str | torch.device) -> None:
+    """Known before the model runs."""
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, TypeError) as error:
+        raise InvalidInput(f"device={device!r}: {in_short(error)}") from error
+
+
+def _recorded_for(
+    lens: Lens, name: str, given: Any, chosen: dict[str, Any]
+) -> tuple[Recording, dict[str, Any]]:
+    """One recording, of the wanted targets alone if the measure and the model allow it, and what is
+    still to be chosen of it.
+    """
+    targets, spec, site = chosen.get("targets"), spec_of(name), chosen.get("site")
+    if targets is None or not spec.row_by_row:
+        how: dict[str, Any] = {"targets": None, "site": None, "memory_budget": None}
+        return record(lens, given, **how, measures=[name], asked=chosen), chosen
+    rows = record(lens, given, targets=targets, site=site, memory_budget=None)
+    return rows, {**chosen, "targets": None}
+
+
+def _measure_groups(
+    measured: Callable[[list[int]], list[MixingMaps]],
+    groups: Iterable[list[int]],
+    names: Sequence[str],
+    on_error: str,
+) -> MeasuredTexts:
+    """Measures groups of texts, given by their places.
+
+    If a group fails, its texts are measured one by one. One that fails is named in the error, or
+    left out with the reason.
+    """
+    if on_error not in ON_ERROR:
+        raise InvalidInput(f"on_error={on_error!r}: choose one of {', '.join(ON_ERROR)}")
+    maps: dict[int, MixingMaps] = {}
+    errors: dict[int, MixlensError] = {}
+    for group in groups:
+        try:
+            maps.update(zip(group, halve_until_it_fits(measured, group), strict=True))
+        except (MissingTokenizer, MissingExtra):  # no text can change that
+            raise
+        except MixlensError as error:
+            if on_error == "raise" and isinstance(error, UnsupportedModel):
+                raise
+            alone, failed = _one_by_one(measured, group, until_known=on_error == "raise")
+            if len(failed) == len(names) > 1 and len({str(e) for e in failed.values()}) == 1:
+                raise about("every text", failed[group[0]]) from None
+            if failed and on_error == "raise":
+                place, reason = next(iter(failed.items()))
+                raise about(names[place], reason) if len(names) > 1 else reason from None
+            maps.update(alone)
+            errors.update(failed)
+    return MeasuredTexts(
+        [maps[place] for place in sorted(maps)],
+        [names[place] for place in sorted(maps)],
+        [(names[place], str(errors[place])) for place in sorted(errors)],
+    )
+
+
+def _one_by_one(
+    measured: Callable[[list[int]], list[MixingMaps]], group: list[int], *, until_known: bool
+) -> tuple[dict[int, MixingMaps], dict[int, MixlensError]]:
+    """The maps of each text, or the reason why it has none; `until_known`: stop when some fail and
+    others do not, which shows that it is the text's fault.
+    """
+    maps: dict[int, MixingMaps] = {}
+    failed: dict[int, MixlensError] = {}
+    for place in sorted(group):
+        try:
+            (maps[place],) = measured([place])
+        except MixlensError as error:
+            failed[place] = error
+        if until_known and maps and failed:
+            break
+    return maps, failed

@@ -1,0 +1,89 @@
+"""One measure of a batch of texts, and the maps of each text without padding."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec
+from mixlens.maps.mixing_maps import MixingMaps
+from mixlens.maps.provenance import provenance_of
+from mixlens.maps.target_row import Extra
+from mixlens.measuring.unpad import target_tokens, without_padding
+
+if TYPE_CHECKING:
+    import torch
+
+    from mixlens.recording.recording import Recording
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuredBatch:
+    """One measure of a recording: its texts next to each other, padding still inside."""
+
+    name: str
+    spec: Spec
+    recording: Recording
+    request: Request
+    scores: Scores
+    options: Mapping[str, Any]
+
+    @property
+    def layers(self) -> tuple[int, ...]:
+        """The layers by their numbers in the model."""
+        numbers = self.scores.layers
+        return tuple(self.request.numbers(self.recording) if numbers is None else numbers)
+
+    @cached_property
+    def facts(self) -> Facts:
+        """Of all texts, with this attention and these options; a text may have empty rows."""
+        facts, own = (
+            self.scores.known_facts(self.spec.facts),
+            self.request.kind == AttentionKind.SELF,
+        )
+        return replace(
+            facts,
+            residual_included=facts.residual_included and own,  # a cross target is not a source
+            same_tokens=own and self.scores.target_labels is None,
+        )
+
+    def to(self, device: str | torch.device) -> MeasuredBatch:
+        """The same scores on a device; nothing is copied if they are there."""
+        return replace(self, scores=self.scores.to(device))
+
+    def provenance(self) -> dict[str, Any]:
+        """Where the numbers come from."""
+        return provenance_of(self.name, self.spec, self.recording, self.request, self.options)
+
+    def maps(self) -> list[MixingMaps]:
+        """Of every text."""
+        return [maps_of_row(self, row) for row in range(self.recording.rows(self.request.site))]
+
+
+def maps_of_row(batch: MeasuredBatch, row: int) -> MixingMaps:
+    """One row of a measure's batch, padding cut off."""
+    recording, request, scores, spec = batch.recording, batch.request, batch.scores, batch.spec
+    targets, positions = target_tokens(recording, request, scores, row)
+    sources = recording.source_tokens(request.site, row)
+    sizes = {"target": len(positions), "source": len(sources)}
+    extras = {}
+    for key, tensor in scores.extras.items():
+        dims = scores.extra_dims.get(key, tuple(f"{key}_{i}" for i in range(tensor.dim() - 2)))
+        extras[key] = Extra(("layer", *dims), without_padding(tensor, row, dims, sizes))
+    dims = ("head", "target", "source")[5 - scores.values.dim() :]
+    own = without_padding(scores.values, row, dims, sizes)
+    return MixingMaps(
+        scores=own,
+        layers=tuple(int(layer) for layer in batch.layers),
+        target_row=targets,
+        source_row=sources,
+        target_positions=positions,
+        facts=batch.facts.of(own),
+        provenance=batch.provenance(),
+        rollout_residual=spec.rollout_residual,
+        rollout_normalised=spec.rollout_normalised,
+        rollout_adds_identity=spec.rollout_adds_identity,
+        measured=extras,
+    )

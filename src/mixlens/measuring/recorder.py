@@ -1,0 +1,404 @@
+"""From what a person gives (a text, tensors, a picture, a sound) to a verified recording of it."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import warnings
+from collections.abc import Mapping, Sequence, Sized
+from dataclasses import replace
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from mixlens.capture.layer_calls import batch_size
+from mixlens.capture.restore_model import frequencies_restored
+from mixlens.errors import (
+    InvalidInput,
+    MixlensError,
+    NonFiniteActivations,
+    OutOfMemory,
+    RowsUnavailable,
+    UnsupportedModel,
+    in_short,
+)
+from mixlens.measures import spec_of
+from mixlens.measuring.estimates import (
+    Estimate,
+    estimate_of,
+    estimate_of_prompt,
+    estimate_of_recording,
+)
+from mixlens.measuring.measure import measure
+from mixlens.measuring.memory_check import memory_in_words, require_room
+from mixlens.model.free_memory import free_memory
+from mixlens.model.loading import damaged_weights
+from mixlens.model.model_cache import Remembered, weights_unchanged
+from mixlens.model.model_lock import turn
+from mixlens.model.module_walk import parts_of
+from mixlens.model.placement import available_to, entry_device
+from mixlens.model.precision import outside_inference_mode
+from mixlens.model.uncompiled import uncompiled
+from mixlens.recording.batch_independence import (
+    DependentTexts,
+    require_independent_texts,
+    text_lengths,
+)
+from mixlens.recording.few_targets import RowRecording, row_recording
+from mixlens.recording.output_recording import recorded_output
+from mixlens.recording.recording import Recording, StructureDiffers, recorded
+from mixlens.recording.verification import masks_more_than_padding, require_same_natively
+from mixlens.replay.explained_output import read_at
+from mixlens.structure.model_discovery import model_structure
+from mixlens.structure.model_structure import ModelStructure
+from mixlens.structure.probe import may_be_whole
+from mixlens.structure.user_hooks import hooks_inside
+from mixlens.text.continuation import continued
+from mixlens.text.dummy_inputs import stand_in_inputs
+from mixlens.text.input_checks import main_inputs, takes_decoder_ids
+from mixlens.text.inputs import Prepared, prepared
+from mixlens.text.positions import EachText, positions_by_text
+from mixlens.text.processing import is_raw, processed
+from mixlens.text.prompts import Given
+from mixlens.text.token_labels import token_rows
+from mixlens.text.tokens import listed
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from mixlens.contracts import Spec
+    from mixlens.lens import Lens
+
+_RAISED_BY_MODELS = (
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+_log = logging.getLogger(__name__)
+_damages: Remembered[str | None] = Remembered()  # a hybrid model leaves out layers in every call
+_DEFAULT_TARGET = "Les clefs de la vieille armoire sont sur la table."
+_DEFAULT_TEXT = (
+    "The keys to the old cabinet near the door are on the kitchen table, and nobody has touched"
+    " them since."
+)
+
+
+def record(
+    lens: Lens,
+    given: Any,
+    *,
+    targets: int | str | Sequence[int | str] | EachText | None,
+    site: str | None,
+    memory_budget: int | None,
+    measures: Sequence[str] = (),
+    asked: Mapping[str, Any] | None = None,
+) -> Recording:
+    """`Lens.record`; with `measures`, what these need: without an output the model is left after
+    its last layer or the attention block in it, without attention nothing is taken apart. With what
+    is `asked` of one measure (as `Lens.measure` takes it) the estimate is that of the measure, and
+    logits are computed at the explained tokens alone if the model can.
+    """
+    model = lens.model
+    require_eval(model)
+    budget = _bytes_to_keep(lens, memory_budget)
+    with (
+        turn(model),
+        outside_inference_mode(),
+        weights_unchanged(model),
+        frequencies_restored(model),
+    ):
+        given = processed(lens.processor, given, model) if is_raw(given) else given
+        ready = given if isinstance(given, Prepared) else prepared(model, lens.tokenizer, given)
+        estimate = _estimate(lens, ready, None if targets is None else 1, measures, asked)
+        available = available_to(model)
+        require_room(estimate, available)
+        try:
+            with memory_in_words(lambda: estimate, available):
+                _require_independent_texts(model, ready, targets, measures)
+                if targets is not None:
+                    named = targets if isinstance(targets, EachText) else listed(targets, "targets")
+                    recording = _recorded_targets(lens, ready, site, named or [], budget)
+                else:
+                    recording = _recorded_as_probed(lens, ready, budget, measures, asked)
+        except UnsupportedModel as error:
+            _require_sound_weights(model)
+            raise error from None
+        except MixlensError:
+            raise
+        except _RAISED_BY_MODELS as error:
+            ours = _own_refusal(model, ready)
+            if ours is None:
+                raise
+            raise ours from error
+    left_out = recording.structure.left_out
+    if left_out:  # NaN weights are not a kind of layer
+        _require_sound_weights(model)
+    for path, reason in left_out.items():
+        if hooks_inside(model.get_submodule(path), path):
+            warnings.warn(f"not measured: {reason}", stacklevel=3)
+    recording.tokenizer = lens.tokenizer
+    return recording
+
+
+def _require_independent_texts(
+    model: nn.Module, ready: Prepared, targets: Any, measures: Sequence[str]
+) -> None:
+    if batch_size(ready.tensors) < 2:
+        return
+    lengths = text_lengths(ready.tensors, ready.rows, ready.decoder_rows)
+    said = any(spec_of(name).explains_output for name in measures)
+    require_independent_texts(
+        model,
+        ready.tensors,
+        lengths,
+        model_structure(model, ready.tensors),
+        output=said or (targets is None and not measures),
+    )
+
+
+def _own_refusal(model: nn.Module, ready: Prepared) -> InvalidInput | None:
+    """What the model raises for an input when nobody listens; None if it takes the input."""
+    try:
+        with torch.no_grad():
+            model(**ready.tensors)
+    except _RAISED_BY_MODELS as error:
+        kind = InvalidInput if batch_size(ready.tensors) < 2 else DependentTexts
+        return kind(f"{type(model).__name__} does not take this input: {in_short(error)}")
+    return None
+
+
+def generate(
+    lens: Lens,
+    prompt: Given,
+    *,
+    answer: str | Sequence[int] | None,
+    site: str | None,
+    memory_budget: int | None,
+    explain_end: bool,
+    options: Mapping[str, Any],
+) -> Recording:
+    """`Lens.generate`."""
+    model = lens.model
+    require_eval(model)
+    in_words = memory_in_words(
+        lambda: estimate_of_prompt(model, lens.tokenizer, prompt),
+        available_to(model),
+    )
+    with (
+        turn(model),
+        outside_inference_mode(),
+        uncompiled(model),
+        frequencies_restored(model),
+        in_words,
+    ):
+        try:
+            made = continued(
+                model,
+                lens.tokenizer,
+                prompt,
+                answer=answer,
+                options=options,
+                explain_end=explain_end,
+            )
+        except NonFiniteActivations:
+            _require_sound_weights(model)
+            raise
+        structure = model_structure(model, made.ready.tensors)
+    stack = structure.calls[-1][0]
+    if not stack.layers[0].sites[0].causal:
+        raise UnsupportedModel(
+            f"{type(model).__name__} reads a text in both directions, so no position produces"
+            " the next token: a causal or encoder-decoder language model is needed"
+        )
+    fits = [name for name, known in structure.sites.items() if known.stack is stack]
+    if site is None:  # cross-attention, if there is any: what a word took from the prompt
+        site = fits[-1]
+    elif structure.stack_of(site) is not stack:
+        raise InvalidInput(
+            f"what is generated are tokens of {stack.name}, not of the site {site}: choose"
+            f" {' or '.join(fits)}"
+        )
+    return record(lens, made.ready, targets=made.targets, site=site, memory_budget=memory_budget)
+
+
+def rows_refused(lens: Lens, given: Any, site: str) -> str | None:
+    """Why a named target of a site is taken from maps, or None if it is measured by itself: found
+    out by measuring the last one.
+    """
+    try:
+        recording = record(lens, given, targets=[-1], site=site, memory_budget=None)
+        if not isinstance(recording, RowRecording):
+            return recording.rows_refused
+        recording.in_full = None
+        measure("attention", recording)
+    except OutOfMemory:
+        raise
+    except MixlensError as error:
+        return str(error)
+    return None
+
+
+def _recorded_targets(
+    lens: Lens,
+    ready: Prepared,
+    site: str | None,
+    targets: Sequence[int | str] | EachText,
+    budget: int,
+) -> Recording:
+    """A recording of these targets alone, or of everything if the model does not allow that."""
+
+    how: dict[str, Any] = {"targets": None, "site": None, "memory_budget": budget}
+    with_attention = functools.cache(lambda: record(lens, ready, **how))
+
+    def in_full(name: str) -> Recording:
+        rows.require_state()
+        reads_attention = spec_of(name).reads == "attention"
+        return with_attention() if reads_attention else record(lens, ready, **how, measures=[name])
+
+    model = lens.model
+    structure = model_structure(model, ready.tensors)
+    try:
+        rows = row_recording(
+            model, structure, ready, site=site, targets=targets, memory_budget=budget
+        )
+    except RowsUnavailable as error:
+        _log.info("whole maps are recorded for these targets: %s", error)
+        whole = with_attention()
+        named = [whole.named_targets(site, row) for row in range(whole.rows(site))]
+        return replace(
+            whole,
+            targets=positions_by_text(targets, named),
+            target_stack=whole.structure.stack_of(site).name,
+            rows_refused=str(error),
+        )
+    rows.in_full = in_full
+    return rows
+
+
+def _recorded_as_probed(
+    lens: Lens,
+    ready: Prepared,
+    budget: int,
+    measures: Sequence[str],
+    asked: Mapping[str, Any] | None,
+) -> Recording:
+    """With the structure of a short probe, or of the whole input if that shows more."""
+    specs = [spec_of(name) for name in measures]
+    options = asked if any(spec.explains_output for spec in specs) else None
+    structure = model_structure(lens.model, ready.tensors)
+    try:
+        return _recorded(lens, structure, ready, budget, specs, options)
+    except StructureDiffers:
+        if structure.whole or not may_be_whole(ready.tensors):
+            raise
+    structure = model_structure(lens.model, ready.tensors, whole=True)
+    return _recorded(lens, structure, ready, budget, specs, options)
+
+
+def _recorded(
+    lens: Lens,
+    structure: ModelStructure,
+    ready: Prepared,
+    budget: int,
+    specs: Sequence[Spec],
+    options: Mapping[str, Any] | None,
+) -> Recording:
+    model, tensors = lens.model, ready.tensors
+    reads = {spec.reads for spec in specs}
+    if not specs or "attention" in reads:
+        recording = recorded(
+            model,
+            structure,
+            tensors,
+            lengths={},
+            tokens={},
+            memory_budget=budget,
+            output=not specs or any(spec.explains_output for spec in specs),
+            blocks_only=bool(specs)
+            and all(spec.within_blocks for spec in specs)
+            and not masks_more_than_padding(tensors),
+            logits_at=None if options is None else read_at(model, structure, tensors, options),
+        )
+        require_same_natively(recording)
+    else:
+        recording = recorded_output(
+            model, structure, tensors, memory_budget=budget, graph="gradient" in reads
+        )
+    recording.tokens = token_rows(recording, ready, lens.processor)
+    recording.produced = ready.produced
+    recording.lengths = {
+        stack: [len(row) for row in rows] for stack, rows in recording.tokens.items()
+    }
+    return recording
+
+
+def _estimate(
+    lens: Lens,
+    ready: Prepared,
+    targets: int | None,
+    measures: Sequence[str],
+    asked: Mapping[str, Any] | None,
+) -> Estimate:
+    """What is about to be recorded, and the measure of it, if it is known what is asked of one."""
+    named = [value for name, value in ready.tensors.items() if name.endswith("input_ids")]
+    texts, tokens = named[0].shape[:2] if named and named[0].dim() == 2 else (1, 1)
+    if asked is None:
+        reads_attention = [name for name in measures if spec_of(name).reads == "attention"]
+        like = "attention" if reads_attention or not measures else measures[0]
+        return estimate_of_recording(
+            lens.model, int(tokens), targets=targets, texts=int(texts), like=like
+        )
+    return estimate_of(
+        lens.model,
+        measures[0],
+        int(tokens),
+        targets=_count(asked.get("targets")),
+        layers=_count(asked.get("layers")),
+        texts=int(texts),
+        options=asked,
+    )
+
+
+def _count(named: Any) -> int | None:
+    """How many targets or layers were named; None: all are meant. What they are is checked later,
+    and a tensor without axes has no length.
+    """
+    several = isinstance(named, Sized) and not isinstance(named, str)
+    has_axes = getattr(named, "ndim", None) != 0
+    return None if named is None else len(named) if several and has_axes else 1
+
+
+def require_eval(model: nn.Module) -> None:
+    """Raise `UnsupportedModel` if a model, or a part of it, is in training mode."""
+    if [part for part in parts_of(model) if part.training]:
+        raise UnsupportedModel(
+            "the model is in training mode, where dropout makes every run different: call"
+            " model.eval() first"
+        )
+
+
+def _require_sound_weights(model: nn.Module) -> None:
+    damage = _damages.of(model, "weights", lambda: damaged_weights(model))
+    if damage is not None:
+        raise NonFiniteActivations(damage)
+
+
+def _bytes_to_keep(lens: Lens, memory_budget: int | None) -> int:
+    budget = lens.memory_budget if memory_budget is None else memory_budget
+    if budget is None:
+        return free_memory(entry_device(lens.model)) // 4
+    if not isinstance(budget, Real) or not budget >= 0:
+        raise InvalidInput(f"memory_budget={budget!r}: bytes are needed, or None")
+    return int(budget)
+
+
+def default_input(model: nn.Module, tokenizer: Any) -> Any:
+    """What a model is verified on if no input is given: a sentence, or made-up tensors."""
+    takes_text = main_inputs(model)[0] == "input_ids"
+    if tokenizer is None or not takes_text or hasattr(model.config, "vision_config"):
+        return stand_in_inputs(model)
+    return (_DEFAULT_TEXT, _DEFAULT_TARGET) if takes_decoder_ids(model) else _DEFAULT_TEXT

@@ -1,0 +1,192 @@
+"""Rollout to the input for a few targets, without maps: rows of the product, from the last layer
+down.
+
+R_l = M_l R_(l-1) (Abnar & Zuidema 2020), so a target's row of R_l is that of M_l, multiplied by
+M_(l-1), then by M_(l-2), and so on to the input. A layer's map is needed in blocks of rows only,
+and only for targets that something above reads. The numbers are those of `MixingMaps.rollout`.
+
+Time: what the maps of all layers below the last take. Memory: that of `recording.row_blocks`, and
+layers x targets x n numbers in float64.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from mixlens.contracts import AttentionKind, Request, Scores, Spec
+from mixlens.errors import InvalidInput, RowsUnavailable, UnsupportedModel
+from mixlens.kernels.chunks import rows_at_once
+from mixlens.maps.mixing_maps import MixingMaps
+from mixlens.maps.rollout import Rule, joined_facts, roll_out
+from mixlens.measures import refusal, scores_of, spec_of
+from mixlens.measuring.measure import at_work, measure
+from mixlens.measuring.measured_batch import MeasuredBatch, maps_of_row
+from mixlens.recording.few_targets import RowRecording
+from mixlens.recording.target_blocks import visit_blocks
+
+if TYPE_CHECKING:
+    from mixlens.recording.layer import Layer
+    from mixlens.recording.recording import Recording
+
+_log = logging.getLogger(__name__)
+
+
+def roll_out_targets(
+    name: str,
+    recording: Recording,
+    *,
+    targets: int | str | Sequence[int | str] | None = None,
+    residual: float | int | None = None,
+    normalise: bool | None = None,
+    **options: Any,
+) -> MixingMaps:
+    """How much of each input token is in these targets, up to each layer: the rollout of a measure,
+    by rows if the recording is one of rows and the measure allows it.
+    """
+    if recording.batch != 1:
+        raise InvalidInput("roll out one text at a time")
+    rows = recording if isinstance(recording, RowRecording) else None
+    site = None if rows is None else rows.site.name
+    request = Request.resolved(recording, site=site, layers=None, targets=targets, per_head=False)
+    request = replace(request, targets=request.targets or recording.targets)
+    if request.targets is None:
+        raise InvalidInput("name the targets that are rolled out")
+    if request.kind is AttentionKind.CROSS:
+        raise InvalidInput(
+            "layers can be joined only if targets and sources are the same tokens"
+            " (self-attention): choose a different site"
+        )
+    reason = refusal(name, recording.structure, request.site)
+    if reason is not None:
+        raise UnsupportedModel(reason)
+    recording.structure.stack_of(request.site).require_every_layer("rollout")
+    if rows is not None:
+        try:
+            return _by_rows(name, rows, request, residual, normalise, options)
+        except RowsUnavailable as error:
+            if rows.in_full is None:
+                raise
+            _log.info("%s: whole maps are rolled out for these targets: %s", name, error)
+            recording = replace(rows.in_full(name), rows_refused=str(error))
+    return _from_maps(name, recording, request, residual, normalise, options)
+
+
+def _from_maps(
+    name: str,
+    recording: Recording,
+    request: Request,
+    residual: float | int | None,
+    normalise: bool | None,
+    options: Mapping[str, Any],
+) -> MixingMaps:
+    assert request.targets is not None
+    every = replace(recording, targets=None, produced=None)
+    maps = measure(name, every, site=request.site, **options)
+    assert not isinstance(maps, list)
+    chosen = roll_out(maps, residual, normalise).at(targets=list(request.targets[0]))
+    return replace(chosen, target_row=recording.named_targets(request.site, 0))
+
+
+# ------------------------------------------------------------------------------------------ by rows
+
+
+@dataclass(kw_only=True)
+class _RolledRows:
+    """The rows of every R_l, as far down as the layer that was visited last."""
+
+    rows: np.ndarray  # [layer, target, source]
+    targets: tuple[int, ...]
+    below: np.ndarray = field(default_factory=lambda: np.zeros(0))
+
+    def begin(self, layer: int) -> np.ndarray:
+        """The targets of a layer that some row above reads, and those that begin here."""
+        self.below = np.zeros_like(self.rows[layer + 1 :])
+        read = np.nonzero(self.rows[layer + 1 :].any((0, 1)))[0]
+        return np.union1d(read, self.targets)
+
+    def add(self, layer: int, block: Sequence[int], passed: np.ndarray) -> None:
+        """What a block of a layer's targets passes on."""
+        self.below += self.rows[layer + 1 :][:, :, list(block)] @ passed
+        for number, target in enumerate(self.targets):
+            if target in block:
+                self.rows[layer, number] = passed[list(block).index(target)]
+
+    def end(self, layer: int) -> None:
+        """All targets of the layer have been added."""
+        self.rows[layer + 1 :] = self.below
+
+
+def _by_rows(
+    name: str,
+    recording: RowRecording,
+    request: Request,
+    residual: float | int | None,
+    normalise: bool | None,
+    options: Mapping[str, Any],
+) -> MixingMaps:
+    spec = spec_of(name)
+    if not spec.row_by_row:
+        raise RowsUnavailable(f"{name} needs all targets of a text")
+    assert request.targets is not None
+    rule, (targets,) = Rule.of(spec, residual, normalise), request.targets
+    layers = recording.site.stack.layers
+    size = rows_at_once(
+        24 * max(site.heads for site in layers[0].sites) * recording.width,
+        recording.memory_budget,
+        recording.places.device,
+    )
+    shape = (len(layers), len(targets), recording.width)
+    product = _RolledRows(rows=np.zeros(shape), targets=targets)
+    measured: list[Scores] = []
+
+    def blocks(index: int) -> list[list[int]]:
+        if index + 1 < len(layers):
+            product.end(index + 1)
+        needed = product.begin(index)
+        parts = np.array_split(needed, -(-len(needed) // size))
+        return [part.tolist() for part in parts]
+
+    def visit(layer: Layer, block: Sequence[int]) -> None:
+        here = replace(recording, targets=(tuple(block),), at_hand={layer.index: layer})
+        own = replace(request, layers=(layer.index,), targets=here.targets, alone_at=here.places)
+        scores = scores_of(name, here, own, options)
+        measured.append(replace(scores, values=scores.values[:0, :, :0], extras={}, scale=None))
+        values = scores.values[0, 0].double().cpu().numpy()
+        product.add(layer.index, block, rule.passed_on(values, np.array(block)))
+
+    with at_work({name: options}, recording, request, None):
+        visit_blocks(recording, blocks, visit)
+    product.end(0)
+    return _as_maps(name, spec, recording, request, rule, product, measured, options)
+
+
+def _as_maps(
+    name: str,
+    spec: Spec,
+    recording: RowRecording,
+    request: Request,
+    rule: Rule,
+    product: _RolledRows,
+    measured: Sequence[Scores],
+    options: Mapping[str, Any],
+) -> MixingMaps:
+    dtype = torch.promote_types(measured[0].values.dtype, torch.float32)
+    values = torch.from_numpy(product.rows)[:, None].to(dtype)
+    batch = MeasuredBatch(
+        name=name,
+        spec=spec,
+        recording=recording,
+        request=request,
+        scores=replace(Scores.joined(measured), values=values),
+        options=options,
+    )
+    maps = maps_of_row(batch, 0)
+    step = f"rollout({rule})"
+    joined = joined_facts(maps.facts, rule, step, product.rows)
+    return maps.derived(product.rows, step, joined)

@@ -1,0 +1,114 @@
+"""How long a measure will take on a long text, from how long it takes on the first tokens of it.
+
+Time is a constant plus a power of the length, between the first and the third. A few short runs,
+each twice as long as the one before, show how it grows. They stop as soon as the answer is clear.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+
+from mixlens.errors import InvalidInput
+from mixlens.text.padding import PER_TOKEN
+
+if TYPE_CHECKING:
+    from mixlens.recording.recording import Recording
+
+SHORTEST = 16
+_FLATTEST, _STEEPEST = 1.0, 3.0  # a pass over the text; n copies of it, each token meeting all
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """Seconds that one measure may take, and shorter recordings of the text to try it on."""
+
+    seconds: float
+    shorter: Callable[[int], Recording]
+
+    @classmethod
+    def of(
+        cls, seconds: float, recording: Recording, record: Callable[[Mapping[str, Any]], Recording]
+    ) -> Budget | None:
+        """None if the input cannot be made shorter: it is not tokens alone."""
+        if not isinstance(seconds, Real) or not seconds >= 0:
+            raise InvalidInput(f"a budget of {seconds!r}: seconds are needed")
+        inputs = recording.inputs
+        if first_tokens(inputs, 1) is None:
+            return None
+        shorter = functools.cache(lambda count: record(first_tokens(inputs, count) or {}))
+        return cls(seconds=seconds, shorter=shorter)
+
+
+def estimated_seconds(
+    run: Callable[[Recording], object],
+    shorter: Callable[[int], Recording],
+    length: int,
+    budget: float,
+) -> float:
+    """About how long `run` takes on a recording of `length` tokens: exact enough to be compared
+    with `budget`.
+    """
+    run(shorter(SHORTEST))  # whatever is loaded and found out only once
+    times = [_timed(run, shorter(SHORTEST))]
+    most = times[0] * math.pow(length / SHORTEST, _STEEPEST)
+    if most <= budget:
+        return most
+    size, power = SHORTEST, _STEEPEST
+    while 2 * size < length:
+        size *= 2
+        times.append(_timed(run, shorter(size)))
+        most, least = (_grown(times, size, length, p) for p in (_STEEPEST, _FLATTEST))
+        power = _power(times)
+        if most <= budget or least > budget:
+            break
+        if len(times) > 2 and times[-1] > budget / 10:
+            break
+    return _grown(times, size, length, power)
+
+
+def _power(times: list[float]) -> float:
+    """By how much the last doubling cost more than the one before it."""
+    if len(times) < 3 or times[-2] <= times[-3] or times[-1] <= times[-2]:
+        return _STEEPEST
+    ratio = (times[-1] - times[-2]) / (times[-2] - times[-3])
+    return min(max(math.log2(ratio), _FLATTEST), _STEEPEST)
+
+
+def _grown(times: list[float], size: int, length: int, power: float) -> float:
+    """The last time and what the rest of the text adds, if time grows by this power."""
+    if len(times) < 2:
+        return times[-1] * math.pow(length / size, power)
+    step = max(times[-1] - times[-2], 0.0) / (1 - math.pow(0.5, power))
+    return times[-1] + step * (math.pow(length / size, power) - 1)
+
+
+def _timed(run: Callable[[Recording], object], recording: Recording) -> float:
+    """Seconds of one run, the better of two. On a busy machine the processor's own count is nearer
+    to what the run needs.
+    """
+    taken = []
+    for _ in range(2):
+        start, own = time.perf_counter(), time.process_time()
+        run(recording)
+        taken.append(min(time.perf_counter() - start, time.process_time() - own))
+    return max(min(taken), 1e-6)
+
+
+def first_tokens(inputs: Mapping[str, Any], count: int) -> dict[str, Any] | None:
+    """The first tokens of a batch of texts; None if the input is not tokens alone."""
+    cut = {}
+    for name, value in inputs.items():
+        if name.removeprefix("decoder_") not in PER_TOKEN or not isinstance(value, Tensor):
+            return None
+        if value.dim() > 2 and not name.endswith("inputs_embeds"):
+            return None
+        cut[name] = value[:, :count]
+    return cut

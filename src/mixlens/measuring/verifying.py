@@ -1,0 +1,84 @@
+"""What can be measured on a model, and how well it was taken apart: the report of `doctor`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from mixlens.contracts import Spec
+from mixlens.errors import InvalidInput, NonFiniteActivations, UnsupportedModel, without_subject
+from mixlens.measures import list_measures, recorded_refusal
+from mixlens.measuring.estimates import estimate_of_recording
+from mixlens.measuring.measure import measure
+from mixlens.measuring.memory_check import memory_in_words
+from mixlens.measuring.recorder import default_input, rows_refused
+from mixlens.model.loading import damaged_weights
+from mixlens.model.model_lock import turn
+from mixlens.model.placement import available_to
+from mixlens.model.precision import outside_inference_mode
+from mixlens.model.uncompiled import uncompiled
+from mixlens.recording.verification import Report, report
+from mixlens.replay.explained_output import no_logits
+from mixlens.replay.slow_paths import slow_paths
+
+if TYPE_CHECKING:
+    from mixlens.lens import Lens
+    from mixlens.recording.recording import Recording
+    from mixlens.text.inputs import Text
+
+
+def verify(lens: Lens, given: Text | Sequence[Text] | Mapping[str, Any] | None) -> Report:
+    """`Lens.verify`."""
+    model = lens.model
+    given = default_input(model, lens.tokenizer) if given is None else given
+    damage = damaged_weights(model)  # of the head too, behind which no layer follows
+    if damage is not None:
+        raise NonFiniteActivations(damage)
+    recording = lens.record(given)
+    tokens = max(max(lengths) for lengths in recording.lengths.values())
+    in_words = memory_in_words(
+        lambda: estimate_of_recording(model, tokens, targets=None, texts=recording.batch),
+        available_to(model),
+    )
+    with turn(model), outside_inference_mode(), uncompiled(model), in_words:
+        from_maps = {site: rows_refused(lens, given, site) for site in recording.sites}
+        return report(recording, _refusals(recording), slow_paths(recording), from_maps)
+
+
+@torch.no_grad()
+def _refusals(recording: Recording) -> dict[str, str | None]:
+    """Measure -> why it cannot be right on any site of this model; None if it can."""
+    refusals: dict[str, str | None] = {}
+    for name, spec in list_measures().items():
+        reasons = [recorded_refusal(name, recording, site) for site in recording.sites]
+        reason = None if None in reasons else reasons[0]
+        refusals[name] = None if reason is None else without_subject(name, reason)
+        if spec.explains_output and refusals[name] is None:
+            refusals[name] = no_logits(recording.output, or_embedding=spec.explains_embedding)
+            if refusals[name] is None:
+                refusals[name] = _measured_refusal(recording, name, spec)
+    return refusals
+
+
+def _measured_refusal(recording: Recording, name: str, spec: Spec) -> str | None:
+    """Why a measure of the output refuses this model: it is asked, with its cheapest options. An
+    input or options that do not suit it say nothing about the model.
+    """
+    logits = recording.output.logits
+    known = {option.name for option in spec.options}
+    options = dict(spec.least)
+    if logits.dim() == 3:
+        options["position"] = -1
+    if "replacement" in known:
+        options["replacement"] = "zero"  # which needs no tokenizer
+    if "of" in known and logits.shape[-1] == 1:
+        options["of"] = "logit"
+    try:
+        measure(name, recording, **options)
+    except UnsupportedModel as error:
+        return without_subject(name, str(error))
+    except InvalidInput:
+        return None
+    return None

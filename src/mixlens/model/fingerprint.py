@@ -1,0 +1,225 @@
+"""The fingerprint of a model's state: weights, modules, their code, attributes, hooks and config.
+
+It decides whether cached findings about a module still hold, and whether a recording still belongs
+to its model. Most writes show in version counters. Writes through `.data` or numpy do not, so the
+numbers are read too: vectors in full, and of a matrix at least one number of every row and of every
+column.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+import operator
+import types
+import weakref
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, cast
+
+import torch
+from torch import Tensor, nn
+
+from mixlens.model.module_walk import configs_of, parts_of, tensors_in
+from mixlens.model.placement import offloaded_tensors
+from mixlens.model.uncompiled import as_written
+
+_version, _pointer = operator.attrgetter("_version"), operator.methodcaller("data_ptr")
+_layout = operator.attrgetter("dtype", "device", "shape")
+_values, _forward = operator.methodcaller("values"), operator.attrgetter("forward")
+_PLAIN = frozenset({bool, int, float, str})
+_HELD = _PLAIN | {list, tuple, dict}
+_FUNCTIONS = frozenset(
+    {types.FunctionType, types.BuiltinFunctionType, types.MethodType, functools.partial}
+)
+_BITS = {8: torch.int64, 4: torch.int32, 2: torch.int16, 1: torch.int8}
+_LIBRARIES = ("mixlens", "transformers", "accelerate")  # their hooks change no numbers
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+_UNUSED = frozenset(  # of a config: no number depends on them, and saving a model writes some
+    {"_name_or_path", "_commit_hash", "architectures", "dtype", "id2label", "label2id"}
+    | {"torch_dtype", "transformers_version"}
+)
+
+
+class Fingerprint(NamedTuple):
+    """Of a module and all modules inside. It holds no module and no tensor alive."""
+
+    parts: tuple[weakref.ref[nn.Module], ...]
+    kinds: tuple[type, ...]
+    code: tuple[Any, ...]  # `forward` of each class
+    functions: tuple[Any, ...]  # that modules hold
+    names: tuple[tuple[str, ...], ...]  # of the attributes of each module
+    attributes: tuple[Hashable, ...]  # of all modules, see `_plain`
+    layouts: tuple[tuple[Any, ...], ...]  # dtype, device and shape of each tensor
+    contents: tuple[int, ...]
+    tensors: tuple[int, ...]  # ids: one that is gone may be given to something new
+    versions: tuple[int, ...]
+    pointers: tuple[int, ...]
+
+
+def fingerprint(module: nn.Module) -> Fingerprint:
+    """Return the present fingerprint of a module."""
+    parts = parts_of(module)
+    tensors, kinds = tensors_in(parts), tuple(map(type, parts))
+    held = list(itertools.chain.from_iterable(map(_values, map(vars, parts))))
+    return Fingerprint(
+        parts=tuple(map(weakref.ref, parts)),
+        kinds=kinds,
+        code=tuple([as_written(code) or code for code in map(_forward, dict.fromkeys(kinds))]),
+        functions=tuple(_functions(held)),
+        names=tuple(map(tuple, map(vars, parts))),
+        attributes=tuple([_plain(each) if type(each) in _HELD else None for each in held]),
+        layouts=tuple(map(_layout, tensors)),
+        contents=contents(map(_sample, tensors)),
+        tensors=tuple(map(id, tensors)),
+        versions=tuple(map(_version, tensors)),
+        pointers=tuple(map(_pointer, tensors)),
+    )
+
+
+@dataclass(frozen=True)
+class ModelState:
+    """The state of a whole model: its fingerprint, its configs and the hooks of others on it."""
+
+    numbers: Fingerprint
+    settings: tuple[tuple[tuple[str, Hashable], ...], ...]  # of each config
+    hooks: tuple[int, ...]
+    weights: tuple[weakref.ref[Tensor], ...]  # parameters, wherever they are stored
+    versions: tuple[int, ...]
+
+    @classmethod
+    def of(cls, model: nn.Module) -> ModelState:
+        """Return the present state of a model."""
+        parts = parts_of(model)
+        weights = [each for each in tensors_in(parts, buffers=False) if not each.is_meta]
+        weights += offloaded_tensors(parts)
+        return cls(
+            numbers=fingerprint(model),
+            settings=settings_of(model),
+            hooks=tuple(number for _, number, _ in hooks_of_others(parts)),
+            weights=tuple(map(weakref.ref, weights)),
+            versions=tuple(map(_version, weights)),
+        )
+
+
+# --------------------------------------------------------------------- attributes, configs and code
+
+
+def settings_of(model: nn.Module) -> tuple[tuple[tuple[str, Hashable], ...], ...]:
+    """Return the names and values of the plain settings that each config of a model holds."""
+    return tuple(
+        tuple((name, _plain(value)) for name, value in vars(config).items() if name not in _UNUSED)
+        for config in configs_of(model)
+        if hasattr(config, "__dict__")  # Idefics puts its config into a tuple
+    )
+
+
+def _plain(value: Any) -> Hashable:
+    """A string, a number, a boolean, or a container of such; None of anything else."""
+    kind = type(value)
+    if kind in _PLAIN:
+        return cast(Hashable, value)
+    if kind in (list, tuple):
+        made = tuple([_plain(each) for each in value])
+        return (kind, *made) if any(each is not None for each in made) else None
+    if kind is dict:
+        held = [(name, _plain(each)) for name, each in value.items() if type(each) in _HELD]
+        return (kind, *held) if any(each is not None for _, each in held) else None
+    return None
+
+
+def _functions(values: Sequence[Any]) -> Iterator[Hashable]:
+    """Weak references to the functions among these values, because an object would keep its module
+    alive. A bound method may be made anew each time. The `forward` that the class of a module has
+    anyway is left out: `uncompiled` puts it there.
+    """
+    for value in [each for each in values if type(each) in _FUNCTIONS]:
+        if type(value) is not types.MethodType:
+            yield weakref.ref(value)
+            continue
+        code = getattr(type(value.__self__), "forward", None)
+        if value.__func__ not in (code, as_written(code)):
+            yield weakref.ref(value.__func__), id(value.__self__)
+
+
+# -------------------------------------------------------------------------------------------- hooks
+
+
+def hooks_of_others(
+    parts: Iterable[nn.Module], kinds: Sequence[str] = _HOOKS
+) -> Iterator[tuple[nn.Module, int, Any]]:
+    """Yield module, number and function of hooks that no library put there. torch gives each hook
+    a number that no other ever gets.
+    """
+    tables = operator.attrgetter(*kinds)
+    for part in parts:
+        for table in filter(None, tables(part)):
+            for number, hook in table.items():
+                if is_of_others(hook):
+                    yield part, number, hook
+
+
+def is_of_others(hook: Any) -> bool:
+    """Was this hook put there by somebody else than the libraries in use?"""
+    hook = getattr(hook, "func", hook)  # of a partial
+    module = getattr(hook, "__module__", None) or type(hook).__module__
+    return str(module).partition(".")[0] not in _LIBRARIES
+
+
+# ----------------------------------------------------------------------------------------- contents
+
+
+def _is_readable(tensor: Tensor) -> bool:
+    return type(tensor) in (Tensor, nn.Parameter) and not tensor.is_meta
+
+
+def _sample(tensor: Tensor) -> Tensor:
+    """Some numbers of a matrix, at least one of every row and of every column; all of a vector."""
+    if tensor.dim() < 2 or not _is_readable(tensor):
+        return tensor
+    plain = tensor if tensor.is_contiguous() else tensor.mT.contiguous()
+    return plain.as_strided(*_steps(plain.shape))
+
+
+@functools.cache
+def _steps(shape: torch.Size) -> tuple[tuple[int], tuple[int]]:
+    """How many numbers are read, and how far apart: less than a row and than a column, and by no
+    divisor of a row, so that all columns come.
+    """
+    columns, count = shape[-1], math.prod(shape)
+    if not count:
+        return (0,), (1,)
+    largest = max(min(count // columns, columns) - 1, 1)
+    step = next(step for step in range(largest, 0, -1) if math.gcd(step, columns) == 1)
+    return ((count - 1) // step + 1,), (step,)
+
+
+@torch.no_grad()
+def contents(tensors: Iterable[Tensor]) -> tuple[int, ...]:
+    """Return one number of all bits that these tensors hold, for each device and precision.
+    Tensors that are away, or of a class of their own, are left out.
+    """
+    groups: dict[tuple[torch.device, torch.dtype], list[Tensor]] = {}
+    for tensor in tensors:
+        if not _is_readable(tensor):
+            continue
+        if tensor.is_floating_point() and tensor.element_size() == 1:
+            tensor = tensor.view(torch.int8)  # few operations take float8
+        flat = tensor if tensor.dim() == 1 else tensor.reshape(-1)
+        groups.setdefault((tensor.device, tensor.dtype), []).append(flat)
+    sums = []
+    for group in groups.values():
+        numbers = _integers(torch.cat(group))
+        odd = torch.arange(1, 2 * len(numbers), 2, device=numbers.device)
+        sums.append(int((numbers * odd).sum()))
+    return tuple(sums)
+
+
+def _integers(flat: Tensor) -> Tensor:
+    """The bits of each number as a whole number."""
+    if flat.is_complex():
+        flat = torch.view_as_real(flat).reshape(-1)
+    if flat.is_floating_point():
+        flat = flat.view(_BITS[flat.element_size()])
+    return flat.long()

@@ -1,0 +1,169 @@
+"""Which change took a model out of the state in which it was recorded."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from torch import Tensor, nn
+
+from mixlens.errors import ModelChanged
+from mixlens.model.fingerprint import Fingerprint, ModelState, hooks_of_others
+from mixlens.model.model_cache import state_of
+from mixlens.model.module_walk import parts_of
+
+_MARKS = frozenset(  # that libraries leave on modules; they change no number
+    {"_is_full_backward_hook", "_is_torch_compile", "_output_capturing_hooks_installed"}
+    | {"warnings_issued"}
+)
+_TRAINING = "the model is in training mode, where dropout makes every run different"
+
+
+def require_state(model: nn.Module, recorded: ModelState) -> None:
+    """Raise `ModelChanged` if a model is not in this state. A model that was moved and moved back,
+    or changed and put back, is.
+    """
+    now = state_of(model)
+    if now.numbers is recorded.numbers and now == recorded:
+        return
+    change = next(_changes(model, recorded, now), None)
+    if change is not None:
+        undo = "call model.eval()" if change is _TRAINING else "undo the change"
+        raise ModelChanged(
+            f"{change}. It was recorded in a different state, and layers that run again would give"
+            f" numbers of neither: record it again, or {undo}"
+        )
+
+
+def _changes(model: nn.Module, recorded: ModelState, now: ModelState) -> Iterator[str]:
+    """Describe changes, those that say most first."""
+    before, numbers = recorded.numbers, now.numbers
+    if any(part.training for part in parts_of(model)):
+        yield _TRAINING
+    if (before.parts, before.kinds) != (numbers.parts, numbers.kinds):
+        place = _first_difference(before.parts, numbers.parts)
+        path = _paths(model)[place] if place < len(numbers.parts) else type(model).__name__
+        yield f"`{path}` is a different module, or has modules that it did not have"
+    if recorded.settings != now.settings:
+        yield _changed_setting(recorded, now)
+    if recorded.hooks != now.hooks:
+        yield _changed_hook(model, recorded, now)
+    if (before.names, before.attributes) != (numbers.names, numbers.attributes):
+        attribute = _changed_attribute(model, before, numbers)
+        if attribute is not None:
+            yield attribute
+    if (before.code, before.functions) != (numbers.code, numbers.functions):
+        yield f"functions that modules of {type(model).__name__} hold, or their code, were replaced"
+    yield from _changed_tensors(model, recorded, now)
+
+
+def _changed_setting(recorded: ModelState, now: ModelState) -> str:
+    for old, new in itertools.zip_longest(recorded.settings, now.settings, fillvalue=()):
+        for name in sorted({pair[0] for pair in {*old} ^ {*new}}):
+            values = [_thawed(dict(side).get(name)) for side in (new, old)]
+            public = name.strip("_").removesuffix("_internal")
+            return "config.{} is {!r} and was {!r}".format(public, *values)
+    return "modules have different configs"
+
+
+def _changed_hook(model: nn.Module, recorded: ModelState, now: ModelState) -> str:
+    paths = {part: path for path, part in model.named_modules()}
+    for part, number, hook in hooks_of_others(parts_of(model)):
+        if number not in recorded.hooks:
+            name = getattr(hook, "__qualname__", type(hook).__name__)
+            return f"the hook `{name}` was added to `{paths[part] or type(model).__name__}`"
+    count = len({*recorded.hooks} - {*now.hooks})
+    return f"{count} hooks were removed" if count != 1 else "a hook was removed"
+
+
+def _changed_attribute(model: nn.Module, before: Fingerprint, numbers: Fingerprint) -> str | None:
+    old, new = _attributes(before), _attributes(numbers)
+    changed = next((key for key in {**new, **old} if old.get(key) != new.get(key)), None)
+    if changed is None:
+        return None
+    path = f"{_paths(model)[changed[0]]}.{changed[1]}".lstrip(".")
+    return f"`{path}` is {_thawed(new.get(changed))!r} and was {_thawed(old.get(changed))!r}"
+
+
+def _attributes(numbers: Fingerprint) -> dict[tuple[int, str], Any]:
+    """Place of the module and name -> value."""
+    keys = [(place, name) for place, own in enumerate(numbers.names) for name in own]
+    pairs = zip(keys, numbers.attributes, strict=True)
+    return {key: value for key, value in pairs if value is not None and key[1] not in _MARKS}
+
+
+def _thawed(value: Any) -> Any:
+    """A value as the module holds it; in a fingerprint the class of a container comes first."""
+    if not isinstance(value, tuple):
+        return value
+    kind, *inside = value
+    if kind is dict:
+        return {name: _thawed(each) for name, each in inside}
+    return kind(map(_thawed, inside))
+
+
+def _changed_tensors(model: nn.Module, recorded: ModelState, now: ModelState) -> Iterator[str]:
+    before, numbers = recorded.numbers, now.numbers
+    if before.layouts != numbers.layouts:
+        place = _first_difference(before.layouts, numbers.layouts)
+        if len(before.layouts) != len(numbers.layouts):
+            yield f"{type(model).__name__} has parameters or buffers that it did not have"
+        old, new = (_described(each.layouts[place]) for each in (before, numbers))
+        yield f"`{_tensor_names(model)[place]}` is {new} and was {old}"
+    held = [reference() for reference in recorded.weights]
+    present = [reference() for reference in now.weights]
+    if len(held) != len(present):
+        yield "weights were moved to or from the device on which they are stored"
+    for old_weight, weight, old_version, version in zip(
+        held, present, recorded.versions, now.versions, strict=False
+    ):
+        if old_weight is not weight or old_version != version:
+            how = "was replaced" if old_weight is not weight else "was written to"
+            yield f"`{_name_of(model, weight)}` {how}"
+    if before.contents != numbers.contents:
+        yield (
+            "numbers of weights or buffers were changed (through `.data`, numpy, or by a run of the"
+            " model itself)"
+        )
+
+
+def _described(layout: tuple[Any, ...]) -> str:
+    dtype, device, shape = layout
+    return f"{str(dtype).removeprefix('torch.')} {list(shape)} on {device}"
+
+
+def _first_difference(old: Sequence[Any], new: Sequence[Any]) -> int:
+    same = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False))
+    return sum(1 for _ in same)
+
+
+def _paths(model: nn.Module) -> list[str]:
+    """The paths of all modules, in the order of `parts_of`."""
+    paths, level = [""], [("", model)]
+    while level:
+        level = [
+            (f"{path}.{name}".lstrip("."), inner)
+            for path, part in level
+            for name, inner in part._modules.items()
+            if inner is not None
+        ]
+        paths += [path for path, _ in level]
+    return paths
+
+
+def _name_of(model: nn.Module, weight: Tensor | None) -> str:
+    names = (name for name, each in model.named_parameters() if each is weight)
+    return next(names, "an offloaded weight")
+
+
+def _tensor_names(model: nn.Module) -> list[str]:
+    """The names of parameters, then of buffers, in the order of `tensors_in`."""
+    places = list(zip(_paths(model), parts_of(model), strict=True))
+    return [
+        f"{path}.{name}".lstrip(".")
+        for kind in ("_parameters", "_buffers")
+        for path, part in places
+        for name, tensor in getattr(part, kind).items()
+        if tensor is not None
+    ]

@@ -1,0 +1,204 @@
+"""Where the weights of a model are: on a device as plain numbers, packed, or away.
+
+accelerate keeps the weights of large models in the machine's memory or on disk and brings them to
+the device for each call of a module. Between calls such a parameter is on the meta device: it has a
+shape and no numbers. Quantised weights (torchao, quanto) are packed integers that act as numbers in
+some products only. The model runs as always. What reads weights gets a copy of one layer that has
+them as plain numbers, and the recording's checks compare that copy with what the model computed.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from mixlens.errors import UnsupportedModel
+from mixlens.model.free_memory import available_memory
+from mixlens.model.module_walk import copied, parts_of, tensors_of
+
+
+def entry_device(model: nn.Module) -> torch.device:
+    """Where the inputs of a model go."""
+    first = next(model.parameters())
+    if not first.is_meta:
+        return first.device
+    for part in model.modules():
+        for hook in _hooks(part):
+            if hook.execution_device is not None:
+                return torch.device(hook.execution_device)
+    raise _nowhere(model)
+
+
+def _nowhere(model: nn.Module, stored: Mapping[int, Any] | None = None) -> UnsupportedModel:
+    """The refusal of the first weights without numbers that are not stored elsewhere."""
+    named = itertools.chain(model.named_parameters(), model.named_buffers())
+    name = next(name for name, each in named if each.is_meta and id(each) not in (stored or {}))
+    return UnsupportedModel(
+        f"the weights `{name}` are on the meta device, where they have shapes and no numbers: load"
+        " them"
+    )
+
+
+def available_to(model: nn.Module) -> int:
+    """Bytes that a plan may count on, on all devices of the kind on which the model runs. Refuses
+    a model of which some weights are nowhere: its numbers would mean nothing.
+    """
+    entry, weights = entry_device(model), tensors_of(model)
+    devices = {weight.device for weight in weights}
+    if torch.device("meta") in devices:
+        stored = _stored(model)
+        if any(weight.is_meta and id(weight) not in stored for weight in weights):
+            raise _nowhere(model, stored)
+        named = {hook.execution_device for hook, _ in stored.values()} - {None}
+        devices |= {torch.empty(0, device=name).device for name in named}  # "cuda" has a number now
+    kin = {device for device in devices if device.type == entry.type and device.type != "cpu"}
+    return sum(available_memory(device) for device in kin or {entry})
+
+
+def device_of_calls(module: nn.Module) -> torch.device | None:
+    """The device to which accelerate takes what a module is called with; None: it does not."""
+    devices = (hook.execution_device for hook in _hooks(module))
+    return next((torch.device(device) for device in devices if device is not None), None)
+
+
+def is_moved(module: nn.Module) -> bool:
+    """Does accelerate do something before and after calls of its parts?"""
+    return any("_hf_hook" in vars(part) for part in parts_of(module))
+
+
+def sent(tensor: Tensor, device: torch.device) -> Tensor:
+    """A tensor on a device. A plain copy would wait until a GPU has done all that it was given."""
+    if tensor.device.type != "cpu" or device.type != "cuda":
+        return tensor.to(device)
+    return tensor.pin_memory().to(device, non_blocking=True)
+
+
+def at_hand(module: nn.Module) -> nn.Module:
+    """A layer whose weights can be read: itself, or a copy if they are away or packed."""
+    return module if has_plain_weights(module) else _with_weights(module)
+
+
+def has_plain_weights(module: nn.Module) -> bool:
+    """Is every weight at hand, and not packed?"""
+    return not any(
+        weight.is_meta or is_packed(weight) for weight in tensors_of(module, buffers=False)
+    )
+
+
+def is_packed(weight: Tensor) -> bool:
+    """Is this weight quantised? Then it is a class of its own, or whole numbers."""
+    return type(weight) not in (Tensor, nn.Parameter) or not (
+        weight.is_floating_point() or weight.is_complex() or weight.dim() == 0
+    )
+
+
+def rounds_activations(weight: Tensor) -> bool:
+    """Does a weight of torchao quantise what it is multiplied by as well?"""
+    names = ("act_quant_kwargs", "activation_quantization", "input_quant_func")
+    return any(getattr(weight, name, None) is not None for name in names)
+
+
+def _unpacked(weight: Tensor) -> nn.Parameter:
+    # torch's own takes packed integers (bitsandbytes) for the numbers that they stand for
+    unpacks = type(weight).dequantize is not Tensor.dequantize
+    plain = weight.dequantize() if unpacks else weight
+    if type(plain) not in (Tensor, nn.Parameter) or not plain.is_floating_point():
+        raise UnsupportedModel(
+            f"weights are packed as {type(weight).__name__} ({weight.dtype}), which cannot be"
+            " unpacked here: dequantise the model, or load it without quantisation"
+        )
+    return nn.Parameter(plain.detach(), requires_grad=False)
+
+
+def _plain_product(part: nn.Linear) -> nn.Linear:
+    """A class of its own may pack plain weights again when it runs, and pass on no derivative."""
+    made = nn.Linear(part.in_features, part.out_features, part.bias is not None, device="meta")
+    made.weight, made.bias = _unpacked(part.weight), part.bias
+    return made.eval()
+
+
+@functools.lru_cache(maxsize=1)  # one layer at a time: more may not fit
+def _with_weights(module: nn.Module) -> nn.Module:
+    known: dict[int, Any] = {}
+    for part in module.modules():
+        known |= {id(hook): hook for hook in _all_hooks(part)}  # shared, not copied: they hold all
+        packed = [weight for weight in part.parameters(recurse=False) if is_packed(weight)]
+        known |= {id(weight): _unpacked(weight) for weight in packed}
+        if packed and isinstance(part, nn.Linear) and type(part) is not nn.Linear:
+            known[id(part)] = _plain_product(part)
+    for place, (hook, name) in _stored(module).items():
+        weight = hook.weights_map[name].to(hook.execution_device)
+        known[place] = nn.Parameter(weight, requires_grad=False)
+    made = copied(module, known)
+    for part in made.modules():
+        for name in ("forward", "_old_forward", "_hf_hook"):
+            vars(part).pop(name, None)
+    if any(parameter.is_meta for parameter in made.parameters()):
+        raise UnsupportedModel(
+            "some weights are away (on the meta device), and accelerate does not say where: load"
+            " the model without offload"
+        )
+    return made
+
+
+def with_numbers(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    """Parameters and buffers by name. One that is away is brought when it is its turn, and one that
+    is nowhere is left out.
+    """
+    stored = _stored(model)
+    for name, tensor in itertools.chain(model.named_parameters(), model.named_buffers()):
+        if id(tensor) in stored:
+            hook, key = stored[id(tensor)]
+            yield name, hook.weights_map[key]
+        elif not tensor.is_meta:
+            yield name, tensor
+
+
+def _stored(module: nn.Module) -> dict[int, tuple[Any, str]]:
+    """Weights that are away (by ids) -> the hook that brings them, and how it names them."""
+    return {
+        id(tensor): (hook, name)
+        for part in parts_of(module)
+        for hook in _hooks(part)
+        if hook.weights_map is not None
+        for name, tensor in itertools.chain(
+            part.named_parameters(recurse=hook.place_submodules),
+            part.named_buffers(recurse=hook.place_submodules),
+        )
+        if tensor.is_meta
+    }
+
+
+def offloaded_tensors(parts: Iterable[nn.Module]) -> list[Tensor]:
+    """Return the weights that accelerate keeps in the machine's memory. Those on disk are left
+    out.
+    """
+    maps = {
+        id(root): root
+        for part in parts
+        if "_hf_hook" in vars(part)
+        for hook in _hooks(part)
+        if (root := getattr(hook.weights_map, "dataset", hook.weights_map)) is not None
+    }
+    stores = [getattr(root, "state_dict", root) for root in maps.values()]
+    tensors = (each for store in stores if isinstance(store, dict) for each in store.values())
+    return [each for each in tensors if isinstance(each, Tensor)]
+
+
+def _all_hooks(part: nn.Module) -> Iterator[Any]:
+    hook = getattr(part, "_hf_hook", None)
+    if hook is not None:
+        yield hook
+        yield from getattr(hook, "hooks", ())
+
+
+def _hooks(part: nn.Module) -> Iterator[Any]:
+    """accelerate's hooks that bring weights to a device."""
+    for hook in _all_hooks(part):
+        if hasattr(hook, "execution_device") and hasattr(hook, "weights_map"):
+            yield hook

@@ -1,0 +1,112 @@
+"""From the states of a text's tokens to one vector, as a sentence encoder makes it.
+
+Which pooling a model was trained with is in the file `1_Pooling/config.json` that
+sentence-transformers saves next to the weights. A SentenceTransformer itself pools with its own
+modules (`mixlens.model.sentence_encoder`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from mixlens.errors import InvalidInput, UnsupportedModel
+
+POOLINGS = ("mean", "cls", "last")
+_NAMES = {"mean": "mean", "cls": "cls", "lasttoken": "last"}  # as sentence-transformers has them
+_PLAIN = ("Transformer", "Pooling", "Normalize")  # a length does not change a cosine
+
+
+def pooled(
+    states: Float[Tensor, "text token d_model"], real: Bool[Tensor, "text token"], kind: str
+) -> Float[Tensor, "text d_model"]:
+    """One vector for each text; real tokens come first."""
+    if kind == "cls":
+        return states[:, 0]
+    if kind == "last":
+        return states[torch.arange(len(states), device=states.device), real.sum(1) - 1]
+    weights = real.to(states.dtype)
+    return (states * weights[..., None]).sum(1) / weights.sum(1, keepdim=True)
+
+
+def pooling_of(model: nn.Module, named: str | None) -> str:
+    """The pooling that is named, or that the model was trained with."""
+    if named is not None:
+        if named not in POOLINGS:
+            raise InvalidInput(f"pooling={named!r}: choose one of {', '.join(POOLINGS)}")
+        return named
+    known = _from_files(str(getattr(model.config, "_name_or_path", "")))
+    if known is None:
+        raise InvalidInput(
+            "nothing says how this model makes one vector of a text: set the option pooling to"
+            f" {', '.join(POOLINGS[:-1])} or {POOLINGS[-1]}"
+        )
+    return known
+
+
+def _from_files(name: str) -> str | None:
+    if not os.path.isdir(name):
+        return None
+    steps = os.path.join(name, "modules.json")
+    if os.path.exists(steps):
+        with open(steps) as file:
+            kinds = [str(step["type"]).rpartition(".")[2] for step in json.load(file)]
+        other = [kind for kind in kinds if kind not in _PLAIN]
+        if other:
+            raise UnsupportedModel(
+                f"{', '.join(other)} follows the pooling of this encoder, so the pooled states"
+                " are not yet its embedding: set the option pooling to explain them as they are"
+            )
+    path = os.path.join(name, "1_Pooling", "config.json")
+    if not os.path.exists(path):
+        return None
+    _require_plain_texts(name)
+    return _kind(_settings(path))
+
+
+def _require_plain_texts(name: str) -> None:
+    """Raise if the encoder reads texts otherwise than its tokenizer does."""
+    texts = _settings(os.path.join(name, "config_sentence_transformers.json"))
+    prompt = (texts.get("prompts") or {}).get(texts.get("default_prompt_name"))
+    spelling = _settings(os.path.join(name, "sentence_bert_config.json")).get("do_lower_case")
+    if prompt or spelling or texts.get("truncate_dim"):
+        said = f"the prompt {prompt!r}" if prompt else "settings of its own"
+        raise UnsupportedModel(
+            f"this encoder was saved with {said}, which changes its embeddings: load it by"
+            " sentence_transformers.SentenceTransformer and pass that to Lens, or set the option"
+            " pooling to explain the text as it is"
+        )
+
+
+def length_limit(model: nn.Module) -> int | None:
+    """Return how many tokens of a text a saved encoder reads; None if its files do not say."""
+    name = str(getattr(model.config, "_name_or_path", ""))
+    return _settings(os.path.join(name, "sentence_bert_config.json")).get("max_seq_length")
+
+
+def _settings(path: str) -> dict[str, Any]:
+    """Read a file of settings; a file that does not exist has none."""
+    if not os.path.isfile(path):
+        return {}
+    with open(path) as file:
+        return dict(json.load(file))
+
+
+def _kind(settings: Mapping[str, Any]) -> str | None:
+    """From the settings of sentence-transformers, old or new; None if several are joined."""
+    chosen = settings.get("pooling_mode")
+    if chosen is None:
+        names = {"cls_token": "cls", "mean_tokens": "mean", "lasttoken": "lasttoken"}
+        chosen = [
+            names.get(key.removeprefix("pooling_mode_"), key)
+            for key, value in settings.items()
+            if key.startswith("pooling_mode_") and value is True
+        ]
+    chosen = [chosen] if isinstance(chosen, str) else list(chosen)
+    return _NAMES.get(chosen[0]) if len(chosen) == 1 else None

@@ -1,0 +1,89 @@
+"""Rotary positions whose frequencies depend on the length of the input.
+
+`longrope` (Phi-3) has two sets of frequencies and uses the second for inputs longer than
+`original_max_position_embeddings`. `dynamic` (dynamic NTK) stretches the frequencies with every
+token beyond `max_position_embeddings`. Both look at the longest text of a batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+from typing import Any
+
+from torch import nn
+
+from mixlens.errors import InvalidInput
+from mixlens.model.module_walk import configs_of
+
+# Of these `max_position_embeddings` changes no frequency.
+_WITHOUT_LENGTH = frozenset({"default", "linear", "llama3", "proportional"})
+_SWITCHED = frozenset({"longrope", "su"})  # "su" in the first configs of Phi-3
+
+
+def frequencies_at(model: nn.Module, length: int) -> Hashable:
+    """Return a key that differs between two lengths if the model rotates them differently."""
+    return tuple(
+        length > limit if kind in _SWITCHED else max(length, limit)
+        for kind, limit in _length_dependent(model)
+    )
+
+
+def depends_on_length(model: nn.Module) -> bool:
+    """Return True if the model's frequencies change with the length of the input."""
+    return any(True for _ in _length_dependent(model))
+
+
+def require_same_frequencies(model: nn.Module, prompt: int, read: int) -> None:
+    """Raise `InvalidInput` if a model changes its frequencies between a prompt and the last token
+    that it reads: each generated token was then computed with other ones, and one pass over all
+    tokens shows none of them.
+    """
+    first = frequencies_at(model, prompt)
+    if frequencies_at(model, read) == first:
+        return
+    same = next(n for n in range(read - 1, prompt - 1, -1) if frequencies_at(model, n) == first)
+    raise InvalidInput(
+        f"{read} tokens are read for this continuation of a prompt of {prompt}, and"
+        f" {type(model).__name__} changes its rotary frequencies after {same}: no single pass"
+        f" computes what it computed step by step. Continue by at most {same - prompt + 1} tokens,"
+        " or record prompt and continuation as one text."
+    )
+
+
+def may_be_extended(config: Any) -> bool | None:
+    """Return True if a larger `max_position_embeddings` changes no frequency, False if it does,
+    None if the model has no rotary positions.
+    """
+    kinds = [_kind(settings) for settings in _rotary_settings(config)]
+    return all(kind in _WITHOUT_LENGTH for kind in kinds) if kinds else None
+
+
+def _length_dependent(model: nn.Module) -> Iterator[tuple[str, int]]:
+    """Kind, and the length at which the frequencies change."""
+    for config in configs_of(model):
+        for settings in _rotary_settings(config):
+            kind = _kind(settings)
+            if kind not in _SWITCHED and "dynamic" not in kind:
+                continue
+            named = (
+                settings.get("original_max_position_embeddings"),
+                getattr(config, "original_max_position_embeddings", None),
+                getattr(config, "max_position_embeddings", None),
+            )
+            limits = [limit for limit in named if isinstance(limit, int)]
+            yield kind, (limits[0] if kind in _SWITCHED else min(limits)) if limits else 0
+
+
+def _rotary_settings(config: Any) -> list[Mapping[str, Any]]:
+    """One for the model, or one for each type of layer. Code of a checkpoint may still use the
+    older name.
+    """
+    settings = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None)
+    if not isinstance(settings, Mapping):
+        return []
+    nested = [part for part in settings.values() if isinstance(part, Mapping)]
+    return nested or [settings]
+
+
+def _kind(settings: Mapping[str, Any]) -> str:
+    return str(settings.get("rope_type", settings.get("type", "default")))

@@ -1,0 +1,148 @@
+"""What people hold instead of a transformers model, and the model inside it.
+
+PEFT adapters live inside the layers of the model that they adapt, so that model is what is
+measured, adapter included. A compiled or parallel copy computes what its original computes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import nn
+
+from mixlens.errors import InvalidInput, UnsupportedModel
+from mixlens.model.module_walk import tensors_of
+from mixlens.model.placement import rounds_activations
+from mixlens.model.sentence_encoder import SentenceTokenizer, encoder_of, remember_encoder
+
+
+def unwrapped(model: Any, tokenizer: Any = None) -> tuple[nn.Module, Any]:
+    """The transformers model inside whatever was given, and its tokenizer if one comes with it."""
+    while True:
+        inner, own = _inner(model)
+        if inner is None:
+            break
+        if tokenizer is None or (isinstance(own, SentenceTokenizer) and own.wraps(tokenizer)):
+            tokenizer = own
+        model = inner
+    if not isinstance(model, nn.Module) or not hasattr(model, "config"):
+        raise InvalidInput(f"a transformers model is needed, not {_described(model)}")
+    _require_own_numbers(model)
+    if tokenizer is not None and not callable(tokenizer):
+        raise InvalidInput(
+            f"a tokenizer is needed, not {type(tokenizer).__name__}: load it by"
+            " transformers.AutoTokenizer.from_pretrained, or all by Lens.from_pretrained"
+        )
+    return model, tokenizer
+
+
+def _require_own_numbers(model: nn.Module) -> None:
+    """Refuses models whose numbers cannot be read or followed."""
+    if any(type(part).__module__.startswith(_INT8) for part in model.modules()):
+        raise UnsupportedModel(
+            "the model was quantised to int8 by torch (quantize_dynamic), and its parts cannot be"
+            " taken apart any more: measure the model as it was before"
+        )
+    weights = tensors_of(model, buffers=False)
+    if any(map(rounds_activations, weights)):
+        raise UnsupportedModel(
+            "activations are quantised in every run of this model (torchao), so the smallest"
+            " difference between two runs may become a whole step, no part can be proved, and no"
+            " gradient passes: quantise the weights alone (Int8WeightOnlyConfig), or measure the"
+            " model as it was before"
+        )
+    if any(weight.is_inference() for weight in weights):
+        raise UnsupportedModel(
+            "the model was made in torch.inference_mode, and such weights pass on no gradient and"
+            " do not show when they change: make or load it outside, or take"
+            " copy.deepcopy(model), outside as well"
+        )
+
+
+_INT8 = ("torch.ao.nn.quantized", "torch.nn.quantized")
+
+
+def processor_of(given: Any) -> Any:
+    """What makes tensors of pictures and sounds in a pipeline; None of anything else. A model of
+    sounds has a `feature_extractor` too, which is a part of it.
+    """
+    if not _is_pipeline(given):
+        return None
+    names = ("processor", "image_processor", "feature_extractor")
+    own = (getattr(given, name, None) for name in names)
+    return next((each for each in own if callable(each)), None)
+
+
+def _is_pipeline(given: Any) -> bool:
+    kind = type(given)
+    return kind.__module__.split(".")[0] == "transformers" and kind.__name__.endswith("Pipeline")
+
+
+def _inner(model: Any) -> tuple[Any, Any]:
+    """What is inside one wrapper, and its tokenizer; None if this is not a known wrapper."""
+    kind = type(model).__name__
+    packages = {each.__module__.split(".")[0] for each in type(model).__mro__}
+    if isinstance(model, (nn.DataParallel, nn.parallel.DistributedDataParallel)):
+        return model.module, None
+    if kind == "OptimizedModule" and "torch" in packages:
+        return model._orig_mod, None
+    if "sentence_transformers" in packages:
+        first = model[0] if isinstance(model, nn.Sequential) else model
+        inner = next((part for part in first.children() if hasattr(part, "config")), None)
+        tokenizer = getattr(model, "tokenizer", None)
+        if inner is not None and isinstance(model, nn.Sequential):
+            remember_encoder(inner, model)
+            if encoder_of(inner) is model and tokenizer is not None:
+                tokenizer = SentenceTokenizer(model)
+        return inner, tokenizer
+    if "peft" in packages and hasattr(model, "get_base_model"):
+        _require_adapters_inside(model)
+        return model.get_base_model(), None
+    if _is_pipeline(model):
+        return model.model, model.tokenizer
+    return None, None
+
+
+def _require_adapters_inside(model: Any) -> None:
+    """Raise if PEFT's own `forward` does more than call the model inside."""
+    instead = (
+        "only adapters inside the layers that act on every token, such as LoRA, can be measured"
+    )
+    for adapter in model.active_adapters:
+        config = model.peft_config[adapter]
+        kind = type(config).__name__
+        if getattr(config, "is_prompt_learning", False):
+            raise UnsupportedModel(
+                f"{kind} puts learned vectors in front of the text, which are not in the model"
+                f" itself: {instead}"
+            )
+        if getattr(config, "alora_invocation_tokens", None) is not None:
+            raise UnsupportedModel(
+                f"the adapter {adapter!r} is an activated LoRA: PEFT switches it on behind its"
+                " invocation tokens, and the model inside does not know where that is. Train it as"
+                " a plain LoRA, or measure the model without it (get_base_model after"
+                " delete_adapter)."
+            )
+    tuner = type(model.base_model)
+    if tuner.forward.__qualname__.split(".")[0] not in _PLAIN_TUNERS:
+        raise UnsupportedModel(
+            f"{tuner.__name__} of PEFT computes something before the model inside is called, which"
+            f" the model does not do by itself: {instead}"
+        )
+
+
+# AdaLoRA adds to the loss alone; adaption prompts call the model's own `forward`.
+_PLAIN_TUNERS = ("BaseTuner", "AdaLoraModel", "_forward_unimplemented")
+
+
+def _described(given: Any) -> str:
+    name = type(given).__name__
+    if isinstance(given, str):
+        return f"a name: load it with Lens.from_pretrained({given!r})"
+    if isinstance(given, type):
+        return f"the class {given.__name__}: make one, or load it with Lens.from_pretrained"
+    if name.endswith("Config"):
+        return f"its configuration ({name})"
+    if hasattr(given, "keys"):
+        return f"a dict of weights ({name}): load them into a model first"
+    return name

@@ -1,0 +1,80 @@
+"""Brunner et al. (2020), figure 18: what [CLS] is made of, around itself and the first [SEP]."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pandas as pd
+
+from mixlens.errors import InvalidInput
+from mixlens.evaluations import context_contribution
+from mixlens.papers.brunner2020 import paper
+from mixlens.papers.contracts import ExperimentSpec, Finding, Outcome, Setting
+from mixlens.views import figures
+
+SPEC = ExperimentSpec(
+    title="contribution to [CLS] by offset from [CLS] and from the first [SEP], by layer",
+    finding="the contributions to [CLS] concentrate around [SEP]",
+    kinds=("text",),
+    data=paper.DATA,
+    files=paper.FILES,
+    own_files=paper.FILES,
+    cost=paper.ATTRIBUTION_COST,
+)
+
+
+def run(setting: Setting, *, probes: int | None = 32, reach: int = 10) -> Outcome:
+    """Offsets up to `reach`; `probes`: random probes for each source; None: exact."""
+    seen = setting.observe(
+        {"shares": partial(context_contribution.observe, probes=probes, seed=setting.seed)}
+    )
+    details = context_contribution.conclude(seen.answers["shares"], reach=reach).details
+    places, around = (
+        np.asarray(details["offsets"]),
+        {key: np.asarray(details[f"cls_around_{key}"]) for key in ("cls", "sep")},
+    )
+    if np.isnan(around["cls"]).all():
+        raise InvalidInput(
+            "this tokenizer writes no [CLS] at the beginning of a text, so there is nothing to"
+            " look at"
+        )
+    layers = [str(layer) for layer in range(len(around["cls"]))]
+    figure, axes = figures.panels(2, columns=2, width=5.6, height=0.3 * len(layers) + 1.8)
+    rows = []
+    for place, (key, values) in zip(axes, around.items(), strict=True):
+        shown = ~np.isnan(values).all(0)
+        labels = [f"{offset:+d}" for offset in places[shown]]
+        figures.heat_map(
+            values[:, shown],
+            layers,
+            labels,
+            title=f"around [{key.upper()}]",
+            x_label="offset",
+            y_label="layer",
+            axes=place,
+        )
+        rows += [
+            {
+                "around": key,
+                "layer": layer,
+                "offset": int(places[i]),
+                "contribution": float(values[layer, i]),
+            }
+            for layer in range(len(values))
+            for i in np.flatnonzero(shown)
+        ]
+    last, centre = around["sep"][-1], int(np.flatnonzero(places == 0)[0])
+    at, away = (
+        float(np.nanmean(last[centre - 1 : centre + 2])),
+        float(np.nanmean(np.delete(last, range(centre - 1, centre + 2)))),
+    )
+    known = at == at and away == away
+    finding = Finding(
+        "in the last layer [CLS] takes more from around [SEP] than from further away",
+        at > away if known else None,
+        f"{at:.4f} against {away:.4f} for each token",
+    )
+    return Outcome(
+        {"contributions": pd.DataFrame(rows)}, {"fig18": figure}, {}, [finding], seen.skipped
+    )

@@ -1,0 +1,72 @@
+"""Brunner et al. (2020), figures 2b and 8 to 10: a probe trained on one layer, tested on all."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from mixlens.evaluations import token_identifiability
+from mixlens.papers.brunner2020 import paper
+from mixlens.papers.contracts import ExperimentSpec, Finding, Outcome, Setting
+from mixlens.views import figures
+
+SPEC = ExperimentSpec(
+    title="token identifiability of a probe that was trained on one layer and is tested on another",
+    finding=(
+        "a probe of the last layer identifies 94 % there and more below; one of the first layer"
+        " less than 70 % in the last two"
+    ),
+    kinds=("text",),
+    data=paper.DATA,
+    files=paper.FILES,
+    own_files=paper.FILES,
+    also=("fig8", "fig9", "fig10"),
+    cost="one forward pass for each text, then a probe for each layer and fold",
+    published={"bert-base-uncased": {"trained and tested on the last layer": 0.94}},
+)
+
+
+def run(
+    setting: Setting, *, probe: str = "linear", metric: str = "cosine", folds: int = 10
+) -> Outcome:
+    """The probe of every layer on the states of every layer; `folds`: parts of the texts."""
+    seen = setting.observe({"states": token_identifiability.observe})
+    options = paper.probe_options(setting, probe=probe, metric=metric, folds=folds)
+    cross = np.asarray(
+        token_identifiability.conclude(seen.answers["states"], across=True, **options).details[
+            "cross"
+        ]
+    )
+    rows = [
+        {"trained on": a, "tested on": b, "rate": float(cross[a, b])}
+        for a, b in np.ndindex(*cross.shape)
+    ]
+    names = [str(layer) for layer in range(len(cross))]
+    lines = {
+        f"trained on {layer}": cross[layer]
+        for layer in sorted({1, len(cross) // 2, len(cross) - 1})
+    }
+    drawn = {
+        "fig2b": figures.lines(
+            lines,
+            x=range(len(cross)),
+            x_label="tested on state (0: the input)",
+            y_label="share of tokens identified",
+        ),
+        "all_layers": figures.heat_map(
+            cross, names, names, x_label="tested on", y_label="trained on", scale=(0, 1)
+        ),
+    }
+    middle, first = float(cross[-1, len(cross) // 2]), float(cross[1, -1])
+    findings = [
+        Finding(
+            "the probe of the last layer works better below",
+            (
+                middle > cross[-1, -1] + 0.005 if cross[-1, -1] < 0.99 else None
+            ),  # nothing to gain at the ceiling
+            f"{middle:.2f} in the middle, {cross[-1, -1]:.2f} at the top",
+        ),
+        Finding("the probe of the first layer fails at the top", first < 0.7, f"{first:.2f}"),
+    ]
+    measured = {"trained and tested on the last layer": float(cross[-1, -1])}
+    return Outcome({"rates": pd.DataFrame(rows)}, drawn, measured, findings, seen.skipped)

@@ -1,0 +1,50 @@
+"""Brunner et al. (2020), On identifiability in transformers: what its figures share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mixlens.evaluations import token_identifiability
+from mixlens.maps.token_identifiability import ProbeTraining
+from mixlens.papers.contracts import Observations, Setting
+
+DATA = "MRPC dev, 408 pairs"
+FILES = ("glue/mrpc/dev.tsv", "mrpc/dev.tsv", "MRPC/dev.tsv")
+ATTRIBUTION_COST = (
+    "Hidden Token Attribution for each text: estimated with 32 probes; exact (option"
+    " probes=none) n d_model tangents"
+)
+
+
+def rates(
+    setting: Setting, probes: Sequence[str], metrics: Sequence[str], **options: Any
+) -> tuple[Observations[str], dict[str, np.ndarray]]:
+    """Probe and metric -> the rate in each layer, 0 being the input."""
+    seen = setting.observe({"states": token_identifiability.observe})
+    by_layer = {}
+    for name in setting.track([(probe, metric) for probe in probes for metric in metrics]):
+        done = token_identifiability.conclude(
+            seen.answers["states"],
+            probe=name[0],
+            metric=name[1],
+            seed=setting.seed,
+            training=training(setting),
+            **options,
+        )
+        by_layer[", ".join(name)] = np.asarray(done.details["layers"])
+    return seen, by_layer
+
+
+def training(setting: Setting) -> ProbeTraining:
+    """The paper's, on the device of the model."""
+    return ProbeTraining(
+        seed=setting.seed, device=str(next(setting.lens.model.parameters()).device)
+    )
+
+
+def probe_options(setting: Setting, **chosen: Any) -> dict[str, Any]:
+    """Options of `token_identifiability.conclude`, with the setting's seed and training."""
+    return {**chosen, "seed": setting.seed, "training": training(setting)}

@@ -1,0 +1,51 @@
+"""Ferrando et al. (2022), figure 3: are block outputs, and the vectors that add up to them, spread
+over all directions?
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from mixlens.evaluations import anisotropy
+from mixlens.papers.contracts import ExperimentSpec, Finding, Outcome, Setting
+from mixlens.papers.ferrando2022 import paper
+from mixlens.views import figures
+
+SPEC = ExperimentSpec(
+    title="mean cosine similarity of block outputs and of transformed vectors by layer",
+    finding=(
+        "outputs crowd together in one direction, transformed vectors do not: so distances between"
+        " the latter mean something"
+    ),
+    kinds=("text",),
+    data="sentences of SST-2",
+    files=paper.FILES,
+    models=("bert-base-uncased", "distilbert-base-uncased", "roberta-base"),
+    texts=500,
+    cost="one forward pass and n^2 d_model for each layer and text",
+)
+
+
+def run(setting: Setting) -> Outcome:
+    """Means over all pairs of vectors, in each layer."""
+    seen = setting.observe({"vectors": anisotropy.observe})
+    details = anisotropy.conclude(seen.answers["vectors"]).details
+    outputs, transformed = np.asarray(details["outputs"]), np.asarray(details["transformed"])
+    table = pd.DataFrame(
+        {
+            "layer": np.arange(len(outputs)),
+            "block outputs": outputs,
+            "transformed vectors": transformed,
+        }
+    )
+    more = int((outputs > transformed).sum())
+    finding = Finding(
+        "block outputs are more alike than transformed vectors",
+        more == len(outputs),
+        f"in {more} of {len(outputs)} layers; mean {outputs.mean():.2f} against"
+        f" {transformed.mean():.2f}",
+    )
+    series = {"block outputs": outputs, "transformed vectors": transformed}
+    figure = figures.lines(series, title="mean cosine similarity of two vectors", y_label="cosine")
+    return Outcome({"by_layer": table}, {"fig3": figure}, {}, [finding], seen.skipped)

@@ -1,0 +1,44 @@
+"""Ferrando et al. (2022), Measuring the mixing of contextual information in the transformer: what
+its figures and tables share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from mixlens.evaluating.contracts import Result
+from mixlens.measures import list_measures
+from mixlens.papers.contracts import Finding, Outcome, Setting, verdict
+from mixlens.papers.ranked import ranked, ranked_bars
+
+FILES = ("glue/sst2/test.tsv", "sst2/test.tsv", "SST-2/test.tsv")
+CLASSIFIERS = (
+    "bert-base-uncased-sst-2",
+    "distilbert-base-uncased-finetuned-sst-2-english",
+    "roberta-base-sst-2",
+)
+
+
+def judge_measures(
+    setting: Setting, observe: Callable[..., Any], conclude: Callable[..., Result], reference: str
+) -> Outcome:
+    """Every measure but the reference itself against the reference."""
+    seen = setting.observe(
+        {name: partial(observe, measure=name) for name in list_measures() if name != reference}
+    )
+    results = {name: conclude(kept) for name, kept in seen.answers.items()}
+    values = {name: results[name].value for name in ("attention", "attention_norm_res_ln", "alti")}
+    shown = ", ".join(f"{name} {value:.2f}" for name, value in values.items())
+    best = max(values, key=values.__getitem__)
+    finding = Finding(
+        f"ALTI agrees better with {reference} than the rollouts of norms and of attention",
+        verdict(best == "alti", *values.values()),
+        shown,
+    )
+    measured = {name: result.value for name, result in results.items()}
+    figure = ranked_bars(results, f"agreement with {reference}")
+    return Outcome(
+        {"table2": ranked(results)}, {"table2": figure}, measured, [finding], seen.skipped
+    )

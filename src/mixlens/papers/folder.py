@@ -1,0 +1,152 @@
+"""The folder of a finished experiment: CSV tables, SVG figures, one `result.json`, and the page as
+`README.md` and as `report.html`.
+
+It appears only when its experiment is finished, whole.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mixlens.errors import InvalidInput
+from mixlens.maps.provenance import plain
+from mixlens.model.json_values import parse_json, require_form
+from mixlens.papers.contracts import ExperimentSpec, Outcome
+from mixlens.papers.page import VERDICTS, html_page, shown
+from mixlens.runs.settings import differences
+from mixlens.views.canvas import save_figure
+
+
+def published(spec: ExperimentSpec, model: str, origin: str) -> Mapping[str, float] | None:
+    """The paper's numbers if both the checkpoint and the data are the paper's own: only then can
+    they be compared one to one.
+    """
+    name = model.rstrip("/").split("/")[-1].lower()
+    own_data = not spec.kinds or any(Path(origin).match(pattern) for pattern in spec.own_files)
+    return spec.published.get(name, {}) if name in spec.models and own_data else None
+
+
+def result_of(
+    spec: ExperimentSpec,
+    settings: Mapping[str, Any],
+    outcome: Outcome,
+    own: Mapping[str, float] | None,
+) -> dict[str, Any]:
+    """What is kept of an experiment, as plain values."""
+    return {
+        "settings": dict(settings),
+        "title": spec.title,
+        "papers_own_model_and_data": own is not None,
+        "numbers": {
+            key: {"measured": plain(float(value), finite=True), "published": (own or {}).get(key)}
+            for key, value in outcome.measured.items()
+        },
+        "findings": [
+            {
+                "statement": finding.statement,
+                "holds": None if finding.holds is None else bool(finding.holds),
+                "numbers": finding.numbers,
+            }
+            for finding in outcome.findings
+        ],
+        "skipped": [list(pair) for pair in outcome.skipped],
+        "notes": outcome.notes,
+        "tables": [f"{key}.csv" for key in outcome.tables],
+        "figures": [f"{key}.svg" for key in outcome.figures],
+    }
+
+
+def read_finished(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The kept result of the same settings; refuses any other folder."""
+    path = folder / "result.json"
+    if not path.is_file():
+        raise InvalidInput(
+            f"{folder} is in the way: it does not hold the result of an experiment. Choose a"
+            " different --out"
+        )
+    try:
+        result: dict[str, Any] = parse_json(path.read_text(encoding="utf-8"))
+        require_form(result, {"settings": {str: object}}, path.name)
+    except (OSError, ValueError) as error:
+        raise InvalidInput(
+            f"{path} cannot be read ({error}): choose a different --out, or delete the folder"
+        ) from error
+    compared = {key: value for key, value in settings.items() if key != "options"}
+    before = {key: result["settings"].get(key) for key in compared}
+    changed = differences(before, compared)
+    if changed:
+        raise InvalidInput(
+            f"{folder} was made with different settings ({'; '.join(changed)}): choose a different"
+            " --out, or delete the folder"
+        )
+    return result
+
+
+def write_finished(
+    folder: Path, spec: ExperimentSpec, result: Mapping[str, Any], outcome: Outcome, example: str
+) -> None:
+    """Writes a result to its folder at once: all of it or nothing. `example` is the frame of one
+    text, in the viewer.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    making = Path(tempfile.mkdtemp(prefix=".making-", dir=folder.parent))
+    try:
+        for key, frame in outcome.tables.items():
+            frame.to_csv(making / f"{key}.csv", index=False)
+        for key, figure in outcome.figures.items():
+            save_figure(figure, making / f"{key}.svg")
+        (making / "result.json").write_text(
+            json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+        )
+        (making / "README.md").write_text(page(spec, result, outcome), encoding="utf-8")
+        (making / "report.html").write_text(
+            html_page(spec, result, outcome, example), encoding="utf-8"
+        )
+        making.chmod(0o755)
+        making.rename(folder)
+    except BaseException:
+        shutil.rmtree(making, ignore_errors=True)
+        raise
+
+
+def page(spec: ExperimentSpec, result: Mapping[str, Any], outcome: Outcome) -> str:
+    """The outcome as one Markdown page."""
+    settings = result["settings"]
+    about = (
+        f"{settings['model']}, {settings['texts']} texts of {settings['data']}, seed"
+        f" {settings['seed']}."
+    )
+    parts = [f"# {settings['experiment']}: {spec.title}", about]
+    parts.append(
+        f"The paper ({', '.join(spec.models) or 'its own models'}; {spec.data}): {spec.finding}"
+    )
+    if result["findings"]:
+        rows = [
+            f"| {cell(f['statement'])} | {VERDICTS[f['holds']]} | {cell(f['numbers'])} |"
+            for f in result["findings"]
+        ]
+        parts.append("\n".join(["| statement | here | numbers |", "|---|---|---|", *rows]))
+    if result["numbers"]:
+        rows = [
+            f"| {cell(key)} | {shown(pair['measured'])} | {shown(pair['published'])} |"
+            for key, pair in result["numbers"].items()
+        ]
+        parts.append("\n".join(["| number | measured | published |", "|---|---|---|", *rows]))
+    parts += [f"![{Path(name).stem}]({name})" for name in result["figures"]]
+    parts += [f"[{name}]({name})" for name in result["tables"]]
+    if outcome.skipped:
+        parts.append(
+            f"{len(outcome.skipped)} texts were left out; the first: {outcome.skipped[0][0]}:"
+            f" {outcome.skipped[0][1]}"
+        )
+    return "\n\n".join([*parts, *([outcome.notes] if outcome.notes else [])]) + "\n"
+
+
+def cell(text: str) -> str:
+    """Text in a table of Markdown, where a bar would begin the next cell."""
+    return text.replace("|", "\\|")

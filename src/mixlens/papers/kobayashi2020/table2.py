@@ -1,0 +1,59 @@
+"""Kobayashi et al. (2020), table 2: are large weights given to small vectors?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pandas as pd
+
+from mixlens.evaluations import norm_statistics
+from mixlens.papers.contracts import ExperimentSpec, Finding, Outcome, Setting, verdict
+from mixlens.papers.kobayashi2020 import paper
+from mixlens.views import figures
+
+SPEC = ExperimentSpec(
+    title="Spearman's correlation of weight and |f(x)| by category of the source",
+    finding="they cancel on special tokens ([SEP] -0.69) and are hardly related elsewhere (-0.06)",
+    kinds=("text",),
+    longest=paper.LONGEST,
+    data=paper.DATA,
+    files=paper.FILES,
+    texts=paper.TEXTS,
+    published={
+        "bert-base-uncased": {"cls": -0.34, "sep": -0.69, "punctuation": -0.25, "other": -0.06}
+    },
+)
+
+
+def run(setting: Setting) -> Outcome:
+    """One correlation for each category."""
+    seen = setting.observe({"norms": norm_statistics.observe})
+    correlations = {
+        key: float(value)
+        for key, value in (
+            norm_statistics.conclude(seen.answers["norms"]).details["correlation"].items()
+        )
+    }
+    table = pd.DataFrame({"category": list(correlations), "spearman": list(correlations.values())})
+    figure = figures.bars(
+        {"": correlations}, title="weight against |f(x)|", y_label="Spearman's rho"
+    )
+    return Outcome(
+        {"correlation": table},
+        {"table2": figure},
+        correlations,
+        findings(correlations),
+        seen.skipped,
+    )
+
+
+def findings(correlations: Mapping[str, float]) -> list[Finding]:
+    """The paper's statements, from the correlation of each category."""
+    return [
+        Finding(
+            f"weight and norm go against each other on [{name.upper()}], more than on other tokens",
+            verdict(correlations[name] < min(-0.1, correlations["other"]), correlations[name]),
+            f"{correlations[name]:.2f}; others {correlations['other']:.2f}",
+        )
+        for name in ("cls", "sep")
+    ]

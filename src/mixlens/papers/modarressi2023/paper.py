@@ -1,0 +1,60 @@
+"""Modarressi et al. (2023), DecompX: the protocol by which its tables mask tokens.
+
+Tokens are replaced by [MASK], those with the highest scores first: 10, 20 … 90 % of them, rounded
+down. Special tokens stay. AOPC is the mean fall of the probability of the class that the model
+predicts for the whole text. ACC is the mean share of texts whose right class is still predicted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from mixlens.datasets.examples import Labelled
+from mixlens.errors import InvalidInput
+from mixlens.evaluating.case import Case
+from mixlens.evaluating.sources import counted
+from mixlens.evaluations.aopc import read_without, removal_order
+from mixlens.replay.explained_output import explained, logits_of
+from mixlens.replay.probabilities import find_link, to_probabilities
+
+SHARES = tuple(range(10, 100, 10))  # per cent
+
+
+def masked_in_order(order: np.ndarray, tokens: int) -> np.ndarray:
+    """Which tokens are masked at each share, [share, token]; `order`: those that may be."""
+    masked = np.zeros((len(SHARES), tokens), bool)
+    for number, share in enumerate(SHARES):
+        masked[number, order[: len(order) * share // 100]] = True
+    return masked
+
+
+def observe(
+    case: Case, *, measure: str, options: Mapping[str, Any] | None = None, seed: int = 0
+) -> dict[str, Any]:
+    """`aopc` and `accuracy` of one text, each the mean over the shares."""
+    example = case.example
+    if not isinstance(example, Labelled):
+        raise InvalidInput(f"{example.kind} examples have no class")
+    right = int(explained(case.recording, label=example.label, of="logit").chosen[0])
+    row = case.target_row(measure, "rollout", **(options or {}))
+    order = removal_order(row, counted(case, special_tokens=False, own=False), seed)
+    masked = masked_in_order(order, len(case.row))
+    whole = np.zeros((1, len(case.row)), bool)
+    link = find_link(case.recording.model, case.recording.output)
+
+    def probabilities_in(output: Any, _: Tensor) -> Tensor:
+        return to_probabilities(logits_of(output).float(), link)
+
+    probabilities = read_without(
+        case.recording, np.concatenate([whole, masked]), None, probabilities_in
+    )
+    predicted = int(probabilities[0].argmax())
+    falls = probabilities[0, predicted] - probabilities[1:, predicted]
+    return {
+        "aopc": float(falls.mean()),
+        "accuracy": float((probabilities[1:].argmax(-1) == right).mean()),
+    }

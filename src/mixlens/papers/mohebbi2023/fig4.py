@@ -1,0 +1,100 @@
+"""Mohebbi et al. (2023), figure 4 and appendices A.5 to A.18: the row of the masked word by layer,
+with and without rollout.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from mixlens.evaluating.case import Case
+from mixlens.maps.one_row import rolled_out_absolute, shares
+from mixlens.measures import refusal
+from mixlens.papers.contracts import ExperimentSpec, Outcome, Setting
+from mixlens.papers.mohebbi2023 import paper
+from mixlens.views import figures
+
+SPEC = ExperimentSpec(
+    title=(
+        "what the masked word takes from each token, by layer and measure, of one layer at a time"
+        " and rolled out"
+    ),
+    finding=(
+        "Value Zeroing points at the cue; attention and its kin at special tokens, punctuation or"
+        " the mask itself"
+    ),
+    kinds=("agreement",),
+    data="single sentences of the five BLiMP paradigms",
+    files=paper.FILES,
+    models=paper.MODELS,
+    needs="language",
+    cost="every measure once for each text",
+    also=tuple(f"figA{number}" for number in range(5, 19)),
+    texts=4,
+)
+
+MEASURES = (
+    "attention",
+    "attention_norm",
+    "attention_norm_res_ln",
+    "globenc",
+    "alti",
+    "value_zeroing",
+)
+
+
+def run(setting: Setting) -> Outcome:
+    """A few texts, each by every measure."""
+    seen = setting.observe({"maps": _maps})
+    drawn, tables = {}, []
+    for number, answer in enumerate(seen.answers["maps"], 1):
+        figure, places = figures.panels(
+            len(answer["scores"]),
+            columns=len(answer["scores"]) // 2,
+            width=3.4,
+            height=0.3 * len(answer["tokens"]) + 1.2,
+        )
+        for place, (name, how, values) in zip(places, answer["scores"], strict=True):
+            columns = [str(layer) for layer in range(len(values))]
+            figures.heat_map(
+                values.T,
+                answer["tokens"],
+                columns,
+                title=f"{name}{how}",
+                x_label="layer",
+                y_label="",
+                axes=place,
+            )
+        drawn[f"text{number}"] = figure
+        tables += [
+            {
+                "text": number,
+                "measure": name,
+                "rollout": bool(how),
+                "layer": layer,
+                "token": token,
+                "share": float(value),
+            }
+            for name, how, values in answer["scores"]
+            for layer, row in enumerate(values)
+            for token, value in zip(answer["tokens"], row, strict=True)
+        ]
+    return Outcome({"rows": pd.DataFrame(tables)}, drawn, {}, [], seen.skipped)
+
+
+def _maps(case: Case) -> dict[str, object]:
+    scores: list[tuple[str, str, np.ndarray]] = []
+    allowed = [name for name in MEASURES if refusal(name, case.recording.structure) is None]
+    for how in ("", " + rollout"):
+        for name in allowed:
+            rolled = (
+                rolled_out_absolute(case.maps(name)).row(case.target).scores
+                if how
+                else case.layer_rows(name)
+            )
+            scores.append((name, how, shares(rolled)))
+    marks = {token for tokens in case.cues for token in tokens}
+    tokens = [
+        f"» {label}" if place in marks else label for place, label in enumerate(case.row.labels)
+    ]
+    return {"tokens": tokens, "scores": scores}

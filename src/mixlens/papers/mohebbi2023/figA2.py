@@ -1,0 +1,33 @@
+"""Mohebbi et al. (2023), figure A.2: how many other tokens a measure ranks above the cue."""
+
+from __future__ import annotations
+
+from mixlens.papers.contracts import ExperimentSpec, Finding, Outcome, Setting
+from mixlens.papers.mohebbi2023 import paper
+
+SPEC = ExperimentSpec(
+    title="probes needed: how many other tokens a measure puts before the cue, by layer",
+    finding="the same pattern as with the dot product: Value Zeroing needs fewest probes",
+    kinds=("agreement",),
+    data=paper.DATA,
+    files=paper.FILES,
+    own_files=paper.FILES,
+    models=paper.MODELS,
+    needs="language",
+    cost="every measure once for each text",
+)
+
+
+def run(setting: Setting) -> Outcome:
+    """Each measure in each layer, by the tokens that it puts before the last cue token."""
+    aligned = paper.align_cues(setting, ("probes_needed",))
+    by_layer = aligned.tables["by_layer"]
+    means = by_layer.groupby("measure").alignment.mean().drop("random").sort_values()
+    finding = Finding(
+        "Value Zeroing needs fewest probes",
+        bool(means.index[0] == "value_zeroing"),
+        f"fewest: {means.index[0]} {means.iloc[0]:.2f}",
+    )
+    return Outcome(
+        aligned.tables, {"figA2": aligned.figures["probes_needed"]}, {}, [finding], aligned.skipped
+    )

@@ -1,0 +1,74 @@
+"""Mohebbi et al. (2023), table 3: do rolled-out measures rank tokens as blanking them out does?"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from mixlens.evaluations import erasure
+from mixlens.measures import list_measures
+from mixlens.papers.contracts import ExperimentSpec, Finding, Outcome, Setting, verdict
+from mixlens.papers.mohebbi2023 import paper
+from mixlens.papers.ranked import ranked, ranked_bars
+
+SPEC = ExperimentSpec(
+    title="Spearman's correlation of each measure, rolled out, with blanking out every token",
+    finding=(
+        "Value Zeroing agrees best with blank-out (0.26), then DeepLift (0.20) and norms (0.19);"
+        " attention is below zero"
+    ),
+    kinds=("agreement",),
+    data=paper.DATA,
+    files=paper.FILES,
+    own_files=paper.FILES,
+    models=paper.MODELS,
+    needs="language",
+    cost="every measure and n forward passes for each text",
+    published={
+        "bert-base-uncased": {
+            "random": -0.01,
+            "attention": -0.10,
+            "attention_norm": 0.19,
+            "attention_norm_res": 0.03,
+            "attention_norm_res_ln": -0.08,
+            "globenc": -0.01,
+            "alti": 0.17,
+            "gradient_x_input": 0.11,
+            "integrated_gradients": 0.07,
+            "deep_lift": 0.20,
+            "value_zeroing": 0.26,
+        }
+    },
+)
+
+
+def run(setting: Setting, *, variant: str = "mohebbi2023") -> Outcome:
+    """Each measure against erasure, text by text; `variant` of the erasure."""
+    names = [name for name in list_measures() if name != "blank_out"]
+    known = isinstance(getattr(setting.lens.tokenizer, "unk_token_id", None), int)
+    observe = partial(
+        erasure.observe, variant=variant, replacement=None if known else "zero"
+    )  # a tokenizer may have no [UNK]
+    seen = setting.observe({name: partial(observe, measure=name) for name in names})
+    results = {name: erasure.conclude(kept) for name, kept in seen.answers.items()}
+    table = ranked(results)
+    values = {name: result.value for name, result in results.items()}
+    layered = {
+        name: value
+        for name, value in values.items()
+        if list_measures()[name].gives == "maps" and value == value
+    }
+    best = max(layered, key=layered.__getitem__)
+    findings = [
+        Finding(
+            "of measures of mixing, Value Zeroing agrees best",
+            best == "value_zeroing",
+            f"best: {best} {layered[best]:.2f}",
+        ),
+        Finding(
+            "attention does not agree with blank-out",
+            verdict(values["attention"] < 0.05, values["attention"]),
+            f"{values['attention']:.2f}",
+        ),
+    ]
+    figure = ranked_bars(results, "agreement with blank-out")
+    return Outcome({"spearman": table}, {"table3": figure}, values, findings, seen.skipped)

@@ -1,0 +1,101 @@
+"""Questions that are asked of every text, here or in other processes.
+
+A question is a function of a case, or a partial of one. It may hold a model. Models do not travel:
+in their place goes a name, and the worker puts its own model there.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from mixlens.errors import MixlensError, UnsupportedModel
+from mixlens.evaluating.case import Case
+from mixlens.papers.memory import Memory
+from mixlens.runs.observing import Piece, Workers
+
+if TYPE_CHECKING:
+    from mixlens.datasets.examples import Example
+    from mixlens.lens import Lens
+
+Question = Callable[[Case], Any]
+
+
+class Asker:
+    """A model that is asked. A question that it refuses is not asked again."""
+
+    def __init__(
+        self,
+        lens: Lens,
+        questions: Mapping[str, Question],
+        measure_options: Mapping[str, Mapping[str, Any]],
+        memory: Memory,
+    ) -> None:
+        self.lens = lens
+        self.questions: dict[str, Question] = dict(questions)
+        self.measure_options = measure_options
+        self.memory = memory
+
+    def __call__(self, example: Example) -> dict[str, Any]:
+        """All questions about one text."""
+        piece = Piece(example.name, example.group)
+        case = self.memory.case(self.lens, example, self.measure_options)
+        for label, question in list(self.questions.items()):
+            ask = partial(self.memory.ask, question, case)
+            error = piece.ask(ask, failures=MixlensError, question=label)
+            if isinstance(error, UnsupportedModel):
+                del self.questions[label]
+            elif error is not None:
+                break
+        self.memory.keep(case)
+        return piece.to_dict()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sent:
+    """What a worker needs to ask the same questions."""
+
+    workers: Workers
+    packed: bytes
+    measure_options: Mapping[str, Mapping[str, Any]]
+
+    def start(self) -> Asker:
+        """In the process that will use it."""
+        models = {"lens": self.workers.source.load()}
+        if self.workers.other is not None:
+            models["other"] = self.workers.other.load()
+        questions = QuestionReader(io.BytesIO(self.packed), models).load()
+        # A worker lives for one round of questions: nothing would be asked again.
+        return Asker(models["lens"], questions, self.measure_options, Memory(budget=0))
+
+
+def packed(questions: Mapping[str, Question], lens: Lens, other: Lens | None) -> bytes:
+    """The questions as bytes, with names in place of models."""
+    content = io.BytesIO()
+    pickler = _Pickler(content)
+    pickler.names = {id(lens): "lens"} | ({} if other is None else {id(other): "other"})
+    pickler.dump(dict(questions))
+    return content.getvalue()
+
+
+class _Pickler(pickle.Pickler):
+    names: Mapping[int, str]
+
+    def persistent_id(self, value: Any) -> str | None:
+        return self.names.get(id(value))
+
+
+class QuestionReader(pickle.Unpickler):
+    """Reads packed questions, with models of this process in place of names."""
+
+    def __init__(self, content: io.BytesIO, models: Mapping[str, Lens]) -> None:
+        super().__init__(content)
+        self._models = models
+
+    def persistent_load(self, name: str) -> Lens:
+        """The model of a name."""
+        return self._models[name]

@@ -1,0 +1,280 @@
+"""Runs an experiment and keeps its results in a folder of its own.
+
+What each text gave is written down as it goes, so that a run that was stopped resumes with the
+next text. A folder appears only when its experiment is finished. Folders made with different
+settings are never mixed up with this run: the error says what differs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mixlens import __version__
+from mixlens.datasets.dataset import digest
+from mixlens.datasets.examples import Aligned, Example
+from mixlens.errors import InvalidInput
+from mixlens.maps.provenance import model_name, plain
+from mixlens.papers import module, resolved
+from mixlens.papers.contracts import ExperimentSpec, Outcome, Setting
+from mixlens.papers.folder import published, read_finished, result_of, write_finished
+from mixlens.papers.memory import Memory
+from mixlens.runs.example_view import MEASURES, example_frame
+from mixlens.runs.journal import Journal
+from mixlens.runs.observing import Progress, Workers
+from mixlens.runs.settings import describe_model
+
+if TYPE_CHECKING:
+    from mixlens.datasets import Dataset
+    from mixlens.lens import Lens
+
+
+@dataclass(frozen=True)
+class Reproduced:
+    """A finished experiment: its numbers, and the folder where all of it lies."""
+
+    name: str
+    folder: Path | None
+    result: Mapping[str, Any]
+    outcome: Outcome | None = None  # None if an earlier run had it finished
+
+
+def reproduce(
+    name: str,
+    lens: Lens,
+    dataset: Dataset | None = None,
+    *,
+    out: Path | None = None,
+    sample: int | None = None,
+    seed: int = 0,
+    other: Lens | None = None,
+    progress: Progress | None = None,
+    context: Mapping[str, Any] | None = None,
+    measure_options: Mapping[str, Mapping[str, Any]] | None = None,
+    memory: Memory | None = None,
+    workers: Workers | None = None,
+    **options: Any,
+) -> Reproduced:
+    """Runs one experiment (`paper/id`) on a model and a data set; `out` is where its folder is
+    made.
+
+    Experiments that are given the same `memory` ask each question of a text only once, and compute
+    each measure once, whatever they ask about it.
+    """
+    name = resolved(name)
+    spec: ExperimentSpec = module(name).SPEC
+    run: Callable[..., Outcome] = module(name).run
+    require_model(spec, lens)
+    other = _second(spec, other)
+    wanted = sample if sample is not None else spec.texts
+    examples = _cut(_examples(spec, dataset, wanted, seed), lens, spec.longest)
+    settings = {
+        "experiment": name,
+        **_describe_models(lens, other),
+        **_describe_data(dataset, examples),
+        "seed": seed,
+        **_describe_options(run, options, measure_options or {}),
+        "mixlens": __version__,
+    }
+    folder = out / name.replace("/", "_") if out is not None else None
+    if folder is not None and folder.exists():
+        return Reproduced(name, folder, read_finished(folder, settings))
+    with _journal(folder, settings) as journal:
+        setting = Setting(
+            lens=lens,
+            examples=examples,
+            seed=seed,
+            other=other,
+            progress=progress,
+            context=dict(context or {}),
+            measure_options=dict(measure_options or {}),
+            memory=memory or Memory(),
+            journal=journal,
+            workers=workers,
+        )
+        outcome: Outcome = run(setting, **options)
+        as_published = not options and not measure_options and sample is None
+        numbers = _published_numbers(spec, lens, dataset) if as_published else None
+        result = result_of(spec, settings, outcome, numbers)
+        if folder is not None:
+            example = example_frame(lens, examples, MEASURES)
+            write_finished(folder, spec, result, outcome, example)
+    return Reproduced(name, folder, result, outcome)
+
+
+def _describe_models(lens: Lens, other: Lens | None) -> dict[str, Any]:
+    first, second = describe_model(lens), {} if other is None else describe_model(other)
+    return {
+        "model": first["model"],
+        "dtype": first["model dtype"],
+        "weights": first["model weights"],
+        "other_model": second.get("model"),
+        "other_weights": second.get("model weights"),
+    }
+
+
+def _describe_data(dataset: Dataset | None, examples: list[Example]) -> dict[str, Any]:
+    return {
+        "data": _data_name(dataset),
+        "texts": len(examples),
+        "texts_digest": digest(examples),
+    }
+
+
+def _describe_options(
+    run: Callable[..., Outcome], options: Mapping[str, Any], measure_options: Mapping[str, Any]
+) -> dict[str, Any]:
+    return {
+        "options": plain(options),
+        "all_options": plain({**_defaults(run), **options}),
+        "measure_options": plain(measure_options),
+    }
+
+
+def _published_numbers(
+    spec: ExperimentSpec, lens: Lens, dataset: Dataset | None
+) -> Mapping[str, float] | None:
+    """The paper's own numbers, if the model and the data are the paper's."""
+    return published(spec, model_name(lens.model), dataset.origin if dataset is not None else "")
+
+
+@contextlib.contextmanager
+def _journal(folder: Path | None, settings: Mapping[str, Any]) -> Iterator[Journal]:
+    """The answers of texts while the experiment is not finished, next to its folder."""
+    if folder is None:
+        with tempfile.TemporaryDirectory() as place, Journal.opened(Path(place), {}) as journal:
+            yield journal
+        return
+    unfinished = folder.with_name(f".{folder.name}.unfinished")
+    with Journal.opened(unfinished, settings) as journal:
+        yield journal
+        shutil.rmtree(unfinished)
+
+
+def _defaults(run: Callable[..., Outcome]) -> dict[str, Any]:
+    return {
+        name: p.default
+        for name, p in inspect.signature(run).parameters.items()
+        if p.kind is p.KEYWORD_ONLY
+    }
+
+
+def _second(spec: ExperimentSpec, other: Lens | None) -> Lens | None:
+    """The second model, for experiments that compare two."""
+    if not spec.compares:
+        return None
+    if other is None:
+        raise InvalidInput("this experiment compares two models: name the second by --other-model")
+    require_model(spec, other)
+    return other
+
+
+def require_model(spec: ExperimentSpec, lens: Lens) -> None:
+    """The kind of model that an experiment is about, or an error that says how to get one."""
+    config = lens.model.config
+    kind = type(lens.model).__name__
+    translates = bool(getattr(config, "is_encoder_decoder", False))
+    if spec.needs == "translation" and not translates:
+        raise InvalidInput(
+            f"this experiment needs a translation model (such as Marian), and {kind} is not one:"
+            " name one by --model"
+        )
+    if spec.needs != "translation" and translates:
+        raise InvalidInput(
+            "this experiment is about a single stack of layers, not about an encoder-decoder model"
+            f" ({kind})"
+        )
+    if spec.needs == "classifier" and not kind.endswith("ForSequenceClassification"):
+        raise InvalidInput(
+            f"this experiment needs a classifier, and {kind} is not one: make one with `mixlens"
+            " finetune classification`, or name one by --model"
+        )
+    if spec.needs == "masked" and not kind.endswith(("ForMaskedLM", "ForPreTraining")):
+        raise InvalidInput(
+            f"this experiment masks words, and {kind} is not a masked language model: name one by"
+            " --model"
+        )
+    if spec.needs == "causal" and not kind.endswith(("ForCausalLM", "LMHeadModel")):
+        raise InvalidInput(
+            f"this experiment asks for the next word, and {kind} is not a causal language model:"
+            " name one by --model"
+        )
+    if spec.needs == "language" and not kind.endswith(
+        ("ForMaskedLM", "ForPreTraining", "ForCausalLM", "LMHeadModel")
+    ):
+        raise InvalidInput(
+            f"this experiment asks the model for words, and {kind} is not a language model: name"
+            " one by --model"
+        )
+
+
+def _examples(
+    spec: ExperimentSpec, dataset: Dataset | None, sample: int | None, seed: int
+) -> list[Example]:
+    if not spec.kinds:
+        return []
+    if dataset is None:
+        raise InvalidInput(f"this experiment needs data: {spec.data}")
+    if sample is not None:
+        dataset = dataset.sample(sample, seed)
+    examples = []
+    for example in dataset.examples:
+        if example.kind in spec.kinds:
+            examples.append(example)
+        elif "text" in spec.kinds and not isinstance(example, Aligned):
+            examples.append(
+                Example(
+                    name=example.name, text=example.text, pair=example.pair, group=example.group
+                )
+            )
+    if not examples:
+        raise InvalidInput(
+            f"this experiment takes {' or '.join(spec.kinds)} examples ({spec.data});"
+            f" {dataset.name} has {dataset.kind}"
+        )
+    return examples
+
+
+def _cut(examples: list[Example], lens: Lens, longest: int | None) -> list[Example]:
+    """Plain texts without what comes after the last token that is wanted."""
+    if longest is None or not getattr(lens.tokenizer, "is_fast", False):
+        return examples
+    kept = []
+    for example in examples:
+        if type(example) is Example and example.pair is None:
+            ends = lens.tokenizer(
+                example.text, add_special_tokens=False, return_offsets_mapping=True
+            )["offset_mapping"]
+            if len(ends) > longest:
+                example = replace(example, text=example.text[: ends[longest - 1][1]])
+        kept.append(example)
+    return kept
+
+
+def _data_name(dataset: Dataset | None) -> str | None:
+    """With the folder that it lies in: there are many files dev.tsv."""
+    if dataset is None:
+        return None
+    origin = Path(dataset.origin)
+    return (
+        "/".join(origin.parts[-2:])
+        if origin.name == dataset.name and origin.suffix
+        else dataset.name
+    )
+
+
+def data_path(spec: ExperimentSpec, given: Path) -> Path:
+    """Where an experiment's data lies: below a folder of data sets by the paper's usual names, else
+    what was given.
+    """
+    if given.is_dir():
+        for pattern in spec.files:
+            for path in sorted(given.glob(pattern)):
+                return path
+    return given

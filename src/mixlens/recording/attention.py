@@ -1,0 +1,262 @@
+"""One attention site of one recorded layer: its parts, and what follows from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from mixlens.contracts import AttentionKind
+from mixlens.errors import UnsupportedModel
+from mixlens.kernels.decomposition import Decomposition
+from mixlens.kernels.value_vectors import Vectors
+from mixlens.kernels.visibility import Visibility
+from mixlens.recording.block import Block, Parts
+from mixlens.structure.layer_structure import SiteStructure
+from mixlens.structure.norms import LinearisedNorm
+
+
+@runtime_checkable
+class Targets(Protocol):
+    """Which targets are asked for."""
+
+    def take(self, tensor: Tensor, dim: int) -> Tensor:
+        """The wanted targets of a tensor [batch, ...] along its target axis."""
+        ...
+
+    def target_positions(self, batch: int, count: int, device: torch.device) -> Tensor:
+        """[batch, target]: the position of every wanted target."""
+        ...
+
+    @property
+    def everything(self) -> bool:
+        """Are all targets wanted, in their order?"""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Projection:
+    """The output projection of a site, and what it returned."""
+
+    heads: int
+    matrix: Float[Tensor, "d_in d_model"]
+    # As the model has it, if it is plain and the site's values are so too.
+    native_matrix: Float[Tensor, "d_in d_model"] | None
+    bias: Float[Tensor, " d_model"]
+    output: Float[Tensor, "batch target d_model"]
+
+    def by_head(
+        self, matrix: Float[Tensor, "d_in d_model"]
+    ) -> Float[Tensor, "head d_head d_model"]:
+        """A matrix of this shape, split by head: [head, d_head, d_model]."""
+        return matrix.view(self.heads, -1, matrix.shape[1])
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockParts:
+    """What follows the output projection, up to the block's output."""
+
+    residual: Float[Tensor, "batch target d_model"]
+    branch: tuple[LinearisedNorm, ...]
+    output_norm: LinearisedNorm | None
+    block: Block
+
+
+@dataclass(frozen=True, kw_only=True)
+class Site:
+    """One attention site of one layer, for the whole batch, in float32 or better."""
+
+    structure: SiteStructure
+    weights: Float[Tensor, "batch head target source"]
+    values: Float[Tensor, "batch kv_head source d_head"]  # of rows alone: as the model has them
+    visibility: Visibility  # which sources each target sees in this pass
+    gate: Float[Tensor, "batch target head d_head"] | None  # what A V is multiplied by, if anything
+    projection: Projection | None  # None: of an open site without one
+    block_parts: BlockParts | None  # None: of an open site
+    errors: Mapping[str, Tensor]  # how far the parts are from what the model computed
+    beside: Float[Tensor, "batch target d_model"] | None = None  # what sources of other kinds wrote
+    half: bool = False  # did the model compute it in half precision?
+
+    @property
+    def head_maps(self) -> Float[Tensor, "head d_head d_model"]:
+        """The output projection, after any gate, split by head: [head, d_head, d_model]."""
+        return self._projection.by_head(self._projection.matrix)
+
+    @property
+    def output_bias(self) -> Float[Tensor, " d_model"]:
+        """The bias of the output projection."""
+        return self._projection.bias
+
+    @property
+    def projected(self) -> Float[Tensor, "batch target d_model"]:
+        """The attention module's output, A V W_O + b."""
+        return self._projection.output
+
+    @property
+    def _projection(self) -> Projection:
+        if self.projection is None:
+            raise UnsupportedModel(f"what a source writes is not known: {self.structure.open}")
+        return self.projection
+
+    @property
+    def residual(self) -> Float[Tensor, "batch target d_model"]:
+        """What the block adds to."""
+        return self._block_parts.residual
+
+    @property
+    def branch(self) -> tuple[LinearisedNorm, ...]:
+        """Norms between the output projection and the residual sum."""
+        return self._block_parts.branch
+
+    @property
+    def output_norm(self) -> LinearisedNorm | None:
+        """The norm after the residual sum, if it belongs to the block."""
+        return self._block_parts.output_norm
+
+    @property
+    def block(self) -> Block:
+        """From the output projection to the block's output."""
+        return self._block_parts.block
+
+    @property
+    def _block_parts(self) -> BlockParts:
+        if self.block_parts is None:
+            raise UnsupportedModel(f"its output is not known as a sum: {self.structure.open}")
+        return self.block_parts
+
+    def reading(self, kind: AttentionKind) -> Site:
+        """The same site with the sources of one kind, if it reads both at once."""
+        if self.structure.own_sources is None:
+            return self
+        targets, sources = self.weights.shape[2:]
+        columns = self.structure.columns(kind, targets, sources)
+        causal = self.structure.causal and kind is AttentionKind.SELF
+        structure = replace(self.structure, kind=kind, causal=causal, own_sources=None)
+        weights, values = self.weights[..., columns], self.values[:, :, columns]
+        visibility = self.visibility.columns(columns)
+        own = replace(
+            self, structure=structure, weights=weights, values=values, visibility=visibility
+        )
+        if self.projection is None:
+            return own
+        mixed = weights @ values
+        if self.gate is not None:
+            mixed = mixed * self.gate.transpose(1, 2)
+        written = torch.einsum("bhte,hed->btd", mixed, self.head_maps)
+        beside = self.projected - self.output_bias - written
+        return replace(own, beside=beside)
+
+    @property
+    def output_weight(self) -> Float[Tensor, "head d_head d_model"]:
+        """The output projection, split by head: the same for every target."""
+        if self.gate is not None:
+            raise UnsupportedModel(
+                "the attention is gated: its output map differs from target to target, and what was"
+                " asked for needs one for all. attention_norm, alti and value_zeroing take gates"
+                " into account."
+            )
+        return self.head_maps
+
+    @property
+    def block_output(self) -> Float[Tensor, "batch target d_model"]:
+        """y: the stream after this site."""
+        return self.block.total
+
+    @cached_property
+    def is_causal(self) -> bool:
+        """Does no target see a later source in this pass? The structure says it of a probe, and a
+        text may come with a mask of its own.
+        """
+        own = self.structure.causal and self.structure.kind is AttentionKind.SELF
+        return own and self.visibility.hides_later
+
+    @property
+    def head_groups(self) -> Int[Tensor, " head"]:
+        """Which key-value head each query head reads."""
+        groups = torch.arange(self.structure.kv_heads)
+        return groups.repeat_interleave(self.structure.heads // self.structure.kv_heads)
+
+    def head_values(self, head: int) -> Float[Tensor, "batch source d_head"]:
+        """The value vectors that one query head reads, in float32 or better."""
+        shared = self.structure.heads // self.values.shape[1]
+        return self.values[:, head // shared].to(self.weights)
+
+    def source_values(
+        self, text: int, columns: Int[Tensor, " column"] | slice, heads: slice
+    ) -> Float[Tensor, "column head d_head"]:
+        """The value vectors of a few sources of one text, for the query heads that read them."""
+        shared = self.structure.heads // self.values.shape[1]
+        read = range(self.structure.heads)[heads]
+        groups = slice(read[0] // shared, read[-1] // shared + 1)
+        values = self.values[text, groups][:, columns].to(self.weights)
+        first = read[0] - groups.start * shared
+        repeated = values.repeat_interleave(shared, 0)[first : first + len(read)]
+        return repeated.transpose(0, 1)
+
+    @property
+    def vectors(self) -> Vectors:
+        """f: the value vectors after the output projection of their head, without its bias."""
+        return self._through(self.native_maps)
+
+    @property
+    def native_maps(self) -> Float[Tensor, "head d_head d_model"]:
+        """`head_maps` in the precision of the values."""
+        native = self._projection.native_matrix
+        if native is None or native.dtype != self.values.dtype:
+            return self.head_maps.to(self.values)
+        return self._projection.by_head(native)
+
+    def _through(self, weight: Float[Tensor, "head d_head d_model"]) -> Vectors:
+        gate = None if self.gate is None else self.gate.to(self.values)
+        return Vectors(self.values, weight.to(self.values), gate, self.half)
+
+    def transformed(self) -> Float[Tensor, "batch head source d_model"]:
+        """`vectors`, multiplied out."""
+        return self.vectors.of()
+
+    def parts(self, *, normed: bool = True, through: LinearisedNorm | None = None) -> Parts:
+        """The block's output (or with `normed=False` the sum before its output norm), split by
+        source.
+
+        `through` takes `vectors` and `own` on through the linear part of a later norm; `total`
+        stays the block's.
+        """
+        block = self.block
+        if not normed and self.output_norm is not None:
+            block = Block.of(self.structure, self.residual, self.projected, self.branch, None)
+        weight = self.head_maps
+        for linear in block.maps:  # d_head rows for each head, not one for each source
+            weight = linear(weight)
+        if through is not None:
+            onwards = self._through(through.linear(weight))
+            return Parts(onwards, block.scale, through.linear(block.own), None, block.total)
+        summed = self.projected - self.output_bias
+        if self.beside is not None:
+            summed = summed - self.beside
+        for linear in block.maps:
+            summed = linear(summed)
+        constant = block.total - block.own - summed * block.scale[..., None]
+        return Parts(self._through(weight), block.scale, block.own, constant, block.total)
+
+    def decomposition(
+        self, targets: Targets, *, normed: bool = True, through: LinearisedNorm | None = None
+    ) -> Decomposition:
+        """`parts` of the wanted targets, as the kernels take them."""
+        parts, take = self.parts(normed=normed, through=through), targets.take
+        batch, _, count, _ = self.weights.shape
+        return Decomposition(
+            weights=take(self.weights, 2),
+            vectors=parts.vectors.for_targets(take),
+            scale=take(parts.scale, 1),
+            own=take(parts.own, 1),
+            own_is_source=self.structure.kind is AttentionKind.SELF,
+            constant=None if parts.constant is None else take(parts.constant, 1),
+            total=take(parts.total, 1),
+            positions=targets.target_positions(batch, count, self.weights.device),
+            causal=self.is_causal and targets.everything,
+        )

@@ -1,0 +1,256 @@
+"""The attention weights of a few targets, from the query and key that attention is given.
+
+The model runs its fast attention (sdpa, flash), which returns no weights. For the wanted targets
+they are formed again from the equation, A_i = softmax(scale q_i K^T + bias + mask), with soft-caps
+and sinks if the call names them. Nothing of size n x n is made. Whether these rows are right is not
+assumed: multiplied with the values they must give what the native function returned for these
+targets. A model whose attention is more than this equation fails there, and is recorded whole.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from mixlens.capture.attention_call import AttentionCall
+from mixlens.capture.layer_calls import LayerCall, with_hidden_argument
+from mixlens.capture.native_attention import NativeCall
+from mixlens.errors import RowsUnavailable
+from mixlens.kernels.visibility import Visibility
+
+_SOURCES = 16_384  # keys and values are widened so many at a time
+
+
+class Wanted:
+    """The wanted targets of a forward pass, and how they are taken out of its tensors."""
+
+    def __init__(
+        self, targets: Int[Tensor, "batch target"], positions: Sequence[Sequence[int]]
+    ) -> None:
+        """`positions`: the same numbers as plain integers, so that no GPU has to wait."""
+        self.targets = targets
+        self.positions = positions
+        self._range = _range(positions)
+        self._places: dict[torch.device, Tensor] = {}
+        self._last: tuple[Tensor, int, Tensor] | None = None
+
+    def on(self, device: torch.device) -> Int[Tensor, "batch target"] | Int[Tensor, " target"]:
+        """Their positions next to a tensor: layers may be on several devices. Those of a single
+        text are one axis.
+        """
+        if device not in self._places:
+            here = self.targets.to(device)
+            self._places[device] = here[0] if len(here) == 1 else here
+        return self._places[device]
+
+    def of(self, tensor: Tensor, dim: int, *, copied: bool = True) -> Tensor:
+        """The wanted targets of a tensor [batch or 1, ...] along one axis. What is kept must be
+        `copied`: it would hold all targets.
+        """
+        dim = dim % tensor.dim()
+        if tensor.shape[dim] == 1:  # the same for every target, or the only one, named twice
+            sizes = [-1] * tensor.dim()
+            sizes[dim] = self.targets.shape[1]
+            return tensor.expand(sizes)
+        if self._range is not None:  # the fastest way, and the usual one
+            part = tensor.narrow(dim, *self._range)
+            return part.clone(memory_format=torch.contiguous_format) if copied else part
+        places = self.on(tensor.device)
+        if places.dim() == 1:
+            return tensor.index_select(dim, places)
+        batch, count = places.shape
+        tensor = tensor.expand(batch, *tensor.shape[1:])
+        shape, sizes = [1] * tensor.dim(), list(tensor.shape)
+        shape[0], shape[dim], sizes[dim] = batch, count, count
+        return tensor.gather(dim, places.reshape(shape).expand(sizes))
+
+    def of_stream(self, tensor: Tensor) -> Tensor:
+        """The same of hidden states: a layer is mostly given what the last one returned."""
+        last = self._last
+        if last is None or last[0] is not tensor or last[1] != tensor._version:
+            rows = self.of(tensor, 1)
+            last = self._last = (tensor, tensor._version, rows)
+        return last[2]
+
+    def of_witness(self, tensor: Tensor) -> Tensor:
+        """The same of a submodule's tensor; some layers flatten batch and tokens."""
+        if tensor.dim() == 2:
+            tensor = tensor.reshape(len(self.targets), -1, tensor.shape[-1])
+        return self.of(tensor, 1)
+
+    def of_call(self, call: LayerCall) -> LayerCall:
+        """A layer's call as if it had been given the wanted targets alone."""
+        hidden, output = call.hidden_in, call.hidden_out
+        if hidden.dim() != 3 or output.dim() != 3:
+            raise RowsUnavailable(
+                f"layer `{call.path}` takes states of shape {tuple(hidden.shape)}"
+            )
+        args, kwargs = with_hidden_argument(call.args, call.kwargs, self.of_stream(hidden))
+        return LayerCall(call.path, call.module, args, kwargs, output=self.of_stream(output))
+
+
+def _range(positions: Sequence[Sequence[int]]) -> tuple[int, int] | None:
+    """The first target and how many there are, if those of all texts are the same, in order."""
+    first, count = positions[0][0], len(positions[0])
+    wanted = tuple(range(first, first + count))
+    return (first, count) if all(tuple(row) == wanted for row in positions) else None
+
+
+def can_be_cut(heard: NativeCall) -> bool:
+    """Did an attention function return [batch, target, head, d_head], one row for each query?"""
+    return heard.output.dim() == 4 and heard.output.shape[:2] == heard.query.shape[::2]
+
+
+_Hidden = tuple[
+    Float[Tensor, "batch head target source"] | None,
+    Float[Tensor, "groups row source"] | None,
+    Visibility,
+]
+
+
+class RowAttention:
+    """Of one forward pass: the rows of each attention call that has just been run."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        self.wanted = wanted
+        self._hidden: dict[tuple[object, ...], tuple[Any, _Hidden]] = {}
+
+    def call(self, heard: NativeCall) -> AttentionCall:
+        """The wanted rows of one call."""
+        query, key, value = heard.query, heard.key, heard.value
+        output, options = heard.output, heard.options
+        wanted, scale = self.wanted, options.get("scaling")
+        scale = query.shape[-1] ** -0.5 if scale is None else scale
+        rows = wanted.of(query, 2, copied=False)
+        rows = rows.to(torch.float64 if query.dtype == torch.float64 else torch.float32)
+        hidden, grouped, visibility = self._hides(heard, rows, query.shape[2])
+        cap, bias = options.get("softcap"), options.get("position_bias")
+        if cap is None and not isinstance(bias, Tensor) and isinstance(scale, float):
+            scores = _grouped(rows, key, scale, grouped)
+        else:
+            scores = _grouped(rows * scale, key)
+            if cap is not None:
+                scores = torch.tanh(scores / cap) * cap
+            if isinstance(bias, Tensor):
+                scores = scores + wanted.of(bias, -2)
+            if hidden is not None:
+                scores = scores + hidden
+        weights = _softmax(scores, options.get("s_aux"))
+        made, product = wanted.of(output, 1), _product(weights, value)
+        return AttentionCall(weights, value, made, "rows", product, visibility)
+
+    def _hides(
+        self,
+        heard: NativeCall,
+        rows: Float[Tensor, "batch head target d_head"],
+        all_targets: int,
+    ) -> _Hidden:
+        """`_hidden`, made once for all layers that are given the same mask: one row for each row of
+        the weights, and the same for each row of a product with grouped keys.
+        """
+        mask, options, key_shape = heard.mask, heard.options, heard.key.shape
+        causal = options.get("is_causal")
+        causal = bool(getattr(heard.module, "is_causal", True) if causal is None else causal)
+        causal = causal and all_targets > 1 and _may_be_causal(heard)
+        window = options.get("sliding_window")
+        known = (id(mask), causal, window, rows.shape, key_shape, rows.device)
+        if known not in self._hidden:  # the mask is kept with it, so that its id stays its own
+            (batch, heads, count, _), (_, groups, sources, _) = rows.shape, key_shape
+            hidden = _hidden(heard, self.wanted, rows, sources, causal, window)
+            made: _Hidden = (None, None, Visibility())
+            if hidden is not None:
+                hidden = hidden.expand(batch, heads, count, sources).contiguous()
+                ends = self._ends(batch, sources) if causal else None
+                visibility = Visibility(hidden, ends=ends)
+                made = hidden, hidden.view(batch * groups, -1, sources), visibility
+            self._hidden[known] = (mask, made)
+        return self._hidden[known][1]
+
+    def _ends(self, batch: int, sources: int) -> list[int]:
+        """How many sources causal targets see: known without a look at a mask."""
+        ends = [min(sources, max(row) + 1) for row in self.wanted.positions]
+        return ends * (batch // len(ends))  # layers that are texts of one batch have the same
+
+
+def _grouped(
+    rows: Tensor, key: Tensor, scale: float = 1.0, hidden: Tensor | None = None
+) -> Float[Tensor, "batch head target source"]:
+    """scale q K^T + hidden for every query head, grouped keys not repeated."""
+    batch, heads, count, width = rows.shape
+    grouped = rows.reshape(batch * key.shape[1], -1, width)
+    keys, share = key.flatten(0, 1), 1.0
+    if hidden is None:  # numbers of which nothing is added need not be there
+        hidden, share = grouped.new_empty(1).expand(*grouped.shape[:2], keys.shape[1]), 0.0
+    parts = [
+        torch.baddbmm(added, grouped, part.to(rows.dtype).mT, beta=share, alpha=scale)
+        for added, part in zip(_pieces(hidden, 2), _pieces(keys, 1), strict=True)
+    ]
+    return (parts[0] if len(parts) == 1 else torch.cat(parts, -1)).view(batch, heads, count, -1)
+
+
+def _product(weights: Tensor, value: Tensor) -> Float[Tensor, "batch target head d_value"]:
+    batch, heads, count, sources = weights.shape
+    grouped, values = weights.reshape(batch * value.shape[1], -1, sources), value.flatten(0, 1)
+    products = (
+        torch.bmm(part, rows.to(weights.dtype))
+        for part, rows in zip(_pieces(grouped, 2), _pieces(values, 1), strict=True)
+    )
+    return functools.reduce(torch.add, products).view(batch, heads, count, -1).transpose(1, 2)
+
+
+def _pieces(tensor: Tensor, dim: int) -> Sequence[Tensor]:
+    """So many sources that a wide copy of their keys is small."""
+    return (tensor,) if tensor.shape[dim] <= _SOURCES else torch.split(tensor, _SOURCES, dim)
+
+
+def _may_be_causal(heard: NativeCall) -> bool:
+    """Does attention ask the module for its direction? Only without a mask of pairs, and eager code
+    never does.
+    """
+    mask = heard.mask
+    return not heard.is_eager and (mask is None or (isinstance(mask, Tensor) and mask.dim() == 2))
+
+
+def _hidden(
+    heard: NativeCall,
+    wanted: Wanted,
+    like: Tensor,
+    sources: int,
+    causal: bool,
+    window: int | None,
+) -> Tensor | None:
+    """What is added to the scores of sources that a target may not see."""
+    mask = heard.mask
+    if not (mask is None or isinstance(mask, Tensor)):  # flex attention
+        raise RowsUnavailable(f"its mask is a {type(mask).__name__}, of which rows are not known")
+    targets = wanted.targets.to(like.device)
+    if isinstance(mask, Tensor) and mask.dim() == 2:  # flash attention takes the padding alone
+        seen = mask.bool()[:, None, None, :]
+    elif isinstance(mask, Tensor):
+        rows = wanted.of(mask, -2)[..., :sources]
+        if rows.dtype != torch.bool or heard.is_eager:
+            return rows.to(like)
+        seen = rows
+    else:
+        seen = None
+    if causal:
+        places = torch.arange(sources, device=like.device)
+        before = (places <= targets[..., None])[:, None]
+        if window is not None:
+            before = before & (places > targets[..., None] - window)[:, None]
+        seen = before if seen is None else seen & before
+    if seen is None:
+        return None
+    return like.new_zeros(()).masked_fill(~seen, torch.finfo(like.dtype).min)
+
+
+def _softmax(scores: Tensor, sinks: Any) -> Tensor:
+    if not isinstance(sinks, Tensor):
+        return torch.softmax(scores, -1)
+    column = sinks.to(scores).reshape(1, -1, 1, 1).expand(*scores.shape[:3], 1)
+    return torch.softmax(torch.cat([scores, column], -1), -1)[..., :-1]

@@ -1,0 +1,67 @@
+"""Half precision is taken apart in float32: tensors, and one layer at a time as a copy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from mixlens.capture.layer_calls import LayerCall
+from mixlens.model.model_cache import Remembered
+from mixlens.model.module_walk import copied
+
+
+def computing_dtype(dtype: torch.dtype) -> torch.dtype:
+    """float32 for half precision, else the same."""
+    return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
+
+
+class WideModules:
+    """Layers in float32 or better: for half-precision models a copy, one at a time."""
+
+    def __init__(self) -> None:
+        self._last: tuple[LayerCall, nn.Module] | None = None
+
+    def of(self, call: LayerCall) -> nn.Module:
+        """The module of a call, or its wide copy."""
+        if call.hidden_in.dtype == computing_dtype(call.hidden_in.dtype):
+            return call.readable
+        if self._last is None or self._last[0] is not call:
+            self._last = (call, _wide_copy(call.readable))
+        return self._last[1]
+
+
+def _wide_copy(module: nn.Module) -> nn.Module:
+    """In float32. Not by `Module.float`, which writes into parameters: a copy may be needed inside
+    a transform of torch.func, and that forbids it.
+    """
+    wide: dict[int, Any] = {
+        id(parameter): nn.Parameter(parameter.detach().float(), parameter.requires_grad)
+        for parameter in module.parameters()
+        if parameter.is_floating_point()
+    }
+    wide |= {id(part): part.float() for part in module.buffers() if part.is_floating_point()}
+    return copied(module, wide)
+
+
+_widest: Remembered[int] = Remembered()
+
+
+def _largest_axis(module: nn.Module) -> int:
+    """Of any matrix in a layer."""
+    matrices = (weight for weight in module.parameters() if weight.dim() > 1)
+    return max((max(weight.shape) for weight in matrices), default=0)
+
+
+def bytes_of_a_row(module: nn.Module, d_model: int, dtype: torch.dtype) -> int:
+    """What one row needs while it goes through the rest of a layer: a few copies of itself in
+    float32 or better, and of the widest product in a given precision.
+    """
+    widest = _widest.of(module, None, lambda: _largest_axis(module)) or d_model
+    return 6 * d_model * computing_dtype(dtype).itemsize + 4 * widest * dtype.itemsize
+
+
+def wide(tensor: Tensor) -> Tensor:
+    """A tensor in float32 or better."""
+    return tensor.to(computing_dtype(tensor.dtype))

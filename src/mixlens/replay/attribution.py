@@ -1,0 +1,217 @@
+"""What the gradient measures share: one explained output, the layers at which it is explained, one
+number per token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from mixlens.capture.layer_calls import first_tensor
+from mixlens.contracts import Facts, Request, Scores, by_layer
+from mixlens.errors import InvalidInput, UnsupportedModel
+from mixlens.kernels.chunks import rows_at_once
+from mixlens.kernels.gradients import Hidden, Value, no_gradient, smoothed
+from mixlens.recording.batch_independence import apart, leave_each_other_alone
+from mixlens.recording.output_recording import OutputRecording, recorded_output
+from mixlens.replay.explained_output import Explained
+from mixlens.replay.intervention import ModelFrom, layer_input, token_input
+from mixlens.replay.word_embeddings import ModelFromWords
+from mixlens.text.vocabulary import special_id
+
+if TYPE_CHECKING:
+    from mixlens.recording.layer import Layer
+    from mixlens.recording.recording import Recording
+
+Attribute = Callable[[Value, int, Hidden], Hidden]
+"""The attribution for a layer's hidden states, one copy per text of the batch."""
+
+REDUCTIONS = ("sum", "l1", "l2")
+_PROVED_ROWS = 256  # of one batch through the whole model
+
+
+def explained_layers(recording: Recording, request: Request) -> list[Layer]:
+    """The layers at whose input the output is explained: those that are named, else the first."""
+    positions = request.layers if request.layers_named else (0,)
+    layers = [recording.layers(request.site)[position] for position in positions]
+    number = layers[0].structure.number
+    if not request.layers_named and number != 0:
+        raise UnsupportedModel(
+            f"the first layer that is measured has the number {number}, and tokens have mixed"
+            f" before it: name the layer whose input is meant, {number} or a later one"
+        )
+    return layers
+
+
+def attributed(
+    recording: Recording,
+    request: Request,
+    output: Explained,
+    attribute: Attribute,
+    reduction: str,
+    model: ModelFrom | ModelFromWords | None = None,
+) -> Scores:
+    """Attributions at the input of the explained layers, one number per token. `model`: the
+    function that is explained, if it is not that of a layer's input.
+    """
+    if reduction not in REDUCTIONS:
+        raise InvalidInput(
+            f"there is no reduction {reduction!r}; choose one of: {', '.join(REDUCTIONS)}"
+        )
+    layers = explained_layers(recording, request)
+    model = ModelFrom(recording, request.site) if model is None else model
+    narrow = output.only_what_is_read(recording.model)
+    attributions = []
+    for layer in (layer.index for layer in layers):
+
+        def value(
+            hidden: Hidden, rows: Int[Tensor, " copies"], layer: int = layer
+        ) -> Float[Tensor, " copies"]:
+            return output(model(layer, hidden, rows, narrow), rows)
+
+        parts = attribute(value, layer, model.hidden(layer))
+        parts = parts.float() if parts.element_size() < 4 else parts
+        attributions.append(
+            parts.sum(-1)
+            if reduction == "sum"
+            else parts.norm(p=1 if reduction == "l1" else 2, dim=-1)
+        )
+    return Scores(
+        by_layer(attributions)[:, :, None],
+        layers=[layer.structure.number for layer in layers],
+        target_labels=output.names,
+        facts=Facts(signed=reduction == "sum"),
+    )
+
+
+def smooth_gradients(
+    recording: Recording,
+    request: Request,
+    output: Explained,
+    explain: Callable[[Hidden, Hidden], Hidden],
+    reduction: str,
+    *,
+    smooth: int,
+    noise: float,
+    seed: int,
+) -> Scores:
+    """Attributions `explain(gradient, hidden)`: of the text itself, or their mean over noisy
+    copies.
+    """
+    lengths = recording.lengths[recording.structure.stack_of(request.site).name]
+    size = copies_at_once(recording, request, output) if smooth else 1
+    plain = {} if smooth else plain_gradients(recording, request, output)
+
+    def attribute(value: Value, layer: int, hidden: Hidden) -> Tensor:
+        if not smooth:
+            return explain(*plain[layer])
+        return smoothed(
+            value, hidden, explain, lengths, smooth=smooth, noise=noise, seed=seed, size=size
+        )
+
+    return attributed(recording, request, output, attribute, reduction)
+
+
+def plain_gradients(
+    recording: Recording, request: Request, output: Explained
+) -> dict[int, tuple[Hidden, Hidden]]:
+    """Layer -> the gradient of each text's output at the layer's input, and that input. One
+    backward pass for all layers, through the forward pass that the recording kept, or one more.
+    """
+    stack = recording.structure.stack_of(request.site).name
+    layers = [layer.index for layer in explained_layers(recording, request)]
+    graph = recording if isinstance(recording, OutputRecording) else None
+    if graph is None or not graph.entered:
+        graph = recorded_output(
+            recording.model,
+            recording.structure,
+            recording.inputs,
+            memory_budget=recording.memory_budget,
+            graph=True,
+        )
+    entered = [graph.entered[stack, layer] for layer in layers]
+    rows = torch.arange(recording.batch, device=entered[0].device)
+    with torch.enable_grad():
+        total = output(graph.output, rows).sum()
+    graph.entered = {}  # a graph serves once: its tensors are freed on the way back
+    slopes = torch.autograd.grad(total, entered, allow_unused=True)
+    if any(slope is None for slope in slopes):
+        raise UnsupportedModel(no_gradient(stack))
+    points = [tensor.detach() for tensor in entered]
+    return dict(zip(layers, zip(slopes, points, strict=True), strict=True))
+
+
+def copies_at_once(recording: Recording, request: Request, output: Explained | None = None) -> int:
+    """How many copies of a text fit while the whole graph of a forward pass is kept. One if they
+    would not leave each other alone. `output`: what is read of what the model says.
+    """
+    layers = recording.layers(request.site)
+    tokens, d_model = layers[0].native_input.shape[1:]
+    module = layers[0].submodule("")
+    widest = max((max(p.shape) for p in module.parameters() if p.dim() > 1), default=d_model)
+    heads = layers[0].structure.sites[0].heads
+    size = rows_at_once(
+        4 * len(layers) * tokens * (12 * d_model + 3 * widest + 3 * heads * tokens),
+        recording.memory_budget,
+    )
+    alone = size > 1 and not _copies_apart(recording, request, output, size * tokens)
+    return 1 if alone else size
+
+
+def _copies_apart(
+    recording: Recording, request: Request, output: Explained | None, rows: int
+) -> bool:
+    """Whether copies of a text leave each other alone in the whole model: proved once for it."""
+    model = ModelFrom(recording, request.site)
+    narrow = {} if output is None else output.only_what_is_read(recording.model)
+
+    def run(hidden: Hidden) -> Tensor:
+        first = torch.zeros(len(hidden), dtype=torch.long, device=hidden.device)
+        return first_tensor(model(0, hidden, first, narrow))
+
+    def proved() -> bool:
+        return leave_each_other_alone(run, model.hidden(0)[0], min(rows, _PROVED_ROWS))
+
+    key = (request.site, model.hidden(0).shape[1] == 1)
+    return apart.of(recording.model, key, proved)
+
+
+# ---------------------------------------------------------------------------------------- baselines
+
+
+def baseline(recording: Recording, request: Request, layer: int, kind: str, like: Hidden) -> Hidden:
+    """Hidden states for the absence of the text: zeros, or those of a text of "pad" or
+    "mask" tokens.
+    """
+    if kind == "zero":
+        return torch.zeros_like(like)
+    token = baseline_token(recording, kind)
+    name, ids = token_input(recording, request.site)
+    replaced = torch.where(word_places(recording, request, ids), token, ids)
+    return layer_input(recording, request.site, layer, {name: replaced})
+
+
+def baseline_token(recording: Recording, kind: str) -> int:
+    """The id of the "pad" or the "mask" token."""
+    if kind not in ("pad", "mask"):
+        raise InvalidInput(f"there is no baseline {kind!r}; choose zero, pad or mask")
+    token = special_id(recording, kind)
+    if token is None:
+        raise InvalidInput(f"no tokenizer or config names a {kind} token: use baseline='zero'")
+    return token
+
+
+def word_places(
+    recording: Recording, request: Request, ids: Int[Tensor, "batch token"]
+) -> Bool[Tensor, "batch token"]:
+    """Where a text has words, not special tokens or padding."""
+    places = torch.zeros_like(ids, dtype=torch.bool)
+    for row in range(recording.batch):
+        tokens = recording.target_tokens(request.site, row)
+        special = tokens.special or (False,) * len(tokens)
+        places[row, : len(tokens)] = ~torch.tensor(special, device=ids.device)
+    return places

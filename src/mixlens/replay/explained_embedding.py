@@ -1,0 +1,136 @@
+"""The embedding of a text as an output to explain: what made it, or what made it similar to a
+different text.
+
+* `of="similarity"`: the cosine of the text's embedding and that of the text `to`, which is held
+  fixed.
+* `of="embedding"`: the part of the embedding along its own direction, which is held fixed. For the
+  text as it is this is the embedding's length.
+
+An embedding is pooled from what the encoder returns for the tokens (`mixlens.model.pooling`), or
+made by the modules of a SentenceTransformer (`mixlens.model.sentence_encoder`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from mixlens.capture.layer_calls import forward
+from mixlens.errors import InputTooLong, InvalidInput, UnsupportedModel
+from mixlens.model.pooling import length_limit, pooled, pooling_of
+from mixlens.model.sentence_encoder import (
+    SentenceEmbedding,
+    SentenceTokenizer,
+    encoder_of,
+    require_own_embedding,
+)
+from mixlens.replay.explained_output import NO_OUTPUT, Explained
+from mixlens.text.inputs import prepared
+
+if TYPE_CHECKING:
+    from mixlens.recording.recording import Recording
+
+Embed = Callable[[Tensor, Tensor], Tensor]
+"""From states [text, token, d_model] and the mask of real tokens to one vector for each text."""
+
+_SHOWN = 40  # characters of a text in a label
+
+
+@dataclass(frozen=True)
+class ExplainedEmbedding(Explained):
+    """One number of each text's embedding."""
+
+    real: Bool[Tensor, "batch token"]
+    embed: Embed
+    directions: Float[Tensor, "batch d_embedding"]  # of length one
+
+    def __call__(self, output: Any, rows: Int[Tensor, " copies"]) -> Float[Tensor, " copies"]:
+        """The explained number in a model's output for copies of the named texts."""
+        states = _states(output)
+        rows = rows.to(states.device)
+        vectors = self.embed(states, self.real[rows])
+        along = (vectors * self.directions[rows]).sum(-1)
+        return along if self.of == "embedding" else along / (vectors * vectors).sum(-1).sqrt()
+
+
+def explained_embedding(
+    recording: Recording, *, of: str, to: str | Sequence[str] | None, pooling: str | None
+) -> ExplainedEmbedding:
+    """The embedding, or its similarity to a text; a list of texts gives each row its own."""
+    if (to is None) != (of == "embedding"):
+        raise InvalidInput(
+            "of='similarity' needs the option to: the text that this one is similar to"
+            if to is None
+            else "the option to is for of='similarity': an embedding is explained by itself"
+        )
+    own = pooling is None and isinstance(recording.tokenizer, SentenceTokenizer)
+    encoder = encoder_of(recording.model) if own else None
+    embed = _embed(recording.model, pooling) if encoder is None else SentenceEmbedding(encoder)
+    states = _states(recording.output)
+    stack = recording.structure.calls[-1][0].name
+    lengths = torch.tensor(list(recording.lengths[stack]), device=states.device)
+    real = torch.arange(states.shape[1], device=states.device) < lengths[:, None]
+    if encoder is None and pooling is None:
+        _require_short(recording.model, int(lengths.max()))
+    if to is None:
+        vectors, names = embed(states, real), ["the embedding"] * recording.batch
+    else:
+        texts = [to] * recording.batch if isinstance(to, str) else list(to)
+        if len(texts) != recording.batch:
+            raise InvalidInput(f"to: {len(texts)} texts were given for {recording.batch}")
+        vectors = _embeddings(recording, texts, embed, limited=encoder is None and pooling is None)
+        if encoder is not None:
+            require_own_embedding(encoder, texts[0], vectors[0])
+        names = [f"similarity to {_short(text)}" for text in texts]
+    directions = vectors.detach() / vectors.detach().norm(dim=-1, keepdim=True)
+    nobody = torch.zeros(recording.batch, dtype=torch.long, device=states.device)
+    return ExplainedEmbedding(nobody, None, None, of, tuple(names), None, real, embed, directions)
+
+
+def _embed(model: nn.Module, pooling: str | None) -> Embed:
+    kind = pooling_of(model, pooling)
+    return lambda states, real: pooled(states, real, kind)
+
+
+def _require_short(model: nn.Module, tokens: int) -> None:
+    limit = length_limit(model)
+    if limit is not None and tokens > limit:
+        raise InputTooLong(
+            f"{tokens} tokens, and this encoder reads {limit} (max_seq_length): shorten the text,"
+            " or set the option pooling to explain the whole of it"
+        )
+
+
+def _embeddings(
+    recording: Recording, texts: list[str], embed: Embed, *, limited: bool
+) -> Float[Tensor, "text d_embedding"]:
+    tensors = prepared(recording.model, recording.tokenizer, texts).tensors
+    with torch.no_grad():
+        states = _states(forward(recording.model, tensors))
+    mask = tensors.get("attention_mask")
+    ones = torch.ones(states.shape[:2], dtype=torch.bool, device=states.device)
+    real = ones if mask is None else mask.to(states.device).bool()
+    if limited:
+        _require_short(recording.model, int(real.sum(1).max()))
+    return embed(states, real)
+
+
+def _states(output: Any) -> Float[Tensor, "text token d_model"]:
+    if output is None:
+        raise InvalidInput(NO_OUTPUT)
+    states = getattr(output, "last_hidden_state", None)
+    if not isinstance(states, Tensor):
+        raise UnsupportedModel(
+            "this model does not return the states of its tokens, so there is no embedding to"
+            " explain: load the encoder without a head (AutoModel)"
+        )
+    return states.float() if states.element_size() < 4 else states
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…")

@@ -1,0 +1,348 @@
+"""The output that a gradient or an erasure explains: one number per text, such as the probability
+of a class or of a word.
+
+* A classifier: the class `label` (name or number), against a class `foil` if one is named.
+* A masked language model: the `word` at a `position`, against a word `foil`.
+* A causal or encoder-decoder language model: the next `word` after `position` (default: after the
+  last token).
+
+What is not named defaults to the model's own prediction: the most probable class, the most probable
+word at the one mask token, or after the last token. Of a continued prompt, the token that the
+position produced is explained, and if there are several, the position must be named.
+`of="probability"` is the probability as the model's own API computes it
+(`mixlens.replay.probabilities`), with a foil that of the two alone; `of="logit"` is the logit, with
+a foil the difference of the two.
+A list gives each text of a batch its own.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from mixlens.contracts import AttentionKind
+from mixlens.errors import InvalidInput, NonFiniteActivations
+from mixlens.model.loading import require_head
+from mixlens.replay.intervention import token_input
+from mixlens.replay.probabilities import Link, find_link, to_probabilities
+from mixlens.structure.probe import is_plain_text
+from mixlens.text.padding import row_lengths
+from mixlens.text.tokens import resolved, whole_numbers
+from mixlens.text.vocabulary import (
+    label_id,
+    label_name,
+    predicts_classes,
+    special_id,
+    word_id,
+    word_name,
+)
+
+if TYPE_CHECKING:
+    from mixlens.recording.recording import Recording
+    from mixlens.structure.model_structure import ModelStructure
+
+Named = str | int | list[str | int] | None
+Place = int | list[int] | None
+
+NO_OUTPUT = (
+    "this recording was made for a measure that needs no output of the model, so it has none:"
+    " record the text by lens.record(text)"
+)
+
+
+@dataclass(frozen=True)
+class Explained:
+    """One output of the model for each text."""
+
+    chosen: Int[Tensor, " batch"]
+    foils: Int[Tensor, " batch"] | None
+    positions: Int[Tensor, " batch"] | None  # None: the model gives one row of logits per text
+    of: str
+    names: tuple[str, ...]
+    link: Link | None  # from logits to probabilities; None: nothing asks for a probability
+
+    def __call__(self, output: Any, rows: Int[Tensor, " copies"]) -> Float[Tensor, " copies"]:
+        """The explained number in a model's output for copies of the named texts."""
+        logits = logits_of(output)
+        logits = logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
+        rows = rows.to(logits.device)
+        if self.positions is not None:
+            places, read = self.positions[rows], torch.unique(self.positions)
+            if logits.shape[1] == len(read):  # as `only_what_is_read` asked
+                places = torch.searchsorted(read, places)
+            logits = logits[torch.arange(len(rows), device=rows.device), places]
+        if self.foils is not None:
+            logits = logits.gather(1, torch.stack([self.chosen[rows], self.foils[rows]], 1))
+            if self.of == "logit":
+                return logits[:, 0] - logits[:, 1]
+            return torch.softmax(logits, -1)[:, 0]
+        if self.link is not None:
+            logits = to_probabilities(logits, self.link)
+        return logits.gather(1, self.chosen[rows][:, None])[:, 0]
+
+    def only_what_is_read(self, model: nn.Module) -> dict[str, Tensor]:
+        """Inputs by which a language model computes logits at the explained positions alone: a
+        vocabulary is wide. Empty if the model has no such input.
+        """
+        known = inspect.signature(model.forward).parameters
+        if self.positions is None or "logits_to_keep" not in known:
+            return {}
+        return {"logits_to_keep": torch.unique(self.positions)}
+
+
+def read_at(
+    model: nn.Module,
+    structure: ModelStructure,
+    inputs: Mapping[str, Any],
+    options: Mapping[str, Any],
+) -> Int[Tensor, " position"] | None:
+    """Before a recording, the positions whose logits these options ask for, if the model is a
+    causal one of plain text that can leave out the others. None: all of them.
+    """
+    known = inspect.signature(model.forward).parameters
+    if "logits_to_keep" not in known or options.get("of") in ("embedding", "similarity"):
+        return None
+    stack = structure.calls[-1][0]
+    causal = stack.layers[0].sites[0].causal
+    if not (is_plain_text(inputs) and len(structure.stacks) == 1 and causal):
+        return None
+    ids: Tensor = inputs["input_ids"]
+    lengths = row_lengths(inputs) or [int(ids.shape[1])] * len(ids)
+    position = options.get("position")
+    try:
+        given = _per_row(-1 if position is None else position, len(lengths))
+        places = [resolved([int(p)], n)[0] for p, n in zip(given, lengths, strict=True)]
+    except (InvalidInput, IndexError, TypeError, ValueError):  # said when the output is resolved
+        return None
+    return torch.tensor(sorted(set(places)), device=ids.device)
+
+
+def no_logits(output: Any, *, or_embedding: bool = False) -> str | None:
+    """Why no prediction can be explained, or None if it can; `or_embedding`: can what explains it
+    also explain an embedding?
+    """
+    if isinstance(getattr(output, "logits", None), Tensor):
+        return None
+    if output is None:
+        return NO_OUTPUT
+    reason = (
+        "this model gives no logits, so there is no prediction to explain: a checkpoint with a head"
+        " for words or classes is needed"
+    )
+    if not or_embedding:
+        return reason
+    return f"{reason}. For an encoder of texts, set the option of to embedding or similarity."
+
+
+def logits_of(output: Any) -> Tensor:
+    """The logits in a model's output."""
+    reason = no_logits(output)
+    if reason is not None:
+        raise InvalidInput(reason)
+    logits: Tensor = output.logits
+    return logits
+
+
+def explained(
+    recording: Recording,
+    *,
+    label: Named = None,
+    word: Named = None,
+    foil: Named = None,
+    position: Place = None,
+    of: str = "probability",
+) -> Explained:
+    """What the options name, or the model's own prediction."""
+    if of not in ("probability", "logit"):
+        raise InvalidInput(f"of={of!r}: choose probability, logit, similarity or embedding")
+    require_head(recording.model)
+    logits = logits_of(recording.output)
+    link = find_link(recording.model, recording.output) if of == "probability" else None
+    if link == "sigmoid" and foil is not None:
+        raise InvalidInput(
+            "a foil, and problem_type is multi_label_classification: its classes do not exclude"
+            " each other, so two of them share no probability. Set the option of to logit, or drop"
+            " the foil."
+        )
+    per_text = len(logits) == recording.batch  # several codebooks have a row of logits each
+    if logits.dim() == 2 and per_text:
+        return _of_class(recording, logits, label, word, foil, position, of, link)
+    if logits.dim() == 3 and per_text:
+        return _of_token(recording, logits, label, word, foil, position, of, link)
+    raise InvalidInput(
+        f"logits of shape {tuple(logits.shape)} for {recording.batch} texts are neither classes of"
+        " a text nor of its tokens"
+    )
+
+
+def _of_class(
+    recording: Recording,
+    logits: Tensor,
+    label: Named,
+    word: Named,
+    foil: Named,
+    position: Place,
+    of: str,
+    link: Link | None,
+) -> Explained:
+    if word is not None or position is not None:
+        raise InvalidInput(
+            "this model predicts a class of the whole text: name it by the option label, not by"
+            " word or position"
+        )
+    chosen = _ids(recording, label, logits, label_id)
+    foils = None if foil is None else _ids(recording, foil, logits, label_id)
+    _require_different(chosen, foils)
+    names = [label_name(recording, int(i)) for i in chosen]
+    if foils is not None:
+        names = [
+            f"{name} vs {label_name(recording, int(i))}"
+            for name, i in zip(names, foils, strict=True)
+        ]
+    return Explained(chosen, foils, None, of, tuple(names), link)
+
+
+def _of_token(
+    recording: Recording,
+    logits: Tensor,
+    label: Named,
+    word: Named,
+    foil: Named,
+    position: Place,
+    of: str,
+    link: Link | None,
+) -> Explained:
+    places = _positions(recording, logits, position)
+    at_place = recording.token_logits(logits, places)
+    tagged = predicts_classes(recording, logits)
+    if label is not None and not tagged:
+        raise InvalidInput(
+            "this model predicts words, not classes: name one by the option word (and foil), not by"
+            " label"
+        )
+    if word is not None and tagged:
+        raise InvalidInput(
+            "this model predicts a class for each token: name it by the option label, not by word"
+        )
+    if word is None and not tagged and recording.produced is not None:
+        said = zip(recording.produced, places.tolist(), strict=True)
+        word = [row.ids[place] for row, place in said]
+    find, name = (label_id, label_name) if tagged else (_predicted_word_id, word_name)
+    chosen = _ids(recording, label if tagged else word, at_place, find)
+    foils = None if foil is None else _ids(recording, foil, at_place, find)
+    _require_different(chosen, foils)
+    names = []
+    for row in range(recording.batch):
+        against = "" if foils is None else f" vs {name(recording, int(foils[row]))}"
+        names.append(f"{name(recording, int(chosen[row]))}{against} at {int(places[row])}")
+    return Explained(chosen, foils, places, of, tuple(names), link)
+
+
+def _require_different(chosen: Tensor, foils: Tensor | None) -> None:
+    if foils is not None and bool((chosen == foils).any()):
+        raise InvalidInput(
+            "the foil is the explained output itself, so their difference is zero everywhere: name"
+            " a different foil"
+        )
+
+
+def _positions(recording: Recording, logits: Tensor, position: Any) -> Int[Tensor, " batch"]:
+    stack = recording.structure.calls[-1][0]
+    lengths = recording.lengths[stack.name]
+    shift = int(logits.shape[1]) - recording.stack_layers[stack.name][0].width
+    if shift and recording.logits_at is None:
+        raise InvalidInput(
+            f"the logits have {int(logits.shape[1])} positions, the last layer has"
+            f" {int(logits.shape[1]) - shift} tokens"
+        )
+    if position is not None:
+        given = whole_numbers(_per_row(position, recording.batch), "positions") or []
+        try:
+            places = [resolved([p], length)[0] for p, length in zip(given, lengths, strict=True)]
+        except IndexError as error:
+            raise InvalidInput(f"position: {error}") from error
+    elif recording.produced is not None:
+        places = _only_produced(recording, lengths)
+    elif stack.layers[0].sites[0].causal:
+        places = [length - 1 for length in lengths]
+    elif predicts_classes(recording, logits):
+        raise InvalidInput(
+            "this model predicts a class for each token: say which token by the option position"
+        )
+    else:
+        places = [_mask_position(recording, row, length) for row, length in enumerate(lengths)]
+    return torch.tensor(places, device=logits.device)
+
+
+def _only_produced(recording: Recording, lengths: Sequence[int]) -> list[int]:
+    """Of the tokens that follow a prompt one must be named, unless there is only one."""
+    known = recording.targets or [range(length) for length in lengths]
+    if any(len(places) > 1 for places in known):
+        raise InvalidInput(
+            f"{len(known[0])} tokens were produced, and one of them is explained: say which by the"
+            f" option position ({known[0][0]} to {known[0][-1]}), the place that produced it"
+        )
+    return [places[0] for places in known]
+
+
+def _mask_position(recording: Recording, row: int, length: int) -> int:
+    mask = special_id(recording, "mask")
+    if mask is None:
+        raise InvalidInput(
+            "no tokenizer names the mask token: say which position is meant by the option position"
+        )
+    stack = recording.structure.calls[-1][0]
+    site = next(
+        name
+        for name, place in recording.structure.sites.items()
+        if place.stack is stack and place.kind is AttentionKind.SELF
+    )
+    ids = token_input(recording, site)[1][row, :length]
+    places = (ids == mask).nonzero()[:, 0].tolist()
+    if len(places) != 1:
+        raise InvalidInput(
+            f"the text has {len(places)} mask tokens, not one: say which position is meant by the"
+            " option position"
+        )
+    return int(places[0])
+
+
+def _per_row(given: Any, batch: int) -> list[Any]:
+    if isinstance(given, Sequence) and not isinstance(given, str):
+        if len(given) != batch:
+            raise InvalidInput(f"{len(given)} values were given for {batch} texts")
+        return list(given)
+    return [given] * batch
+
+
+def _ids(
+    recording: Recording, given: Any, logits: Float[Tensor, "batch outputs"], find: Any
+) -> Int[Tensor, " batch"]:
+    if bool(logits.isnan().any()):
+        raise NonFiniteActivations(
+            "the model's logits are NaN, so it says nothing: check the weights of its head"
+        )
+    predicted, outputs = logits.argmax(-1), int(logits.shape[-1])
+    ids = [
+        int(predicted[row]) if name is None else find(recording, _name_or_number(name), outputs)
+        for row, name in enumerate(_per_row(given, recording.batch))
+    ]
+    return torch.tensor(ids, device=logits.device)
+
+
+def _name_or_number(given: Any) -> str | int:
+    if isinstance(given, str):
+        return given
+    if isinstance(given, bool) or not hasattr(given, "__index__"):
+        raise InvalidInput(f"a word or a class has a name or a number, not {given!r}")
+    return int(given)
+
+
+def _predicted_word_id(recording: Recording, word: str | int, outputs: int) -> int:
+    return word_id(recording.tokenizer, word, outputs)

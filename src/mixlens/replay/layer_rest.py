@@ -1,0 +1,206 @@
+"""The rest of a layer after an attention site, as a function of rows.
+
+Beyond its attention a layer treats every target on its own: e_i depends on x_i and on the attention
+output o_i alone. So when only o_i changes there is no need to run whole sequences: any number of
+rows (x_i, o_i), from any text, go through the rest of the layer at once.
+
+The layer's own code does the work, with its attention left out (`shortcuts`). This is proved with
+many rows, shuffled and repeated: a feed-forward part may depend on a row's place (BLIP-2's Q-Former
+has a different one for its text), on how many rows there are (experts with a capacity) or on its
+neighbours (convolutions). For such layers whole sequences are run instead, which is always right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from mixlens.contracts import AttentionKind
+from mixlens.kernels.differences import difference, same_bar
+from mixlens.model.free_memory import raise_if_out_of_memory
+from mixlens.model.model_cache import Remembered
+from mixlens.recording.attention import Site
+from mixlens.recording.layer import Layer
+from mixlens.replay.fallbacks import note_fallback
+from mixlens.replay.shortcuts import Shortcut, answered_run, find_shortcuts
+
+_PROVED_ROWS = 1024
+
+
+@dataclass(frozen=True)
+class _Proved:
+    """Shortcuts, and with how many rows at once they were proved."""
+
+    shortcuts: tuple[Shortcut, ...]
+    rows: int
+
+
+_known: Remembered[_Proved | None] = Remembered()  # of layers that are built in the same way
+_of_layers: Remembered[_Proved | None] = Remembered()
+
+
+class Tail:
+    """The rest of one layer after one of its attention sites.
+
+    `mode` says how it runs: sum, shortcut, or sequences if rows alone cannot be run.
+    """
+
+    def __init__(self, layer: Layer, kind: AttentionKind, *, rows: int = 4096) -> None:
+        self.layer = layer
+        self.kind = kind
+        self.rows = rows  # the most that go through the layer at once
+        self.sites: list[Site] = layer.sites()
+        self.position: int = layer.position(kind)
+        self.site: Site = self.sites[self.position].reading(kind)
+        self.shortcuts: tuple[Shortcut, ...] = ()
+        self.mode: str = self._chosen_mode()
+
+    @property
+    def module(self) -> nn.Module:
+        """The layer in float32 or better."""
+        return self.layer.module
+
+    def __call__(
+        self,
+        texts: Int[Tensor, " row"],
+        targets: Int[Tensor, " row"],
+        projected: Float[Tensor, "row d_model"],
+    ) -> Float[Tensor, "row d_model"]:
+        """The layer's output for these targets, each with a different output of the attention
+        site's projection.
+        """
+        assert self.mode != "sequences", "its rows depend on each other"
+        run = self._by_sum if self.mode == "sum" else self._by_shortcut
+        return run(texts, targets, projected)
+
+    @torch.no_grad()
+    def mixes(self) -> bool:
+        """Does the output of a target change with the attention output of a different one?"""
+        base = self.site.projected[0]
+        place = len(base) // 2
+        edited = base.clone()
+        edited[place] = base[place].flip(-1) + base.abs().mean()
+        both = torch.stack([base, edited])
+        output = self.layer.rerun(0, attention_output=both, kind=self.kind)
+        others = torch.arange(len(base), device=base.device) != place
+        return not difference(output[1, others], output[0, others]) <= same_bar(base)
+
+    @torch.no_grad()
+    def require_recorded_output(
+        self, texts: Int[Tensor, " row"], targets: Int[Tensor, " row"]
+    ) -> None:
+        """Falls back to whole sequences if the unedited rows (a few of them) do not give what
+        the layer returned.
+        """
+        if self.mode == "sequences":
+            return
+        few = slice(None, None, max(1, len(texts) // 8))
+        texts, targets = texts[few], targets[few]
+        outputs = self(texts, targets, self.site.projected[texts, targets])
+        error = difference(outputs, self.layer.output[texts, targets])
+        if not error <= self.layer.rounding:
+            note_fallback(
+                self.layer,
+                f"Value Zeroing runs whole sequences, because unedited rows are off by {error:.1e}",
+            )
+            self.mode = "sequences"
+
+    # ------------------------------------------------------------------------------------- two ways
+
+    def _by_sum(self, texts: Tensor, targets: Tensor, projected: Tensor) -> Tensor:
+        """A parallel feed-forward part does not see the attention output, and a layer may have
+        none: then e moves as y does.
+        """
+        residual = self.site.residual[texts, targets]
+        block = self.site.structure.levels(self.module, residual, projected)["block"]
+        return block + (self.layer.output - self.site.block_output)[texts, targets]
+
+    def _by_shortcut(self, texts: Tensor, targets: Tensor, projected: Tensor) -> Tensor:
+        given: dict[str, Any] = {}
+        for number, shortcut in enumerate(self.shortcuts):
+            site = self.sites[number]
+            rows = projected if number == self.position else site.projected[texts, targets]
+            value = rows
+            if shortcut.level != "projected":
+                residual = site.residual[texts, targets]
+                value = site.structure.levels(self.module, residual, rows)[shortcut.level]
+            given[shortcut.path] = shortcut.packed(value[None])
+        hidden = self.layer.input[texts, targets][None]
+        return answered_run(self.layer, 0, given, hidden)
+
+    # ----------------------------------------------------------------------------------- the choice
+
+    def _chosen_mode(self) -> str:
+        if self.site.structure.open is not None:
+            note_fallback(
+                self.layer,
+                "Value Zeroing runs whole sequences, because what follows attention is not known as"
+                " a sum",
+            )
+            return "sequences"
+        last = self.position == len(self.sites) - 1
+        structure = self.layer.structure
+        alone = structure.feed_forward is None and not structure.further
+        if last and (self.site.structure.parallel or alone):
+            return "sum"
+        if not last:  # a later attention needs its own masks and states for every row
+            return "sequences"
+        module, own = self.layer.submodule(""), self.layer.structure
+        key = (self.kind, self.layer.has_one_token, module.training, own)
+        proved = _of_layers.of(module, key, self._proved_alike)
+        if proved is None:
+            note_fallback(
+                self.layer,
+                "Value Zeroing runs whole sequences, because what follows attention does not work"
+                " on rows",
+            )
+            return "sequences"
+        self.shortcuts, self.rows = proved.shortcuts, min(self.rows, proved.rows)
+        return "shortcut"
+
+    def _proved_alike(self) -> _Proved | None:
+        """One proof for all layers that are built in the same way."""
+        key = (self.kind, self.layer.submodule("").training, self.layer.signature)
+        return _known.of(self.layer.model, key, self._proved_whole)
+
+    @torch.no_grad()
+    def _proved_whole(self) -> _Proved | None:
+        """Of the whole layer: a layer of which only rows were recorded cannot be run again."""
+        whole = self.layer.whole
+        if whole is self.layer:
+            return self._proved(find_shortcuts(self.layer))
+        tail = Tail(whole, self.kind, rows=self.rows)
+        return _Proved(tail.shortcuts, tail.rows) if tail.mode == "shortcut" else None
+
+    def _proved(self, candidates: Sequence[Shortcut | None]) -> _Proved | None:
+        """The shortcuts, if many rows of two edited copies of a text, shuffled and repeated, come
+        out as in a re-run of the whole layer.
+        """
+        shortcuts = tuple(shortcut for shortcut in candidates if shortcut is not None)
+        if len(shortcuts) < len(self.sites):
+            return None
+        self.shortcuts = shortcuts
+        base = self.site.projected[0]
+        generator = torch.Generator().manual_seed(0)
+        noise = torch.randn(2, *base.shape, generator=generator).to(base)
+        edited = base * (1 + noise / 2) + noise * base.abs().mean() / 2
+        expected = self.layer.rerun(0, attention_output=edited, kind=self.kind)
+        count = max(2 * len(base) + 1, min(self.rows, _PROVED_ROWS))
+        copies, targets = (
+            torch.randint(high, (count,), generator=generator) for high in (2, len(base))
+        )
+        crowd = slice(0, count // 4)  # the same row many times: all of them go to one expert
+        copies[crowd], targets[crowd] = 0, len(base) // 2
+        copies, targets = copies.to(base.device), targets.to(base.device)
+        try:
+            given = self._by_shortcut(torch.zeros_like(targets), targets, edited[copies, targets])
+        except Exception as failure:  # whatever a layer does with rows that it did not expect
+            raise_if_out_of_memory(failure)
+            return None
+        error = difference(given, expected[copies, targets])
+        return _Proved(shortcuts, count) if error <= same_bar(expected) else None

@@ -1,0 +1,236 @@
+"""The feed-forward part of a layer as matrices, if it is a plain or gated perceptron: found and
+checked by numbers.
+
+feed_forward(z) = act(z W_1 + b_1) W_2 + b_2, or (act(z W_g + b_g) * (z W_u + b_u)) W_2 + b_2, for
+the output z of a norm, or for the stream itself. Mixtures of experts, convolutions and anything
+else that does not fit are not found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from mixlens.kernels.differences import difference, same_bar
+from mixlens.model.model_cache import Remembered
+from mixlens.recording.layer import Layer
+from mixlens.structure.norms import LinearisedNorm, norm_of
+from mixlens.structure.projection import Affine, affine_map, may_add_bias
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "gelu": F.gelu,
+    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "relu": F.relu,
+    "silu": F.silu,
+    "quick_gelu": lambda x: x * torch.sigmoid(1.702 * x),
+    "relu_squared": lambda x: F.relu(x).square(),
+}
+
+
+@dataclass(frozen=True)
+class _Paths:
+    norm: str | None  # None: the stream is read as it is
+    first: tuple[str, ...]  # one, or the gate and what it multiplies
+    second: str
+    activation: str
+    after: str | None  # a norm between the second product and the residual
+
+
+@dataclass(frozen=True)
+class _PerceptronModules:
+    """The modules of one layer. Not their matrices: kept, these would outlive a move to a different
+    device.
+    """
+
+    norm: nn.Module | None
+    first: tuple[nn.Module, ...]
+    second: nn.Module
+    activation: str
+    after: str | None
+    biased: bool
+
+
+@dataclass(frozen=True)
+class Perceptron:
+    """The matrices of one layer."""
+
+    norm: LinearisedNorm  # whose output z is
+    first: tuple[Affine, ...]  # [d_model, d_ff]
+    second: Affine  # [d_ff, d_model]
+    activation_name: str
+    after: str | None
+    biased: bool  # False: no product has a bias, and none is added
+
+    @property
+    def activation(self) -> Callable[[Tensor], Tensor]:
+        """What the hidden layer passes."""
+        return ACTIVATIONS[self.activation_name]
+
+    def normed(
+        self, rows: Float[Tensor, "*rows d_model"], *, needed: bool = True
+    ) -> tuple[Float[Tensor, "*rows d_model"], Float[Tensor, "*rows 1"]]:
+        """z and 1 / sigma of rows before the norm, in few passes: there are n^2 rows.
+
+        Without centring, z is computed only if it is `needed`; else the rows are returned.
+        """
+        norm, width = self.norm, rows.shape[-1]
+        if norm.centred:
+            normed, _, inverse = torch.native_layer_norm(
+                rows, [width], norm.gain, norm.shift, norm.epsilon
+            )
+            return normed, inverse
+        length: Tensor = torch.linalg.vector_norm(rows, dim=-1, keepdim=True)
+        inverse = torch.rsqrt(length.square() / width + norm.epsilon)
+        return (rows * inverse).mul_(norm.gain).add_(norm.shift) if needed else rows, inverse
+
+    def hidden(self, products: list[Tensor]) -> Tensor:
+        """What goes into the second product."""
+        made = self.activation(products[0])
+        return made if len(products) == 1 else made.mul_(products[1])
+
+
+def perceptron(
+    layer: Layer, dtype: torch.dtype | None = None, *, normed: bool = True
+) -> Perceptron | None:
+    """The feed-forward part of a layer, or None if it has no such form.
+
+    Its matrices are in float32 or better, or in `dtype`: the model's own needs no copy.
+    `normed=False`: it may also read the stream without a norm, as compiled programs do.
+    """
+    key = (layer.structure, layer.has_one_token)
+    parts = _modules.of(layer.submodule(""), key, lambda: _modules_of(layer))
+    if parts is None or (normed and parts.norm is None):
+        return None
+    wide = layer.input
+    like = layer.native_input if dtype == layer.native_input.dtype else wide
+    like = like if dtype is None else like.to(dtype)
+    norm = _identity(wide) if parts.norm is None else norm_of(parts.norm, wide)
+    if norm is None or (parts.norm is not None and not norm.scaled):
+        return None
+    first, width = [], int(like.shape[-1])
+    for module in parts.first:
+        product = affine_map(module, width, like)
+        if product is None:
+            return None
+        first.append(product)
+    second = affine_map(parts.second, int(first[0][0].shape[1]), like)
+    if second is None:
+        return None
+    return Perceptron(
+        norm=norm,
+        first=tuple(first),
+        second=second,
+        activation_name=parts.activation,
+        after=parts.after,
+        biased=parts.biased,
+    )
+
+
+def _identity(like: Tensor) -> LinearisedNorm:
+    gain = torch.ones_like(like[0, 0])
+    return LinearisedNorm(gain, torch.zeros_like(gain), centred=False, scaled=False, shifted=False)
+
+
+_known: Remembered[_Paths | None] = Remembered()
+_modules: Remembered[_PerceptronModules | None] = Remembered()
+
+
+def _modules_of(layer: Layer) -> _PerceptronModules | None:
+    paths = _known.of(layer.model, layer.signature, lambda: _discovered_paths(layer.whole))
+    if paths is None:
+        return None
+    first, second = tuple(map(layer.submodule, paths.first)), layer.submodule(paths.second)
+    return _PerceptronModules(
+        norm=None if paths.norm is None else layer.submodule(paths.norm),
+        first=first,
+        second=second,
+        activation=paths.activation,
+        after=paths.after,
+        biased=any(map(may_add_bias, (*first, second))),
+    )
+
+
+@dataclass(frozen=True)
+class _ModuleCall:
+    """The last call of a submodule, as rows."""
+
+    path: str
+    module: nn.Module
+    given: Tensor
+    output: Tensor
+
+
+@torch.no_grad()
+def _discovered_paths(layer: Layer) -> _Paths | None:
+    structure, site = layer.structure.feed_forward, layer.structure.sites[-1]
+    if (
+        structure is None
+        or site.parallel
+        or site.branch_norm
+        or site.branch
+        or (site.output_norm and structure.input_norm)
+    ):
+        return None
+    norm_path = site.output_norm or structure.input_norm
+    if norm_path == structure.output:  # one neuron alone may pass for a scale of each channel
+        norm_path = None
+    events = {
+        event.path: _ModuleCall(
+            event.path, event.module, event.inputs[0].flatten(0, -2), event.output.flatten(0, -2)
+        )
+        for event in layer.observed().events
+        if event.output is not None and event.output.dim() > 1
+        if event.inputs and event.inputs[0].dim() > 1
+    }
+    if structure.output not in events or (norm_path is not None and norm_path not in events):
+        return None
+    added = events[structure.output]
+    if norm_path is None:
+        z = layer.sites()[-1].block_output[0]
+    else:
+        z = events[norm_path].output
+    affine = [
+        event
+        for event in events.values()
+        if not list(event.module.children()) and event.given.shape[:-1] == z.shape[:-1]
+    ]
+    firsts = [
+        e
+        for e in affine
+        if _same(e.given, z) and affine_map(e.module, int(z.shape[-1]), z) is not None
+    ]
+    for second in affine:
+        after = None if _same(second.output, added.output) else structure.output
+        if after is not None and not (
+            _same(second.output, added.given) and norm_of(added.module, z) is not None
+        ):
+            continue
+        if second in firsts or affine_map(second.module, int(second.given.shape[-1]), z) is None:
+            continue
+        chosen = _explained(second.given, firsts)
+        if chosen is not None:
+            return _Paths(norm_path, chosen[0], second.path, chosen[1], after)
+    return None
+
+
+def _explained(hidden: Tensor, firsts: list[_ModuleCall]) -> tuple[tuple[str, ...], str] | None:
+    """Which first products and which activation give what goes into the second product."""
+    wide = [event for event in firsts if event.output.shape == hidden.shape]
+    for name, activation in ACTIVATIONS.items():
+        for one in wide:
+            made = activation(one.output)
+            if _same(made, hidden):
+                return (one.path,), name
+            for other in wide:
+                if other is not one and _same(made * other.output, hidden):
+                    return (one.path, other.path), name
+    return None
+
+
+def _same(a: Tensor, b: Tensor) -> bool:
+    return a.shape == b.shape and difference(a, b) <= same_bar(a)

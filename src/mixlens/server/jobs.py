@@ -1,0 +1,164 @@
+"""Jobs in turn: one at a time, a bounded queue, cancelled at any time, results kept by content.
+
+The same text, model and measures give the same result, so a result is kept under the hash of what
+was asked and a second request for it is done at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import secrets
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mixlens.errors import MixlensError
+from mixlens.server.api import Limits, State
+
+log = logging.getLogger("mixlens.server")
+
+
+class QueueFull(Exception):
+    """More jobs wait than this server takes on."""
+
+
+class Cancelled(BaseException):
+    """Raised inside the work of a job that nobody waits for any more.
+
+    Not an Exception: code that tries whether a module can do something must not take it for the
+    answer.
+    """
+
+
+@dataclass(eq=False)
+class WebJob:
+    """One request on its way."""
+
+    id: str
+    key: str
+    request: Mapping[str, Any]
+    state: State = State.queued
+    progress: float = 0.0
+    message: str = "waiting for its turn"
+
+    def check(self) -> None:
+        """Called by the work; stops it if the job was cancelled."""
+        if self.state is State.cancelled:
+            raise Cancelled
+
+    def report(self, progress: float, message: str) -> None:
+        """Says how far the work is, and stops it if the job was cancelled."""
+        self.check()
+        self.progress, self.message = progress, message
+
+
+Work = Callable[[WebJob], bytes]
+"""Computes the result of a job and calls `job.report` now and then."""
+
+
+class Jobs:
+    """A queue with one worker: models are recorded by hooks, one text at a time."""
+
+    def __init__(self, work: Work, limits: Limits) -> None:
+        self._work, self._limits = work, limits
+        self._jobs: OrderedDict[str, WebJob] = OrderedDict()
+        self._waiting: deque[WebJob] = deque()
+        self._results: OrderedDict[str, bytes] = OrderedDict()
+        self._changed = threading.Condition()
+        self._stopped = False
+        self._worker = threading.Thread(target=self._run, name="mixlens-jobs", daemon=True)
+
+    def start(self) -> None:
+        """Starts the worker."""
+        self._worker.start()
+
+    def stop(self) -> None:
+        """Cancels everything and waits for the worker."""
+        with self._changed:
+            self._stopped = True
+            for job in self._jobs.values():
+                _cancel(job)
+            self._waiting.clear()
+            self._changed.notify_all()
+        self._worker.join()
+
+    def submit(self, request: Mapping[str, Any]) -> WebJob:
+        """A new job. It is done already if its result is kept."""
+        key = hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()
+        with self._changed:
+            job = WebJob(secrets.token_urlsafe(16), key, request)
+            if key in self._results:
+                self._results.move_to_end(key)
+                job.state, job.progress, job.message = State.done, 1.0, "kept from before"
+            elif len(self._waiting) >= self._limits.waiting:
+                raise QueueFull
+            else:
+                self._waiting.append(job)
+                self._changed.notify_all()
+            self._jobs[job.id] = job
+            self._forget()
+            return job
+
+    def get(self, name: str) -> WebJob | None:
+        """A job that is remembered."""
+        with self._changed:
+            return self._jobs.get(name)
+
+    def result(self, job: WebJob) -> bytes | None:
+        """What a job gave, as long as it is kept."""
+        with self._changed:
+            return self._results.get(job.key) if job.state is State.done else None
+
+    def cancel(self, job: WebJob) -> None:
+        """Takes a job out of the queue, or lets its work end at the next report."""
+        with self._changed:
+            _cancel(job)
+            if job in self._waiting:
+                self._waiting.remove(job)
+
+    def _forget(self) -> None:
+        """Drops the oldest finished jobs and results beyond the limits."""
+        finished = [name for name, job in self._jobs.items() if job.state.is_final]
+        for name in finished[: max(0, len(self._jobs) - self._limits.kept)]:
+            del self._jobs[name]
+        while sum(map(len, self._results.values())) > self._limits.kept_bytes:
+            self._results.popitem(last=False)
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._waiting or self._stopped)
+                if self._stopped:
+                    return
+                job = self._waiting.popleft()
+                job.state = State.running
+            self._finish(job)
+
+    def _finish(self, job: WebJob) -> None:
+        try:
+            result = self._work(job)
+        except Cancelled:
+            return
+        except MixlensError as error:
+            state, message, result = State.failed, str(error), b""
+        except Exception:
+            log.exception("a job failed")
+            state, message = State.failed, "something went wrong in the server; its log says what"
+            result = b""
+        else:
+            state, message = State.done, "done"
+        with self._changed:
+            if job.state is not State.cancelled:
+                if state is State.done:
+                    self._results[job.key] = result
+                job.state, job.progress, job.message = state, 1.0, message
+                self._forget()
+
+
+def _cancel(job: WebJob) -> None:
+    if not job.state.is_final:
+        job.state, job.message = State.cancelled, "cancelled"

@@ -1,0 +1,100 @@
+"""What a job does: every measure that was asked for, of one text, as a payload of the viewer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from torch.nn.modules.module import register_module_forward_pre_hook
+
+from mixlens.errors import InputTooLong, InvalidInput, MixlensError
+from mixlens.measures import list_measures
+from mixlens.measuring.measure import measure
+from mixlens.server.api import Limits
+from mixlens.text.tokenizer_calls import tokenized
+from mixlens.views.viewer.packing import LIVE_BYTES
+from mixlens.views.viewer.payload import payload_of
+
+if TYPE_CHECKING:
+    from mixlens.lens import Lens
+    from mixlens.maps.mixing_maps import MixingMaps
+    from mixlens.server.jobs import WebJob
+
+FIRST_MEASURES = ("value_zeroing", "attention")
+_FIRST_TEXT = "The keys to the old cabinet near the door {} on the kitchen table."
+_FIRST_TARGET = "Les clefs de la vieille armoire sont sur la table."
+
+
+def takes_pairs(lens: Lens) -> bool:
+    """Does the model need a source and a target text?"""
+    return bool(getattr(lens.model.config, "is_encoder_decoder", False))
+
+
+def first_request(name: str, lens: Lens) -> dict[str, Any]:
+    """What the page shows before anyone has asked."""
+    mask = getattr(lens.tokenizer, "mask_token", None)
+    return {
+        "model": name,
+        "text": _FIRST_TEXT.format(mask or "are"),
+        "target_text": _FIRST_TARGET if takes_pairs(lens) else None,
+        "measures": list(FIRST_MEASURES),
+        "heads": False,
+    }
+
+
+@contextmanager
+def _stopped_in_modules(job: WebJob) -> Iterator[None]:
+    """A cancelled job ends before the next module of the model that it runs, inside a layer too."""
+    hook = register_module_forward_pre_hook(lambda module, given: job.check())
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
+class Measuring:
+    """The work of jobs on models that were loaded when the server started."""
+
+    def __init__(self, lenses: Mapping[str, Lens], limits: Limits) -> None:
+        self._lenses, self._limits = lenses, limits
+
+    def __call__(self, job: WebJob) -> bytes:
+        """The payload as JSON."""
+        lens, wanted = self._lenses[job.request["model"]], list(job.request["measures"])
+        job.report(0.0, "reading the text")
+        given = self._given(lens, job.request)
+        maps: list[MixingMaps] = []
+        left_out = {}
+        with _stopped_in_modules(job):
+            job.report(0.05, "running the model")
+            recording = lens.record(given)
+            for number, name in enumerate(wanted):
+                job.report(0.1 + 0.8 * number / len(wanted), f"measuring {name}")
+                try:
+                    maps += self._measured(recording, name, job.request["heads"])
+                except MixlensError as error:
+                    left_out[name] = str(error)
+        if not maps:
+            raise InvalidInput("; ".join(f"{name}: {why}" for name, why in left_out.items()))
+        job.report(0.9, "packing the result")
+        room = LIVE_BYTES if job.request["heads"] else None
+        payload = {**payload_of(maps, room=room), "left_out": left_out}
+        return json.dumps(payload, ensure_ascii=False, allow_nan=False).encode()
+
+    def _given(self, lens: Lens, request: Mapping[str, Any]) -> str | tuple[str, str]:
+        """The text, or the pair, if it is not too long."""
+        texts = [text for text in (request["text"], request["target_text"]) if text is not None]
+        for text in texts:
+            count = len(tokenized(lens.tokenizer, text)["input_ids"])
+            if count > self._limits.tokens:
+                raise InputTooLong(
+                    f"the text has {count} tokens, and this server takes {self._limits.tokens}"
+                )
+        return texts[0] if len(texts) == 1 else (texts[0], texts[1])
+
+    def _measured(self, recording: Any, name: str, heads: bool) -> list[MixingMaps]:
+        both = (False, True) if heads and list_measures()[name].per_head else (False,)
+        every = [measure(name, recording, per_head=each) for each in both]
+        return [maps for maps in every if not isinstance(maps, list)]

@@ -1,0 +1,244 @@
+"""One attention block, read from the numbers of one run: from A V to the residual sum.
+
+The output projection is the affine module that takes A V, as it is or gated. Norms and scales that
+follow it are the branch. The residual sum is the first tensor that is a linear combination of the
+stream and the branch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from mixlens.capture.witnesses import Witness
+from mixlens.errors import UnsupportedModel
+from mixlens.kernels.differences import attention_product, rounding
+from mixlens.structure.gates import all_ones, gate_of
+from mixlens.structure.layer_trace import Core, Event
+from mixlens.structure.projection import affine_map
+from mixlens.structure.trace_matching import Evidence, outermost_first
+
+
+@dataclass
+class ObservedSum:
+    """total = residual_scale * residual + branch_scale * branch"""
+
+    total: Tensor
+    residual_from: str | None
+    residual_scale: float
+    branch_scale: float | Tensor
+    event: Event | None  # the submodule that takes the sum; None: it is the layer's output
+    position: int = 0
+
+
+class TurnedProjection(UnsupportedModel):
+    """The module that takes A V takes the tokens before the rows."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"`{path}` takes the tokens before the rows")
+        self.path = path
+
+
+def projection_of(evidence: Evidence, index: int, *, any_width: bool = False) -> tuple[Event, bool]:
+    """The affine module that takes A V, and whether it takes it gated; `any_width`: even if it
+    returns other channels than those of the stream.
+    """
+    core = evidence.trace.cores[index]
+    weights, values = core.call.weights, core.call.values
+    values = values.repeat_interleave(weights.shape[1] // values.shape[1], 1)
+    product = (weights @ values).transpose(1, 2)
+    takers = [
+        event
+        for event in evidence.trace.events
+        if _may_take(evidence, event, core, product, any_width)
+    ]
+    for event in takers:
+        if evidence.same(event.inputs[0].reshape(product.shape).flatten(2), product.flatten(2)):
+            return event, False
+    if takers:
+        ones = evidence.trace.again(edit_values=all_ones(index))
+        for event in takers:
+            other = ones.at(event.path)
+            if other is not None:
+                gated = gate_of(other.inputs[0], weights) * product
+                if evidence.same(event.inputs[0].reshape(gated.shape).flatten(2), gated.flatten(2)):
+                    return event, True
+    _, error = attention_product(weights, values, core.call.output)
+    if not error <= rounding(evidence.hidden):
+        raise UnsupportedModel(
+            f"layer `{evidence.path}`: its output is not the product of one attention matrix and"
+            f" the values (off by {error:.1e}, relative), as in low-rank and kernel"
+            " approximations of attention. Nothing is reported rather than a wrong number."
+        )
+    width = _other_width(evidence, core, product)
+    if width is not None:
+        raise UnsupportedModel(
+            f"layer `{evidence.path}`: its output projection returns {width} channels, and the"
+            f" layer's states have {evidence.d_model}. It adds to one of several streams (Gemma 3n)"
+            " or to one of its own (the bottleneck of MobileBERT), which is not what layers hand"
+            " on. Nothing is reported rather than a wrong number."
+        )
+    for event in evidence.trace.events:
+        if event.inputs and _is_turned(evidence, event.inputs[0], product.flatten(2)):
+            raise TurnedProjection(event.path)
+    raise UnsupportedModel(
+        f"layer `{evidence.path}`: no linear module takes the product of attention weights and"
+        " values, as it is or times a gate (a norm or another step is between them and the output"
+        " projection, or that is a bare parameter), so the output cannot be split by source token."
+        " Nothing is reported rather than a wrong number."
+    )
+
+
+def _is_turned(evidence: Evidence, given: Tensor, product: Tensor) -> bool:
+    """Is this A V with its first two axes exchanged?"""
+    turned = given.dim() == 3 and given.shape[:2] == product.shape[1::-1]
+    return turned and evidence.same(given.transpose(0, 1), product)
+
+
+def _other_width(evidence: Evidence, core: Core, product: Tensor) -> int | None:
+    """The channels of the module that takes A V, if they are not as many as the stream has."""
+    for event in evidence.trace.events:
+        if event.start < core.tick or not event.inputs or event.output is None:
+            continue
+        given, width = event.inputs[0], int(event.output.shape[-1])
+        if width != evidence.d_model and given.numel() == product.numel():
+            if evidence.same(given.reshape(product.shape).flatten(2), product.flatten(2)):
+                affine = affine_map(event.module, product.shape[2] * product.shape[3], product)
+                if affine is not None and not _is_identity(affine[0]):
+                    return width
+    return None
+
+
+def _may_take(
+    evidence: Evidence, event: Event, core: Core, product: Tensor, any_width: bool
+) -> bool:
+    """Is this an affine module that could take something of the size of A V to the stream?"""
+    if event.start < core.tick or not event.inputs or event.output is None:
+        return False
+    axes = slice(0, 2 if any_width else 3)
+    fits = event.output.dim() == 3 and event.output.shape[axes] == evidence.hidden.shape[axes]
+    if event.inputs[0].numel() != product.numel() or not fits:
+        return False
+    affine = affine_map(event.module, int(product.shape[2] * product.shape[3]), evidence.hidden)
+    # dropout hands on what it takes, and so does every map of nothing
+    return affine is not None and not _is_identity(affine[0])
+
+
+def branch_of(evidence: Evidence, projection: Event) -> tuple[Tensor, tuple[str, ...], bool, int]:
+    """Norms and scales that the projection's output passes before the residual: value, paths,
+    is any a norm, end tick.
+    """
+    assert projection.output is not None
+    value, paths, any_norm, end = projection.output, [], False, projection.end
+    progress = True
+    while progress:
+        progress = False
+        for event in evidence.trace.events:
+            if event.start > end and event.inputs and evidence.same(event.inputs[0], value):
+                form = evidence.norm(event)
+                if form is not None:
+                    assert event.output is not None
+                    value, end, progress = event.output, event.end, True
+                    paths.append(event.path)
+                    any_norm |= form.scaled
+                    break
+    return value, tuple(paths), any_norm, end
+
+
+def input_norm_of(evidence: Evidence, core: Core, stream: Tensor) -> str | None:
+    """The norm that the stream passes before the attention call."""
+    for event in evidence.trace.events:
+        if event.end < core.tick and event.inputs and evidence.same(event.inputs[0], stream):
+            form = evidence.norm(event)
+            if form is not None and form.scaled and _feeds(evidence, event, core):
+                return event.path
+    return None
+
+
+def _feeds(evidence: Evidence, norm: Event, core: Core) -> bool:
+    """Does a module that runs before or around the attention call take the norm's output?"""
+    return any(
+        norm.end < event.start < core.tick
+        and any(evidence.same(tensor, norm.output) for tensor in event.inputs)
+        for event in evidence.trace.events
+    )
+
+
+def residual_sum(
+    evidence: Evidence, stream: Tensor, branch: Tensor, end: int, detours: bool
+) -> ObservedSum | None:
+    """The first tensor that is stream + branch (scaled), or that with the output of an earlier
+    module as the residual (`detours`).
+    """
+    later = list(evidence.after(end))
+    residuals: list[tuple[str | None, Tensor]] = [(None, stream)]
+    residuals += [
+        (event.path, event.output)
+        for event in evidence.trace.events
+        if detours
+        and event.end <= end
+        and event.output is not None
+        and event.output.shape == evidence.hidden.shape
+        if evidence.norm(event) is not None
+    ]
+    if evidence.negligible(branch, stream):  # idle attention: the sum is the stream itself
+        for total, event, position in later:
+            if evidence.same(total, stream):
+                return ObservedSum(total, None, 1.0, 1.0, event, position)
+    for total, event, position in later:
+        if evidence.same(total, branch) or evidence.same(total, stream):
+            continue
+        for source, residual in residuals:
+            scales = evidence.fitted(total, [residual, branch])
+            if scales is not None:
+                return ObservedSum(total, source, scales[0], scales[1], event, position)
+    for total, event, position in later:
+        if not evidence.same(total, branch) and not evidence.same(total, stream):
+            by_channel = evidence.fitted_by_channel(total, stream, branch)
+            if by_channel is not None:
+                return ObservedSum(total, None, 1.0, by_channel, event, position)
+    return None
+
+
+def entries(evidence: Evidence) -> Iterator[tuple[Witness, Tensor]]:
+    """Streams that may enter the first attention block in place of the layer's input: sums of
+    that input and one part that ran before, each token by itself (the first half of a Conformer's
+    feed-forward part).
+    """
+    start = evidence.trace.cores[0].tick
+    before = [event for event in evidence.trace.events if event.end < start]
+    seen: list[Tensor] = [evidence.hidden]
+    for event in before:
+        tensor = event.inputs[0] if event.inputs else None
+        if tensor is None or tensor.shape != evidence.hidden.shape:
+            continue
+        if any(evidence.same(tensor, other) for other in seen):
+            continue
+        seen.append(tensor)
+        for part in outermost_first(before):
+            if part.end < event.start and part.output is not None:
+                if part.output.shape == tensor.shape and not evidence.same(part.output, tensor):
+                    summed = evidence.fitted(tensor, [evidence.hidden, part.output])
+                    if summed is not None and _by_token(evidence, event):
+                        yield Witness(event.path, "in"), tensor
+                        break
+
+
+def _by_token(evidence: Evidence, event: Event) -> bool:
+    """Does what a module is given at one token follow the layer's input at that token alone?"""
+    given = evidence.hidden.clone()
+    place = given.shape[1] // 2
+    given[:, place] = given[:, place].flip(-1)
+    moved = evidence.trace.again(given=given).at(event.path)
+    if moved is None or not moved.inputs:
+        return False
+    others = [token for token in range(given.shape[1]) if token != place]
+    return evidence.same(moved.inputs[0][:, others], event.inputs[0][:, others])
+
+
+def _is_identity(matrix: Tensor) -> bool:
+    square = matrix.shape[0] == matrix.shape[1]
+    return square and torch.equal(matrix, torch.eye(len(matrix)).to(matrix))

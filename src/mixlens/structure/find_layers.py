@@ -1,0 +1,181 @@
+"""Which modules of a model are its layers, from one pass in which all attention is overheard.
+
+Layers are found by what happens, not by their names: a layer is the outermost item of a
+`ModuleList` inside which attention was overheard, and that hands on what it is given in the same
+shape.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from mixlens.capture.attention_call import Listener, listening
+from mixlens.capture.attention_capture import overheard
+from mixlens.capture.layer_calls import Inputs, LayerCall, forward, hooks_removed
+from mixlens.structure.spread_layers import Spread
+
+_Chain = tuple[tuple[str, int], ...]  # list items around an attention call, outermost first
+
+
+@dataclass(frozen=True)
+class Heard:
+    """Which layers ran, and in which of them attention was overheard through one back end."""
+
+    backend: str
+    calls: tuple[LayerCall, ...]  # of the layers with attention
+    layers: tuple[str, ...]  # their paths, in the order of their first calls
+    order: tuple[str, ...]  # paths of all items of lists, as their calls end
+    silent: tuple[str, ...]  # layers that ran next to them, or name attention, and were not heard
+    spread: Mapping[str, Spread]  # layers of which other lists may hold the rest
+
+    def numbers(self) -> Iterator[tuple[str, int]]:
+        """Each call of a layer with its number in its list, silent ones counted."""
+        counts: dict[str, int] = {}
+        for path in self.order:
+            parent = path.rpartition(".")[0]
+            counts[parent] = counts.get(parent, -1) + 1
+            if path in self.layers:
+                yield path, counts[parent]
+
+
+def hear(model: nn.Module, inputs: Inputs, overhear: str) -> list[Heard]:
+    """Runs the model once with its attention overheard in every way of `overhear`, and finds its
+    layers: those heard through the interface, and all if these are more.
+    """
+    chains: list[tuple[str, _Chain]] = []
+    around: list[tuple[str, int]] = []
+    calls: list[LayerCall] = []
+    done: list[LayerCall] = []
+    items = _list_items(model)
+
+    def entered(path: str) -> Callable[..., None]:
+        def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            around.append((path, len(calls)))
+            calls.append(LayerCall.begun(path, module, args, kwargs))
+
+        return hook
+
+    def left(module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
+        done.append(calls[around.pop()[1]])
+        done[-1].output = output
+
+    handles: list[Any] = []
+    listener = Listener(on_call=lambda call: chains.append((call.backend, tuple(around))))
+    with hooks_removed(handles), torch.no_grad(), listening(listener), overheard(model, overhear):
+        for path, module in items.items():
+            handles.append(module.register_forward_pre_hook(entered(path), with_kwargs=True))
+            handles.append(module.register_forward_hook(left))
+        forward(model, inputs)
+    called = [(name, chain) for name, chain in chains if chain]
+    through = "+".join(sorted({name for name, _ in called}))
+    every = _heard(through, [chain for _, chain in called], done, items)
+    plain = _heard("interface", [c for name, c in called if name == "interface"], done, items)
+    if not plain.layers:
+        return [every] if every.layers else []
+    return [plain] if set(plain.layers) == set(every.layers) else [plain, every]
+
+
+def _heard(
+    backend: str, seen: list[_Chain], calls: list[LayerCall], items: Mapping[str, nn.Module]
+) -> Heard:
+    changing = {call.path for call in calls if not _hands_on(call)}
+    seen = [_within_a_stream(chain, changing) for chain in seen]
+    chosen = dict.fromkeys(_layer_of(chain, seen, items) for chain in seen)
+    layers = tuple(dict.fromkeys(path for path, _ in chosen))
+    called = {call.path: items[call.path] for call in calls}
+    return Heard(
+        backend,
+        tuple(call for call in calls if call.path in layers),
+        layers,
+        tuple(call.path for call in calls),
+        _silent(layers, called) if layers else (),
+        _spread(layers, calls),
+    )
+
+
+def _spread(layers: tuple[str, ...], calls: list[LayerCall]) -> dict[str, Spread]:
+    """Layers that may go on in the items of other lists that run before the next layer."""
+    inside = tuple(f"{path}." for path in layers)
+    outside = [call for call in calls if not call.path.startswith(inside)]
+    starts = [number for number, call in enumerate(outside) if call.path in layers]
+    known: dict[str, Spread] = {}
+    for start, end in itertools.pairwise([*starts, len(outside)]):
+        items = list(itertools.takewhile(_hands_on, outside[start:end]))
+        following = outside[end] if end < len(outside) else None
+        layout = Spread.of(items, following) if len(items) > 1 else None
+        if layout is not None:
+            known[items[0].path] = layout
+    return known
+
+
+def _list_items(model: nn.Module) -> dict[str, nn.Module]:
+    """Items of every `ModuleList`; of a `Sequential` too if no list is around or inside it."""
+    lists = {
+        path: parent
+        for path, parent in model.named_modules()
+        if isinstance(parent, (nn.ModuleList, nn.Sequential))
+    }
+    plain = [path for path, parent in lists.items() if isinstance(parent, nn.ModuleList)]
+    return {
+        f"{path}.{name}" if path else name: child
+        for path, parent in lists.items()
+        for name, child in parent.named_children()
+        if path in plain or not any(_within(path, other) or _within(other, path) for other in plain)
+    }
+
+
+def _hands_on(call: LayerCall) -> bool:
+    """Do its hidden states leave in the shape in which they came?"""
+    try:
+        return call.hidden_in.shape == call.hidden_out.shape
+    except TypeError:
+        return False
+
+
+def _within_a_stream(chain: _Chain, changing: set[str]) -> _Chain:
+    """Without the outer items that change the shape of what they are given (a stage that ends by
+    pooling), if there is one inside that does not.
+    """
+    kept = next((i for i, (path, _) in enumerate(chain) if path not in changing), 0)
+    return chain[kept:]
+
+
+def _layer_of(chain: _Chain, seen: list[_Chain], items: Mapping[str, nn.Module]) -> tuple[str, int]:
+    """The outermost item, or the one below it if an item is a group of like layers (ALBERT's
+    groups).
+    """
+    for depth, item in enumerate(chain):
+        below = {other[depth + 1] for other in seen if item in other and len(other) > depth + 1}
+        kinds = {type(items[path]) for path, _ in below}
+        if len(below) < 2 or len(kinds) > 1:
+            return item
+    return chain[-1]
+
+
+def _silent(layers: tuple[str, ...], called: Mapping[str, nn.Module]) -> tuple[str, ...]:
+    """Layers that ran without attention that could be overheard: what mixes tokens there is
+    unknown.
+    """
+    parents = {path.rpartition(".")[0] for path in layers}
+    silent = [
+        path
+        for path in called
+        if path.rpartition(".")[0] in parents and not any(_within(one, path) for one in layers)
+    ]
+    silent += [
+        path
+        for path, module in called.items()
+        if not any(_within(path, other) or _within(other, path) for other in (*layers, *silent))
+        and any("attention" in type(part).__name__.lower() for part in module.modules())
+    ]
+    return tuple(silent)
+
+
+def _within(path: str, outer: str) -> bool:
+    return path == outer or path.startswith(outer + ".")

@@ -1,0 +1,164 @@
+"""Finds out how a layer is put together from the numbers of one run, and from nothing else.
+
+For each attention call `attention_reading` finds the block around it, and `feed_forward_reading`
+what follows. Whether a norm after the residual sum is the block's output norm (post-norm) or the
+feed-forward part's input norm (pre-norm) is settled by trying both: only one of them explains the
+layer's output. If nothing does, the layer may be left open (`open_reading`).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from torch import Tensor
+
+from mixlens.capture.witnesses import Witness
+from mixlens.errors import UnsupportedModel
+from mixlens.structure.attention_reading import (
+    TurnedProjection,
+    branch_of,
+    entries,
+    input_norm_of,
+    projection_of,
+    residual_sum,
+)
+from mixlens.structure.attention_sources import has_sink, is_causal, sources_of
+from mixlens.structure.layer_structure import FeedForwardStructure, LayerStructure, SiteStructure
+from mixlens.structure.layer_trace import LayerTrace
+from mixlens.structure.mlp_reading import feed_forwards, parallel, several_parts
+from mixlens.structure.open_reading import open_sites
+from mixlens.structure.trace_matching import Evidence
+
+_LAST_WORDS = " Nothing is reported rather than a wrong number."
+
+
+def structure_of(path: str, trace: LayerTrace, axes: Any) -> LayerStructure:
+    """The layer's structure; an open one if a step could not be explained. `UnsupportedModel` with
+    that step if nothing is known.
+    """
+    evidence = Evidence(path, trace)
+    try:
+        return _explained(evidence, axes)
+    except TurnedProjection:
+        raise
+    except UnsupportedModel as error:
+        why = str(error).removeprefix(f"layer `{path}`: ").removesuffix(_LAST_WORDS).rstrip(".")
+        sites = open_sites(evidence, why)
+        if sites is None:
+            raise
+    return LayerStructure(path, sites, None, axes)
+
+
+def _explained(evidence: Evidence, axes: Any) -> LayerStructure:
+    path, explainer = evidence.path, _Explainer(evidence)
+    for several in (False, True):
+        for entry, stream in explainer.starts():
+            # a residual taken after a norm (Bloom's option) only if the plain reading fails
+            for detours in (False, True):
+                explainer.detours, explainer.several = detours, several
+                for (first, *sites), rest in explainer.explanations(0, stream):
+                    return LayerStructure(
+                        path,
+                        (replace(first, enters=entry), *sites),
+                        None if isinstance(rest, tuple) else rest,
+                        axes,
+                        further=rest if isinstance(rest, tuple) else (),
+                    )
+    raise UnsupportedModel(f"layer `{path}`: {explainer.obstacle}")
+
+
+_Rest = FeedForwardStructure | tuple[str, ...] | None  # one part, several, or none
+
+
+class _Explainer:
+    def __init__(self, evidence: Evidence) -> None:
+        self.evidence, self.trace = evidence, evidence.trace
+        self.detours = self.several = False
+        self.projection = functools.cache(lambda index: projection_of(evidence, index))
+        self.obstacle = f"its output is not explained by its parts.{_LAST_WORDS}"
+
+    @functools.cached_property
+    def entries(self) -> list[tuple[Witness, Tensor]]:
+        return list(entries(self.evidence))
+
+    def starts(self) -> Iterator[tuple[Witness | None, Tensor]]:
+        """Streams that may enter the first block: the layer's input, or what a part made of it."""
+        yield None, self.trace.hidden
+        yield from self.entries
+
+    def explanations(
+        self, index: int, stream: Tensor
+    ) -> Iterator[tuple[list[SiteStructure], _Rest]]:
+        if index == len(self.trace.cores):
+            rests = several_parts if self.several else feed_forwards
+            for parts in rests(self.evidence, stream):
+                yield [], parts
+            return
+        for site, after, beside in self.sites(index, stream):
+            if beside is not None:
+                yield [site], beside
+                continue
+            for later, feed_forward in self.explanations(index + 1, after):
+                yield [site, *later], feed_forward
+
+    def sites(
+        self, index: int, stream: Tensor
+    ) -> Iterator[tuple[SiteStructure, Tensor, FeedForwardStructure | None]]:
+        """Ways to read one attention site: its structure, the stream after it, and the feed-forward
+        part if it is parallel.
+        """
+        core = self.trace.cores[index]
+        projection, gated = self.projection(index)
+        branch, branch_paths, branch_norm, end = branch_of(self.evidence, projection)
+        weights, values = core.call.weights, core.call.values
+        kind, own_sources = sources_of(self.evidence, index)
+        site = SiteStructure(
+            kind=kind,
+            own_sources=own_sources,
+            own_values=any(self.trace.own_sources[index]),
+            heads=int(weights.shape[1]),
+            kv_heads=int(values.shape[1]),
+            d_head=int(values.shape[-1]),
+            causal=is_causal(self.evidence, index),
+            projection=projection.path,
+            gated=gated,
+            branch=branch_paths,
+            branch_norm=branch_norm,
+            input_norm=input_norm_of(self.evidence, core, stream),
+            has_sink=has_sink(weights),
+        )
+        total = residual_sum(self.evidence, stream, branch, end, self.detours)
+        if total is not None:
+            site = replace(
+                site,
+                residual_scale=total.residual_scale,
+                branch_scale=total.branch_scale,
+                residual_from=total.residual_from,
+            )
+            seen = None if total.event is None else Witness(total.event.path, "in", total.position)
+            yield replace(site, witness=seen), total.total, None
+            for event in self.trace.events:
+                form = self.evidence.norm(event) if event.start >= end and event.inputs else None
+                if (
+                    form is not None
+                    and form.scaled
+                    and self.evidence.same(event.inputs[0], total.total)
+                ):
+                    assert event.output is not None
+                    seen = Witness(event.path, "out")
+                    yield replace(site, output_norm=event.path, witness=seen), event.output, None
+            self.obstacle = (
+                f"attention was found (`{projection.path}` and its residual), but what the layer"
+                f" does afterwards does not add up to its output.{_LAST_WORDS}"
+            )
+            return
+        if index + 1 == len(self.trace.cores):
+            yield from parallel(self.evidence, site, core, stream, branch)
+        self.obstacle = (
+            f"no module takes the sum of the stream and the attention output `{projection.path}`."
+            " The sum is made outside of the layer, in parts, or with other factors or steps on the"
+            " way"
+        )

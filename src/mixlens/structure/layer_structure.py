@@ -1,0 +1,218 @@
+"""How a transformer layer is put together: the facts that discovery finds, as plain data, and the
+sums that they describe.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Hashable
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from mixlens.capture.witnesses import Witness
+from mixlens.contracts import AttentionKind
+from mixlens.errors import UnsupportedModel
+
+if TYPE_CHECKING:
+    from mixlens.structure.layouts import Layout
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResidualSum:
+    """residual_scale * residual + branch_scale * branch."""
+
+    residual_scale: float = 1.0
+    branch_scale: float | Tensor = 1.0  # a tensor: one factor per channel
+
+    def scaled(self, branch: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows d_model"]:
+        """The branch as it enters the sum."""
+        factor = self.branch_scale
+        if isinstance(factor, Tensor):
+            return branch * factor.to(branch)
+        return branch if factor == 1.0 else branch * factor
+
+    def own(self, residual: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows d_model"]:
+        """The residual as it enters the sum."""
+        return residual if self.residual_scale == 1.0 else residual * self.residual_scale
+
+    def total(
+        self,
+        residual: Float[Tensor, "*rows d_model"],
+        branch: Float[Tensor, "*rows d_model"],
+    ) -> Float[Tensor, "*rows d_model"]:
+        """The sum itself."""
+        return torch.add(self.scaled(branch), residual, alpha=self.residual_scale)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SiteStructure(ResidualSum):
+    """One attention site: y = output_norm(residual_scale * residual + branch_scale * branch(A V W_O
+    + b)), with gates (g * A V) W_O + b. If it is open, its sources and values are known, and what
+    follows them can be run again but is not read as this sum.
+    """
+
+    kind: AttentionKind  # of its sources, or of its own ones if it reads both at once
+    heads: int
+    kv_heads: int
+    d_head: int
+    causal: bool
+    own_values: bool = True  # made from the layer's input; False: from an earlier layer or stack
+    projection: str | None  # the path of W_O; None: no linear module takes A V
+    gated: bool = False  # A V is multiplied by factors of each target before the projection
+    branch: tuple[str, ...]  # norms and per-channel scales between the projection and the residual
+    branch_norm: bool  # is one of them a norm?
+    residual_from: str | None = None  # whose output is the residual, if it is not the stream
+    input_norm: str | None = None
+    output_norm: str | None = None
+    parallel: bool = False
+    witness: Witness | None = None  # where y can be seen; None: it is the layer's output
+    enters: Witness | None = None  # where its stream can be seen, if it is not the layer's input
+    own_sources: str | None = None  # "first" or "last": where its own tokens are among all it reads
+    across: bool = False  # do two streams read each other? Then its sources are its own tokens
+    open: str | None = None  # why y is not known as a sum; None: it is
+    has_sink: bool = False  # does a part of the softmax go to no source?
+
+    @property
+    def rows_sum_to_one(self) -> bool:
+        """Do the weights that a target gives to the sources of one kind sum to one?"""
+        return not self.has_sink and self.own_sources is None
+
+    @property
+    def output_projection(self) -> str:
+        """The path of W_O."""
+        if self.projection is None:
+            raise UnsupportedModel(f"its output projection is not known: {self.open}")
+        return self.projection
+
+    @property
+    def kinds(self) -> tuple[AttentionKind, ...]:
+        """Whose tokens it reads: T5Gemma 2 reads the decoder's and the encoder's in one call."""
+        return (self.kind,) if self.own_sources is None else tuple(AttentionKind)
+
+    def columns(self, kind: AttentionKind, targets: int, sources: int) -> slice:
+        """The sources of one kind among all of them."""
+        if self.own_sources is None:
+            return slice(0, sources)
+        others = sources - targets
+        if self.own_sources == "first":
+            return slice(0, targets) if kind == AttentionKind.SELF else slice(targets, sources)
+        return slice(others, sources) if kind == AttentionKind.SELF else slice(0, others)
+
+    @property
+    def signature(self) -> Hashable:
+        """What sites that are put together in the same way have in common."""
+        return (
+            self.kind,
+            self.projection,
+            self.branch,
+            self.residual_scale,
+            self.residual_from,
+            self.input_norm,
+            self.output_norm,
+            self.witness,
+            self.enters,
+            self.gated,
+        )
+
+    def residual(self, module: nn.Module, stream: Tensor) -> Tensor:
+        """What the block adds to, from the stream that reaches it."""
+        if self.residual_from is None:
+            return stream
+        residual: Tensor = module.get_submodule(self.residual_from)(stream)
+        return residual
+
+    def levels(
+        self,
+        module: nn.Module,
+        residual: Float[Tensor, "*rows d_model"],
+        projected: Float[Tensor, "*rows d_model"],
+    ) -> dict[str, Tensor]:
+        """What follows from the output projection, by the layer's own modules: itself, the branch
+        after its norms, and the block's output y.
+        """
+        branch = projected
+        for path in self.branch:
+            branch = module.get_submodule(path)(branch)
+        block = self.total(residual, branch)
+        if self.output_norm is not None:
+            block = module.get_submodule(self.output_norm)(block)
+        return {"projected": projected, "branch": branch, "block": block}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeedForwardStructure(ResidualSum):
+    """e = output_norm(residual_scale * y + branch_scale * feed_forward(y))."""
+
+    output: str  # the module whose output is added
+    input_norm: str | None = None
+    output_norm: str | None = None
+
+
+@dataclass(frozen=True, eq=False)  # a layer's own, and a key by which it is remembered
+class LayerStructure:
+    """One layer: its attention sites in the order of their calls, and its feed-forward part (None:
+    it has none, or several parts add to the stream).
+    """
+
+    path: str
+    sites: tuple[SiteStructure, ...]
+    feed_forward: FeedForwardStructure | None
+    axes: Any  # batch axis of every argument, for re-runs
+    _: KW_ONLY
+    further: tuple[str, ...] = ()  # what adds to the stream after attention, if that is several
+    number: int = 0  # in its list, layers that are left out counted
+    shape: tuple[int, int] = (0, 0)  # rows and tokens that it had on the probe
+    layout: Layout | None = None  # of its hidden states, if they are not [batch, tokens, d_model]
+
+    @property
+    def open(self) -> str | None:
+        """Why its output is not known as a sum; None: it is."""
+        return self.sites[0].open
+
+    @property
+    def has_other_parts(self) -> bool:
+        """Does more than attention and one feed-forward part add to the stream?"""
+        return bool(self.further) or self.sites[0].enters is not None
+
+    @property
+    def style(self) -> str:
+        """post, pre, sandwich, branch (a norm on the branch only), parallel, bare (no norm at
+        all), or open (what follows attention is not known as a sum).
+        """
+        site = self.sites[0]
+        if self.open is not None:
+            return "open"
+        if site.parallel:
+            return "parallel"
+        if site.output_norm is not None:
+            return "post"
+        if site.branch_norm:
+            return "sandwich" if site.input_norm is not None else "branch"
+        return "pre" if site.input_norm is not None else "bare"
+
+    def signature(self, module: nn.Module) -> Hashable:
+        """Layers with the same modules and the same structure have this in common."""
+        parts = tuple((path, type(part)) for path, part in module.named_modules())
+        return parts, tuple(site.signature for site in self.sites), self.further
+
+    @functools.cached_property
+    def watched(self) -> frozenset[Witness]:
+        """What a recording keeps of the layer to prove itself right."""
+        if self.feed_forward is None or self.feed_forward.output_norm is None:
+            return self.blocks
+        # GlobEnc needs the second norm's true input
+        return self.blocks | {Witness(self.feed_forward.output_norm, "in")}
+
+    @functools.cached_property
+    def blocks(self) -> frozenset[Witness]:
+        """Those of its attention blocks."""
+        projecting = [site for site in self.sites if site.projection is not None]
+        seen = {Witness(site.output_projection, "out") for site in projecting}
+        seen |= {Witness(site.output_projection, "in") for site in projecting if site.gated}
+        for site in self.sites:
+            seen |= {witness for witness in (site.witness, site.enters) if witness is not None}
+        return frozenset(seen)

@@ -1,0 +1,211 @@
+"""What happens inside one layer, module by module, when it runs: the evidence from which its
+structure is read.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from mixlens.capture.attention_call import AttentionCall, ValueEdit
+from mixlens.capture.bare_products import named_parts
+from mixlens.capture.layer_calls import LayerCall, first_tensor, hidden_argument, hooks_removed
+from mixlens.capture.rerun import cast_call, expanded, run_layer
+from mixlens.capture.witnesses import float_tensors
+from mixlens.kernels.differences import row_sizes, same_bar
+from mixlens.model.module_walk import copied
+
+HERE = object()  # the place of the hidden states in what a submodule returns
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """One submodule ran from `start` to `end` (ticks of one clock)."""
+
+    path: str
+    module: nn.Module
+    start: int
+    end: int
+    inputs: tuple[Tensor, ...]
+    output: Tensor | None
+    dims: int  # axes of the output as it was returned
+    packing: Any  # what it returned, with `HERE` for the hidden states and without other tensors
+
+
+@dataclass(frozen=True)
+class Core:
+    """One attention call, when it happened and the submodules that were running around it."""
+
+    call: AttentionCall
+    tick: int
+    inside: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a layer: the calls of its submodules, by their starts, and of attention."""
+
+    output: Tensor
+    events: tuple[Event, ...]
+    cores: tuple[Core, ...]
+
+    def at(self, path: str) -> Event | None:
+        """The first call of a submodule."""
+        return next((event for event in self.events if event.path == path), None)
+
+
+@dataclass(frozen=True)
+class LayerTrace(Run):
+    """A run on the layer's recorded input, with what else discovery asks of it."""
+
+    module: nn.Module
+    hidden: Tensor
+    own_sources: tuple[tuple[bool, ...], ...]  # of each core: which values follow the input?
+    rerun: Callable[..., Tensor]
+
+    def again(self, **edits: Any) -> Run:
+        """A different run: `replaced={path: tensor}` with other outputs of modules, `edit_values`
+        with other values of attention, `given` with other hidden states.
+        """
+        return observed_run(self.module, self.hidden, lambda on_call: self.rerun(on_call, **edits))
+
+
+def _rows_like(tensor: Tensor, hidden: Tensor) -> Tensor:
+    """[batch * n, d] as [batch, n, d]: some layers flatten their rows for the feed-forward part."""
+    if (
+        tensor.shape != hidden.shape
+        and tensor.shape[:2] != hidden.shape[1::-1]  # tokens before rows: that is another order
+        and tensor.numel() == hidden.numel()
+        and tensor.shape[-1] == hidden.shape[-1]
+    ):
+        return tensor.reshape(hidden.shape)
+    return tensor
+
+
+def _packing(output: Any) -> Any:
+    if isinstance(output, Tensor):
+        return HERE
+    if isinstance(output, (tuple, list)):  # other tensors, such as weights, are not needed later
+        return tuple(
+            _packing(item) if i == 0 else None if isinstance(item, Tensor) else item
+            for i, item in enumerate(output)
+        )
+    return output
+
+
+def observed_run(
+    module: nn.Module, hidden: Tensor, run: Callable[[Callable[[AttentionCall], None]], Tensor]
+) -> Run:
+    """Writes down every submodule's inputs and output while `run(on_call)` runs the layer."""
+    events: list[Event] = []
+    cores: list[Core] = []
+    running: list[tuple[str, int, tuple[Tensor, ...]]] = []
+    clock = itertools.count(1)
+
+    def entered(path: str) -> Callable[..., None]:
+        def hook(submodule: nn.Module, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> None:
+            tensors = float_tensors((*inputs, *named.values()))
+            kept = tuple(_rows_like(tensor.clone(), hidden) for tensor in tensors)
+            running.append((path, next(clock), kept))
+
+        return hook
+
+    def left(submodule: nn.Module, inputs: Any, named: Any, output: Any) -> None:
+        path, start, tensors = running.pop()
+        try:
+            returned = first_tensor(output)
+        except TypeError:
+            result, dims = None, 0
+        else:
+            result, dims = _rows_like(returned.clone(), hidden), returned.dim()
+        end, packing = next(clock), _packing(output)
+        events.append(
+            Event(
+                path=path,
+                module=submodule,
+                start=start,
+                end=end,
+                inputs=tensors,
+                output=result,
+                dims=dims,
+                packing=packing,
+            )
+        )
+
+    def on_call(attention: AttentionCall) -> None:
+        cores.append(Core(attention, next(clock), frozenset(path for path, _, _ in running)))
+
+    handles: list[Any] = []
+    with hooks_removed(handles):
+        for path, submodule in named_parts(module):
+            if path and not isinstance(submodule, nn.ModuleList):
+                handles.append(submodule.register_forward_pre_hook(entered(path), with_kwargs=True))
+                handles.append(submodule.register_forward_hook(left, with_kwargs=True))
+        output = run(on_call)
+    events.sort(key=lambda event: event.start)
+    return Run(output, tuple(events), tuple(cores))
+
+
+def trace_layer(call: LayerCall, axes: Any, backend: str) -> LayerTrace:
+    """Runs a recorded layer on two copies of its first row, the second with a different input, in
+    float32 or better, and writes down what happens in it.
+    """
+    module, (args, kwargs) = call.readable, expanded(call, axes, 0, 2)
+    if call.hidden_in.dtype in (torch.float16, torch.bfloat16):
+        # Numbers distinguish structures only when they have digits; one layer at a time fits any
+        # memory.
+        module = copied(module).float()
+        args, kwargs = cast_call(call, args, kwargs, torch.float32)
+    hidden = _telling(hidden_argument(args, kwargs))
+    hidden = torch.stack([hidden[0], hidden[1].flip(-1)])
+
+    def run(
+        on_call: Callable[[AttentionCall], None] | None = None,
+        replaced: Mapping[str, Tensor] | None = None,
+        edit_values: ValueEdit | None = None,
+        given: Tensor | None = None,
+    ) -> Tensor:
+        return run_layer(
+            module,
+            backend,
+            args,
+            kwargs,
+            batch=2,
+            hidden=hidden if given is None else given,
+            on_call=on_call,
+            replace_output=replaced,
+            edit_values=edit_values,
+        )
+
+    seen = observed_run(module, hidden, run)
+    own = tuple(_own_sources(core.call) for core in seen.cores)
+    return LayerTrace(seen.output, seen.events, seen.cores, module, hidden, own, run)
+
+
+def _telling(hidden: Tensor) -> Tensor:
+    """Hidden states that show a sum. DETR's decoder begins with zeros, and nothing plus something
+    does not say what was added to what.
+    """
+    if bool(hidden.any()):
+        return hidden
+    generator = torch.Generator().manual_seed(0)
+    drawn = torch.randn(hidden.shape[1:], generator=generator, dtype=torch.float64)
+    return drawn.to(hidden).expand_as(hidden)
+
+
+def _own_sources(call: AttentionCall) -> tuple[bool, ...]:
+    """For each source: does its value differ in the second copy, whose input is different?
+
+    Values that are the same at every place come from no other sequence either: they are those of a
+    value projection of zeros.
+    """
+    values, square = call.values, call.weights.shape[-1] == call.weights.shape[-2]
+    if square and bool((values == values[:1, :, :1]).all()):
+        return (True,) * int(values.shape[2])
+    moved = row_sizes(values[0] - values[1]) > same_bar(values) * row_sizes(values).amax(0)
+    return tuple(moved.any(0).tolist())

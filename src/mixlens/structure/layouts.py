@@ -1,0 +1,275 @@
+"""Layers whose hidden states are not [batch, tokens, d_model]: a view of them in that form.
+
+Image towers keep a grid of patches, detectors put the channels first, models of time series have a
+row for each variable, and models that take images of any size pack the tokens of all of them into
+one row. A layer in one of these forms is wrapped: it is given rows of tokens, runs as it is, and
+what it returns is turned back. Its parts are the layer's own, so hooks and weights are those of the
+model.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Size, Tensor, nn
+
+from mixlens.capture.attention_call import Listener, current_listener, listening
+from mixlens.capture.layer_calls import (
+    LayerCall,
+    first_tensor,
+    hidden_argument,
+    with_hidden_argument,
+)
+from mixlens.capture.packed_attention import PackedAttention, placed
+from mixlens.capture.paired_attention import PairedAttention, paired
+from mixlens.capture.witnesses import Witness
+from mixlens.structure.transposed_parts import turned, turned_parts, turned_sides
+
+_Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A form of hidden states, and the way from and to [batch, tokens, d_model]."""
+
+    rows: Callable[[Tensor, int], Tensor]  # from the form, for so many rows
+    form: Callable[[Tensor, Size], Tensor]  # back, to a shape like this one
+    packed: bool = False  # rows follow each other on the axis of tokens
+
+    def call(self, call: LayerCall) -> LayerCall:
+        """A call of a layer, seen in rows of tokens; what it returned is left out."""
+        (args, kwargs), shape = self.entered(call.args, call.kwargs)
+        return LayerCall(call.path, ArrangedLayer(call.module, self, shape), args, kwargs)
+
+    def entered(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[_Arguments, Any]:
+        """Arguments of the layer with rows of tokens, and the shape from which they came."""
+        hidden = hidden_argument(args, kwargs)
+        rows = self.rows(hidden, 1 if self.packed else int(hidden.shape[0]))
+        return with_hidden_argument(args, kwargs, rows), hidden.shape
+
+    def entering(self, args: tuple[Any, ...], kwargs: dict[str, Any], shape: Any) -> _Arguments:
+        """Arguments with rows of tokens as the layer takes them."""
+        hidden = hidden_argument(args, kwargs)
+        return with_hidden_argument(args, kwargs, self.form(hidden, shape))
+
+    def left(self, output: Any, batch: int) -> Tensor:
+        """What the layer returned, in so many rows of tokens."""
+        return self.rows(first_tensor(output), batch)
+
+    def attention(self, call: LayerCall) -> None:
+        """Puts the pieces of attention in a finished call together, if it ran in pieces."""
+        if self.packed:
+            call.attention = placed(call.attention, *call.hidden_in.shape[:2])
+
+    def whole(self, module: nn.Module) -> nn.Module:
+        """The layer with all its parts, from the module at its path."""
+        return module
+
+    def last(self, module: nn.Module) -> nn.Module:
+        """The module whose output is that of the layer."""
+        return module
+
+    def inside(self, tensor: Tensor, witness: Witness, batch: int, tokens: int) -> Tensor:
+        """A tensor of a part of the layer, with rows first."""
+        return tensor
+
+    def running(
+        self, layer: nn.Module, batch: int, tokens: int, shape: Any
+    ) -> contextlib.AbstractContextManager[None]:
+        """What has to be open while the layer runs on rows of tokens."""
+        if not self.packed:
+            return contextlib.nullcontext()
+        return _heard_by(lambda outer: PackedAttention(outer, batch, tokens))
+
+
+@dataclass(frozen=True)
+class TwoStreams(Layout):
+    """Two tensors of tokens, one after the other: the words and entities of LUKE, the words and
+    boxes of LXMERT.
+    """
+
+    second: int = 1  # its place among the arguments
+
+    @classmethod
+    def of(cls, call: LayerCall) -> TwoStreams | None:
+        """If two tensors of tokens enter and leave the layer."""
+        first, returned = call.hidden_in, call.output
+        if not call.args or call.args[0] is not first or not isinstance(returned, tuple):
+            return None
+        for place, value in enumerate(call.args[1:], 1):
+            if isinstance(value, Tensor) and value.is_floating_point() and value.dim() == 3:
+                shapes = [getattr(part, "shape", None) for part in returned[:2]]
+                both = shapes == [first.shape, value.shape]
+                return cls(same, same, second=place) if both else None
+        return None
+
+    def entered(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[_Arguments, Any]:
+        """Both streams in the place of the first."""
+        first, second = args[0], args[self.second]
+        joined = torch.cat([first, second], 1)
+        changed = (joined, *args[1 : self.second], None, *args[self.second + 1 :])
+        return (changed, kwargs), (first.shape[1], second.shape[1])
+
+    def entering(self, args: tuple[Any, ...], kwargs: dict[str, Any], shape: Any) -> _Arguments:
+        """Each stream in its place."""
+        first, second = torch.split(args[0], shape, 1)
+        return (first, *args[1 : self.second], second, *args[self.second + 1 :]), kwargs
+
+    def left(self, output: Any, batch: int) -> Tensor:
+        """Both streams."""
+        return torch.cat(output[:2], 1)
+
+    def attention(self, call: LayerCall) -> None:
+        """Puts the calls of both streams together, if each stream has its own."""
+        assert isinstance(call.module, ArrangedLayer)
+        call.attention = paired(call.attention, call.module.shape)
+
+    def running(
+        self, layer: nn.Module, batch: int, tokens: int, shape: Any
+    ) -> contextlib.AbstractContextManager[None]:
+        """Calls of both streams are put together."""
+        return _heard_by(lambda outer: PairedAttention(outer, shape))
+
+
+@dataclass(frozen=True)
+class TokensFirst(Layout):
+    """[tokens, batch, channel] in some parts of the layer."""
+
+    sides: frozenset[Witness] = frozenset()
+
+    def inside(self, tensor: Tensor, witness: Witness, batch: int, tokens: int) -> Tensor:
+        """Turned, if that side of the part is."""
+        is_turned = witness._replace(position=0) in self.sides
+        return turned(tensor, tokens, batch) if is_turned else tensor
+
+    def running(
+        self, layer: nn.Module, batch: int, tokens: int, shape: Any
+    ) -> contextlib.AbstractContextManager[None]:
+        """Its parts are turned."""
+        return turned_parts(layer, batch, tokens, self.sides)
+
+
+def same(states: Tensor, _: Any) -> Tensor:
+    """A form that is rows of tokens already."""
+    return states
+
+
+def turned_part(path: str) -> TokensFirst:
+    """One part of the layer takes and returns the tokens first (MLCD's output projection)."""
+    return TokensFirst(same, same, sides=frozenset({Witness(path, "in"), Witness(path, "out")}))
+
+
+_GRID = Layout(
+    # [batch, height, width, d_model]
+    lambda states, batch: states.flatten(1, 2),
+    lambda rows, shape: rows.reshape(len(rows), *shape[1:]),
+)
+_CHANNELS_FIRST = Layout(
+    # [batch, d_model, height, width]
+    lambda states, batch: states.flatten(2).transpose(1, 2),
+    lambda rows, shape: rows.transpose(1, 2).reshape(len(rows), *shape[1:]),
+)
+_SERIES = Layout(
+    # [batch, variable, tokens, d_model]
+    lambda states, batch: states.flatten(0, 1),
+    lambda rows, shape: rows[:, None],
+)
+_PACKED = Layout(
+    # [tokens, d_model]
+    lambda states, batch: states.reshape(batch, -1, states.shape[-1]),
+    lambda rows, shape: rows.reshape(*shape[:-2], -1, shape[-1]),
+    packed=True,
+)
+
+
+_STREAMS_FIRST = Layout(
+    # [streams, batch, tokens, channel]: all streams of a token are its state
+    lambda states, batch: states.permute(1, 2, 0, 3).flatten(2),
+    lambda rows, shape: rows.reshape(*rows.shape[:2], shape[0], -1).permute(2, 0, 1, 3),
+)
+_STREAMS_LAST = Layout(
+    # [batch, tokens, streams, channel]
+    lambda states, batch: states.flatten(2),
+    lambda rows, shape: rows.reshape(*rows.shape[:2], *shape[2:]),
+)
+_TOKENS_FIRST = TokensFirst(
+    lambda states, batch: states.transpose(0, 1),
+    lambda rows, shape: rows.transpose(0, 1),
+)
+
+
+def possible_layouts(call: LayerCall, resized: LayerCall, rows: tuple[int, int]) -> list[Any]:
+    """Forms that the hidden states of a layer may have, from calls with so many rows; None is
+    [batch, tokens, d_model].
+    """
+    shape, other = call.hidden_in.shape, resized.hidden_in.shape
+    in_step = int(shape[0]) * rows[1] == int(other[0]) * rows[0]
+    if len(shape) == 3 and in_step:
+        joined = TwoStreams.of(call)
+        return [None] if joined is None else [None, joined]
+    if len(shape) == 4 and in_step:
+        return [_GRID, _CHANNELS_FIRST, _SERIES, _STREAMS_LAST]
+    if len(shape) == 4 and _is_second(shape, other, rows):
+        return [_STREAMS_FIRST]
+    if len(shape) == 3 and _is_second(shape, other, rows):
+        telling = call if shape[0] != shape[1] else resized
+        return [replace(_TOKENS_FIRST, sides=turned_sides(telling))]
+    tokens, others = shape[:-1].numel(), other[:-1].numel()
+    doubled = others == 2 * tokens and rows[1] == 2 * rows[0]
+    return [_PACKED] if len(shape) in (2, 3) and shape[:-2].numel() == 1 and doubled else []
+
+
+def _is_second(shape: Size, other: Size, rows: tuple[int, int]) -> bool:
+    """Does the second axis grow with the rows?"""
+    return shape[1] != other[1] and shape[1] * rows[1] == other[1] * rows[0]
+
+
+def why_unknown(call: LayerCall, resized: LayerCall, rows: tuple[int, int]) -> str:
+    """Why hidden states are in none of the forms."""
+    shape, other = tuple(call.hidden_in.shape), tuple(resized.hidden_in.shape)
+    seen = f"{shape} for {rows[0]} rows, {other} for {rows[1]}"
+    return (
+        f"hidden states are in no form that is known ({seen}): rows of tokens, grids of patches,"
+        " or rows that are packed one after the other"
+    )
+
+
+class ArrangedLayer(nn.Module):
+    """A layer that takes and returns [batch, tokens, d_model]."""
+
+    layer: nn.Module
+    layout: Layout
+    shape: Any
+
+    def __init__(self, layer: nn.Module, layout: Layout, shape: Any) -> None:
+        super().__init__()
+        self._modules, self._parameters = layer._modules, layer._parameters
+        self._buffers = layer._buffers
+        self.training = layer.training
+        # not as a part: its parts have the paths that they have in the layer
+        vars(self).update(layer=layer, layout=layout, shape=shape)
+        if hasattr(layer, "config"):
+            self.config = layer.config
+
+    def forward(self, *args: Any, **kwargs: Any) -> Float[Tensor, "batch target d_model"]:
+        """What the layer returns, in rows of tokens."""
+        hidden, layer, layout = hidden_argument(args, kwargs), self.layer, self.layout
+        args, kwargs = layout.entering(args, kwargs, self.shape)
+        batch, tokens = hidden.shape[:2]
+        with layout.running(layer, batch, tokens, self.shape):
+            output = layer(*args, **kwargs)
+        rows: Tensor = layout.left(output, len(hidden))
+        return rows
+
+
+def _heard_by(
+    joining: Callable[[Listener], Listener],
+) -> contextlib.AbstractContextManager[None]:
+    """Attention calls go to a listener that joins them for the one who listens now."""
+    outer = current_listener()
+    return contextlib.nullcontext() if outer is None else listening(joining(outer))

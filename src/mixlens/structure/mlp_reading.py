@@ -1,0 +1,169 @@
+"""What a layer does after its last attention block, or next to it, read from the numbers of one
+run.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import replace
+
+from torch import Tensor
+
+from mixlens.capture.witnesses import Witness
+from mixlens.structure.layer_structure import FeedForwardStructure, SiteStructure
+from mixlens.structure.layer_trace import Core, Event
+from mixlens.structure.trace_matching import Evidence, outermost_first
+
+
+def feed_forwards(evidence: Evidence, stream: Tensor) -> Iterator[FeedForwardStructure | None]:
+    """Ways to explain the layer's output from the stream after its last attention site."""
+    last = evidence.trace.cores[-1]
+    after = [event for event in evidence.trace.events if event.start > last.tick]
+    if evidence.same(stream, evidence.output):
+        yield _idle(evidence, stream, after)
+        return
+    sums = _totals(evidence, after)
+    input_norm = next(
+        (
+            event.path
+            for event in after
+            if event.inputs and evidence.same(event.inputs[0], stream) and evidence.norm(event)
+        ),
+        None,
+    )
+    for norm_path, total in sums:
+        for event in _parts(evidence, stream, total, after):
+            assert event.output is not None
+            scales = evidence.fitted(total, [stream, event.output])
+            if scales is not None:
+                yield FeedForwardStructure(
+                    output=event.path,
+                    residual_scale=scales[0],
+                    branch_scale=scales[1],
+                    input_norm=input_norm,
+                    output_norm=norm_path,
+                )
+                continue
+            by_channel = evidence.fitted_by_channel(total, stream, event.output)
+            if by_channel is not None:
+                yield FeedForwardStructure(
+                    output=event.path,
+                    branch_scale=by_channel,
+                    input_norm=input_norm,
+                    output_norm=norm_path,
+                )
+
+
+def _totals(evidence: Evidence, after: list[Event]) -> list[tuple[str | None, Tensor]]:
+    """The layer's output, and what the norms that return it were given."""
+    totals: list[tuple[str | None, Tensor]] = [(None, evidence.output)]
+    for event in reversed(after):
+        if event.inputs and evidence.same(event.output, evidence.output) and evidence.norm(event):
+            totals.append((event.path, event.inputs[0]))
+    return totals
+
+
+def several_parts(evidence: Evidence, stream: Tensor) -> Iterator[tuple[str, ...]]:
+    """Ways to explain the layer's output by several parts that add to the stream, one after the
+    other (a convolution and half of a feed-forward part in Conformers) or in one sum (experts and
+    a shared one).
+    """
+    last = evidence.trace.cores[-1]
+    after = [event for event in evidence.trace.events if event.start > last.tick]
+    for _, total in _totals(evidence, after):
+        yield from _steps(evidence, stream, total, after, 3)
+        parts = [part for part in _parts(evidence, stream, total, after) if "." not in part.path]
+        for one, other in itertools.combinations(parts, 2):
+            assert one.output is not None
+            assert other.output is not None
+            if evidence.same(one.output, other.output):
+                continue
+            if evidence.fitted(total, [stream, one.output, other.output]) is not None:
+                yield one.path, other.path
+
+
+def _steps(
+    evidence: Evidence, stream: Tensor, total: Tensor, after: list[Event], most: int
+) -> Iterator[tuple[str, ...]]:
+    """Sums that lead from the stream to the total, each with the output of one part."""
+    for part in _parts(evidence, stream, total, after):
+        assert part.output is not None
+        later = [event for event in after if event.start > part.end]
+        if evidence.fitted(total, [stream, part.output]) is not None:
+            yield (part.path,)
+        elif most > 1:
+            for event in later:
+                summed = event.inputs[0] if event.inputs else None
+                if summed is None or summed.shape != total.shape or evidence.same(summed, stream):
+                    continue
+                if evidence.fitted(summed, [stream, part.output]) is not None:
+                    for rest in _steps(evidence, summed, total, later, most - 1):
+                        yield part.path, *rest
+                    break
+
+
+def _parts(
+    evidence: Evidence, stream: Tensor, total: Tensor, after: list[Event]
+) -> Iterator[Event]:
+    """Modules that may add something to the stream."""
+    for event in outermost_first(after):
+        output = event.output
+        if output is None or output.shape != total.shape:
+            continue
+        if evidence.same(output, total) or evidence.same(output, stream):
+            continue
+        if not (event.inputs and evidence.same(event.inputs[0], output)):
+            yield event
+
+
+def _idle(evidence: Evidence, stream: Tensor, after: list[Event]) -> FeedForwardStructure | None:
+    """A feed-forward part that adds nothing to these tokens, which it may to others; None if
+    the layer has none.
+    """
+    for event in outermost_first(after):
+        if event.output is None or event.output.shape != stream.shape:
+            continue
+        weighs = any(parameter.dim() > 1 for parameter in event.module.parameters())
+        if weighs and evidence.negligible(event.output, stream):
+            return FeedForwardStructure(output=event.path)
+    return None
+
+
+def parallel(
+    evidence: Evidence, site: SiteStructure, core: Core, stream: Tensor, branch: Tensor
+) -> Iterator[tuple[SiteStructure, Tensor, FeedForwardStructure]]:
+    """output = stream + attention + feed-forward, in one sum."""
+    for event in outermost_first(evidence.trace.events):
+        if (
+            event.output is None
+            or event.output.shape != evidence.hidden.shape
+            or event.path in core.inside
+        ):
+            continue
+        if evidence.same(event.output, branch) or evidence.same(event.output, evidence.output):
+            continue
+        if event.inputs and evidence.same(event.inputs[0], event.output):
+            continue
+        scales = evidence.fitted(evidence.output, [stream, branch, event.output])
+        if scales is not None and _unmoved(evidence, event, site.output_projection):
+            feed_forward = FeedForwardStructure(output=event.path, branch_scale=scales[2])
+            structure = replace(
+                site,
+                parallel=True,
+                residual_scale=scales[0],
+                branch_scale=scales[1],
+                witness=Witness(event.path, "out"),
+            )
+            yield structure, evidence.output, feed_forward
+            return
+
+
+def _unmoved(evidence: Evidence, event: Event, projection: str) -> bool:
+    """Does a module return the same if the attention output is different?"""
+    returned = evidence.trace.at(projection)
+    assert returned is not None
+    assert returned.output is not None
+    moved = evidence.trace.again(replaced={projection: returned.output.flip(-1)})
+    after = moved.at(event.path)
+    return after is not None and evidence.same(event.output, after.output)

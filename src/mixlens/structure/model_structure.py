@@ -1,0 +1,182 @@
+"""How a whole model is put together: its stacks of layers, the sites they offer, and the back end
+that overhears them.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from mixlens.contracts import AttentionKind
+from mixlens.errors import UnsupportedModel
+from mixlens.structure.layer_structure import LayerStructure
+from mixlens.structure.layouts import Layout
+
+
+@dataclass(frozen=True)
+class StackStructure:
+    """A stack of layers, such as an encoder."""
+
+    name: str
+    path: str
+    layers: tuple[LayerStructure, ...]
+
+    @functools.cached_property
+    def has_cross(self) -> bool:
+        """Do some of its layers read a different stack?"""
+        return bool(self.positions(AttentionKind.CROSS))
+
+    def positions(self, kind: AttentionKind) -> tuple[int, ...]:
+        """Layers that have attention of this kind: in some models only every fourth crosses."""
+        return tuple(
+            position
+            for position, layer in enumerate(self.layers)
+            if any(kind in site.kinds for site in layer.sites)
+        )
+
+    def require_every_layer(self, what: str, count: int | None = None) -> None:
+        """What goes from layer to layer needs all of them from the first on, or the first
+        `count`. If one is left out, nobody knows what happened there.
+        """
+        numbers = [layer.number for layer in self.layers[:count]]
+        if numbers != list(range(len(numbers))):
+            raise UnsupportedModel(
+                f"of {self.name} only the layers {', '.join(map(str, numbers))} are measured"
+                f" (`mixlens doctor` says why), and {what} goes through every layer from the first"
+                " on"
+            )
+
+
+@dataclass(frozen=True)
+class AttentionSite:
+    """Where attention is measured: in which stack, and over its own tokens or those of another."""
+
+    name: str
+    stack: StackStructure
+    kind: AttentionKind
+
+    @property
+    def reads_own(self) -> bool:
+        """Are its sources the tokens of its own stack?"""
+        parts = (part for layer in self.stack.layers for part in layer.sites)
+        return self.kind is AttentionKind.SELF or any(part.across for part in parts)
+
+    @functools.cached_property
+    def numbers(self) -> tuple[int, ...]:
+        """The numbers that its layers have in the model."""
+        return tuple(self.stack.layers[i].number for i in self.stack.positions(self.kind))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelStructure:
+    """The stacks of a model, and the order in which their layers are called."""
+
+    backend: str
+    stacks: tuple[StackStructure, ...]
+    calls: tuple[
+        tuple[StackStructure, int], ...
+    ]  # stack and layer number, in the order of their calls
+    sites: Mapping[str, AttentionSite]  # by name
+    left_out: Mapping[str, str]  # layers that are not measured -> why
+    whole: bool  # was it found on the whole input?
+
+    @property
+    def open(self) -> dict[str, str]:
+        """Layers whose output is not known as a sum -> why."""
+        layers = (layer for stack in self.stacks for layer in stack.layers)
+        return {layer.path: layer.open for layer in layers if layer.open is not None}
+
+    @property
+    def unread(self) -> tuple[int, int]:
+        """How many layers are left out or open, and how many of them are left out."""
+        return len(self.left_out) + len(self.open), len(self.left_out)
+
+    @property
+    def layouts(self) -> dict[str, Layout]:
+        """Of layers whose hidden states are not [batch, tokens, d_model], by path."""
+        layers = (layer for stack in self.stacks for layer in stack.layers)
+        return {layer.path: layer.layout for layer in layers if layer.layout is not None}
+
+    def site(self, name: str | None) -> AttentionSite:
+        """The named site; without a name, the first."""
+        if name is None:
+            name = next(iter(self.sites))
+        if name not in self.sites:
+            raise UnsupportedModel(
+                f"this model has no site {name!r}; it has: {', '.join(self.sites)}"
+            )
+        return self.sites[name]
+
+    def stack_of(self, site: str | None) -> StackStructure:
+        """The stack whose tokens are the targets of a site."""
+        return self.site(site).stack
+
+
+def assembled(
+    backend: str, layers: Sequence[LayerStructure], left_out: Mapping[str, str], whole: bool
+) -> ModelStructure:
+    """Groups layers into stacks and names their sites. Layers of one list are several stacks if
+    they have different numbers of rows or tokens: no map could hold them all.
+    """
+    lists: dict[str, dict[tuple[int, int], list[LayerStructure]]] = {}
+    order: list[tuple[str, tuple[int, int], int]] = []
+    for layer in layers:
+        path = layer.path.rpartition(".")[0]
+        group = lists.setdefault(path, {}).setdefault(layer.shape, [])
+        order.append((path, layer.shape, len(group)))
+        group.append(layer)
+    names = _stack_names({path: next(iter(groups.values())) for path, groups in lists.items()})
+    stacks = {
+        (path, shape): StackStructure(
+            names[path] if number == 1 else f"{names[path]}.{number}", path, tuple(group)
+        )
+        for path, groups in lists.items()
+        for number, (shape, group) in enumerate(groups.items(), 1)
+    }
+    sites = {site.name: site for site in _sites(list(stacks.values()))}
+    return ModelStructure(
+        backend=backend,
+        stacks=tuple(stacks.values()),
+        calls=tuple((stacks[path, shape], i) for path, shape, i in order),
+        sites=sites,
+        left_out=left_out,
+        whole=whole,
+    )
+
+
+def _sites(stacks: Sequence[StackStructure]) -> Iterator[AttentionSite]:
+    """Self-attention has its stack's name; cross-attention is "cross", with the stack's name if
+    several stacks have it.
+    """
+    crossing = sum(stack.has_cross for stack in stacks)
+    for stack in stacks:
+        if stack.positions(AttentionKind.SELF):
+            yield AttentionSite(stack.name, stack, AttentionKind.SELF)
+        if stack.has_cross:
+            name = "cross" if crossing == 1 else f"{stack.name}.cross"
+            yield AttentionSite(name, stack, AttentionKind.CROSS)
+
+
+def _stack_names(grouped: Mapping[str, list[LayerStructure]]) -> dict[str, str]:
+    """encoder and decoder if that is what they are, else the part of the path in which the towers
+    differ.
+    """
+    crossed = [
+        path
+        for path, group in grouped.items()
+        if any(AttentionKind.CROSS in site.kinds for site in group[0].sites)
+    ]
+    if len(grouped) == 1 or (len(grouped) == 2 and len(crossed) == 1):
+        return {
+            path: "decoder" if path in crossed or group[0].sites[0].causal else "encoder"
+            for path, group in grouped.items()
+        }
+    parts = {path: path.split(".") for path in grouped}
+    shared = 0
+    while len({tuple(p[: shared + 1]) for p in parts.values()}) == 1:
+        shared += 1
+    return {
+        path: p[shared] if len({q[shared] for q in parts.values()}) == len(parts) else path
+        for path, p in parts.items()
+    }

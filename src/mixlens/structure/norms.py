@@ -1,0 +1,146 @@
+"""The linear part of a norm, found by numbers: N(u) = gain * centred(u) / sigma(u) + shift.
+
+Layer norms, RMS norms (with gain or 1 + gain), norms without bias and per-channel scales all have
+this form; which one a module is shows in what it returns for a few chosen vectors. No class names
+are read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from mixlens.model.free_memory import raise_if_out_of_memory
+from mixlens.model.model_cache import Remembered
+from mixlens.model.module_walk import copied
+
+
+@dataclass(frozen=True)
+class LinearisedNorm:
+    """A norm whose sigma can be held fixed, or (with `scaled=False`) a plain per-channel scale."""
+
+    gain: Float[Tensor, " d_model"]
+    shift: Float[Tensor, " d_model"]
+    centred: bool
+    scaled: bool
+    epsilon: float = 0.0
+    shifted: bool = True  # False: the shift is zero, and is not added
+
+    def linear(self, vectors: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows d_model"]:
+        """gain * centred(u): the norm without its division and its shift."""
+        if self.centred:
+            return (vectors - vectors.mean(-1, keepdim=True)).mul_(self.gain)
+        return vectors * self.gain
+
+    def inverse_sigma(self, vectors: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows"]:
+        """1 / sigma of each row, epsilon included."""
+        if not self.scaled:
+            return torch.ones_like(vectors[..., 0])
+        if self.centred:
+            vectors = vectors - vectors.mean(-1, keepdim=True)
+        return torch.rsqrt(vectors.square().mean(-1) + self.epsilon)
+
+    def __call__(self, vectors: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows d_model"]:
+        """The norm of vectors, with their own sigma."""
+        if not self.scaled:
+            return self._shifted(self.linear(vectors))
+        width = [vectors.shape[-1]]
+        if self.centred:
+            return F.layer_norm(vectors, width, self.gain, self.shift, self.epsilon)
+        return self._shifted(F.rms_norm(vectors, width, self.gain, self.epsilon))
+
+    def with_inverse(
+        self, vectors: Float[Tensor, "*rows d_model"], inverse: Float[Tensor, "*rows"]
+    ) -> Float[Tensor, "*rows d_model"]:
+        """The norm, 1 / sigma of each row given."""
+        return self._shifted(self.linear(vectors) * inverse[..., None])
+
+    def _shifted(self, vectors: Tensor) -> Tensor:
+        return vectors + self.shift if self.shifted else vectors
+
+    def to(self, like: Tensor) -> LinearisedNorm:
+        """In the dtype and on the device of a tensor."""
+        return replace(self, gain=self.gain.to(like), shift=self.shift.to(like))
+
+
+def linearised(module: nn.Module, d_model: int, like: Tensor) -> LinearisedNorm | None:
+    """The linear form of a module, or None if it is neither a norm nor a per-channel scale."""
+    device = like.device
+    if sum(parameter.numel() for parameter in module.parameters()) > 4 * d_model:
+        # a norm has a few numbers per channel; do not copy whole feed-forward blocks to find out
+        return None
+    wide = copied(module).to(
+        torch.float64
+    )  # half-precision weights are exact in float64, their outputs are not
+    for hooks in (wide._forward_hooks, wide._forward_pre_hooks):
+        hooks.clear()
+    generator = torch.Generator().manual_seed(0)
+    signs = torch.ones(d_model, dtype=torch.float64)
+    signs[torch.randperm(d_model, generator=generator)[: d_model // 2]] = -1
+    noise = torch.randn(4, d_model, generator=generator, dtype=torch.float64)
+    if (
+        d_model % 2
+    ):  # an exact zero mean keeps the centred and the plain form apart from each other's error
+        signs = signs - signs.mean()
+    signs, noise = signs.to(device), noise.to(device)
+
+    def run(rows: Tensor) -> Tensor | None:
+        try:
+            result = wide(rows.reshape(1, -1, d_model))
+        except Exception as error:  # whatever a module raises on one tensor, it is not a norm
+            raise_if_out_of_memory(error)
+            return None
+        if (
+            not isinstance(result, Tensor)
+            or result.numel() != rows.numel()
+            or not result.isfinite().all()
+        ):
+            return None
+        return result.reshape(rows.shape).to(torch.float64)
+
+    with torch.no_grad():
+        large, small = 1e5, 1e-6  # epsilon is lost next to the first and dominates the second
+        probes = torch.stack(
+            [torch.zeros_like(signs), large * signs, 2 * large * signs, small * signs]
+        )
+        answers, noisy, lifted = run(probes), run(noise), run(noise + 3.0)
+        if answers is None or noisy is None or lifted is None:
+            return None
+        shift = answers[0]
+        once, twice, tiny = answers[1] - shift, answers[2] - shift, answers[3] - shift
+        size = once.abs().max().clamp_min(1e-30)
+        if torch.allclose(twice, 2 * once, rtol=1e-4, atol=float(size) * 1e-5):
+            form = LinearisedNorm(once / (large * signs), shift, centred=False, scaled=False)
+        elif torch.allclose(twice, once, rtol=1e-4, atol=float(size) * 1e-5):
+            power = signs.square().mean()
+            gain = once / signs * power.sqrt()
+            centred = torch.allclose(lifted, noisy, rtol=1e-3, atol=float(noisy.abs().max()) * 1e-4)
+            linear = gain * small * signs
+            inverse_sigma = (tiny * linear).sum() / linear.square().sum()
+            epsilon = float(inverse_sigma**-2 - small**2 * power)
+            form = LinearisedNorm(gain, shift, centred, scaled=True, epsilon=max(epsilon, 0.0))
+        else:
+            return None
+        if (form(noise) - noisy).abs().max() > 1e-4 * noisy.abs().max().clamp_min(1e-30):
+            return None
+    return replace(form, shifted=bool(form.shift.any()))
+
+
+_forms: Remembered[LinearisedNorm | None] = Remembered()
+_casts: Remembered[LinearisedNorm | None] = Remembered()
+
+
+def norm_of(module: nn.Module, like: Tensor) -> LinearisedNorm | None:
+    """`linearised`, remembered until the module's numbers change, in the dtype and on the device of
+    `like`.
+    """
+
+    def cast() -> LinearisedNorm | None:
+        form = _forms.of(module, None, lambda: linearised(module, int(like.shape[-1]), like))
+        return None if form is None else form.to(like)
+
+    return _casts.of(module, (like.dtype, like.device), cast)

@@ -1,0 +1,151 @@
+"""The small batches on which a model shows how it is put together.
+
+Plain text is cut to a dozen tokens: structure shows there as well as in a long prompt. Other inputs
+(an image next to its text, boxes, sounds) are tried in the same way, and as they are if the model
+does not run on a cut one, or shows a different structure on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from mixlens.capture.layer_calls import Inputs
+from mixlens.text.input_checks import position_limit
+
+_TOKENS = 12
+_MOST_TOKENS = 4096  # a longer text is never probed whole
+_PLAIN = (
+    "input_ids",
+    "attention_mask",
+    "token_type_ids",
+    "position_ids",
+    "decoder_input_ids",
+    "decoder_attention_mask",
+    "decoder_position_ids",
+)
+_SIZED = tuple(name for name in _PLAIN if not name.endswith("input_ids"))
+
+
+@dataclass(frozen=True)
+class Probe:
+    """An input, and the same with a different number of rows: what grows with the rows belongs to
+    them.
+    """
+
+    inputs: Inputs
+    resized: Inputs
+    whole: bool
+
+
+def probes(inputs: Inputs, model: nn.Module) -> Iterator[Probe]:
+    """A short one, then the whole input if it is not too long."""
+    yield short_probe(inputs, model)
+    if may_be_whole(inputs):
+        yield whole_probe(inputs)
+
+
+def is_plain_text(inputs: Inputs) -> bool:
+    """Nothing but token ids, their masks, types and positions."""
+    return "input_ids" in inputs and set(inputs) <= set(_PLAIN)
+
+
+def may_be_whole(inputs: Inputs) -> bool:
+    """Is the input short enough to be a probe as it is?"""
+    widths = [
+        value.shape[1]
+        for name, value in inputs.items()
+        if isinstance(value, Tensor) and value.dim() > 1 and name.endswith(("ids", "embeds"))
+    ]
+    return max(widths, default=0) <= _MOST_TOKENS
+
+
+def short_probe(inputs: Inputs, model: nn.Module) -> Probe:
+    """Two rows of a dozen tokens (or of as many as the model takes), one of them padded: that shows
+    the masks.
+    """
+    probe: dict[str, Any] = {}
+    tokens = {
+        name: value
+        for name, value in inputs.items()
+        if name.endswith("input_ids") and isinstance(value, Tensor)
+    }
+    texts = max(1, min((len(ids) for ids in tokens.values()), default=1))
+    for name, ids in tokens.items():
+        each = len(ids) // texts  # MusicGen's decoder takes a row of ids for each codebook
+        limit = position_limit(model, name.removesuffix("input_ids"))
+        count = _TOKENS if limit is None else min(_TOKENS, limit)
+        row = ids[:each, :count]
+        repeats = -(-count // max(1, row.shape[1]))
+        row = row.repeat(1, repeats, *[1] * (row.dim() - 2))[:, :count]
+        probe[name] = torch.cat([row, row.roll(1, 1)])
+        mask = row.new_ones(2, count)
+        if name == "input_ids":
+            mask[1, -2:] = 0
+        mask_name = name.replace("input_ids", "attention_mask")
+        if mask_name in inputs:
+            probe[mask_name] = mask
+        types = name.replace("input_ids", "token_type_ids")
+        if types in inputs:
+            kinds = inputs[types].shape[2:]  # TAPAS has seven types for each token
+            probe[types] = row.new_zeros(2, count, *kinds)
+    for name, value in inputs.items():
+        if name in probe or (name in _SIZED and _ids_of(name) in tokens):
+            continue
+        if isinstance(value, Tensor) and value.dim() > 0:
+            row = value[:1]
+            other = row.roll(1, -1) if value.is_floating_point() else row
+            probe[name] = torch.cat([row, other])
+        else:
+            probe[name] = value
+    padded = {
+        name: value[len(value) // 2 :] if _has_rows(value) else value
+        for name, value in probe.items()
+    }
+    return Probe(probe, padded, whole=False)
+
+
+def _ids_of(name: str) -> str:
+    """The ids to which a mask, types or positions belong; a sound has a mask and no ids."""
+    return "decoder_input_ids" if name.startswith("decoder_") else "input_ids"
+
+
+def whole_probe(inputs: Inputs) -> Probe:
+    """The input itself, and twice: images may be packed, so no row can be cut off."""
+    twice = {
+        name: torch.cat([value, value])
+        if _has_rows(value)
+        else value + value
+        if isinstance(value, list)
+        else value
+        for name, value in inputs.items()
+    }
+    return Probe(inputs, twice, whole=True)
+
+
+def _has_rows(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.dim() > 0
+
+
+def likeness(inputs: Inputs) -> object:
+    """Inputs of the same likeness show the same structure: for plain text by its names, else by the
+    shapes of all tensors and the numbers of small ones (the sizes of packed images).
+    """
+    if is_plain_text(inputs):
+        return frozenset(inputs)
+    return frozenset(
+        (
+            name,
+            tuple(value.shape),
+            tuple(value.flatten().tolist())
+            if not value.is_floating_point() and value.numel() <= 64 and "ids" not in name
+            else None,
+        )
+        if isinstance(value, Tensor)
+        else (name, repr(value))
+        for name, value in inputs.items()
+    )

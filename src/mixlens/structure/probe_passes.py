@@ -1,0 +1,214 @@
+"""The few passes in which a model shows its layers: with attention overheard, with a different
+number of rows, and natively.
+
+A short probe has two rows, and one of them for the second pass. With the run of each layer on two
+rows that `events` takes apart these are seven row-passes of the probe, and nine for layers whose
+feed-forward part is parallel to attention: that is proved by one more run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from mixlens.capture.attention_capture import BACKENDS, plain_experts
+from mixlens.capture.layer_calls import Inputs, LayerCall, layer_calls, with_hidden_argument
+from mixlens.capture.rerun import run_layer
+from mixlens.errors import UnsupportedModel, in_short
+from mixlens.kernels.differences import difference, rounding
+from mixlens.model.free_memory import is_out_of_memory
+from mixlens.structure.find_layers import Heard, hear
+from mixlens.structure.layouts import Layout
+from mixlens.structure.probe import Probe
+
+
+class NoAttention(UnsupportedModel):
+    """No layer with softmax attention was found."""
+
+
+@dataclass(frozen=True)
+class Passes:
+    """What a model does on a probe: its layers with attention overheard, with a different number of
+    rows, and natively.
+    """
+
+    heard: Heard
+    resized: list[LayerCall]
+    native: list[LayerCall]
+
+    @property
+    def calls(self) -> tuple[Sequence[LayerCall], ...]:
+        """The calls of the layers: overheard, of other rows, and natively."""
+        return self.heard.calls, self.resized, self.native
+
+    @property
+    def unsteady(self) -> list[str]:
+        """Layers that are not called as often in each pass: what they return may be kept."""
+        counts = [Counter(call.path for call in calls) for calls in self.calls]
+        return [path for path in self.heard.layers if len({count[path] for count in counts}) > 1]
+
+
+def passes_on(model: nn.Module, probe: Probe) -> Iterator[Passes]:
+    """One for each way to overhear attention. All are tried in one pass; a model that computes
+    something else then (Falcon with ALiBi has two kinds of attention) is heard again as it is.
+    """
+    heard = _hear(model, probe)
+    if not heard:
+        raise NoAttention(
+            f"{type(model).__name__}: no softmax attention inside a list of layers was found, so"
+            " there is no mixing by attention to measure here (recurrent, Fourier and"
+            " convolutional models have none; some window and n-gram attentions hide theirs)."
+        )
+    native = _native(model, probe, heard)
+    yield from (compared := _compared(model, probe, heard, native))
+    if any(_differ(passes, probe) for passes in compared):
+        with _own_words(model, probe):
+            heard = hear(model, probe.inputs, "trace")
+        yield from _compared(model, probe, heard, _native(model, probe, heard))
+
+
+def _native(model: nn.Module, probe: Probe, heard: list[Heard]) -> list[LayerCall]:
+    with _own_words(model, probe), torch.no_grad():
+        return native_calls(model, probe.inputs, _paths(heard))
+
+
+def _paths(heard: list[Heard]) -> set[str]:
+    return {path for way in heard for path in way.layers}
+
+
+def _compared(
+    model: nn.Module, probe: Probe, heard: list[Heard], native: list[LayerCall]
+) -> list[Passes]:
+    if not heard:
+        return []
+    paths, backend = _paths(heard), heard[-1].backend
+    with _own_words(model, probe), torch.no_grad():
+        resized = layer_calls(model, probe.resized, paths, backend, on_layer=_without_attention)[0]
+    return [
+        Passes(
+            way,
+            [call for call in resized if call.path in way.layers],
+            [call for call in native if call.path in way.layers],
+        )
+        for way in heard
+    ]
+
+
+def _differ(passes: Passes, probe: Probe) -> bool:
+    """Does some layer compute something else while it is overheard?"""
+    ours, _, native = passes.calls
+    if [call.path for call in ours] != [call.path for call in native]:
+        return False
+    with contextlib.suppress(Exception):  # a layer without hidden states gets its own verdict
+        error, _ = native_error([call.hidden_out for call in ours], native, probe.inputs)
+        return not error <= rounding(native[0].hidden_out)
+    return False
+
+
+def _hear(model: nn.Module, probe: Probe) -> list[Heard]:
+    """In all ways at once, or in one if the model does not run so."""
+    *ways, last = reversed(BACKENDS)
+    for way in ways:
+        with contextlib.suppress(Exception):
+            return hear(model, probe.inputs, way)
+    with _own_words(model, probe):
+        return hear(model, probe.inputs, last)
+
+
+@contextlib.contextmanager
+def _own_words(model: nn.Module, probe: Probe) -> Iterator[None]:
+    """What a model raises by itself is reported, not guessed at."""
+    try:
+        yield
+    except UnsupportedModel:
+        raise
+    except Exception as error:
+        if is_out_of_memory(error):
+            raise
+        raise UnsupportedModel(
+            f"{type(model).__name__} raises {in_short(error)} when it runs on"
+            f" {_named(probe)}, so its layers cannot be taken apart."
+        ) from error
+
+
+def _named(probe: Probe) -> str:
+    if probe.whole:
+        return "this input, once and twice in a batch"
+    return "a few tokens of this input, with one row padded if the input has an attention_mask"
+
+
+def _without_attention(call: LayerCall, seen: object) -> None:
+    """Weights of all layers at once may not fit: each layer is run again when it is its turn."""
+    call.attention = []
+    call.output = call.hidden_out
+
+
+def native_calls(
+    model: nn.Module,
+    inputs: Inputs,
+    paths: set[str],
+    layouts: Mapping[str, Layout] | None = None,
+) -> list[LayerCall]:
+    """The layer calls of the model as the user loaded it.
+
+    Grouped expert products cannot run in float64: then plain ones.
+    """
+    try:
+        return layer_calls(model, inputs, paths, None, layouts=layouts)[0]
+    except RuntimeError:
+        with plain_experts(model):
+            return layer_calls(model, inputs, paths, None, layouts=layouts)[0]
+
+
+def native_error(
+    outputs: Sequence[Tensor], native: Sequence[LayerCall], inputs: Inputs
+) -> tuple[float, str]:
+    """Largest relative difference of a layer's output between the overheard and the native run, on
+    real tokens.
+    """
+    worst, where = 0.0, native[0].path
+    for ours, theirs in zip(outputs, native, strict=True):
+        error = _real_difference(ours, theirs.hidden_out, inputs)
+        if not error <= worst:
+            worst, where = error, theirs.path
+    return worst, where
+
+
+def layer_error(ours: LayerCall, theirs: LayerCall, backend: str, inputs: Inputs) -> float:
+    """How far one layer of the overheard run is from the native one. If its input differs by
+    rounding alone and its output by more, it runs again, overheard, on the native states: a layer
+    with large scores (CLIPSeg's decoder) amplifies rounding a hundredfold. Its masks stay its own:
+    a native run may have none and rely on what the module says of its direction.
+    """
+    left, bar = ours.hidden_out, rounding(ours.hidden_out)
+    error = _real_difference(left, theirs.hidden_out, inputs)
+    if error <= bar or not _real_difference(ours.hidden_in, theirs.hidden_in, inputs) <= bar:
+        return error
+    args = tuple(map(_native_states, ours.args, theirs.args))
+    kwargs = {
+        name: _native_states(value, theirs.kwargs.get(name)) for name, value in ours.kwargs.items()
+    }
+    args, kwargs = with_hidden_argument(args, kwargs, theirs.hidden_in)
+    again = run_layer(ours.module, backend, args, kwargs, batch=int(theirs.hidden_in.shape[0]))
+    return _real_difference(again, theirs.hidden_out, inputs)
+
+
+def _native_states(ours: Any, theirs: Any) -> Any:
+    """What the native run gave the layer, if these are states [batch, tokens, width]."""
+    states = isinstance(theirs, Tensor) and theirs.dim() == 3 and theirs.is_floating_point()
+    return theirs if states and isinstance(ours, Tensor) and ours.shape == theirs.shape else ours
+
+
+def _real_difference(ours: Tensor, theirs: Tensor, inputs: Inputs) -> float:
+    a, b = ours.float(), theirs.float()
+    mask = inputs.get("attention_mask")
+    if isinstance(mask, Tensor) and mask.shape == a.shape[:2]:
+        real = mask.to(a.device).bool()
+        a, b = a[real], b[real]
+    return difference(a, b, dtype=ours.dtype)

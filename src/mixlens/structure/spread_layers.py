@@ -1,0 +1,119 @@
+"""Layers that are spread over several lists of modules (XLM, Flaubert), seen as one.
+
+XLM has a list of attentions, two of norms and one of feed-forward parts, and the code of the model
+adds up what they return. Which sums these are shows in one pass: what each item of a list is given
+is the sum of tensors that were there before. A layer that is put together in this way gives the
+same numbers as the model, and is taken apart and proved like any other.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from mixlens.capture.layer_calls import LayerCall, first_tensor, hidden_argument
+from mixlens.kernels.differences import difference, same_bar
+from mixlens.structure.layouts import Layout, same
+
+
+@dataclass(frozen=True)
+class SpreadStep:
+    """An item of a different list, and what it is given: a sum of the layer's input (0), the output
+    of the first item (1) and the outputs of earlier steps (2 …).
+    """
+
+    name: str
+    module: nn.Module
+    summands: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Spread(Layout):
+    """The first item of a layer is at its path, and others follow."""
+
+    name: str = ""
+    steps: tuple[SpreadStep, ...] = ()
+
+    @classmethod
+    def of(cls, items: Sequence[LayerCall], following: LayerCall | None) -> Spread | None:
+        """If the items that ran after the first one take sums of what was there before, one of them
+        adds to the layer's input, and the next layer of the first list takes what the last returns.
+        """
+        first, *later = items
+        known: list[Tensor] = [first.hidden_in, first.hidden_out]
+        steps: list[SpreadStep] = []
+        for call in later:
+            summands = _summands(call.hidden_in, known)
+            if summands is None:
+                break
+            steps.append(SpreadStep(_name(call), call.module, summands))
+            known.append(call.hidden_out)
+        names = [_name(first), *(step.name for step in steps)]
+        if not any(step.summands == (0, 1) for step in steps) or len(set(names)) < len(names):
+            return None
+        if following is not None and _list_of(following) == _list_of(first):
+            if _summands(following.hidden_in, known[-1:]) is None:
+                return None
+        return cls(same, same, name=names[0], steps=tuple(steps))
+
+    def call(self, call: LayerCall) -> LayerCall:
+        """A call of the first item as one of the whole layer."""
+        return LayerCall(call.path, self.whole(call.module), call.args, call.kwargs)
+
+    def whole(self, module: nn.Module) -> SpreadLayer:
+        """All items as one module."""
+        return SpreadLayer(self.name, module, self.steps)
+
+    def last(self, module: nn.Module) -> nn.Module:
+        """The item that ends the layer."""
+        return self.steps[-1].module
+
+    def left(self, output: Any, batch: int) -> Tensor:
+        """What the last item returned. A copy, because XLM sets padding to zero in place."""
+        return first_tensor(output).clone()
+
+
+def _list_of(call: LayerCall) -> str:
+    return call.path.rpartition(".")[0]
+
+
+def _name(call: LayerCall) -> str:
+    return _list_of(call).rpartition(".")[2]
+
+
+def _summands(given: Tensor, known: Sequence[Tensor]) -> tuple[int, ...] | None:
+    """Which one or two of the known tensors add up to what was given."""
+    numbers = [i for i, tensor in enumerate(known) if tensor.device == given.device]
+    for chosen in (*((i,) for i in numbers), *itertools.combinations(numbers, 2)):
+        if difference(_total([known[i] for i in chosen]), given) <= same_bar(given):
+            return chosen
+    return None
+
+
+def _total(parts: Sequence[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else parts[0] + parts[1]
+
+
+class SpreadLayer(nn.Module):
+    """Items of several lists, one after the other."""
+
+    def __init__(self, name: str, first: nn.Module, steps: Sequence[SpreadStep]) -> None:
+        super().__init__()
+        self.names = (name, *(step.name for step in steps))
+        self.summands = tuple(step.summands for step in steps)
+        for own, module in zip(self.names, (first, *(s.module for s in steps)), strict=True):
+            self.add_module(own, module)
+        self.training = first.training
+
+    def forward(self, *args: Any, **kwargs: Any) -> Float[Tensor, "batch target d_model"]:
+        """What the last item returns."""
+        first, *later = (self.get_submodule(name) for name in self.names)
+        known = [hidden_argument(args, kwargs), first_tensor(first(*args, **kwargs))]
+        for module, summands in zip(later, self.summands, strict=True):
+            known.append(module(_total([known[i] for i in summands])))
+        return known[-1]

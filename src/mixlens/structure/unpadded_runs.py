@@ -1,0 +1,50 @@
+"""Does a model compute the same without padding? Torch's fused attention is then given no mask, and
+asks the module whether it is causal. AIMv2's text tower says that it is not.
+
+One padded row gives all rows of a batch their mask, so a padded probe does not show it.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from mixlens.errors import UnsupportedModel
+from mixlens.kernels.differences import rounding
+from mixlens.structure.model_structure import ModelStructure
+from mixlens.structure.probe import Probe
+from mixlens.structure.probe_passes import native_calls, native_error
+
+
+def require_same_unpadded(model: nn.Module, probe: Probe, structure: ModelStructure) -> None:
+    """Runs the model natively on the first text by itself and in a padded batch, if a causal layer
+    holds a module that says it is not causal.
+    """
+    paths = {
+        layer.path
+        for stack in structure.stacks
+        for layer in stack.layers
+        if layer.sites[0].causal and _denies_it(model.get_submodule(layer.path))
+    }
+    mask = probe.inputs.get("attention_mask")
+    if not paths or not isinstance(mask, Tensor) or (probe.whole and bool(mask.all())):
+        return
+    row = {
+        name: value[:1] if isinstance(value, Tensor) and value.dim() else value
+        for name, value in probe.inputs.items()
+    }
+    row["attention_mask"] = torch.ones_like(mask[:1])
+    with torch.no_grad():
+        padded = native_calls(model, probe.inputs, paths)
+        native = native_calls(model, row, paths)
+    error, where = native_error([call.hidden_out[:1] for call in padded], native, row)
+    if not error <= rounding(native[0].hidden_out):
+        raise UnsupportedModel(
+            f"layer `{where}`: without padding {type(model).__name__} computes something else than"
+            f" in a padded batch (off by {error:.1e}, relative), because sdpa drops its causal mask"
+            " there. Load it with attn_implementation='eager'."
+        )
+
+
+def _denies_it(layer: nn.Module) -> bool:
+    return any(getattr(part, "is_causal", None) is False for part in layer.modules())

@@ -1,0 +1,226 @@
+"""The messages of a chat as one text, and where each of them is in it.
+
+The tokenizer's own chat template writes the messages out. To find them in its text, the template
+writes out the same chat a second time, with marks in place of what the messages say. What is
+around the marks is added by the template. It must be in the real text too, and what is between
+must be the messages, as they are or without the blanks at their ends. Else the template changes
+what they say, and the turns are not known.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from mixlens.errors import EmptyInput, InvalidInput
+from mixlens.text.segments import CHAT, PROMPT, RESERVED, Spans
+from mixlens.text.template_limits import CHARACTERS, EndlessTemplate, template_limits
+
+_REPEATED = 8  # characters that a template may write for one of a message, such as \\u00e9
+
+Message = Mapping[str, Any]
+"""{"role": "user", "content": "…"}; the content may be a list of {"type": "text", "text": "…"}"""
+
+
+def written_out(tokenizer: Any, messages: Iterable[Message]) -> tuple[str, Spans | None]:
+    """The text that the template makes of messages, and where each of them is in it."""
+    messages = list(messages)
+    for number, message in enumerate(messages, 1):
+        _check(number, message)
+    if not messages:
+        raise EmptyInput("there is no message in the chat")
+    if getattr(tokenizer, "chat_template", None) is None:
+        raise InvalidInput(
+            "the tokenizer has no chat template, so messages cannot be written out: give the"
+            " prompt as one text"
+        )
+    if not _takes_parts(tokenizer, messages):
+        messages = [
+            {**message, "content": "\n".join(_texts(message))} if _in_parts(message) else message
+            for message in messages
+        ]
+    text = _rendered(tokenizer, messages)
+    _require_silence(tokenizer, text, messages)
+    return text, _turns(tokenizer, text, messages)
+
+
+def _check(number: int, message: Any) -> None:
+    if not isinstance(message, Mapping):
+        ids = " Token ids are given as {'input_ids': ids}." if hasattr(message, "__int__") else ""
+        raise InvalidInput(
+            "a prompt is a text, or a list of messages such as {'role': 'user', 'content': '…'};"
+            f" this list holds {type(message).__name__}. Several prompts are generated one at a"
+            f" time.{ids}"
+        )
+    if not isinstance(message.get("role"), str):
+        raise InvalidInput(f"message {number} of the chat has no role, such as 'user'")
+    content = message.get("content")
+    if isinstance(content, str) or (content is None and message.get("tool_calls")):
+        return
+    if content is None:
+        raise InvalidInput(f"message {number} of the chat has no content")
+    if not isinstance(content, list):
+        raise InvalidInput(
+            f"the content of message {number} of the chat is {type(content).__name__}: give a text,"
+            " or a list of parts such as {'type': 'text', 'text': '…'}"
+        )
+    for part in content:
+        kind = part.get("type") if isinstance(part, Mapping) else type(part).__name__
+        if kind != "text" or not isinstance(part.get("text"), str):
+            raise InvalidInput(
+                f"message {number} of the chat has a part of type {kind!r}: a prompt is made of"
+                " texts, each given as {'type': 'text', 'text': '…'}"
+            )
+
+
+def _rendered(tokenizer: Any, messages: Sequence[Message]) -> str:
+    said = sum(len(text) for message in messages for text in _texts(message))
+    limit = CHARACTERS + _REPEATED * said
+    try:
+        with template_limits(limit):
+            text = tokenizer.apply_chat_template(
+                messages, tokenize=False, add_generation_prompt=True
+            )
+    except EndlessTemplate:
+        raise
+    except Exception as error:  # jinja2's own, and whatever a template raises
+        raise InvalidInput(f"the chat template refuses these messages: {error}") from error
+    if not isinstance(text, str):
+        raise InvalidInput(f"the chat template makes {type(text).__name__} of these messages")
+    if len(text) > limit:
+        raise EndlessTemplate(
+            f"the chat template writes {len(text):,} characters: give the prompt as one text"
+        )
+    return text
+
+
+def _rendered_if_possible(tokenizer: Any, messages: Sequence[Message]) -> str | None:
+    try:
+        return _rendered(tokenizer, messages)
+    except EndlessTemplate:
+        raise
+    except InvalidInput:
+        return None
+
+
+# -------------------------------------------------------------------------------- what messages say
+
+
+def _in_parts(message: Message) -> bool:
+    return isinstance(message.get("content"), list)
+
+
+def _texts(message: Message) -> list[str]:
+    content = message.get("content")
+    if content is None:
+        return []
+    return [content] if isinstance(content, str) else [part["text"] for part in content]
+
+
+def _with_texts(message: Message, texts: Sequence[str]) -> Message:
+    """The same message, with something else in it."""
+    content = message.get("content")
+    if content is None:
+        return message
+    if isinstance(content, str):
+        return {**message, "content": texts[0]}
+    parts = [{**part, "text": text} for part, text in zip(content, texts, strict=True)]
+    return {**message, "content": parts}
+
+
+def _marks(messages: Sequence[Message]) -> list[list[str]]:
+    """A mark for each text that is not blank; a template may leave out a blank one."""
+    return [
+        [f"Text-{i}-{j}-" if text.strip() else text for j, text in enumerate(_texts(message))]
+        for i, message in enumerate(messages)
+    ]
+
+
+def _marked(tokenizer: Any, messages: Sequence[Message]) -> str | None:
+    """What the template makes of marks in place of the texts; None if it refuses them."""
+    pairs = zip(messages, _marks(messages), strict=True)
+    return _rendered_if_possible(tokenizer, [_with_texts(*pair) for pair in pairs])
+
+
+def _takes_parts(tokenizer: Any, messages: Sequence[Message]) -> bool:
+    """Does the template write out the parts of messages, if there are any? One that knows texts
+    alone fails, leaves them out or shows the list as it looks in Python or JSON.
+    """
+    if not any(_in_parts(message) for message in messages):
+        return True
+    frame = _marked(tokenizer, messages)
+    if frame is None:
+        return False
+    marks = [mark for marks in _marks(messages) for mark in marks if mark.strip()]
+    return all(
+        mark in frame and not re.search(rf"""['"]text['"]: ?['"]{mark}""", frame) for mark in marks
+    )
+
+
+def _require_silence(tokenizer: Any, text: str, messages: Sequence[Message]) -> None:
+    """A message without content (a call of a tool) must not be written out as "None"."""
+
+    def instead(content: str) -> str | None:
+        known = [
+            {**message, "content": content} if message.get("content") is None else message
+            for message in messages
+        ]
+        return _rendered_if_possible(tokenizer, known)
+
+    if any(message.get("content") is None for message in messages):
+        if text == instead("None") != instead(""):
+            raise InvalidInput(
+                "the chat template writes 'None' for a message without content: give it a text,"
+                " which may be empty"
+            )
+
+
+# ------------------------------------------------------------------------------ where the turns are
+
+
+def _turns(tokenizer: Any, text: str, messages: Sequence[Message]) -> Spans | None:
+    """Where every message is in the text; None if the template changes one of them."""
+    frame = _marked(tokenizer, messages)
+    texts = {
+        mark: (number, said.strip())
+        for number, (message, marks) in enumerate(zip(messages, _marks(messages), strict=True))
+        for mark, said in zip(marks, _texts(message), strict=True)
+        if said.strip()
+    }
+    if frame is None or any(frame.count(mark) != 1 for mark in texts):
+        return None
+    places: dict[int, list[int]] = {}
+    end, after = 0, 0  # in the text, and in the frame
+    for mark in sorted(texts, key=frame.index):  # a template may move the system message
+        number, said = texts[mark]
+        start = _end_of(text, frame[after : frame.index(mark)], end)
+        stop = None if start is None else _end_of(text, said, start)
+        if stop is None:
+            return None
+        places.setdefault(number, []).extend((stop - len(said), stop))
+        end, after = stop, frame.index(mark) + len(mark)
+    last = _end_of(text, frame[after:], end)
+    if last is None or text[last:].strip():
+        return None
+    names = turn_names(messages)
+    return [(names[number], min(held), max(held)) for number, held in places.items()]
+
+
+def _end_of(text: str, piece: str, start: int) -> int | None:
+    """Where a piece ends that follows a place in the text, maybe after blanks."""
+    at = text.find(piece, start)
+    return None if at < 0 or text[start:at].strip() else at + len(piece)
+
+
+def turn_names(messages: Sequence[Message]) -> list[str]:
+    """Roles that occur once stay as they are, unless the name means something else; others are
+    numbered.
+    """
+    roles = [str(message["role"]) for message in messages]
+    taken = {*RESERVED, PROMPT, CHAT}
+    numbered = {role for role in roles if roles.count(role) > 1 or role in taken}
+    return [
+        f"{role} {roles[: i + 1].count(role)}" if role in numbered else role
+        for i, role in enumerate(roles)
+    ]

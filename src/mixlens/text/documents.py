@@ -1,0 +1,70 @@
+"""Documents that are named inside the messages of a chat, and their places in the written prompt.
+
+A line such as === document 1 === begins a document, which ends at the next such line or with the
+message. The text of a message before its first document keeps the name of the turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mixlens.errors import InvalidInput
+from mixlens.text.chats import Message, turn_names, written_out
+from mixlens.text.segments import Spans, read_marks
+
+Documents = Mapping[int, Spans]
+"""Number of a message -> its documents, by characters of its content."""
+
+
+def read_documents(messages: Sequence[Any]) -> tuple[list[Any], Documents]:
+    """Return the messages without the lines that name documents, and the documents of each."""
+    plain, documents = [], {}
+    for number, message in enumerate(messages):
+        content = message.get("content") if isinstance(message, Mapping) else None
+        if isinstance(content, str):
+            text, spans = read_marks(content)
+            if spans:
+                message, documents[number] = {**message, "content": text}, spans
+        elif isinstance(content, list) and any(map(_names_documents, content)):
+            raise InvalidInput(
+                f"Message {number + 1} of the chat names documents inside a list of parts. Give its"
+                " content as one text."
+            )
+        plain.append(message)
+    return plain, documents
+
+
+def _names_documents(part: Any) -> bool:
+    text = part.get("text") if isinstance(part, Mapping) else None
+    return isinstance(text, str) and bool(read_marks(text)[1])
+
+
+def place_documents(tokenizer: Any, messages: Sequence[Message], documents: Documents) -> Spans:
+    """Return the documents and the rest of every turn, by characters of the written prompt."""
+    text, turns = written_out(tokenizer, messages)
+    if turns is None:
+        raise InvalidInput(
+            "The chat template changes the messages, so the documents in them cannot be found in"
+            " the prompt. Name the documents in a plain text prompt and pass --no-chat-template, or"
+            " leave out the lines that name them."
+        )
+    places = {name: (start, stop) for name, start, stop in turns}
+    spans: Spans = []
+    for number, name in enumerate(turn_names(messages)):
+        if name not in places:  # a blank message
+            continue
+        start, stop = places[name]
+        placed = []
+        if number in documents:
+            content = messages[number]["content"]
+            shift = start - (len(content) - len(content.lstrip()))
+            placed = [
+                (document, max(first + shift, start), min(last + shift, stop))
+                for document, first, last in documents[number]
+            ]
+        rest = placed[0][1] if placed else stop
+        if text[start:rest].strip():
+            spans.append((name, start, rest))
+        spans += placed
+    return spans

@@ -1,0 +1,68 @@
+"""Inputs made up for a model when the user has none: enough to see how it is put together."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from mixlens.model.loading import vocabulary_size
+from mixlens.text.input_checks import main_inputs, takes_decoder_ids
+
+_TOKENS = 12
+
+
+def stand_in_inputs(model: nn.Module, seed: int = 0) -> dict[str, Tensor]:
+    """Random token ids, an image or a sound, whichever the model takes (several for models of
+    several towers).
+    """
+    generator = torch.Generator().manual_seed(seed)
+    config = model.config
+    accepted = inspect.signature(model.forward).parameters
+    main = main_inputs(model)[0]
+    towers = hasattr(config, "vision_config") and hasattr(config, "text_config")
+    made: dict[str, Tensor] = {}
+    if main == "input_ids" or (towers and "input_ids" in accepted):
+        made["input_ids"] = _ids(model, generator)
+        if "attention_mask" in accepted:
+            made["attention_mask"] = torch.ones_like(made["input_ids"])
+    if "pixel_values" in accepted and (main == "pixel_values" or towers):
+        vision = _part(config, "vision_config", "encoder")
+        size = getattr(vision, "image_size", 224)
+        height, width = (size, size) if isinstance(size, int) else tuple(size)
+        channels = getattr(vision, "num_channels", 3)
+        made["pixel_values"] = torch.randn(1, channels, height, width, generator=generator)
+    if main == "input_values":
+        made["input_values"] = torch.randn(1, 8000, generator=generator)
+    if main == "input_features":
+        frames = 2 * int(getattr(config, "max_source_positions", 1500))
+        made["input_features"] = torch.randn(
+            1, int(getattr(config, "num_mel_bins", 80)), frames, generator=generator
+        )
+    if takes_decoder_ids(model):
+        made["decoder_input_ids"] = _ids(model, generator, decoder=True)
+    return made
+
+
+def _part(config: Any, *names: str) -> Any:
+    return next(
+        (getattr(config, name) for name in names if getattr(config, name, None) is not None), config
+    )
+
+
+def _ids(model: nn.Module, generator: torch.Generator, decoder: bool = False) -> Tensor:
+    config = (
+        _part(model.config, "decoder", "text_config")
+        if decoder
+        else _part(model.config, "encoder", "text_config")
+    )
+    vocabulary = int(getattr(config, "vocab_size", 0) or vocabulary_size(model) or 100)
+    limit = getattr(config, "max_position_embeddings", None)
+    count = min(_TOKENS, limit - 3) if isinstance(limit, int) and limit > 4 else _TOKENS
+    ids = torch.randint(min(10, vocabulary // 4), vocabulary, (1, count), generator=generator)
+    end = getattr(config, "eos_token_id", None)
+    if isinstance(end, int) and end < vocabulary and hasattr(model.config, "text_config"):
+        ids[:, -1] = end  # CLIP pools at the end token
+    return ids

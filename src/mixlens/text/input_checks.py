@@ -1,0 +1,252 @@
+"""Every input tensor against the model and against the others: its name, dtype, shape and range.
+
+What passes here is what the model's own embeddings and masks take. A mask that is shorter than its
+tokens would otherwise give a corner of the map, and a wrong id an error from deep inside torch.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from mixlens.errors import EmptyInput, InputTooLong, InvalidInput, WrongKeys
+from mixlens.model.loading import vocabulary_size
+from mixlens.model.module_walk import parts_of
+from mixlens.model.rotary import may_be_extended
+
+_IDS = ("input_ids", "token_type_ids", "position_ids")
+_STACKS = (("", "encoder"), ("decoder_", "decoder"))
+"""The names of a stack's inputs begin with the first; the second is its part of the config."""
+
+
+def check_names(model: nn.Module, tensors: Mapping[str, Any]) -> None:
+    """Only names that the model takes, and the one that it needs."""
+    accepted = inspect.signature(model.forward).parameters
+    for name in tensors:
+        if name not in accepted:
+            takes = [
+                key
+                for key, p in accepted.items()
+                if p.kind is not p.VAR_KEYWORD
+                and key.endswith(("ids", "mask", "values", "features"))
+            ]
+            raise WrongKeys(
+                f"{type(model).__name__} takes no {name!r}; it takes: {', '.join(takes)}"
+            )
+    main = [name for name in main_inputs(model) if name in accepted]
+    instead = {"inputs_embeds", "encoder_outputs"}
+    if config_is_pair(model):  # its encoder may hear a text or a sound (SeamlessM4T)
+        instead |= {"input_features", "input_values"}
+    if main and not {*main, *instead} & set(tensors):
+        raise WrongKeys(
+            f"{type(model).__name__} needs {main[0]!r}; got: {', '.join(tensors) or 'nothing'}"
+        )
+
+
+def main_inputs(model: nn.Module) -> list[str]:
+    """Names of the inputs that a model is about: one in nearly every model."""
+    main = getattr(model, "main_input_name", "input_ids")
+    return [main] if isinstance(main, str) else list(main)
+
+
+def check_numbers(tensors: Mapping[str, Any]) -> None:
+    """Whole numbers for ids, ones and zeros for masks of tokens, finite numbers for the rest."""
+    for name, value in tensors.items():
+        if not isinstance(value, Tensor):
+            continue
+        if value.numel() == 0:
+            raise EmptyInput(f"{name} is empty (shape {tuple(value.shape)})")
+        if name.removeprefix("decoder_") in _IDS:
+            if value.is_floating_point() or value.is_complex() or value.dtype == torch.bool:
+                kind = str(value.dtype).removeprefix("torch.")
+                raise InvalidInput(f"{name} must be whole numbers (int64), not {kind}")
+        elif name.endswith("attention_mask"):
+            if value.dim() == 2 and not bool(((value == 0) | (value == 1)).all()):
+                raise InvalidInput(
+                    f"{name} must be 1 for tokens and 0 for padding; it has"
+                    f" {value[(value != 0) & (value != 1)][0].item()}"
+                )
+        elif value.is_floating_point() and not name.endswith("mask"):
+            if not bool(value.isfinite().all()):
+                raise InvalidInput(f"{name} has NaN or infinity in it")
+
+
+def check_shapes(model: nn.Module, tensors: Mapping[str, Any]) -> None:
+    """One batch and one length: masks, types and positions fit their tokens."""
+    books = _codebooks(model)
+    batches = {}
+    for prefix, _ in _STACKS:
+        names = [prefix + name for name in ("input_ids", "inputs_embeds")]
+        main = next((name for name in names if isinstance(tensors.get(name), Tensor)), None)
+        if main is None:
+            continue
+        if tensors[main].dim() < 2:
+            raise InvalidInput(f"{main} must have two axes, texts and tokens")
+        batch, width = tensors[main].shape[:2]
+        batches[main] = batch
+        for name in ("attention_mask", "token_type_ids", "position_ids"):
+            value = tensors.get(prefix + name)
+            if isinstance(value, Tensor) and not (
+                _fits(name, value, batch, width) or _fits(name, value, batch // books, width)
+            ):
+                raise InvalidInput(
+                    f"{prefix}{name} has the shape {tuple(value.shape)}, {main} has"
+                    f" {tuple(tensors[main].shape)}: there must be one number for each token"
+                )
+    if len(batches) == 2:
+        (main, rows), (other, others) = batches.items()
+        if others not in (rows, rows * books):
+            raise InvalidInput(f"{main} has {rows} texts, {other} has {others}")
+
+
+def _codebooks(model: nn.Module) -> int:
+    """Models of music keep several rows of codes for each text."""
+    config: Any = model.config
+    holders: tuple[Any, ...] = (config, getattr(config, "decoder", None))
+    return next((holder.num_codebooks for holder in holders if hasattr(holder, "num_codebooks")), 1)
+
+
+def _fits(name: str, value: Tensor, batch: int, width: int) -> bool:
+    """A table of a text's own, one for all texts, or one number for each pair of tokens."""
+    shape = tuple(value.shape)
+    if name == "token_type_ids":
+        return shape[:2] == (batch, width)
+    if name == "position_ids":
+        plain = len(shape) <= 2 or shape[:2] == (batch, width)
+        return shape[:2] in ((batch, width), (1, width)) if plain else shape[-2:] == (batch, width)
+    if len(shape) == 2:
+        return shape == (batch, width)
+    return bool(shape) and shape[-1] == width and shape[0] in (1, batch)
+
+
+def check_range(model: nn.Module, tensors: Mapping[str, Any]) -> None:
+    """No more tokens than positions, and every id inside its table."""
+    for prefix, _ in _STACKS:
+        ids = tensors.get(prefix + "input_ids", tensors.get(prefix + "inputs_embeds"))
+        if not isinstance(ids, Tensor) or ids.dim() != (3 if ids.is_floating_point() else 2):
+            continue  # several codebooks for each token have a table each
+        config: Any = model.config
+        limit = position_limit(model, prefix)
+        if limit is not None and ids.shape[1] > limit:
+            rotary = may_be_extended(getattr(config, "text_config", config))
+            more = ", or raise max_position_embeddings in its configuration (rotary positions"
+            more += " have no table)"
+            raise InputTooLong(
+                f"{prefix}input has {ids.shape[1]} tokens, the model has {limit} positions: shorten"
+                f" the text{more if rotary else ''}"
+            )
+        if not ids.is_floating_point():
+            check_token_ids(prefix + "input_ids", ids, _vocabulary(model, prefix))
+        for name, table, words in (
+            ("token_type_ids", _types, "the model's token types, of which there are"),
+            ("position_ids", _largest_table, "the model's table of positions, which has"),
+        ):
+            value = tensors.get(prefix + name)
+            if isinstance(value, Tensor) and value.dim() == 2:
+                _inside(prefix + name, f"{prefix}{name}: the number", value, table(model), words)
+
+
+def check_answer_ids(model: nn.Module, ids: Sequence[int]) -> None:
+    """Token ids of an answer, the last of which is never an input."""
+    prefix = "decoder_" if takes_decoder_ids(model) else ""
+    check_token_ids("answer", ids, _vocabulary(model, prefix))
+
+
+def check_token_ids(name: str, ids: Sequence[int] | Tensor, rows: int | None = None) -> None:
+    """None is negative, or outside a vocabulary of this many rows."""
+    _inside(name, "token id", ids, rows, "the model's vocabulary of")
+
+
+def _vocabulary(model: nn.Module, prefix: str) -> int | None:
+    """How many ids a stack takes; None if its part of the config is a whole model's."""
+    inner = getattr(model.config, dict(_STACKS)[prefix], None) if config_is_pair(model) else None
+    return vocabulary_size(model, decoder=bool(prefix)) if inner is None else None
+
+
+def _inside(
+    name: str, what: str, ids: Sequence[int] | Tensor, rows: int | None, table: str
+) -> None:
+    if isinstance(ids, Tensor):
+        lowest, highest = int(ids.min()), int(ids.max())
+    else:  # which may be too large for a tensor
+        lowest, highest = min(ids), max(ids)
+    if lowest < 0:
+        raise InvalidInput(f"{name}: {lowest} is negative")
+    if rows and highest >= rows:
+        raise InvalidInput(f"{what} {highest} is outside {table} {rows}")
+
+
+def config_is_pair(model: nn.Module) -> bool:
+    """Is it an encoder and a decoder?"""
+    return bool(getattr(model.config, "is_encoder_decoder", False))
+
+
+def takes_decoder_ids(model: nn.Module) -> bool:
+    """Is it an encoder-decoder of tokens? Detectors and forecasters call themselves one as well,
+    and take no ids for the decoder.
+    """
+    return config_is_pair(model) and (
+        "decoder_input_ids" in inspect.signature(model.forward).parameters
+    )
+
+
+def padding_token(model: nn.Module, prefix: str = "") -> int | None:
+    """The id that a model takes for padding: classifiers read the last token that is not it. None
+    if its config names no id of the vocabulary.
+    """
+    config: Any = model.config
+    text = config.get_text_config() if hasattr(config, "get_text_config") else config
+    size = _vocabulary(model, prefix) or vocabulary_size(model)
+    for holder in (text, config):
+        token = getattr(holder, "pad_token_id", None)
+        if isinstance(token, int) and token >= 0 and (size is None or token < size):
+            return token
+    return None
+
+
+def _types(model: nn.Module) -> int | None:
+    size = getattr(model.config, "type_vocab_size", None)
+    return size if isinstance(size, int) and size > 0 else None
+
+
+def _largest_table(model: nn.Module) -> int | None:
+    return max((table.num_embeddings for table in _position_tables(model)), default=None)
+
+
+def _position_tables(model: nn.Module) -> list[nn.Embedding]:
+    return [
+        table
+        for path, table in model.named_modules()
+        if isinstance(table, nn.Embedding) and "position" in path.rpartition(".")[2]
+    ]
+
+
+def position_limit(model: nn.Module, prefix: str = "") -> int | None:
+    """How many tokens fit: the rows of the position table minus those that RoBERTa reserves. None
+    if there is no table, and a larger limit in the config would change the positions themselves
+    (dynamic NTK, longrope, YaRN): transformers runs such models on any length.
+    """
+    config: Any = model.config
+    inner = getattr(config, dict(_STACKS).get(prefix, ""), None) if config_is_pair(model) else None
+    config = inner if inner is not None and hasattr(inner, "max_position_embeddings") else config
+    names = ["max_position_embeddings"]
+    if config_is_pair(model):
+        names.insert(0, f"max_{'target' if prefix else 'source'}_positions")
+    for holder in (getattr(config, "text_config", None), config):
+        for name in names:
+            limit = getattr(holder, name, None)
+            if isinstance(limit, int) and limit > 0:  # XLNet says -1: none
+                if may_be_extended(holder) is False:
+                    return None
+                reserved = [
+                    table.padding_idx
+                    for table in parts_of(model)
+                    if isinstance(table, nn.Embedding) and table.num_embeddings == limit
+                    if table.padding_idx and table in _position_tables(model)
+                ]
+                return limit - reserved[0] - 1 if reserved else limit
+    return None

@@ -1,0 +1,290 @@
+"""From a text or a dict of tensors to what a model takes: checked, on its device, real tokens
+first.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import inspect
+from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from mixlens.errors import (
+    EmptyInput,
+    InvalidInput,
+    MissingTokenizer,
+    MixlensError,
+    WrongKeys,
+    about,
+)
+from mixlens.model.placement import entry_device, sent
+from mixlens.text.decoder_inputs import (
+    from_labels,
+    read_by_decoder,
+    repeats_the_source,
+    start_token,
+    target_prefix,
+)
+from mixlens.text.encoding import Encoding, encoded, padded, token_rows
+from mixlens.text.input_checks import (
+    check_names,
+    check_numbers,
+    check_range,
+    check_shapes,
+    padding_token,
+    takes_decoder_ids,
+)
+from mixlens.text.padding import real_tokens_first, row_lengths
+from mixlens.text.tokens import Produced, TokenRow
+
+Text = str | tuple[str, str]
+"""One text, or a pair: two segments, or source and target for an encoder-decoder model."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Inputs ready for the model.
+
+    Token rows are known for text: of the main input, and of the decoder's. `produced` has, for a
+    continued prompt, the token that each position produced.
+    """
+
+    tensors: dict[str, Any]
+    rows: Sequence[TokenRow] | None
+    decoder_rows: Sequence[TokenRow] | None
+    produced: Sequence[Produced] | None = None
+
+
+def prepared(
+    model: nn.Module, tokenizer: Any, given: Any, encodings: Sequence[Encoding] | None = None
+) -> Prepared:
+    """A text, a list of texts or a dict of tensors, as the model takes it; all else is refused.
+
+    `encodings`: what the tokenizer makes of the texts, if that is known.
+    """
+    if isinstance(given, Mapping):
+        return _from_tensors(model, tokenizer, dict(given))
+    texts = texts_of(given)
+    for number, text in enumerate(texts):
+        try:
+            check_text(text)
+        except MixlensError as error:
+            raise about(f"text {number}", error) if len(texts) > 1 else error from None
+    if tokenizer is None:
+        raise MissingTokenizer(
+            "a text needs a tokenizer, and the model came without one: give it one, or tensors"
+            " instead of the text"
+        )
+    return _from_texts(model, tokenizer, texts, encodings)
+
+
+def texts_of(given: Any) -> list[Any]:
+    """The texts that were given, in their order; their contents are not looked at."""
+    if isinstance(given, str) or is_pair(given):
+        return [given]
+    wanted = "a text, a list of texts or a dict of input tensors is needed"
+    if isinstance(given, AbstractSet):
+        raise InvalidInput(f"{wanted}; a set has no order")
+    if isinstance(given, tuple):
+        raise InvalidInput(
+            f"a tuple is a pair of texts, and this one has {len(given)} entries: give several"
+            " texts as a list"
+        )
+    if isinstance(given, Tensor) or getattr(getattr(given, "dtype", None), "kind", "O") in "biufc":
+        raise InvalidInput(
+            f"{wanted}, not {type(given).__name__}: pass token ids as {{'input_ids': ids}}"
+        )
+    if hasattr(given, "columns"):
+        raise InvalidInput(f"{wanted}, not a table: give the column that holds the texts")
+    if isinstance(given, (bytes, bytearray)) or not hasattr(given, "__iter__"):
+        raise InvalidInput(f"{wanted}, not {type(given).__name__}")
+    texts = list(given)
+    if not texts:
+        raise EmptyInput("no text was given")
+    return texts
+
+
+def check_text(text: Any) -> None:
+    """A string, or a pair of them, with something in it that UTF-8 can write."""
+    if not isinstance(text, str) and not is_pair(text):
+        hint = ": pass token ids as {'input_ids': ids}" if isinstance(text, int) else ""
+        raise InvalidInput(
+            f"a text is a string or a pair of strings, not {type(text).__name__}{hint}"
+        )
+    for part in (text,) if isinstance(text, str) else text:
+        try:
+            part.encode()
+        except UnicodeEncodeError as error:
+            raise InvalidInput(
+                f"the text is not valid Unicode: character {error.start} is half of a pair"
+                " (a lone surrogate), as in text that was decoded from bytes other than UTF-8"
+            ) from None
+    if not (text if isinstance(text, str) else text[0]).strip():
+        raise EmptyInput("the text is empty")
+
+
+def is_pair(text: Any) -> bool:
+    """Is this a tuple of two texts?"""
+    return (
+        isinstance(text, tuple) and len(text) == 2 and all(isinstance(part, str) for part in text)
+    )
+
+
+def _from_texts(
+    model: nn.Module,
+    tokenizer: Any,
+    texts: Sequence[Text],
+    encodings: Sequence[Encoding] | None,
+) -> Prepared:
+    classified = takes_decoder_ids(model) and repeats_the_source(model)
+    translated = takes_decoder_ids(model) and not classified
+    firsts = [text if isinstance(text, str) else text[0] for text in texts]
+    pairs = [None if isinstance(text, str) else text[1] for text in texts]
+    if any(pair is None for pair in pairs) != all(pair is None for pair in pairs):
+        raise InvalidInput("either every text is a pair or none is")
+    seconds = [pair for pair in pairs if pair is not None]
+    rows = encodings or encoded(tokenizer, firsts, None if translated or not seconds else seconds)
+    accepted = inspect.signature(model.forward).parameters
+    tensors = padded(rows, tokenizer, set(accepted))
+    decoder_rows: Sequence[TokenRow] | None = None
+    if translated:
+        if seconds:
+            targets = encoded(tokenizer, seconds, None, as_target=True)
+            shifted = [_shifted(model, tokenizer, row) for row in targets]
+        else:
+            shifted = [_begun(model) for _ in texts]
+        made = padded(shifted, tokenizer, {"attention_mask"})
+        tensors["decoder_input_ids"] = made["input_ids"]
+        tensors["decoder_attention_mask"] = made["attention_mask"]
+        decoder_rows = _labelled(tokenizer, shifted, seconds or [""] * len(shifted))
+    elif classified:
+        tensors = _with_decoder_ids(model, tensors, None)
+        decoder_rows = _rows(tokenizer, tensors, "decoder_")
+    tensors = made_ready(model, tensors)
+    whole = [
+        text if pair is None or translated else f"{text} {pair}"
+        for text, pair in zip(firsts, pairs, strict=True)
+    ]
+    return Prepared(tensors, _labelled(tokenizer, rows, whole), decoder_rows)
+
+
+def _shifted(model: nn.Module, tokenizer: Any, target: Encoding) -> Encoding:
+    """What the decoder reads to produce a target text."""
+    before = target_prefix(model, tokenizer, target["input_ids"])
+    places = [(0, 0)] * len(before) + list(target.get("offset_mapping", []))[:-1]
+    return {"input_ids": [*before, *target["input_ids"][:-1]], "offset_mapping": places}
+
+
+def _begun(model: nn.Module) -> Encoding:
+    return {"input_ids": [start_token(model)], "offset_mapping": [(0, 0)]}
+
+
+def _labelled(tokenizer: Any, rows: Sequence[Encoding], texts: Sequence[str]) -> list[TokenRow]:
+    ids, offsets = [row["input_ids"] for row in rows], [row.get("offset_mapping") for row in rows]
+    return token_rows(tokenizer, ids, texts, offsets)
+
+
+def _from_tensors(model: nn.Module, tokenizer: Any, given: dict[str, Any]) -> Prepared:
+    tensors = {
+        name: _copied(as_tensor(name, value)) for name, value in given.items() if value is not None
+    }
+    if "past_key_values" in tensors:
+        raise WrongKeys(
+            "past_key_values: a recording needs the whole sequence, not its continuation"
+        )
+    labels = tensors.pop("labels", None)
+    if takes_decoder_ids(model) and not any(name.startswith("decoder_input") for name in tensors):
+        tensors = _with_decoder_ids(model, tensors, labels)
+    tensors = made_ready(model, tensors)
+    return Prepared(tensors, _rows(tokenizer, tensors, ""), _rows(tokenizer, tensors, "decoder_"))
+
+
+def _with_decoder_ids(model: nn.Module, tensors: dict[str, Any], labels: Any) -> dict[str, Any]:
+    """Inputs of an encoder with those of the decoder: from labels, or from the source (of a head
+    for classes), or the start token.
+    """
+    if repeats_the_source(model):
+        tensors = made_ready(model, tensors)
+        tensors["decoder_input_ids"] = read_by_decoder(model, tensors)
+        if "attention_mask" in tensors:
+            tensors.setdefault("decoder_attention_mask", tensors["attention_mask"])
+        return tensors
+    if labels is not None:
+        tensors = made_ready(model, tensors)
+        return {**from_labels(model, tensors, sent(labels, entry_device(model))), **tensors}
+    given = (value.shape[0] for value in tensors.values() if isinstance(value, Tensor))
+    tensors["decoder_input_ids"] = torch.full((next(given, 1), 1), start_token(model))
+    return tensors
+
+
+def _copied(value: Any) -> Any:
+    """A copy that no later write to the caller's tensors or arrays reaches."""
+    if isinstance(value, Tensor):
+        return value.clone()
+    if isinstance(value, (list, tuple)):
+        made = map(_copied, value)
+        named = hasattr(value, "_fields")
+        return type(value)(*made) if named else type(value)(made)
+    if isinstance(value, MutableMapping):  # what an encoder returned, say: its class stays
+        inner = copy.copy(value)
+        for name, each in value.items():
+            inner[name] = _copied(each)
+        return inner
+    return value
+
+
+def as_tensor(name: str, value: Any) -> Any:
+    """An input as a tensor of rows, if it is one of numbers."""
+    listed = isinstance(value, (list, tuple)) and name.endswith(("ids", "mask", "labels"))
+    if listed or (hasattr(value, "__array__") and not isinstance(value, Tensor)):
+        try:
+            value = torch.as_tensor(value)
+        except (ValueError, TypeError, RuntimeError) as error:
+            raise InvalidInput(
+                f"{name} must be rows of numbers; rows of different lengths need padding and an"
+                f" attention_mask ({error})"
+            ) from error
+    if not isinstance(value, Tensor) and name.endswith(("ids", "mask", "embeds", "labels")):
+        raise InvalidInput(f"{name} must be a tensor of numbers, not {type(value).__name__}")
+    if isinstance(value, Tensor) and value.dim() == 1 and name.endswith(("ids", "mask")):
+        value = value[None]
+    return value
+
+
+def _rows(tokenizer: Any, tensors: Mapping[str, Any], prefix: str) -> list[TokenRow] | None:
+    ids = tensors.get(prefix + "input_ids")
+    if ids is None or ids.dim() != 2:  # several codebooks for each token have no one label
+        return None
+    lengths = row_lengths(tensors, prefix) or [int(ids.shape[1])] * int(ids.shape[0])
+    if len(lengths) != len(ids):  # several rows of codes for each sound (MusicGen)
+        return None
+    real = [row[:length] for row, length in zip(ids.tolist(), lengths, strict=True)]
+    unknown = [None] * len(real)
+    return token_rows(tokenizer, real, unknown, unknown)
+
+
+def made_ready(model: nn.Module, tensors: dict[str, Any]) -> dict[str, Any]:
+    """Checked, real tokens first, on the model's device and in its precision."""
+    check_names(model, tensors)
+    check_numbers(tensors)
+    check_shapes(model, tensors)
+    tensors = real_tokens_first(tensors, functools.partial(padding_token, model))
+    check_range(model, tensors)
+    dtype, device = next(model.parameters()).dtype, entry_device(model)
+    moved = {}
+    for name, value in tensors.items():
+        if isinstance(value, Tensor):
+            value = sent(value, device)
+            value = value.clone() if value.is_inference() else value  # gradients refuse such
+            if value.is_floating_point() and name != "attention_mask":
+                value = value.to(dtype)
+            elif name.endswith("ids") and value.dtype not in (torch.int32, torch.int64):
+                value = value.long()
+        moved[name] = value
+    return moved

@@ -1,0 +1,107 @@
+"""Where named targets are in each text: by position, by label, or by a label and its number."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Sequence
+
+from mixlens.errors import InvalidInput
+from mixlens.text.suggestions import no_such
+from mixlens.text.tokens import TokenRow, resolved
+
+_MARKS = "Ġ▁"
+
+
+class EachText(tuple[tuple[int | str, ...], ...]):
+    """Targets that differ by text: as many for each text of a batch."""
+
+
+def positions_by_text(
+    targets: Sequence[int | str] | EachText,
+    rows: Sequence[TokenRow],
+    *,
+    first: Sequence[Sequence[int]] | None = None,
+) -> tuple[tuple[int, ...], ...]:
+    """The positions of the named targets in every text of a batch; labels are looked for among the
+    positions of `first` before all others.
+    """
+    named = targets if isinstance(targets, EachText) else [targets] * len(rows)
+    before: Sequence[Sequence[int]] = [()] * len(rows) if first is None else first
+    return tuple(
+        tuple(_found(target, row, known) for target in own)
+        for own, row, known in zip(named, rows, before, strict=True)
+    )
+
+
+def _found(target: int | str, row: TokenRow, first: Sequence[int]) -> int:
+    if isinstance(target, str) and first:
+        with contextlib.suppress(InvalidInput):
+            return position_of(target, row, first)
+    return position_of(target, row, range(len(row)))
+
+
+def position_of(target: int | str, row: TokenRow, held: Sequence[int]) -> int:
+    """The position of a token that is among those held, from its position or its label.
+
+    A label may be written as the vocabulary has it (Ġvery), as it is shown (·very), without its
+    mark (very), or in a different case; of several that are alike, `dogs#2` is the second.
+    """
+    if isinstance(target, str):
+        position = _labelled(target, row, list(dict.fromkeys(held)))
+    elif isinstance(target, bool) or not hasattr(target, "__index__"):
+        raise InvalidInput(f"a token is named by its position or its label, not by {target!r}")
+    else:
+        try:
+            (position,) = resolved([int(target)], len(row))
+        except IndexError as error:
+            raise InvalidInput(
+                f"there is no token {target}: the text has {len(row)} tokens, 0 to {len(row) - 1}"
+            ) from error
+    if position not in held:
+        raise InvalidInput(
+            f"target {target} was not measured; these maps have the targets"
+            f" {', '.join(map(str, held))}"
+        )
+    return position
+
+
+def _labelled(label: str, row: TokenRow, held: list[int]) -> int:
+    places = _written(label, row, held)
+    name, number = label, None
+    if not places and (numbered := re.fullmatch(r"(.+)#([1-9]\d{0,8})", label)):
+        name, number = numbered[1], int(numbered[2])
+        places = _written(name, row, held)
+    if not places:
+        raise InvalidInput(no_such("token", name, _shown(row, held), "the text has"))
+    if number is not None and number <= len(places):
+        return places[number - 1]
+    if number is not None or len(places) > 1:
+        raise InvalidInput(
+            f"{name!r} is at the positions {', '.join(map(str, places))}: name one by its position,"
+            f" or write {' or '.join(f'{name}#{i + 1}' for i in range(min(len(places), 3)))}"
+        )
+    return places[0]
+
+
+def _written(label: str, row: TokenRow, held: list[int]) -> list[int]:
+    """Positions of the tokens that are written so, by the closest reading that has any."""
+    dots = str.maketrans(dict.fromkeys(_MARKS, "·"))
+    readings: tuple[Callable[[str], str], ...] = (
+        str,
+        lambda text: text.translate(dots),
+        lambda text: text.lstrip(_MARKS + "·"),
+        lambda text: text.lstrip(_MARKS + "·").casefold(),
+    )
+    for reading in readings:
+        wanted = reading(label)
+        places = [i for i in held if reading(row.labels[i]) == wanted]
+        if places:
+            return places
+    return []
+
+
+def _shown(row: TokenRow, held: list[int]) -> list[str]:
+    """Labels for a message, not more than fit on a few lines."""
+    labels = list(dict.fromkeys(row.labels[i] for i in held))
+    return labels if len(labels) <= 60 else [*labels[:60], "…"]

@@ -1,0 +1,68 @@
+"""Images and sounds as people have them: a processor makes the tensors that the model takes.
+
+`{"images": picture, "text": "what is this?"}` or `{"audio": waveform}` are what a processor of
+transformers takes, and so is a PIL image by itself.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+from torch import nn
+
+from mixlens.errors import InvalidInput, MissingTokenizer
+from mixlens.text.decoder_inputs import labels_of_texts
+from mixlens.text.input_checks import takes_decoder_ids
+
+_RAW = ("images", "audio", "videos", "text")
+
+
+def is_raw(given: Any) -> bool:
+    """Is this something that a processor must make into tensors first?"""
+    if isinstance(given, Mapping):
+        return bool(set(_RAW) & set(given))
+    return _is_picture(given) or (
+        isinstance(given, list) and bool(given) and all(_is_picture(part) for part in given)
+    )
+
+
+def processed(processor: Any, given: Any, model: nn.Module) -> dict[str, Any]:
+    """The tensors that the model takes, made by its own processor."""
+    parts = dict(given) if isinstance(given, Mapping) else {"images": given}
+    if processor is None:
+        raise MissingTokenizer(
+            f"a dict with {' and '.join(name for name in _RAW if name in parts)} is for the model's"
+            " processor: use Lens(model, processor=…), or pass a text or a dict of input tensors"
+        )
+    labels = {}
+    if {"audio", "text"} <= set(parts) and takes_decoder_ids(model):  # the text is the decoder's
+        tokenizer = getattr(processor, "tokenizer", processor)
+        labels["labels"] = labels_of_texts(model, tokenizer, parts.pop("text"))
+    takes = inspect.signature(processor.__call__).parameters
+    if "audio" in parts and "audio" not in takes and "raw_speech" in takes:
+        parts["raw_speech"] = parts.pop("audio")
+        parts.setdefault("sampling_rate", getattr(processor, "sampling_rate", None))
+    padding = takes.get("padding")
+    if _several(parts.get("text")) or (
+        padding is not None and padding.default is False and _several(parts.get("raw_speech"))
+    ):
+        parts.setdefault("padding", True)  # Whisper's own default is a fixed length
+    try:
+        made = processor(**parts, return_tensors="pt")
+    except (TypeError, ValueError, AttributeError, ImportError) as error:
+        raise InvalidInput(
+            f"{type(processor).__name__} does not take these {', '.join(parts)}: {error}"
+        ) from error
+    return {**made, **labels}
+
+
+def _several(rows: Any) -> bool:
+    """Is this a list of rows, which may have different lengths?"""
+    return isinstance(rows, (list, tuple)) and len(rows) > 1 and not isinstance(rows[0], float)
+
+
+def _is_picture(value: Any) -> bool:
+    """A PIL image, known by what it offers: Pillow need not be installed."""
+    return type(value).__module__.startswith("PIL.") and hasattr(value, "convert")

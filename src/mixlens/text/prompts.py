@@ -1,0 +1,123 @@
+"""A prompt as a language model is given it: one text, the messages of a chat, or token ids.
+
+Messages are written out as one text, which is then tokenised. So every token has its place in that
+text, and every turn of the chat is a segment. What the chat template puts around the messages
+belongs to no turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from mixlens.errors import EmptyInput, InvalidInput, MissingTokenizer
+from mixlens.text.chats import Message, written_out
+from mixlens.text.encoding import token_row
+from mixlens.text.input_checks import check_numbers, check_token_ids
+from mixlens.text.inputs import as_tensor, check_text
+from mixlens.text.segments import ANSWER, CHAT, OTHER, PROMPT, Spans, token_segments
+from mixlens.text.tokenizer_calls import tokenized
+from mixlens.text.tokens import Segment, TokenRow
+
+Given = str | Iterable[Message] | Mapping[str, Any]
+"""What a prompt may be."""
+
+_PAIR = ("input_ids", "attention_mask")
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """The tokens of a prompt, before anything is generated."""
+
+    ids: tuple[int, ...]
+    row: TokenRow
+    begins_specially: bool  # does the tokenizer add its special tokens, or are they in the text?
+    name: str = PROMPT  # of the whole, if it has no turns
+    turns: Spans | None = None  # their places in the text
+
+    def divided(self, row: TokenRow) -> TokenRow:
+        """A row that begins with this prompt, with the prompt's segments."""
+        whole = Segment(self.name, 0, len(row))
+        return replace(row, segments=token_segments(row, self.turns) or (whole,))
+
+
+def prompt_of(tokenizer: Any, given: Given) -> Prompt:
+    """The tokens of what was given."""
+    if isinstance(given, Mapping):
+        return _from_ids(tokenizer, given)
+    if isinstance(given, (bytes, bytearray, torch.Tensor)) or not hasattr(given, "__iter__"):
+        raise InvalidInput(
+            "a prompt is a text, the messages of a chat, or {'input_ids': ids}, not"
+            f" {type(given).__name__}"
+        )
+    if tokenizer is None:
+        raise MissingTokenizer(
+            "a prompt needs a tokenizer, and the model came without one: give it one, or input_ids"
+            " instead of the text"
+        )
+    chat = not isinstance(given, str)
+    text, turns = (given, None) if isinstance(given, str) else written_out(tokenizer, given)
+    check_text(text)
+    ids, offsets = tokenised(tokenizer, text, specially=not chat)
+    row = token_row(tokenizer, ids, text, offsets)
+    prompt = Prompt(tuple(ids), row, not chat, CHAT if chat else PROMPT, turns)
+    return replace(prompt, row=prompt.divided(row))
+
+
+def tokenised(
+    tokenizer: Any, text: str, *, specially: bool
+) -> tuple[list[int], list[tuple[int, int]] | None]:
+    """Token ids, and the characters of each if the tokenizer knows them."""
+    fast = bool(getattr(tokenizer, "is_fast", False))
+    options = {"return_offsets_mapping": True} if fast else {}
+    made = tokenized(tokenizer, text, add_special_tokens=specially, **options)
+    if not made["input_ids"]:
+        raise EmptyInput(f"the tokenizer makes no token of {text!r}")
+    return list(made["input_ids"]), list(made["offset_mapping"]) if fast else None
+
+
+def with_answer(row: TokenRow, prompt_tokens: int) -> TokenRow:
+    """The row with the tokens after its prompt named as the answer. A token that reaches from the
+    prompt into the answer is one of them. A decoder has no prompt, only the token it begins with.
+    """
+    before = row.segments or (Segment(OTHER, 0, prompt_tokens),)
+    known = [
+        part._replace(stop=min(part.stop, prompt_tokens))
+        for part in before
+        if part.start < prompt_tokens
+    ]
+    if len(row) > prompt_tokens:
+        known.append(Segment(ANSWER, prompt_tokens, len(row)))
+    return replace(row, segments=tuple(known))
+
+
+def _from_ids(tokenizer: Any, given: Mapping[str, Any]) -> Prompt:
+    other = [name for name in given if name not in _PAIR]
+    if other or given.get("input_ids") is None:
+        raise InvalidInput(
+            "a prompt is a text, the messages of a chat, or {'input_ids': ids};"
+            f" this has {', '.join(other) or 'no input_ids'}"
+        )
+    tensors = {name: as_tensor(name, value) for name, value in given.items() if value is not None}
+    check_numbers(tensors)
+    ids = tensors["input_ids"]
+    mask = tensors.get("attention_mask", torch.ones_like(ids))
+    if ids.dim() != 2 or len(ids) != 1:
+        raise InvalidInput(
+            f"input_ids of shape {tuple(ids.shape)}: give the token ids of one prompt at a time"
+        )
+    if mask.shape != ids.shape:
+        raise InvalidInput(
+            f"attention_mask has the shape {tuple(mask.shape)}, input_ids has {tuple(ids.shape)}:"
+            " there must be one number for each token"
+        )
+    numbers = ids[mask.bool()]
+    if not len(numbers):
+        raise EmptyInput("the prompt is empty")
+    check_token_ids("input_ids", numbers)
+    row = token_row(tokenizer, numbers.tolist())
+    prompt = Prompt(tuple(numbers.tolist()), row, begins_specially=False)
+    return replace(prompt, row=prompt.divided(row))

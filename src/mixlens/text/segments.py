@@ -1,0 +1,214 @@
+"""Segments: sources grouped by name, such as turns, documents, sentences or paragraphs.
+
+A segment is a range of characters of the text. A token belongs to the segment in which its first
+character that is not a blank lies. Tokens outside all segments are called "(other)", those after
+the prompt "answer". A prompt file marks its segments by lines of their own,
+
+    === document 1 ===
+
+which are not part of the prompt: the text from such a line to the next one is that segment. The
+blanks around the name may be left out.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+from mixlens.errors import InvalidInput
+from mixlens.text.suggestions import no_such
+from mixlens.text.tokens import Segment, TokenRow
+
+PROMPT, ANSWER, OTHER = "prompt", "answer", "(other)"
+FIRST = "(first token)"
+RESERVED = (ANSWER, OTHER, FIRST)  # no part of a text can have one of these names
+CHAT = "chat"  # a prompt that was given as messages, if these are not found in it
+
+Spans = list[tuple[str, int, int]]
+"""Names, with the first character and the one after the last."""
+
+By = str | Mapping[str, tuple[int, int] | str] | Spans | None
+"""sentences, paragraphs, turns; or names with characters or with the text itself; None: the
+segments that a row has already."""
+
+_MARK = re.compile(r"^===[ \t]*([^=\s](?:.*[^=\s])?)[ \t]*===[ \t]*$\n?", re.MULTILINE)
+_SENTENCE = re.compile(r"\S.*?(?:[.!?…]+[\"'”’)\]]*(?=\s|$)|[。！？।؟]+|(?=[\r\n])|$)", re.DOTALL)
+_LINE_END = r"(?:\r\n|\n|\r(?!\n))"
+_PARAGRAPH = re.compile(rf"\S.*?(?={_LINE_END}[ \t]*{_LINE_END}|\s*\Z)", re.DOTALL)
+_PATTERNS = {"sentences": _SENTENCE, "paragraphs": _PARAGRAPH}
+KINDS = (*_PATTERNS, "turns")
+
+
+def read_marks(text: str) -> tuple[str, Spans]:
+    """A prompt without its marks, and the segments that they named; a blank one is not a segment.
+    Line ends are those of Unix.
+    """
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    marks = list(_MARK.finditer(text))
+    _check_names([mark[1] for mark in marks])
+    plain, spans, end, name = "", list[tuple[str, int, int]](), 0, ""
+    for mark in [*marks, None]:
+        piece = text[end : len(text) if mark is None else mark.start()]
+        if name and piece.strip():
+            spans.append((name, len(plain), len(plain) + len(piece)))
+        plain += piece
+        if mark is not None:
+            end, name = mark.end(), mark[1]
+    return plain, spans
+
+
+def divided(row: TokenRow, by: By = None) -> tuple[Segment, ...]:
+    """The segments of a row: every token is in one of them, and they are in order."""
+    if by == "turns":
+        return _turns(row)
+    if by is None:
+        if row.segments is None:
+            raise InvalidInput(
+                "this text has no segments of its own: choose sentences or paragraphs, or name its"
+                " parts"
+            )
+        return row.segments
+    if isinstance(by, str) and by not in KINDS:
+        raise InvalidInput(no_such("kind of segments", by, KINDS))
+    if row.text is None or row.offsets is None:
+        raise InvalidInput(
+            "segments need to know where each token is in the text: measure a text with a fast"
+            " tokenizer"
+        )
+    spans = _spans(row, by)
+    segments = token_segments(row, spans)
+    assert segments is not None
+    held = {part.name for part in segments}
+    for name, start, stop in spans:
+        if name not in held and not isinstance(by, str):
+            raise InvalidInput(
+                f"segment {name!r}: no token begins in it (characters {start} to {stop}), so it has"
+                " no scores: make it larger, or leave it out"
+            )
+    return segments
+
+
+def _turns(row: TokenRow) -> tuple[Segment, ...]:
+    segments = row.segments or ()
+    names = {part.name for part in segments}
+    if names <= {PROMPT, ANSWER, OTHER}:
+        raise InvalidInput(
+            "this text has no turns: they are known if the messages of a chat were given"
+        )
+    if CHAT in names:
+        reason = (
+            "the tokenizer does not say where each token is in the text: use a fast one"
+            if row.offsets is None
+            else "the chat template changes what the messages say, so they cannot be found in the"
+            " prompt: divide it by sentences or paragraphs"
+        )
+        raise InvalidInput(f"the turns of this chat are not known: {reason}")
+    return segments
+
+
+def token_segments(row: TokenRow, spans: Spans | None) -> tuple[Segment, ...] | None:
+    """The tokens of named spans, and those between them; None if no spans are known."""
+    if spans is None or row.text is None or row.offsets is None:
+        return None
+    spans = sorted(spans, key=lambda span: span[1:])
+    require_apart(spans, len(row.text))
+    firsts = [first for _, first, _ in spans]
+    answer = next((part.start for part in row.segments or () if part.name == ANSWER), len(row))
+    names = []
+    for number, (start, stop) in enumerate(row.offsets):
+        blank = len(row.text[start:stop]) - len(row.text[start:stop].lstrip())
+        at = start + blank if blank < stop - start else start
+        name, _, last = spans[max(0, bisect_right(firsts, at) - 1)] if spans else (OTHER, 0, 0)
+        covers = start < stop or start > 0  # a special token outside the text is at (0, 0)
+        inside = covers and at < last and at >= firsts[0]
+        names.append(name if inside else ANSWER if number >= answer else OTHER)
+    segments = []
+    for name, places in groupby(range(len(names)), lambda place: names[place]):
+        held = list(places)
+        segments.append(Segment(name, held[0], held[-1] + 1))
+    return tuple(segments)
+
+
+def _spans(row: TokenRow, by: str | Mapping[str, tuple[int, int] | str] | Spans) -> Spans:
+    assert row.text is not None
+    assert row.offsets is not None
+    answer = next((part.start for part in row.segments or () if part.name == ANSWER), None)
+    end = len(row.text) if answer is None else row.offsets[answer][0]
+    return spans_of(row.text, by, end)
+
+
+def spans_of(
+    text: str, by: str | Mapping[str, tuple[int, int] | str] | Spans, end: int | None = None
+) -> Spans:
+    """The named parts of a text; sentences and paragraphs are those before the character `end`."""
+    if not isinstance(by, str):
+        return [(name, *_span(name, given, text)) for name, given in _named(by)]
+    if by not in _PATTERNS:
+        raise InvalidInput(no_such("kind of segments", by, tuple(_PATTERNS)))
+    matches = list(_PATTERNS[by].finditer(text[:end]))
+    return [(f"{by[:-1]} {i}", piece.start(), piece.end()) for i, piece in enumerate(matches, 1)]
+
+
+def _named(by: Any) -> list[tuple[str, Any]]:
+    if isinstance(by, Mapping):
+        named = list(by.items())
+    elif isinstance(by, list) and all(isinstance(s, (tuple, list)) and len(s) == 3 for s in by):
+        named = [(name, (start, stop)) for name, start, stop in by]
+    else:
+        raise InvalidInput(
+            "segments have names: give a kind of them, or each by its name with its text or its"
+            " characters, as in {'first': (0, 20)}"
+        )
+    _check_names([name for name, _ in named])
+    return named
+
+
+def _check_names(names: Sequence[Any]) -> None:
+    """Strings, each used once, and none that means something else."""
+    for number, name in enumerate(names):
+        if not isinstance(name, str):
+            raise InvalidInput(f"the name of a segment is a string, not {name!r}")
+        if name in RESERVED:
+            raise InvalidInput(
+                f"segment {name!r}: this name means something else here, give it a different one"
+            )
+        if name in names[:number]:
+            raise InvalidInput(
+                f"segment {name!r}: there are two of this name, give each a name of its own"
+            )
+
+
+def _span(name: str, given: Any, text: str) -> tuple[int, int]:
+    if not isinstance(given, str):
+        try:
+            start, stop = map(operator.index, given)
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(
+                f"segment {name!r}: {given!r} is neither its text nor two characters' places"
+            ) from error
+        return start, stop
+    count = text.count(given) if given else 0
+    if count != 1:
+        raise InvalidInput(
+            f"segment {name!r}: its text is {'not in' if not count else f'{count} times in'} the"
+            " prompt; give its first character and the one after its last"
+        )
+    return text.index(given), text.index(given) + len(given)
+
+
+def require_apart(spans: Sequence[tuple[str, int, int]], length: int) -> None:
+    """Raises `InvalidInput` if spans in their order overlap, are empty or leave the text."""
+    end, before = 0, ""
+    for name, start, stop in spans:
+        if not 0 <= start < stop <= length:
+            raise InvalidInput(
+                f"segment {name!r}: characters {start} to {stop} are empty, or outside a text of"
+                f" {length}"
+            )
+        if start < end:
+            raise InvalidInput(f"the segments {before!r} and {name!r} overlap")
+        end, before = stop, name

@@ -1,0 +1,201 @@
+"""What tokens that are not words are called: patches by row and column, frames by time.
+
+Names are given only if the numbers fit: as many patches as the image has, and a rate of samples
+that the processor names. Otherwise tokens are numbered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from torch import Tensor
+
+from mixlens.errors import InvalidInput
+from mixlens.text.images import picture_of
+from mixlens.text.padding import row_lengths
+from mixlens.text.tokens import TokenRow
+
+if TYPE_CHECKING:
+    from mixlens.recording.recording import Recording
+    from mixlens.structure.model_structure import StackStructure
+    from mixlens.text.inputs import Prepared
+
+_SECOND_STREAMS = {"entity": "entity_ids", "box": "visual_feats"}  # after words: LUKE, LXMERT
+_MOST_SPECIAL = 9  # class, distillation and register tokens come before the patches
+
+
+def token_rows(
+    recording: Recording, ready: Prepared, processor: Any = None
+) -> dict[str, list[TokenRow]]:
+    """The tokens of every stack: of the text if they fit its length, else patches, frames or
+    numbers.
+    """
+    by_stack = {}
+    for stack in recording.structure.stacks:
+        rows = _text_rows(recording, ready, stack, processor)
+        by_stack[stack.name] = rows or _other_rows(recording, ready, stack, processor)
+    return by_stack
+
+
+def _text_rows(
+    recording: Recording, ready: Prepared, stack: StackStructure, processor: Any
+) -> list[TokenRow] | None:
+    shape = recording.stack_layers[stack.name][0].native_input.shape[:2]
+    alone = len(recording.structure.stacks) == 1
+    for prefix, rows in (("decoder_", ready.decoder_rows), ("", ready.rows)):
+        ids = ready.tensors.get(prefix + "input_ids")
+        for kind, second in _SECOND_STREAMS.items() if prefix == "" else ():
+            given = ready.tensors.get(second)
+            if rows is not None and ids is not None and given is not None:
+                if ids.shape[1] + given.shape[1] == shape[1]:
+                    return _with_second(kind, second, ready.tensors, rows, int(ids.shape[1]))
+        if rows is None or ids is None or ids.shape != shape:
+            continue
+        if prefix == "" or stack.has_cross or alone:
+            config = recording.model.config
+            if image_token(config) is None:
+                return list(rows)
+            named = [with_images(config, own, row) for own, row in zip(ids, rows, strict=True)]
+            pixels = ready.tensors.get("pixel_values")
+            return with_pictures(config, ids, named, pixels, processor)
+    return None
+
+
+def _with_second(
+    kind: str, second: str, tensors: Mapping[str, Any], rows: Sequence[TokenRow], words: int
+) -> list[TokenRow]:
+    """Words, then the tokens of a second stream."""
+    if any(len(row) < words for row in rows):
+        raise InvalidInput(
+            f"words of different lengths with a second stream ({kind}) after them: padding would be"
+            " in between. Record such texts one at a time."
+        )
+    everyone = [int(tensors[second].shape[1])] * len(rows)
+    counts = row_lengths(tensors, f"{second.partition('_')[0]}_") or everyone
+    return [
+        replace(
+            row,
+            labels=row.labels + tuple(f"{kind} {number}" for number in range(count)),
+            offsets=None if row.offsets is None else row.offsets + ((0, 0),) * count,
+            special=None if row.special is None else row.special + (False,) * count,
+        )
+        for row, count in zip(rows, counts, strict=True)
+    ]
+
+
+def _other_rows(
+    recording: Recording, ready: Prepared, stack: StackStructure, processor: Any
+) -> list[TokenRow]:
+    batch, width = recording.stack_layers[stack.name][0].native_input.shape[:2]
+    lengths, mask = row_lengths(ready.tensors), ready.tensors.get("attention_mask")
+    if lengths is not None and mask is not None and mask.shape == (batch, width):
+        return [TokenRow.numbered(count) for count in lengths]
+    grid = patch_grid(recording.model.config, ready.tensors, width)
+    if grid is not None:
+        pixels = ready.tensors["pixel_values"]
+        return [patch_row(grid, pixels[row % len(pixels)], processor) for row in range(batch)]
+    row = frame_row(processor, ready.tensors, width) or TokenRow.numbered(width)
+    return [row] * batch
+
+
+class Grid(NamedTuple):
+    """Patches of an image, and how many tokens are before the first."""
+
+    rows: int
+    columns: int
+    first: int
+
+
+def patch_grid(config: Any, tensors: Mapping[str, Any], width: int) -> Grid | None:
+    """The patches of one image, if they and a few special tokens are as many as the tokens."""
+    image = tensors.get("pixel_values")
+    if not isinstance(image, Tensor) or image.dim() < 4:
+        return None
+    for part in (getattr(config, "vision_config", None), getattr(config, "encoder", None), config):
+        size = getattr(part, "patch_size", None)
+        if size is None:
+            continue
+        tall, wide = (size, size) if isinstance(size, int) else tuple(size)[-2:]
+        rows, columns = image.shape[-2] // tall, image.shape[-1] // wide
+        special = width - rows * columns
+        if 0 <= special <= _MOST_SPECIAL:
+            return Grid(rows, columns, special)
+    return None
+
+
+def patch_row(grid: Grid, pixels: Tensor, processor: Any) -> TokenRow:
+    """Patches of one image: "patch (row, column)"; tokens before them are numbered."""
+    places = [f"patch ({r}, {c})" for r in range(grid.rows) for c in range(grid.columns)]
+    marks = (True,) * grid.first + (False,) * len(places)
+    names = tuple(f"special {i}" for i in range(grid.first))
+    picture = picture_of(pixels, processor, **grid._asdict())
+    return TokenRow((*names, *places), special=marks, picture=picture)
+
+
+def frame_row(processor: Any, tensors: Mapping[str, Any], width: int) -> TokenRow | None:
+    """Frames of one sound by the time at which they begin, in seconds."""
+    extractor = getattr(processor, "feature_extractor", processor)
+    rate = getattr(extractor, "sampling_rate", None)
+    if not isinstance(rate, (int, float)) or not rate:
+        return None
+    if isinstance(tensors.get("input_values"), Tensor):
+        seconds = tensors["input_values"].shape[-1] / rate
+    elif isinstance(tensors.get("input_features"), Tensor) and hasattr(extractor, "hop_length"):
+        seconds = tensors["input_features"].shape[-1] * extractor.hop_length / rate
+    else:
+        return None
+    each = seconds / width
+    return TokenRow(tuple(f"{number * each:.2f} s" for number in range(width)), seconds=each)
+
+
+def with_images(config: Any, ids: Tensor, row: TokenRow) -> TokenRow:
+    """A text with images in it: the tokens of patches are called by image and patch."""
+    image = image_token(config)
+    if image is None or not bool((ids == image).any()):
+        return row
+    labels = tuple(_labelled(ids.tolist()[: len(row)], row.labels, image))
+    return replace(row, labels=labels)
+
+
+def with_pictures(
+    config: Any, ids: Tensor, rows: list[TokenRow], pixels: Any, processor: Any
+) -> list[TokenRow]:
+    """The same texts, with the picture of each that has one image in a square of patches."""
+    image = image_token(config)
+    if image is None or not isinstance(pixels, Tensor) or pixels.shape[:1] != (len(rows),):
+        return rows
+    pictured = []
+    for own, row, values in zip(ids, rows, pixels, strict=True):
+        places = (own[: len(row)] == image).nonzero().flatten().tolist()
+        side = round(len(places) ** 0.5)
+        adjacent = bool(places) and places[-1] - places[0] + 1 == len(places) == side * side
+        if adjacent:
+            picture = picture_of(values, processor, rows=side, columns=side, first=places[0])
+            row = replace(row, picture=picture)
+        pictured.append(row)
+    return pictured
+
+
+def image_token(config: Any) -> int | None:
+    """The token that is there once for each patch of an image."""
+    names = ("image_token_id", "image_token_index")
+    known = (getattr(config, name, None) for name in names)
+    return next((token for token in known if isinstance(token, int)), None)
+
+
+def _labelled(ids: list[int], labels: tuple[str, ...], image: int) -> Iterator[str]:
+    number = 0
+    for stands_for_image, run in groupby(zip(ids, labels, strict=True), lambda p: p[0] == image):
+        tokens = list(run)
+        if not stands_for_image:
+            yield from (label for _, label in tokens)
+            continue
+        number += 1
+        side = round(len(tokens) ** 0.5)
+        square = side * side == len(tokens)
+        for patch in range(len(tokens)):
+            place = f"({patch // side}, {patch % side})" if square else str(patch)
+            yield f"image {number} patch {place}"

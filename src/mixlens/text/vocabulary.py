@@ -1,0 +1,100 @@
+"""Words and classes by name: which output of a model each is, and what an output is called."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+
+from mixlens.errors import InvalidInput, MissingTokenizer
+from mixlens.text.suggestions import no_such
+from mixlens.text.tokenizer_calls import decoded, token_names, tokenized
+
+if TYPE_CHECKING:
+    from mixlens.recording.recording import Recording
+
+
+def special_id(recording: Recording, name: str) -> int | None:
+    """The id of the "mask", "unk" or "pad" token, from the tokenizer or the model's config."""
+    for holder in (recording.tokenizer, recording.model.config):
+        number = getattr(holder, f"{name}_token_id", None)
+        if isinstance(number, int):
+            return number
+    return None
+
+
+def predicts_classes(recording: Recording, logits: Tensor) -> bool:
+    """Does the model give the text or each token a class, rather than a word?"""
+    return logits.dim() == 2 or gives_token_classes(recording.model.config, logits)
+
+
+def gives_token_classes(config: Any, logits: Tensor) -> bool:
+    """Are these logits [text, token, output] of classes rather than of words?"""
+    outputs = int(logits.shape[-1])
+    vocabulary = getattr(config, "vocab_size", None)
+    return outputs != vocabulary and outputs == getattr(config, "num_labels", None)
+
+
+def label_id(recording: Recording, name: str | int, outputs: int) -> int:
+    """The number of a class, from its name or its number."""
+    config = recording.model.config
+    known: dict[str, int] = {
+        label: number for number, label in (getattr(config, "id2label", None) or {}).items()
+    }
+    if isinstance(name, str):
+        if name in known:
+            return int(known[name])
+        if not name.isdigit():
+            raise InvalidInput(no_such("class", name, known, "the model has"))
+    if not 0 <= int(name) < outputs:
+        raise InvalidInput(f"there is no class {name}; the model has {outputs} classes")
+    return int(name)
+
+
+def label_name(recording: Recording, number: int) -> str:
+    """The name of a class, or its number if it has none."""
+    names = getattr(recording.model.config, "id2label", None) or {}
+    return str(names.get(number, number))
+
+
+def word_id(tokenizer: Any, word: str | int, outputs: int) -> int:
+    """The one token that a word is, for a model that can name `outputs` tokens; a token id is
+    taken as it is.
+
+    Inside a text a word follows a space, so the spelling with a space is tried first.
+    """
+    if isinstance(word, int):
+        if not 0 <= word < outputs:
+            raise InvalidInput(f"token id {word} is outside the model's {outputs} outputs")
+        return word
+    if tokenizer is None:
+        raise MissingTokenizer(
+            f"the word {word!r} needs a tokenizer, and the model came without one: give it one, or"
+            " a token id instead of the word"
+        )
+    unknown = getattr(tokenizer, "unk_token_id", None)
+    tries = [
+        tokenized(tokenizer, text, add_special_tokens=False)["input_ids"]
+        for text in (" " + word, word)
+    ]
+    tries.append([tokenizer.convert_tokens_to_ids(word)])
+    for ids in tries:
+        if (
+            len(ids) == 1
+            and ids[0] is not None
+            and (ids[0] != unknown or word == getattr(tokenizer, "unk_token", None))
+        ):
+            return int(ids[0])
+    parts = " ".join(token_names(tokenizer, tries[1]))
+    made = f"it is split into: {parts}" if parts else "it has no tokens at all"
+    raise InvalidInput(
+        f"{word!r} is not one token of this model's vocabulary ({made}); choose a different word"
+    )
+
+
+def word_name(recording: Recording, number: int) -> str:
+    """A token as it is written, or its number without a tokenizer."""
+    if recording.tokenizer is None:
+        return str(number)
+    written = decoded(recording.tokenizer, [number]).strip()
+    return written or token_names(recording.tokenizer, [number])[0]

@@ -1,0 +1,288 @@
+"""Which tokens make up a word, and their rows and columns merged.
+
+A word is a run of characters without space; punctuation at its ends is split off, each mark a word
+of its own ("..." is one). Tokens are laid on the text by the tokenizer's offsets. A token that lies
+on two words joins them. A special token is always alone, even if the text spells it out
+([MASK]); an unknown token counts by the characters that it covers. A blank token belongs to the
+word after it (SentencePiece writes "▁" apart), or before it if none follows. A line break is
+alone.
+
+Without offsets the text is spelled out from the tokens' own marks: "##" (WordPiece), "▁"
+(SentencePiece), "Ġ" (byte-level BPE), "</w>" and "@@" (older BPE). WordPiece then cannot show
+whether punctuation touched a word: "don't" falls into three words.
+
+Scores of a word: by default the sum over its pieces as sources and the mean over its pieces as
+targets (Kobayashi et al. 2020, for alignments), which keeps the sum of each row.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import unicodedata
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from mixlens.errors import InvalidInput
+from mixlens.text.tokens import Segment, TokenRow
+
+Span = tuple[int, int]
+"""Positions from the first to before the second."""
+
+Merge = tuple[list[Span], TokenRow]
+"""Token ranges, and what they become."""
+
+_UNKNOWN = "\ufffd"  # stands for what a tokenizer did not know, or for a part of a character
+
+REDUCTIONS = ("sum", "mean", "max", "first")
+
+
+def words(row: TokenRow) -> Merge:
+    """The token range of each word, and the words as a row of their own."""
+    if row.text is not None and row.offsets is not None:
+        text, places = row.text, list(row.offsets)
+    else:
+        text, places = _spelled_out(row)
+    alone = _alone(row, text, places)
+    ranges = _ranges(text, places, alone)
+    return ranges, _merged_row(row, ranges, text, places, alone, relabel=True)
+
+
+def spans(row: TokenRow, given: Sequence[Span]) -> Merge:
+    """The given token ranges, every other token alone, and the result as a row of its own."""
+    ranges: list[Span] = []
+    end = 0
+    for start, stop in sorted(given):
+        if not 0 <= start < stop <= len(row):
+            raise InvalidInput(
+                f"the span ({start}, {stop}) is empty or outside a row of {len(row)} tokens"
+            )
+        if start < end:
+            raise InvalidInput(
+                f"the span ({start}, {stop}) overlaps the one before it, which ends at {end}"
+            )
+        ranges += [(i, i + 1) for i in range(end, start)] + [(start, stop)]
+        end = stop
+    ranges += [(i, i + 1) for i in range(end, len(row))]
+    if row.text is not None and row.offsets is not None:
+        text, places = row.text, list(row.offsets)
+    else:
+        text, places = "", [(0, 0)] * len(row)
+    return ranges, _merged_row(row, ranges, text, places, _alone(row, text, places), relabel=False)
+
+
+def merged(values: np.ndarray, groups: Sequence[Sequence[int]], axis: int, how: str) -> np.ndarray:
+    """One entry along an axis for each group of entries: their sum, mean or largest, or the first
+    of them.
+    """
+    if how not in REDUCTIONS:
+        raise InvalidInput(f"cannot merge by {how!r}; choose one of: {', '.join(REDUCTIONS)}")
+    if how == "first":
+        return values.take([group[0] for group in groups], axis)
+    parts = [
+        getattr(values.take(list(group), axis).astype(np.float64), how)(axis) for group in groups
+    ]
+    return np.stack(parts, axis).astype(values.dtype)
+
+
+# ---------------------------------------------------------------------------------- tokens to words
+
+
+def _alone(row: TokenRow, text: str, places: Sequence[Span]) -> list[bool]:
+    """Tokens that are not part of the text, or that the text spells out as they are."""
+    alone = []
+    for label, mark, (start, stop) in zip(row.labels, _special(row), places, strict=True):
+        outside = start == stop and (mark or label.strip("▁Ġ ") != "")
+        alone.append(outside or (mark and text[start:stop].strip() == label))
+    return alone
+
+
+def _ranges(text: str, places: Sequence[Span], alone: Sequence[bool]) -> list[Span]:
+    words_of = _words_of_characters(
+        text, [place for place, single in zip(places, alone, strict=True) if single]
+    )
+    kinds: list[str] = []  # of the ranges so far: "word", "blank" or "other"
+    starts: list[int] = []
+    reach = -1  # the last word of the text that the open range lies on
+    for i, ((start, stop), single) in enumerate(zip(places, alone, strict=True)):
+        on = [word for word in words_of[start:stop] if word >= 0]
+        kind = "word" if on else "other" if single or text[start:stop].strip(" ") else "blank"
+        waits = kinds[-1:] == ["blank"] and kind != "other"  # a blank waits for the word after it
+        if waits:
+            kinds[-1] = kind
+        elif not on or min(on) > reach:
+            kinds.append(kind)
+            starts.append(i)
+        reach = max(on, default=-1)
+    stranded = {
+        i for i, pair in enumerate(itertools.pairwise(kinds), 1) if pair == ("word", "blank")
+    }  # no word came
+    starts = [start for i, start in enumerate(starts) if i not in stranded]
+    return list(zip(starts, [*starts[1:], len(places)], strict=True))
+
+
+def _words_of_characters(text: str, hidden: Sequence[Span]) -> list[int]:
+    """The number of the word that each character belongs to, -1 for space and for what special
+    tokens cover.
+    """
+    shown = list(text)
+    for start, stop in hidden:
+        shown[start:stop] = " " * (stop - start)
+    numbers = [-1] * len(text)
+    runs = (run.span() for run in re.finditer(r"\S+", "".join(shown)))
+    for number, (start, stop) in enumerate(
+        itertools.chain.from_iterable(_without_punctuation(text, *run) for run in runs)
+    ):
+        numbers[start:stop] = [number] * (stop - start)
+    return numbers
+
+
+def _without_punctuation(text: str, start: int, stop: int) -> Iterator[Span]:
+    core = [i for i in range(start, stop) if not unicodedata.category(text[i]).startswith("P")]
+    first, last = (core[0], core[-1] + 1) if core else (stop, stop)
+    for a, b in ((start, first), (first, last), (last, stop)):
+        if (a, b) == (first, last):
+            if a < b:
+                yield a, b
+            continue
+        for _, same in itertools.groupby(range(a, b), key=lambda i: text[i]):
+            marks = list(same)
+            yield marks[0], marks[-1] + 1
+
+
+def _merged_row(
+    row: TokenRow,
+    ranges: Sequence[Span],
+    text: str,
+    places: Sequence[Span],
+    alone: Sequence[bool],
+    *,
+    relabel: bool,
+) -> TokenRow:
+    labels, offsets = [], []
+    for a, b in ranges:
+        inside = [place for place in places[a:b] if place[0] < place[1]]
+        start, stop = (min(p[0] for p in inside), max(p[1] for p in inside)) if inside else (0, 0)
+        covered = text[start:stop]
+        if covered.strip():  # a line break keeps its place
+            start += len(covered) - len(covered.lstrip())
+            stop -= len(covered) - len(covered.rstrip())
+        offsets.append((start, stop))
+        shown = _printable(covered.strip())
+        keep = any(alone[a:b]) or not shown or (b - a == 1 and (not relabel or shown == _UNKNOWN))
+        labels.append(" ".join(row.labels[a:b]) if keep else shown)
+    special = tuple(all(alone[a:b]) for a, b in ranges)
+    segments = _merged_segments(row, ranges, [text[start:stop].isspace() for start, stop in places])
+    if row.text is None or row.offsets is None:
+        return TokenRow(tuple(labels), special=special, segments=segments)
+    return TokenRow(tuple(labels), row.text, tuple(offsets), special, segments)
+
+
+def _merged_segments(
+    row: TokenRow, ranges: Sequence[Span], blank: Sequence[bool]
+) -> tuple[Segment, ...] | None:
+    """The same segments; a range belongs where its first token is that is not blank."""
+    if row.segments is None:
+        return None
+    firsts = [next((i for i in range(a, b) if not blank[i]), a) for a, b in ranges]
+    moved = [
+        Segment(name, bisect_left(firsts, start), bisect_left(firsts, stop))
+        for name, start, stop in row.segments
+    ]
+    return tuple(part for part in moved if part.start < part.stop)
+
+
+def _printable(text: str) -> str:
+    """Bytes that are not a character alone were carried through as surrogates, which no terminal
+    takes.
+    """
+    return re.sub("[\ud800-\udfff]", _UNKNOWN, text)
+
+
+# --------------------------------------------------------------------------------- tokens to a text
+
+
+def _special(row: TokenRow) -> tuple[bool, ...]:
+    return row.special or (False,) * len(row)
+
+
+def _spelled_out(row: TokenRow) -> tuple[str, list[Span]]:
+    """A text and the place of each token in it, from the marks that tokens carry.
+
+    An unknown token without offsets may have swallowed the mark of a new word, so it starts one:
+    better two words than two in one.
+    """
+    unknown = [
+        mark and label in ("[UNK]", "<unk>")
+        for label, mark in zip(row.labels, _special(row), strict=True)
+    ]
+    special = [mark and not other for mark, other in zip(_special(row), unknown, strict=True)]
+    plain = [label for label, mark in zip(row.labels, _special(row), strict=True) if not mark]
+    spelled = _spelling(plain)
+    if spelled is None:
+        if any(not a and not b for a, b in itertools.pairwise(special)):
+            raise InvalidInput(
+                "words need to know where each token is in the text, and these tokens neither"
+                " come with character offsets nor carry a mark (##, ▁, Ġ, </w>, @@). Measure a text"
+                " with a fast tokenizer."
+            )
+        spelled = iter(label.encode() for label in plain)  # nothing to merge
+    spelt = []
+    for outside, foreign in zip(special, unknown, strict=True):
+        spelt.append(b"" if outside else f" {_UNKNOWN}".encode() if foreign else next(spelled))
+    return _placed(spelt)
+
+
+def _spelling(labels: Sequence[str]) -> Iterator[bytes] | None:
+    """What each token writes, or None if no token carries a mark."""
+    if any(label.startswith(("Ġ", "Ċ")) for label in labels):
+        alphabet = _byte_alphabet()
+        return (
+            bytes(alphabet[c] for c in label) if set(label) <= alphabet.keys() else label.encode()
+            for label in labels
+        )
+    if any(label.startswith("▁") for label in labels):
+        byte = re.compile(
+            "<0x([0-9A-F]{2})>"
+        )  # characters outside the vocabulary are written in bytes
+        matches = ((byte.fullmatch(label), label) for label in labels)
+        return (
+            bytes.fromhex(match[1]) if match else label.replace("▁", " ").encode()
+            for match, label in matches
+        )
+    if any(label.startswith("##") for label in labels):
+        return ((label[2:] if label.startswith("##") else " " + label).encode() for label in labels)
+    for mark, inside, last in (("</w>", "", " "), ("@@", " ", "")):
+        if any(label.endswith(mark) for label in labels):
+            return (
+                (label.removesuffix(mark) + (last if label.endswith(mark) else inside)).encode()
+                for label in labels
+            )
+    return None
+
+
+def _byte_alphabet() -> dict[str, int]:
+    """How byte-level BPE writes bytes: printable Latin-1 as itself, the others from code point 256
+    on.
+    """
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [byte for byte in range(256) if byte not in printable]
+    return {chr(byte): byte for byte in printable} | {
+        chr(256 + i): byte for i, byte in enumerate(others)
+    }
+
+
+def _placed(spelt: Sequence[bytes]) -> tuple[str, list[Span]]:
+    """Bytes of one character may lie in several tokens: each of these then covers the whole
+    character.
+    """
+    text = b"".join(spelt).decode("utf-8", "surrogateescape")
+    character = [i for i, c in enumerate(text) for _ in c.encode("utf-8", "surrogateescape")]
+    places, end = [], 0
+    for piece in spelt:
+        start, end = end, end + len(piece)
+        at = len(text) if start == len(character) else character[start]
+        places.append((at, character[end - 1] + 1) if piece else (at, at))
+    return text, places

@@ -1,0 +1,86 @@
+"""Figures of a comparison: what every measure says about one target, and how far they agree."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mixlens.errors import InvalidInput
+from mixlens.text.tokens import TokenRow
+from mixlens.views.canvas import caption, panels, styled
+from mixlens.views.figures.matrix import heat_map, side
+from mixlens.views.labels import printable, token_labels
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from mixlens.maps.comparison import Comparison
+
+KINDS = ("sources", "agreement")
+
+
+@styled
+def plot(comparison: Comparison, kind: str | None = None, *, most: int = 40) -> Figure:
+    """`Comparison.plot`."""
+    kind = kind or KINDS[0]
+    if kind not in KINDS:
+        raise InvalidInput(
+            f"there is no figure {kind!r} of a comparison; choose one of: {', '.join(KINDS)}"
+        )
+    if most < 1:
+        raise InvalidInput(f"most={most}: draw at least one source")
+    figure, detail = _sources(comparison, most) if kind == "sources" else _agreement(comparison)
+    what = f"target {printable(comparison.target_token)} (token {comparison.target})"
+    explained = f"output: {comparison.explained}" if comparison.explained else ""
+    parts = [what, f"layers: {comparison.aggregate}", explained, detail, comparison.model]
+    return caption(figure, " · ".join(part for part in parts if part))
+
+
+def _sources(comparison: Comparison, most: int) -> tuple[Figure, str]:
+    """Measures down, sources across, each measure shaded by its largest score."""
+    scores = np.stack(list(comparison.scores.values()))
+    others = np.isin(np.arange(scores.shape[1]), comparison.others)
+    sizes = np.abs(np.where(others, scores, 0))
+    relative = scores / np.maximum(sizes.max(1, keepdims=True), 1e-30)
+    relative[:, ~others] = np.nan  # the target itself would outshine the rest
+    shown = np.sort(np.argsort(-np.nan_to_num(np.abs(relative)).max(0), kind="stable")[:most])
+    labels = token_labels(comparison.row or TokenRow(comparison.sources))
+    left_out = len(labels) > len(shown)
+    across, down = side(len(shown), 0.22), side(len(scores), 0.2)
+    figure, (axes,) = panels(1, width=across + 3.0, height=down + 1.7)
+    signed = bool((scores < 0).any())
+    heat_map(
+        relative[:, shown],
+        list(comparison.scores),
+        [f"{i} {labels[i]}" if left_out else labels[i] for i in shown],
+        x_label="source token",
+        y_label="",
+        scale=(-1 if signed else 0, 1),
+        signed=signed,
+        colour_bar="score / largest of its row",
+        axes=axes,
+    )
+    rest = f", {len(shown)} of {len(labels)} sources" if left_out else ""
+    own = "" if comparison.own_source is None else ", the target itself left out"
+    return figure, f"each row by its largest score{own}{rest}"
+
+
+def _agreement(comparison: Comparison) -> tuple[Figure, str]:
+    """Rank correlation of every two measures."""
+    agreement = comparison.agreement()
+    names = [str(name) for name in agreement.columns]
+    size = side(len(names), 0.24) + 2.4
+    figure, (axes,) = panels(1, width=size + 0.4, height=size)
+    heat_map(
+        agreement.to_numpy(),
+        names,
+        names,
+        x_label="",
+        y_label="",
+        scale=(-1, 1),
+        signed=True,
+        colour_bar="Spearman's rank correlation",
+        axes=axes,
+    )
+    return figure, "rank agreement over all sources but the target itself"

@@ -1,0 +1,86 @@
+"""Tokens as a person reads them in a picture.
+
+A vocabulary's marks become a raised dot, bytes of a letter become the letter, and characters that
+would steer the text around them (line breaks, direction marks) are named.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+
+from mixlens.text.tokens import TokenRow
+
+LONGEST = 26
+WORD_MARKS = ("Ġ", "▁")  # of byte-level and SentencePiece vocabularies: a word begins here
+_LAST_BYTE = "\u0143"  # of the letters by which byte-level vocabularies write bytes
+_SIGNS = {"\n": "⏎", "\t": "⇥", "\r": "␍"}
+_JOINERS = "\u200c\u200d"  # a part of the spelling of Persian, Hindi and emoji
+
+
+def printable(label: str) -> str:
+    """One label: the marks of vocabularies become a dot, line breaks a sign."""
+    for mark in WORD_MARKS:
+        label = label.replace(mark, "·")
+    return visible(label) or "∅"
+
+
+def visible(text: str) -> str:
+    """The text with unprintable characters named: `‹U+202E›`."""
+    return "".join(_SIGNS.get(character) or _shown(character) for character in text)
+
+
+def _shown(character: str) -> str:
+    hidden = unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
+    return f"‹U+{ord(character):04X}›" if hidden and character not in _JOINERS else character
+
+
+def token_labels(row: TokenRow) -> list[str]:
+    """A label for each token: as its vocabulary spells it, or as the text does if that spelling is
+    of bytes.
+    """
+    return [printable(_spelled(row, number)) for number in range(len(row))]
+
+
+def _spelled(row: TokenRow, number: int) -> str:
+    label = row.labels[number]
+    if row.text is None or row.offsets is None or (row.special and row.special[number]):
+        return label
+    start, stop = row.offsets[number]
+    written = row.text[start:stop]
+    bare = label.replace("Ġ", " ").strip()
+    of_bytes = not label.isascii() and max(label) <= _LAST_BYTE and bare != written.strip()
+    if not of_bytes or not written.strip():
+        return label
+    return ("·" if written[0].isspace() or label[0] == "Ġ" else "") + written.strip()
+
+
+def shortened(label: str, longest: int = LONGEST) -> str:
+    """The label, cut in the middle if it is too long for an axis."""
+    if len(label) <= longest:
+        return label
+    half = (longest - 1) // 2
+    return f"{label[: longest - 1 - half]}…{label[-half:]}"
+
+
+def named_ticks(labels: Sequence[str], most: int) -> tuple[list[int], list[str], str]:
+    """Which places of an axis are named when only `most` labels fit, and what the axis's own name
+    must then say.
+    """
+    step = -(-len(labels) // max(1, most))
+    places = list(range(0, len(labels), step))
+    names = [shortened(labels[place]) for place in places]
+    if step == 1:
+        return places, names, ""
+    ordinal = {2: "2nd", 3: "3rd"}.get(step, f"{step}th")
+    numbered = [f"{place} {name}" for place, name in zip(places, names, strict=True)]
+    return places, numbered, f", every {ordinal} token named"
+
+
+def is_right_to_left(text: str) -> bool:
+    """Does the text run from the right? Its first letter that has a direction decides."""
+    for character in text:
+        direction = unicodedata.bidirectional(character)
+        if direction in ("L", "R", "AL"):
+            return direction != "L"
+    return False

@@ -1,0 +1,76 @@
+"""Figures of mixing maps, one kind to a file: `maps.plot(kind)`.
+
+A file here is a kind. It has `draw(maps, *, target, layer, head, **options) -> Figure`. What each
+shows is the first line of its docstring.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from mixlens.errors import InvalidInput
+from mixlens.views.canvas import caption, check_width, styled
+from mixlens.views.plots.chosen import described
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from mixlens.maps.mixing_maps import MixingMaps
+
+
+@cache
+def kinds() -> dict[str, str]:
+    """Kind -> what it shows."""
+    kinds_by_name = {}
+    for info in pkgutil.iter_modules(__path__):
+        module = importlib.import_module(f"{__name__}.{info.name}")
+        if hasattr(module, "draw"):
+            kinds_by_name[info.name] = str(module.__doc__).split("\n\n")[0].replace("\n", " ")
+    return kinds_by_name
+
+
+@styled
+def plot(
+    maps: MixingMaps,
+    kind: str | None = None,
+    *,
+    target: int | str | None = None,
+    layer: int | None = None,
+    head: int | None = None,
+    **options: Any,
+) -> Figure:
+    """`MixingMaps.plot`."""
+    kind = kind or _usual(maps, target, layer, head)
+    if kind not in kinds():
+        raise InvalidInput(
+            f"there is no figure {kind!r} of maps; choose one of: {', '.join(kinds())}"
+        )
+    draw = importlib.import_module(f"{__name__}.{kind}").draw
+    known = {
+        name
+        for name, parameter in inspect.signature(draw).parameters.items()
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+    }
+    chosen = {"target": target, "layer": layer, "head": head}
+    given = {name: value for name, value in chosen.items() if value is not None} | options
+    unknown = sorted(set(given) - known)
+    if unknown:
+        raise InvalidInput(
+            f"a figure {kind!r} has no option {unknown[0]!r}; it has: {', '.join(sorted(known))}"
+        )
+    check_width(options.get("width"))
+    figure, detail = draw(maps, **given)
+    return caption(figure, described(maps, detail))
+
+
+def _usual(maps: MixingMaps, target: int | str | None, layer: int | None, head: int | None) -> str:
+    """The kind that shows all that was asked for."""
+    if target is not None or len(maps.target_positions) == 1:
+        return "text" if layer is not None or len(maps.layers) == 1 else "target"
+    if maps.per_head and head is None:
+        return "heads"
+    return "map" if layer is not None or len(maps.layers) == 1 else "layers"

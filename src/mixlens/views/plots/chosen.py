@@ -1,0 +1,93 @@
+"""What a figure of maps is of: one layer, one head, one target, in words and as numbers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from mixlens.contracts import AttentionKind
+from mixlens.errors import InvalidInput
+from mixlens.maps.target_row import layer_index
+from mixlens.text.positions import position_of
+from mixlens.views.labels import token_labels
+
+if TYPE_CHECKING:
+    from mixlens.maps.mixing_maps import MixingMaps
+
+
+def described(maps: MixingMaps, detail: str = "") -> str:
+    """The caption: measure, steps, what is shown, model."""
+    about = maps.provenance
+    measured = " → ".join([str(about.get("measure")), *about.get("steps", [])])
+    site = about.get("site") if about.get("kind") == AttentionKind.CROSS else None
+    model = str(about.get("name") or about.get("model") or "")
+    model = model.rstrip("/").split("/")[-1] if model.startswith("/") else model  # a folder
+    named = about.get("target_names")
+    names = f"targets named by {named}" if named else None
+    parts = [measured, detail, f"{site}-attention" if site == "cross" else site, names, model]
+    return " · ".join(str(part) for part in parts if part)
+
+
+def whole_layers(maps: MixingMaps, head: int | None) -> tuple[MixingMaps, str]:
+    """Maps without a head axis, and which head they are of."""
+    if head is not None:
+        return maps.head(head), f"head {head}"
+    if maps.per_head:
+        raise InvalidInput(
+            "these maps are of single heads: name one with head=…, merge them with maps.heads(), or"
+            " draw plot('heads')"
+        )
+    return maps, ""
+
+
+class ReadLayers(NamedTuple):
+    """Scores [target, source] of one layer, or of all layers as one."""
+
+    scores: np.ndarray
+    name: str  # of the layer, or of the reading
+    unit: str  # what a colour bar says
+
+
+def read_layers(maps: MixingMaps, layer: int | None) -> ReadLayers:
+    """The scores of one layer, or of all layers as they are read by default."""
+    if layer is not None:
+        place = layer_index(layer, maps.layers)
+        return ReadLayers(maps.scores[place], f"layer {maps.layers[place]}", "score")
+    reading = maps.reading
+    unit = "normalised score" if reading.how == "mean" else "score"
+    return ReadLayers(reading.of(maps.scores), reading.name, unit)
+
+
+def target_of(maps: MixingMaps, target: int | str | None) -> int:
+    """The position of the target; default: the mask, else the last that is not a special token."""
+    if target is not None:
+        return position_of(target, maps.target_row, maps.target_positions)
+    row, held = maps.target_row, maps.target_positions
+    special = row.special or (False,) * len(row)
+    masks = [at for at in held if special[at] and "mask" in row.labels[at].lower()]
+    ordinary = [at for at in held if not special[at]]
+    return masks[0] if len(masks) == 1 else (ordinary or list(held))[-1]
+
+
+def target_name(maps: MixingMaps, position: int) -> str:
+    """The target in words, with its position if there are others."""
+    name = token_labels(maps.target_row)[position]
+    return f"target {name}" + (f" (token {position})" if len(maps.target_row) > 1 else "")
+
+
+def target_labels(maps: MixingMaps) -> list[str]:
+    """As a person reads them, for the targets held."""
+    labels = token_labels(maps.target_row)
+    return [labels[place] for place in maps.target_positions]
+
+
+def source_labels(maps: MixingMaps) -> list[str]:
+    """As a person reads them."""
+    return token_labels(maps.source_row)
+
+
+def row_of(maps: MixingMaps, target: int) -> np.ndarray:
+    """Scores of one target: [layer, source], or [layer, head, source]."""
+    row: np.ndarray = maps.scores[..., maps.target_positions.index(target), :]
+    return row

@@ -1,0 +1,75 @@
+"""Curves over the layers: the largest sources of one target, or where all targets' content is from.
+
+Without a target, each line is the mean over the targets of the share (scores divided by the sum of
+their sizes) that comes from the token itself, from its two neighbours, from special tokens and from
+all others. The band is the 95 % bootstrap interval of that mean.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mixlens.errors import InvalidInput
+from mixlens.maps.one_row import shares
+from mixlens.views.figures.line_chart import lines
+from mixlens.views.labels import shortened
+from mixlens.views.plots.chosen import row_of, source_labels, target_name, target_of, whole_layers
+from mixlens.views.style import HEIGHT, WIDTH
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from mixlens.maps.mixing_maps import MixingMaps
+
+_DRAWS = 1000
+
+
+def draw(
+    maps: MixingMaps,
+    *,
+    target: int | str | None = None,
+    head: int | None = None,
+    top: int = 6,
+    width: float = WIDTH,
+) -> tuple[Figure, str]:
+    """The `top` largest sources of a target; without a target, all targets in four parts. `width`
+    is in inches.
+    """
+    maps, of_head = whole_layers(maps, head)
+    if top < 1:
+        raise InvalidInput(f"top={top}: draw at least one source")
+    if target is None and len(maps.target_positions) > 1:
+        figure = _all_targets(maps)
+        detail = f"mean of {len(maps.target_positions)} targets with its 95 % interval"
+    else:
+        position = target_of(maps, target)
+        figure = _one_target(maps, position, top)
+        detail = f"{target_name(maps, position)}, its {top} largest sources"
+    figure.set_size_inches(width, HEIGHT * max(width / WIDTH, 0.75))
+    return figure, ", ".join(filter(None, [detail, of_head]))
+
+
+def _one_target(maps: MixingMaps, position: int, top: int) -> Figure:
+    scores, labels = row_of(maps, position), source_labels(maps)
+    largest = np.argsort(-np.abs(scores).max(0), kind="stable")[:top]
+    named = {f"{shortened(labels[i])} ({i})": scores[:, i] for i in largest}
+    return lines(named, x=list(maps.layers), y_label="score")
+
+
+def _all_targets(maps: MixingMaps) -> Figure:
+    if maps.source_row != maps.target_row:
+        raise InvalidInput("curves of all targets need self-attention: name a target")
+    wide = np.abs(shares(maps.scores))
+    special = np.array(maps.source_row.special or [False] * len(maps.source_row))
+    away = np.abs(np.array(maps.target_positions)[:, None] - np.arange(wide.shape[-1]))
+    kinds = np.where(away == 0, 0, np.where(special, 2, np.where(away == 1, 1, 3)))
+    means, bands = {}, {}
+    drawn = np.random.default_rng(0).integers(0, wide.shape[1], (_DRAWS, wide.shape[1]))
+    for number, name in enumerate(("itself", "its neighbours", "special tokens", "all others")):
+        parts = np.where(kinds == number, wide, 0).sum(-1)  # layer, target
+        means[name] = parts.mean(-1)
+        ends = np.quantile(parts[:, drawn].mean(-1), (0.025, 0.975), axis=-1)
+        bands[name] = (ends[0], ends[1])
+    return lines(means, x=list(maps.layers), bands=bands, y_label="share of a target's content")

@@ -1,0 +1,151 @@
+"""Flow: how the content of the input tokens reaches one target through all layers.
+
+An edge is what a token of one layer gives to a token of the next on the way to the target. With
+M_l the map of layer l as rollout uses it (Abnar & Zuidema 2020: the measure's own share of the
+residual stream, rows that sum to one), the target's content r_L = e_target is followed downwards,
+r_(l-1) = r_l M_l, and the edge from source j to i in layer l carries r_l[i] M_l[i, j]. All edges of
+one layer add up to one. Thin edges are left out, and the caption states the share that is drawn.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mixlens.errors import InvalidInput
+from mixlens.maps.rollout import layer_transitions
+from mixlens.views.canvas import finish, name_ticks, panels
+from mixlens.views.labels import shortened, token_labels
+from mixlens.views.plots.chosen import target_of, whole_layers
+from mixlens.views.style import LIGHT, SMALL, SMALLEST, TARGET, WIDTH
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from mixlens.maps.mixing_maps import MixingMaps
+
+_MOST_ROWS = 60
+_LAYER_NAME = 0.7  # inches that a layer's name takes
+
+
+def draw(
+    maps: MixingMaps,
+    *,
+    target: int | str | None = None,
+    head: int | None = None,
+    threshold: float = 0.01,
+    width: float = WIDTH,
+) -> tuple[Figure, str]:
+    """Edges that carry at least `threshold` of the target's content; `width` in inches."""
+    maps, of_head = whole_layers(maps, head)
+    if not 0 < threshold <= 1:
+        raise InvalidInput(f"threshold={threshold}: a share above 0 and up to 1")
+    position = target_of(maps, target)
+    maps = maps.normalised(absolute=True) if maps.facts.signed else maps
+    steps = layer_transitions(maps, None, True).steps
+    edges = contributions(steps, position)
+    drawn = _connected(np.where(edges >= threshold, edges, 0), position)
+    rows = _rows(drawn, position)
+    figure = _drawn(maps, drawn, rows, position, width)
+    kept = drawn.sum((1, 2)).min()
+    name = token_labels(maps.target_row)[position]
+    detail = [
+        f"flow to {name} (token {position})",
+        f"edges of at least {threshold:.0%}" if threshold >= 0.01 else f"edges ≥ {threshold:g}",
+        f"at least {kept:.0%} of each layer is drawn",
+        of_head,
+    ]
+    return figure, ", ".join(filter(None, detail))
+
+
+def contributions(steps: np.ndarray, target: int) -> np.ndarray:
+    """[layer, to, from]: what each edge carries of the target's content."""
+    edges = np.zeros_like(steps)
+    carried = np.zeros(steps.shape[-1])
+    carried[target] = 1.0
+    for layer in range(len(steps) - 1, -1, -1):
+        edges[layer] = carried[:, None] * steps[layer]
+        carried = edges[layer].sum(0)
+    return edges
+
+
+def _connected(edges: np.ndarray, target: int) -> np.ndarray:
+    """The edges that lead on to the target over edges that are drawn too."""
+    reached = np.arange(edges.shape[-1]) == target
+    for layer in range(len(edges) - 1, -1, -1):
+        edges[layer, ~reached] = 0
+        reached = edges[layer].sum(0) > 0
+    return edges
+
+
+def _rows(drawn: np.ndarray, target: int) -> list[int]:
+    """Tokens that are shown, in reading order: all of a short text, else those with an edge."""
+    if drawn.shape[-1] <= _MOST_ROWS:
+        return list(range(drawn.shape[-1]))
+    through = drawn.sum(1).max(0)
+    through[target] = np.inf
+    largest = np.argsort(-through, kind="stable")[:_MOST_ROWS]
+    return sorted(int(token) for token in largest if through[token] > 0)
+
+
+def _drawn(
+    maps: MixingMaps, drawn: np.ndarray, rows: list[int], target: int, width: float
+) -> Figure:
+    row_of = {token: number for number, token in enumerate(rows)}
+    figure, (axes,) = panels(1, width=width, height=0.19 * len(rows) + 1.0)
+    axes.add_collection(_edges(drawn, row_of))
+    _nodes(axes, drawn, row_of, target)
+    depth = len(drawn)
+    axes.set_xlim(-0.15, depth + 0.15)
+    axes.set_ylim(len(rows) - 0.4, -0.6)
+    finish(axes)
+    axes.spines[:].set_visible(False)
+    axes.set_xticks(range(depth + 1), ["input", *(f"layer {n}" for n in maps.layers)])
+    if (width - 1.2) / depth < _LAYER_NAME:
+        axes.set_xticks(range(depth + 1), ["input", *map(str, maps.layers)])
+        axes.set_xlabel("layer")
+    labels = token_labels(maps.source_row)
+    skips = len(rows) < drawn.shape[-1]
+    named = [f"{shortened(labels[t])} {t}" if skips else shortened(labels[t]) for t in rows]
+    points = SMALL if len(rows) <= 40 else max(SMALLEST, SMALL * 40 / len(rows))
+    name_ticks(axes, "y", range(len(rows)), named, fontsize=points)
+    axes.tick_params(length=0)
+    reaches = drawn[0].sum(0)
+    for tick, token in zip(axes.get_yticklabels(), rows, strict=True):
+        tick.set_color(LIGHT["ink"] if reaches[token] > 0 else LIGHT["quiet"])
+        tick.set_fontweight("bold" if token == target else "normal")
+    return figure
+
+
+def _edges(drawn: np.ndarray, row_of: dict[int, int]) -> Any:
+    """Lines from the left to the right, as wide as what they carry."""
+    from matplotlib.collections import LineCollection
+
+    steps = np.linspace(0, 1, 24)
+    bend = steps**2 * (3 - 2 * steps)
+    segments, widths, shades = [], [], []
+    for layer, to, start in np.argwhere(drawn > 0):
+        if to in row_of and start in row_of:
+            share = float(drawn[layer, to, start])
+            y = row_of[int(start)] + (row_of[int(to)] - row_of[int(start)]) * bend
+            segments.append(np.stack([layer + steps, y], 1))
+            widths.append(0.4 + 9 * share)
+            shades.append(0.25 + 0.6 * share**0.5)
+    return LineCollection(
+        segments, linewidths=widths, colors=LIGHT["mark"], alpha=shades, capstyle="butt", zorder=1
+    )
+
+
+def _nodes(axes: Any, drawn: np.ndarray, row_of: dict[int, int], target: int) -> None:
+    """Dots whose area is the content that passes through the token."""
+    places, areas = [], []
+    for layer, edges in enumerate(drawn):
+        for token in np.flatnonzero(edges.sum(0)):
+            if int(token) in row_of:
+                places.append((layer, row_of[int(token)]))
+                areas.append(6 + 60 * float(edges[:, token].sum()))
+    places.append((len(drawn), row_of[target]))
+    areas.append(66.0)
+    colours = [LIGHT["mark"]] * (len(places) - 1) + [TARGET]
+    axes.scatter(*np.array(places).T, s=areas, c=colours, linewidths=0, zorder=2)

@@ -1,0 +1,46 @@
+"""Small multiples: the map of every head on one scale, layers down and heads across."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mixlens.errors import InvalidInput
+from mixlens.views.plots.chosen import read_layers
+from mixlens.views.plots.multiples import small_multiples
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from mixlens.maps.mixing_maps import MixingMaps
+
+
+def draw(
+    maps: MixingMaps,
+    *,
+    layer: int | None = None,
+    columns: int | None = None,
+    width: float | None = None,
+    scale: str = "all",
+) -> tuple[Figure, str]:
+    """All heads of every layer held, or of one layer in rows of `columns` panels; `width` of the
+    figure in inches.
+
+    `scale="each"` shades every head by its own largest score.
+    """
+    if not maps.per_head:
+        raise InvalidInput(
+            "these maps are of whole layers: measure with per_head=True for single heads"
+        )
+    titles = [f"head {number}" for number in range(maps.scores.shape[1])]
+    if layer is not None or len(maps.layers) == 1:
+        read = read_layers(maps, layer)
+        figure = small_multiples(
+            maps, read.scores, titles, columns=columns, width=width, scale=scale
+        )
+        return figure, read.name
+    if columns is not None:
+        raise InvalidInput("columns: heads of several layers have one column each. Name one layer.")
+    panels = maps.scores.reshape(-1, *maps.scores.shape[2:])
+    rows = [f"layer {number}" for number in maps.layers]
+    figure = small_multiples(maps, panels, titles, rows=rows, width=width, scale=scale)
+    return figure, "targets down, sources across"

@@ -1,0 +1,36 @@
+"""One map of the layers: targets down, sources across."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mixlens.views.figures.matrix import heat_map
+from mixlens.views.plots.chosen import read_layers, source_labels, target_labels, whole_layers
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from mixlens.maps.mixing_maps import MixingMaps
+
+
+def draw(
+    maps: MixingMaps,
+    *,
+    layer: int | None = None,
+    head: int | None = None,
+    width: float | None = None,
+) -> tuple[Figure, str]:
+    """The default reading of the layers unless one of them is named; `width` in inches."""
+    maps, of_head = whole_layers(maps, head)
+    read = read_layers(maps, layer)
+    figure = heat_map(
+        read.scores,
+        target_labels(maps),
+        source_labels(maps),
+        x_label="source token",
+        y_label="target token",
+        signed=maps.facts.signed,
+        colour_bar=read.unit,
+        width=width,
+    )
+    return figure, ", ".join(filter(None, [read.name, of_head]))

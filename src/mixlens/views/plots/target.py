@@ -1,0 +1,49 @@
+"""What is inside one target: sources down, layers across."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mixlens.errors import InvalidInput
+from mixlens.views.figures.matrix import heat_map
+from mixlens.views.plots.chosen import row_of, source_labels, target_name, target_of, whole_layers
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from mixlens.maps.mixing_maps import MixingMaps
+
+
+def draw(
+    maps: MixingMaps,
+    *,
+    target: int | str | None = None,
+    head: int | None = None,
+    most: int = 40,
+    width: float | None = None,
+) -> tuple[Figure, str]:
+    """Every layer held, for the target (default: the mask, else the last token).
+
+    Of a long text, the `most` largest sources are shown, in reading order. `width` is in inches.
+    """
+    if most < 1:
+        raise InvalidInput(f"most={most}: draw at least one source")
+    maps, of_head = whole_layers(maps, head)
+    position = target_of(maps, target)
+    scores, sources = row_of(maps, position), source_labels(maps)
+    shown = np.sort(np.argsort(-np.abs(scores).max(0), kind="stable")[:most])
+    left_out = len(sources) - len(shown)
+    figure = heat_map(
+        scores.T[shown],
+        [f"{sources[i]} {i}" for i in shown] if left_out else sources,
+        [str(layer) for layer in maps.layers],
+        x_label="layer",
+        y_label="source token",
+        signed=maps.facts.signed,
+        colour_bar="score",
+        width=width,
+    )
+    rest = f"the {len(shown)} largest of {len(sources)} sources" if left_out else ""
+    return figure, ", ".join(filter(None, [target_name(maps, position), of_head, rest]))

@@ -1,0 +1,213 @@
+"""Saliency: the text as text, each token shaded by what it gives to one target."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mixlens.errors import InvalidInput
+from mixlens.views.canvas import drawable, panels
+from mixlens.views.figures.matrix import scale_bar
+from mixlens.views.labels import WORD_MARKS, is_right_to_left, printable, visible
+from mixlens.views.plots.chosen import ReadLayers, read_layers, target_name, target_of, whole_layers
+from mixlens.views.style import LIGHT, TARGET, TEXT, WIDTH, shades
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from mixlens.maps.mixing_maps import MixingMaps
+    from mixlens.text.tokens import TokenRow
+
+_LINE = 1.9  # line height, in sizes of the type
+_JOINER = "\u200d"
+
+
+def draw(
+    maps: MixingMaps,
+    *,
+    target: int | str | None = None,
+    layer: int | None = None,
+    head: int | None = None,
+    size: float = TEXT,
+    width: float = WIDTH,
+) -> tuple[Figure, str]:
+    """The sources of the target (default: the mask, else the last token), which is outlined.
+
+    `width` is in inches.
+    """
+    maps, of_head = whole_layers(maps, head)
+    position = target_of(maps, target)
+    read = read_layers(maps.at(targets=[position]), layer)
+    among = maps.source_row == maps.target_row
+    outlined = position if among else None
+    figure = _drawn(maps.source_row, read, outlined, maps.facts.signed, size, width)
+    detail = [target_name(maps, position), read.name, of_head]
+    return figure, ", ".join(filter(None, detail))
+
+
+def _drawn(
+    row: TokenRow,
+    read: ReadLayers,
+    target: int | None,
+    signed: bool,
+    size: float,
+    width: float,
+) -> Figure:
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import Normalize
+
+    (scores,) = read.scores
+    fragments, gaps = _fragments(row)
+    fragments = drawable(fragments)
+    if not fragments:
+        raise InvalidInput("there is no token to draw")
+    figure, (axes,) = panels(1, width=width, height=1)
+    axes.set_axis_off()
+    inside = width * 72 - 60  # points, next to the scale
+    air = [1.2 * (gap + after) for gap, after in zip(gaps, [*gaps[1:], True], strict=True)]
+    widths = [w + a for w, a in zip(_widths(figure, fragments, size), air, strict=True)]
+    lines = _lines(widths, gaps, inside, size * 0.3)
+    figure.set_figheight((len(lines) * _LINE * size + 46) / 72)
+    axes.set_xlim(0, inside)
+    axes.set_ylim(len(lines) * _LINE * size, 0)
+    largest = float(np.nanmax(np.abs(scores))) or 1.0
+    scale = ScalarMappable(Normalize(-largest if signed else 0.0, largest), shades(signed))
+    leftwards = is_right_to_left(row.text or "".join(fragments))
+    for number, line in enumerate(lines):
+        for token, x in _placed(line, row, leftwards, inside):
+            y = (number + 0.5) * _LINE * size
+            _box(axes, x, y, widths[token], size, scale.to_rgba(scores[token]), token == target)
+            _write(axes, x + widths[token] / 2, y, fragments[token], size, scale, scores[token])
+    scale_bar(figure, scale, [axes], read.unit)
+    return figure
+
+
+def _fragments(row: TokenRow) -> tuple[list[str], list[bool]]:
+    """Each token as the text writes it, and whether a space comes before it."""
+    fragments, gaps = [], []
+    marked = any(label.startswith(WORD_MARKS) for label in row.labels)
+    for number, label in enumerate(row.labels):
+        special = bool(row.special and row.special[number])
+        if row.text is None or row.offsets is None or special:
+            piece = printable(label.lstrip("".join(WORD_MARKS)).removeprefix("##"))
+            gap = special or (label.startswith(WORD_MARKS) if marked else label[:2] != "##")
+        else:
+            start, stop = row.offsets[number]
+            written = row.text[start:stop]
+            piece = visible(written.strip()) or printable(label)
+            before = row.text[:start]
+            gap = written[:1].isspace() or before[-1:].isspace()
+            gap = gap or bool(number and row.special and row.special[number - 1])
+            piece = _joined(piece, row.text, start, stop)
+        fragments.append(piece)
+        gaps.append(gap)
+    return fragments, gaps
+
+
+def _joined(piece: str, text: str, start: int, stop: int) -> str:
+    """A part of a cursive word keeps the shapes that its letters have in the word."""
+    before = _is_arabic(text[start - 1 : start]) and _is_arabic(piece[:1])
+    after = _is_arabic(text[stop : stop + 1]) and _is_arabic(piece[-1:])
+    return _JOINER * before + piece + _JOINER * after
+
+
+def _is_arabic(character: str) -> bool:
+    return bool(character) and unicodedata.bidirectional(character) == "AL"
+
+
+def _widths(figure: Figure, fragments: list[str], size: float) -> list[float]:
+    """Points that each piece takes."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    canvas: Any = FigureCanvasAgg(figure)
+    renderer = canvas.get_renderer()
+    text: Any = figure.text(0, 0, "", fontsize=size)
+    widths = []
+    for piece in fragments:
+        text.set_text(piece)
+        pixels = text.get_window_extent(renderer).width
+        widths.append(max(float(pixels) * 72 / figure.dpi, 2.0))
+    text.remove()
+    return widths
+
+
+def _lines(
+    widths: list[float], gaps: list[bool], inside: float, space: float
+) -> list[list[tuple[int, float, float]]]:
+    """Tokens filled into lines: (token, from, to) in reading order. Words stay whole."""
+    words: list[list[int]] = []
+    for token, gap in enumerate(gaps):
+        if gap or not words:
+            words.append([])
+        words[-1].append(token)
+    lines: list[list[tuple[int, float, float]]] = [[]]
+    x = 0.0
+    for word in words:
+        x += space if lines[-1] else 0.0
+        if lines[-1] and x + sum(widths[token] for token in word) > inside:
+            lines.append([])
+            x = 0.0
+        for token in word:
+            if lines[-1] and x + widths[token] > inside:  # a word longer than a line
+                lines.append([])
+                x = 0.0
+            lines[-1].append((token, x, x + widths[token]))
+            x += widths[token]
+    return lines
+
+
+def _placed(
+    line: list[tuple[int, float, float]], row: TokenRow, leftwards: bool, inside: float
+) -> list[tuple[int, float]]:
+    """Where each token of a line begins: runs of the other direction are turned in their place."""
+    placed, start = [], 0
+    backwards = [is_right_to_left(row.labels[token]) for token, _, _ in line]
+    neutral = [not any(c.isalpha() for c in row.labels[token]) for token, _, _ in line]
+    turned = [b if not n else leftwards for b, n in zip(backwards, neutral, strict=True)]
+    while start < len(line):
+        stop = start + 1
+        while stop < len(line) and turned[stop] == turned[start]:
+            stop += 1
+        low, high = line[start][1], line[stop - 1][2]
+        for token, left, right in line[start:stop]:
+            x = left if turned[start] == leftwards else low + high - right
+            placed.append((token, inside - x - (right - left) if leftwards else x))
+        start = stop
+    return placed
+
+
+def _box(
+    axes: Any, x: float, y: float, width: float, size: float, colour: Any, outlined: bool
+) -> None:
+    from matplotlib.patches import Rectangle
+
+    axes.add_patch(
+        Rectangle(
+            (x, y - 0.75 * size),
+            width,
+            1.5 * size,
+            facecolor=colour,
+            edgecolor=TARGET if outlined else "none",
+            linewidth=1.6,
+            zorder=2 if outlined else 1,
+        )
+    )
+
+
+def _write(
+    axes: Any, x: float, y: float, piece: str, size: float, shades: Any, score: float
+) -> None:
+    red, green, blue, _ = shades.to_rgba(score)
+    dark = 0.2126 * red + 0.7152 * green + 0.0722 * blue < 0.5
+    axes.text(
+        x,
+        y,
+        piece,
+        fontsize=size,
+        ha="center",
+        va="center_baseline",
+        color="white" if dark else LIGHT["ink"],
+        zorder=3,
+    )

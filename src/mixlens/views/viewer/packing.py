@@ -1,0 +1,91 @@
+"""Scores as text: shares in float16, written in base64, whole or only the largest.
+
+A row of scores is divided by the sum of its sizes (`shares`), so that float16 always holds it; the
+sums are kept next to it in float32. Of a map that is too large the `kept` largest entries of each
+row and of each column stay. What is left out of a row is one minus the sum of what is there.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mixlens.maps.one_row import shares
+
+ALL_BYTES = 5_000_000
+"""Everything is kept, heads too, if it is not larger than this as text."""
+
+LIVE_BYTES = 64_000_000
+"""The same for heads that were asked for where a server or a kernel is behind the page."""
+
+MOST_BYTES = 8_000_000
+"""What the maps of a page take at most, as text."""
+
+_FEWEST = 8  # entries of each row and each column
+
+
+def written(array: np.ndarray) -> dict[str, Any]:
+    """An array as dtype, shape and base64 of its little-endian bytes."""
+    plain = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+    return {
+        "dtype": array.dtype.name,
+        "shape": list(array.shape),
+        "data": base64.b64encode(plain.tobytes()).decode("ascii"),
+    }
+
+
+def written_size(shape: Sequence[int], itemsize: int = 2) -> int:
+    """Characters of an array in base64."""
+    return int(np.prod(shape, dtype=np.int64)) * itemsize * 4 // 3
+
+
+def whole(scores: np.ndarray) -> dict[str, Any]:
+    """All shares of maps [..., target, source]."""
+    return {"kind": "dense", "shares": written(shares(scores).astype(np.float16))}
+
+
+def totals(scores: np.ndarray) -> dict[str, Any]:
+    """The sums of the sizes of rows: a share times its total is the score."""
+    return written(np.abs(scores.astype(np.float64)).sum(-1).astype(np.float32))
+
+
+def largest(scores: np.ndarray, room: int) -> dict[str, Any]:
+    """The largest entries of each row and column of maps [layer, target, source], in about `room`
+    characters.
+    """
+    layers, targets, sources = scores.shape
+    itemsize = 2 + (2 if sources <= 65_535 else 4)
+    kept = int(room * 3 / 4 / itemsize / (layers * (targets + sources)))
+    kept = max(_FEWEST, kept)
+    counts, indices, values = [], [], []
+    for layer in scores:
+        portion = shares(layer)
+        chosen = _largest_mask(np.abs(portion, dtype=np.float32), kept)
+        rows, columns = np.nonzero(chosen)
+        counts.append(np.bincount(rows, minlength=targets))
+        indices.append(columns)
+        values.append(portion[rows, columns])
+    starts = np.concatenate([[0], np.cumsum(np.concatenate(counts))])
+    return {
+        "kind": "largest",
+        "kept": kept,
+        "shape": [layers, targets, sources],
+        "starts": written(starts.astype(np.uint32)),
+        "indices": written(
+            np.concatenate(indices).astype(np.uint16 if sources <= 65_535 else np.uint32)
+        ),
+        "values": written(np.concatenate(values).astype(np.float16)),
+    }
+
+
+def _largest_mask(sizes: np.ndarray, kept: int) -> np.ndarray:
+    mask = np.zeros(sizes.shape, bool)
+    for values, chosen in ((sizes, mask), (np.ascontiguousarray(sizes.T), mask.T)):
+        if kept >= values.shape[1]:
+            return sizes > 0
+        order = np.argpartition(-values, kept, 1)[:, :kept]
+        np.put_along_axis(chosen, order, True, 1)
+    return mask & (sizes > 0)

@@ -1,0 +1,96 @@
+"""The payload and the viewer in one HTML file, and the same file inside a notebook.
+
+The page forbids itself every outside request (Content-Security-Policy): its own script is
+named by its hash, and nothing else may run or load. The style is inside the script.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from functools import cache
+from html import escape
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from mixlens.maps.storage import writable, write_whole
+
+HEIGHT = 700  # pixels of a view in a notebook
+_ROW, _QUESTION, _REST = 36, 56, 330  # pixels of a ranking's measures, evaluations and words
+
+
+def page(payload: Mapping[str, Any], *, live: Mapping[str, Any] | None = None) -> str:
+    """One self-contained HTML file. `live` is what a page that a server sends knows of that
+    server (docs/viewer.md); only such a page may ask its own origin for more.
+    """
+    connect = "'none'" if live is None else "'self'"
+    policy = (
+        f"default-src 'none'; script-src {script_source()}; img-src data: blob:;"
+        f" connect-src {connect}; base-uri 'none'; form-action 'none'"
+    )
+    given = {**payload, "live": None if live is None else dict(live)}
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escape(str(payload.get('title', 'mixlens')))} · mixlens</title>\n"
+        '<meta name="color-scheme" content="light dark">\n</head>\n<body>\n'
+        f'<script type="application/json" id="payload">{_inert(given)}</script>\n'
+        '<main id="view"></main>\n'
+        "<noscript>This page draws its view with JavaScript, which is switched off here."
+        "</noscript>\n"
+        f"<script>{built()}</script>\n</body>\n</html>\n"
+    )
+
+
+def frame(payload: Mapping[str, Any]) -> str:
+    """The page inside a notebook: an iframe with a document of its own, so that views do not meet,
+    and a saved notebook shows them without a kernel.
+    """
+    return (
+        f'<iframe srcdoc="{escape(page(payload))}" title="mixlens: {escape(payload["title"])}"'
+        ' sandbox="allow-scripts allow-downloads allow-popups" allow="clipboard-write"'
+        f' style="width:100%;height:{_height(payload)}px;border:0;display:block"'
+        ' loading="lazy"></iframe>'
+    )
+
+
+def _height(payload: Mapping[str, Any]) -> int:
+    """A frame does not grow with what is in it: a short ranking gets less room."""
+    ranking = payload.get("ranking")
+    if ranking is None:
+        return HEIGHT
+    needed = _REST + _ROW * len(ranking["measures"]) + _QUESTION * len(ranking["evaluations"])
+    return min(HEIGHT, needed)
+
+
+def write(payload: Mapping[str, Any], path: str | os.PathLike[str]) -> Path:
+    """Writes the page to a file and returns its path."""
+    place = writable(path)
+    write_whole(place, page(payload))
+    return place
+
+
+@cache
+def built() -> str:
+    """The viewer, style included, that `make web` made."""
+    return (resources.files("mixlens.views.viewer") / "built" / "viewer.js").read_text(
+        encoding="utf-8"
+    )
+
+
+def _inert(value: Any) -> str:
+    """JSON that no HTML parser can leave: `<` never appears in it."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+@cache
+def script_source() -> str:
+    """The viewer by its hash, as a Content-Security-Policy names it."""
+    digest = hashlib.sha256(built().encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"

@@ -1,0 +1,311 @@
+"""What the viewer is given: maps, a comparison or a ranking as one JSON object.
+
+The object is described in docs/viewer.md. Whoever makes one with `payload_of`, `comparison_payload`
+or `ranking_payload` can show it in every shell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import mixlens
+from mixlens.errors import InvalidInput
+from mixlens.maps.collapse import collapse_of
+from mixlens.maps.one_row import rolled_out_absolute
+from mixlens.maps.provenance import plain
+from mixlens.measures import list_measures
+from mixlens.text.tokens import TokenRow
+from mixlens.views.viewer import packing
+from mixlens.views.viewer.page_budget import Room
+from mixlens.views.viewer.text import text_of, well_formed
+
+if TYPE_CHECKING:
+    from mixlens.maps.mixing_maps import MixingMaps
+
+FORMAT = {"format": "mixlens", "version": 1}
+
+_MASKS = ("[MASK]", "<mask>")
+_ROLLOUT_WORK = 2e11  # multiplications that a page may take: some seconds
+
+
+def payload_of(
+    maps: MixingMaps | Sequence[MixingMaps],
+    *,
+    target: int | None = None,
+    title: str | None = None,
+    image: Mapping[str, Any] | None = None,
+    seconds: float | None = None,
+    room: int | None = None,
+) -> dict[str, Any]:
+    """One or several measures' maps, most often of one text, ready for the viewer.
+
+    `target` is the position that is shown first: by default the mask, else the last token that is
+    not a special one. Pictures and sounds that a lens was given come by themselves. For other maps
+    `image` is {"src": data URI, "rows": …, "columns": …, "first": position of the first patch},
+    and `seconds` is the time that one source takes. Everything is kept that fits `room` characters
+    (default: 5 MB), see docs/viewer.md.
+    """
+    given = [maps] if not isinstance(maps, Sequence) else list(maps)
+    if not given:
+        raise InvalidInput("a page needs maps to show, and the list is empty")
+    for each in given:
+        if not hasattr(each, "target_row"):
+            raise InvalidInput(f"{each!r:.80} is not MixingMaps: a page shows these alone")
+    rows: list[TokenRow] = []
+    entries = _entries(given, rows, packing.ALL_BYTES if room is None else room)
+    texts = [text_of(row) for row in rows]
+    sources = texts[entries[0]["sources"]]
+    drawn = _picture(rows)
+    if seconds is not None:
+        sources["seconds"] = seconds
+        sources["shown"] = [f"{i * seconds:.2f} s" for i in range(len(sources["shown"]))]
+    if image is not None:
+        _name_patches(sources["shown"], image)
+    return {
+        **FORMAT,
+        "mixlens": mixlens.__version__,
+        "title": title or _title(given[0]),
+        "texts": texts,
+        "maps": entries,
+        "image": drawn if image is None else {"text": entries[0]["sources"], **image},
+        "start": {"target": _first_target(given[0]) if target is None else target},
+    }
+
+
+def comparison_payload(
+    rows: Mapping[str, np.ndarray],
+    sources: TokenRow,
+    target_token: str,
+    *,
+    own_source: int | None,
+    aggregate: str,
+    by_layer: Mapping[str, np.ndarray] | None = None,
+    provenance: Mapping[str, Mapping[str, Any]] | None = None,
+    left_out: Mapping[str, str] | None = None,
+    warnings: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """One row of every measure, and what each layer says if that is known ([layer, source]).
+
+    `own_source` is the target's position among the sources, or None if it is not one of them.
+    """
+    apart = own_source is None
+    texts = [text_of(sources)] + ([text_of(TokenRow((target_token,)))] if apart else [])
+    entries = []
+    for name, values in rows.items():
+        layers = None if by_layer is None else by_layer.get(name)
+        entries.append(
+            {
+                **_about(name, (provenance or {}).get(name, {"measure": name, "steps": []})),
+                "targets": int(apart),
+                "sources": 0,
+                "target_positions": [own_source or 0],
+                "layers": [] if layers is None else list(range(len(layers))),
+                "signed": bool((values < 0).any()),
+                "reaches_input": False,
+                "own_share": _holds_residual(name),
+                "reading": "all",
+                "scores": None if layers is None else packing.whole(layers[:, None]),
+                "joined": {
+                    "how": aggregate,
+                    "residual": 0,
+                    "own_share": _holds_residual(name),
+                    "warnings": [(warnings or {}).get(name)],
+                    "scores": packing.whole(values[None, None]),
+                },
+            }
+        )
+    return {
+        **FORMAT,
+        "mixlens": mixlens.__version__,
+        "title": f"What is inside {target_token}",
+        "texts": texts,
+        "maps": entries,
+        "image": _picture([sources]),
+        "left_out": dict(left_out or {}),
+        "start": {"target": own_source or 0, "view": "compare"},
+    }
+
+
+def ranking_payload(ranking: Mapping[str, Any]) -> dict[str, Any]:
+    """A ranking of measures, as `Ranking.to_dict` gives it."""
+    return {
+        **FORMAT,
+        "mixlens": mixlens.__version__,
+        "title": "Which measure to trust",
+        "texts": [],
+        "maps": [],
+        "ranking": dict(ranking),
+        "start": {"view": "ranking"},
+    }
+
+
+# ------------------------------------------------------------------------------------- the entries
+
+
+def _entries(given: Sequence[MixingMaps], rows: list[TokenRow], room: int) -> list[dict[str, Any]]:
+    """Maps of heads join the maps of whole layers of the same measure, if those are there too."""
+    merged: dict[str, list[MixingMaps | None]] = {}
+    for maps in given:
+        key = repr({k: v for k, v in maps.provenance.items() if k != "versions"})
+        key += repr((maps.layers, maps.target_positions))
+        pair = merged.setdefault(key, [None, None])
+        pair[int(maps.per_head)] = maps
+    pairs = [(whole, heads) for whole, heads in merged.values()]
+    budget = Room(pairs, room)
+    return [_entry(layers, heads, rows, budget) for layers, heads in pairs]
+
+
+def _entry(
+    layers: MixingMaps | None, heads: MixingMaps | None, rows: list[TokenRow], budget: Room
+) -> dict[str, Any]:
+    notes = []
+    if layers is None:
+        assert heads is not None
+        layers = heads.heads("mean")
+        notes.append("A layer is the mean of its heads.")
+    packed_heads = None if heads is None else budget.packed_heads(heads.scores)
+    if heads is not None and packed_heads is None:
+        notes.append(
+            "Single heads are left out: with them the page would be larger than"
+            f" {budget.megabytes} MB. Measure fewer layers or targets to see them."
+        )
+    elif packed_heads is not None and "kept" in packed_heads:
+        notes.append(
+            f"Of single heads the {packed_heads['kept']} largest entries of each row and column are"
+            " here."
+        )
+    joined, reason = _joined(layers)
+    notes += [reason] if reason else []
+    if joined is not None and len(joined.layers) > 1 and not budget.rollouts:
+        joined = joined.last()
+        notes.append(
+            "Of the rollouts only the one to the last layer is here: with the others the page would"
+            f" be larger than {budget.megabytes} MB."
+        )
+    positions = list(layers.target_positions)
+    every = positions == list(range(len(layers.target_row)))
+    return {
+        **_about(str(layers.provenance.get("measure")), layers.provenance),
+        "targets": _index(layers.target_row, rows),
+        "sources": _index(layers.source_row, rows),
+        "target_positions": None if every else positions,
+        "layers": list(layers.layers),
+        "signed": layers.facts.signed,
+        "reaches_input": layers.facts.reaches_input or layers.facts.joined_by is not None,
+        "own_share": layers.facts.residual_included,
+        "reading": _first_depth(layers, joined),
+        "warnings": _warnings(layers),
+        "scores": budget.packed(layers.scores),
+        "totals": packing.totals(layers.scores),
+        "heads": packed_heads,
+        "joined": None
+        if joined is None
+        else {
+            "how": joined.provenance["steps"][-1],
+            "residual": float(layers.rollout_residual or 0),
+            "normalise": layers.rollout_normalised,
+            "own_share": joined.facts.residual_included,
+            "warnings": _warnings(joined),
+            "scores": budget.packed(joined.scores),
+            "totals": packing.totals(joined.scores),
+        },
+        "notes": notes,
+    }
+
+
+def _about(name: str, provenance: Mapping[str, Any]) -> dict[str, Any]:
+    spec = list_measures().get(name)
+    return {
+        "measure": name,
+        "summary": spec.summary if spec is not None else provenance.get("summary", ""),
+        "citation": spec.citation if spec is not None else provenance.get("citation", ""),
+        "provenance": plain(provenance),
+    }
+
+
+def _holds_residual(measure: str) -> bool:
+    """Is the diagonal the share that a token keeps of itself?"""
+    spec = list_measures().get(measure)
+    return spec is not None and spec.facts.residual_included
+
+
+def _first_depth(maps: MixingMaps, joined: MixingMaps | None) -> str | int:
+    """What the page shows first: the default reading of the maps, as a depth of the viewer."""
+    how = maps.reading.how
+    if how == "sum" and joined is not None:
+        return "all"
+    return "mean" if how == "mean" else 0 if how == "first" else len(maps.layers) - 1
+
+
+def _warnings(maps: MixingMaps) -> list[str | None]:
+    """Why the numbers of a layer must not be read as an answer, for each layer held."""
+    collapses = [collapse_of(maps, place) for place in range(len(maps.layers))]
+    return [None if collapse is None else str(collapse) for collapse in collapses]
+
+
+def _joined(maps: MixingMaps) -> tuple[MixingMaps | None, str]:
+    """The rollout up to each layer, or why there is none; of rows that are summed, their sum."""
+    if maps.reading.how == "sum" and len(maps.layers) > 1:
+        summed = maps.reading.of(maps.scores)[None]
+        return maps.derived(summed, "sum()", layers=maps.layers[-1:]), ""
+    if len(maps.layers) * len(maps.source_row) ** 3 > _ROLLOUT_WORK:
+        return None, "The text is too long for a rollout inside the page."
+    try:
+        return rolled_out_absolute(maps), ""
+    except InvalidInput:
+        return None, ""  # rows of some targets, two sides, or layers that are joined already
+
+
+def _picture(rows: Sequence[TokenRow]) -> dict[str, Any] | None:
+    """The first picture among texts, and whose tokens are its patches."""
+    drawn = ({"text": i, **asdict(row.picture)} for i, row in enumerate(rows) if row.picture)
+    return next(drawn, None)
+
+
+def _name_patches(shown: list[str], image: Mapping[str, Any]) -> None:
+    rows, columns, first = image["rows"], image["columns"], image["first"]
+    if first + rows * columns > len(shown):
+        raise InvalidInput(
+            f"{rows} × {columns} patches from position {first} on are more than the"
+            f" {len(shown)} sources"
+        )
+    for patch in range(rows * columns):
+        shown[first + patch] = f"row {patch // columns}, column {patch % columns}"
+
+
+def _index(row: TokenRow, rows: list[TokenRow]) -> int:
+    if row not in rows:
+        rows.append(row)
+    return rows.index(row)
+
+
+def _title(maps: MixingMaps) -> str:
+    shown = maps.target_row.text or " ".join(maps.tokens)
+    shown = well_formed(" ".join(shown.split()))
+    return shown if len(shown) <= 80 else shown[:79] + "…"
+
+
+def _first_target(maps: MixingMaps) -> int:
+    """The mask, else the last token. If the model reads both ways, it is the last that is a word,
+    and of an image the first token, which most often sums it up.
+    """
+    held, row = maps.target_positions, maps.target_row
+    drawn = row.picture
+    if drawn is not None and 0 < drawn.first == len(row) - drawn.rows * drawn.columns:
+        return held[0]
+    masks = [at for at in held if row.labels[at] in _MASKS]
+    special = row.special or (False,) * len(row)
+    tokens = [at for at in held if not special[at]]
+    words = [at for at in tokens if any(letter.isalnum() for letter in row.labels[at])]
+    last = tokens if _is_causal(maps) else words or tokens
+    return (masks or last[-1:] or list(held[-1:]) or [0])[0]
+
+
+def _is_causal(maps: MixingMaps) -> bool:
+    """Does the first token take nothing from later ones?"""
+    first = maps.scores[..., :1, 1:]
+    return maps.facts.same_tokens and maps.target_positions[:1] == (0,) and not first.any()

@@ -1,0 +1,113 @@
+"""A row of tokens as the viewer shows it: what each token writes, and how tokens group into words
+and segments.
+
+The slices of the text are made here because Python counts characters and JavaScript counts
+UTF-16 units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from mixlens.errors import InvalidInput
+from mixlens.text.segments import CHAT, OTHER, PROMPT
+from mixlens.text.tokens import Segment, TokenRow
+from mixlens.text.words import words
+
+_SHORTEST, _LONGEST = 24, 96  # tokens in a segment
+_SEGMENTED_FROM = 300  # tokens; a shorter text is shown whole
+Named = tuple[int, int] | tuple[int, int, str]
+"""The first token, the one after the last, and the name of a segment if it has one."""
+
+_ENDS = (".", "!", "?", "。", "！", "？", "؟", "।", "…")
+
+
+def text_of(row: TokenRow) -> dict[str, Any]:
+    """One entry of a payload's `texts`."""
+    ranges = _word_ranges(row)
+    shown, gaps = _from_text(row) if row.text is not None and row.offsets else _from_labels(row)
+    if ranges is not None and not (row.text is not None and row.offsets):
+        starts = {start for start, _ in ranges}
+        gaps = [" " if i in starts and i else "" for i in range(len(row))]
+    return {
+        "labels": [well_formed(label) for label in row.labels],
+        "shown": shown,
+        "gaps": gaps,
+        "special": [int(mark) for mark in row.special or (False,) * len(row)],
+        "words": ranges,
+        "segments": None if _is_numbered(row) else _segments(row, shown, gaps),
+        "seconds": row.seconds,
+    }
+
+
+def _is_numbered(row: TokenRow) -> bool:
+    """Frames and patches, which are not read."""
+    if row.seconds is not None:
+        return True
+    return row.labels == TokenRow.numbered(len(row)).labels
+
+
+def _word_ranges(row: TokenRow) -> list[tuple[int, int]] | None:
+    """None if words are not known, or if each token is a word."""
+    try:
+        ranges, _ = words(row)
+    except InvalidInput:
+        return None
+    return ranges if len(ranges) < len(row) else None
+
+
+def _from_text(row: TokenRow) -> tuple[list[str], list[str]]:
+    """What each token covers, and what lies before it and after the token before. A token that
+    covers nothing new (a special one, or a later byte of one character) is shown by its label.
+    """
+    assert row.text is not None
+    assert row.offsets is not None
+    shown, gaps, end = [], [], 0
+    for label, (start, stop) in zip(row.labels, row.offsets, strict=True):
+        start = max(start, end)
+        if start >= stop:
+            shown.append(well_formed(label))
+            gaps.append("")
+            continue
+        piece = row.text[start:stop]
+        core = piece.lstrip() or piece
+        gaps.append(well_formed(row.text[end:start] + piece[: len(piece) - len(core)]))
+        shown.append(well_formed(core))
+        end = stop
+    return shown, gaps
+
+
+def _from_labels(row: TokenRow) -> tuple[list[str], list[str]]:
+    labels = [well_formed(label) for label in row.labels]
+    shown = [label.removeprefix("##").lstrip("Ġ▁") or label for label in labels]
+    return shown, ["", *[" "] * (len(row) - 1)][: len(row)]
+
+
+def well_formed(text: str) -> str:
+    """Half characters cannot be written to a file."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _segments(row: TokenRow, shown: Sequence[str], gaps: Sequence[str]) -> list[Named] | None:
+    """The segments that a text has, and those of a long text that has none."""
+    given = row.segments or (Segment(PROMPT, 0, len(row)),)
+    segments: list[Named] = []
+    for name, start, stop in given:
+        if name in (PROMPT, CHAT) and len(row) >= _SEGMENTED_FROM:
+            segments += _sentences(shown, gaps, start, stop)
+        else:
+            segments.append((start, stop) if name == OTHER else (start, stop, well_formed(name)))
+    return segments if len(segments) > 1 else None
+
+
+def _sentences(
+    shown: Sequence[str], gaps: Sequence[str], start: int, stop: int
+) -> Iterator[tuple[int, int]]:
+    """Tokens in pieces that end with a line or a sentence."""
+    for i in range(start + 1, stop + 1):
+        length = i - start
+        ends = i == stop or "\n" in gaps[i] or "\n" in shown[i - 1] or shown[i - 1].endswith(_ENDS)
+        if i == stop or length >= _LONGEST or (ends and length >= _SHORTEST):
+            yield start, i
+            start = i
