@@ -27,23 +27,27 @@ PYTHON = re.compile(
 # What only somebody in Python can do wrong. Commands load models, measure texts and draw maps
 # themselves.
 IN_PYTHON_ALONE = {
+    "benchmark/run.py": {"mixlens.datasets"},
+    "lens.py": {"e()", "t()"},
     "maps/flow.py": {"maps.normalised", "w()"},
     "maps/rollout.py": {"d(absolute=", "maps.heads", "maps.head"},
     "maps/selection.py": {"per_head="},
-    "explained.py": {"lens.record"},
-    "lens.py": {"e(…", "t()"},
-    "measuring.py": {"lens.record", "lens.measure"},
-    "recorder.py": {"model.eval"},
-    "structure/user_hooks.py": {"handle.remove"},
+    "maps/target_row.py": {"p()", "head=", "maps.heads", "per_head="},
+    "measuring/measure.py": {"lens.record", "lens.measure"},
+    "measuring/measure_many.py": {"device="},
+    "measuring/recorder.py": {"model.eval"},
+    "measuring/rollout_time.py": {"budget="},
+    "model/sentence_encoder.py": {"model.eval"},
+    "model/wrappers.py": {"Lens.", "d()"},
+    "recording/batch_independence.py": {"Lens."},
     "recording/layer.py": {"lens.record"},
+    "replay/explained_output.py": {"lens.record"},
+    "structure/user_hooks.py": {"handle.remove"},
+    "text/generation_options.py": {"lens.generate", "lens.record"},
     "text/padding.py": {"Lens."},
     "text/processing.py": {"Lens("},
-    "render/plots/chosen.py": {"head=", "maps.heads"},
-    "render/plots/heads.py": {"per_head="},
-    "row.py": {"p()", "head=", "maps.heads", "per_head="},
-    "several.py": {"device="},
-    "trust/run.py": {"mixlens.datasets"},
-    "wrappers.py": {"Lens.", "d()"},
+    "views/plots/chosen.py": {"head=", "maps.heads"},
+    "views/plots/heads.py": {"per_head="},
 }
 # Models that must be loaded with eager attention: commands have no option for that.
 IMPOSSIBLE_YET = {

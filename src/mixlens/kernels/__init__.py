@@ -1,22 +1,39 @@
-"""Pure algebra on tensors, exact and fast: nothing here knows a model.
+"""Tensor algebra, exact and fast. Nothing here knows a model.
 
-    written         what sources write, as two factors that are not multiplied out
-    decomposition   what each source writes into each target, T_ij, as factors
-    gram            norms of the T_ij from small matrices per source
-    gains           Manhattan gains of ALTI, a few sources at a time
-    head_gains      the same for every head alone
-    projector       effective attention: the left null space of the values, per head
-    prefixes        the same if targets see different sources
-    visibility      which sources a target can see
-    simplex         shortest distributions in an affine space (programs: scipy's optimisers)
-    fused           Triton kernels of these on a GPU, checked before their first use
-    distances       how far two states are from each other
-    gradients       gradients of a function of hidden states, plain and smoothed
-    rescale         DeepLIFT's rescale rule (secants: its operations)
-    chords          a feed-forward output by source, along the chord of the activation
-    shares          a constant shared among the sources of a target
-    word_paths      paths of integrated gradients through the vectors of words
-    chunks          how much may lie in memory at once
+No tensor of targets x sources x d_model is held, unless it is a few megabytes small. Triton kernels
+are in `fused/`.
 
-No tensor of targets x sources x d_model is ever held, unless it is a few megabytes small.
+    chords          Each source's part of a feed-forward output, by the chord of the activation.
+    chunks          How much may lie in memory at once, and in which precision small matrices are
+                    formed: the only place that holds such sizes.
+    decomposition   What each source writes into each chosen target, as factors: T_ij = scale_i *
+                    sum_h A_hij vectors_hj (+ own_i if j is i itself).
+    differences     How far two tensors are from each other, token by token, and how far rounding
+                    can bring them.
+    distances       Distances between rows that keep their digits when the rows are almost equal.
+    gains           How much nearer each source brings a target to its output, in the L1 norm:
+                    ||y_i||_1 - ||y_i - T_ij||_1.
+    gradients       Gradients of explained outputs with respect to hidden states: plain, averaged
+                    over noisy copies, and along paths.
+    gram            Norms of sums over heads without the sums: ||sum_h a_h f_h||^2 = a^T G a, G
+                    the head x head Gram matrix of one source's vectors.
+    head_gains      How much nearer each head's vector of each source brings a target to its
+                    output, in the L1 norm: ||y_i||_1 - ||y_i - z||_1 with z = a_hij f_hj.
+    optional_scipy  scipy's optimisers, which come with an extra.
+    prefixes        Effective attention if targets see different sources: under a causal mask,
+                    inside a window, in packed texts.
+    projector       Attention without the part that the values cannot show: A P, P the projector
+                    onto the column space of T = V W_O.
+    rescale         DeepLIFT's multipliers for transformers: every operation passes on the
+                    *difference* between the input and a baseline, exactly.
+    secants         Operations whose derivative passes on the difference between the two halves of
+                    a batch, exactly.
+    shares          A constant shared among the sources of a target, in proportion to what they
+                    have there.
+    simplex         The shortest row of attention that is still a distribution and gives the same
+                    output: a small quadratic programme per row.
+    value_vectors   What sources write through attention, kept as two factors: vectors_hj =
+                    values_hj matrix_h.
+    visibility      Which sources each target can see in one forward pass.
+    word_paths      Paths from words to a baseline word through the vectors of other words.
 """

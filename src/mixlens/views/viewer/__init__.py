@@ -1,7 +1,13 @@
 """The viewer: one page that shows maps, comparisons and rankings, in four shells.
 
-`payload` says what is shown as one JSON object (described in docs/viewer.md), `room` what of it
-fits, `packing` writes its numbers, `text` its tokens. `page` puts the payload and the built viewer
-(`built/`, made from `web/` in the repository) into one file. `widget` is the same viewer in a
-notebook with a kernel.
+Its source is in `web/` of the repository, its built form in `built/`.
+
+    packing      Scores as text: shares in float16, written in base64, whole or only the largest.
+    page         The payload and the viewer in one HTML file, and the same file inside a notebook.
+    page_budget  What of the maps fits into a page of a given size.
+    payload      What the viewer is given: maps, a comparison or a ranking as one JSON object.
+    text         A row of tokens as the viewer shows it: what each token writes, and how tokens
+                 group into words and segments.
+    widget       The viewer with a kernel behind it: change the text or the measures in the cell
+                 (anywidget).
 """
