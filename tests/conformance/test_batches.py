@@ -169,6 +169,24 @@ def test_the_explained_output_is_that_of_the_model_alone(name: str) -> None:
         torch.testing.assert_close(torch.tensor(maps.scores[0, 0]), expected, atol=1e-9, rtol=1e-7)
 
 
+@pytest.mark.parametrize("name", ["GPT2", "Bert", "MobileBert"])
+def test_embeddings_of_a_batch_have_the_scores_that_each_text_has_alone(name: str) -> None:
+    lens, given = Lens(classifier(name)), padded("right", PAD)
+    model: Any = lens.model
+    states = model.get_input_embeddings()(given["input_ids"]).detach()
+    mask = given["attention_mask"]
+    made = measured(lens, "gradient_norm", {"inputs_embeds": states, "attention_mask": mask})
+    assert made is not None
+    for number, (maps, length) in enumerate(zip(made, LENGTHS, strict=True)):
+        one = {
+            "inputs_embeds": states[number : number + 1, :length],
+            "attention_mask": mask[number : number + 1, :length],
+        }
+        expected = measured(lens, "gradient_norm", one)
+        assert expected is not None
+        np.testing.assert_allclose(maps.scores, expected[0].scores, atol=1e-9, rtol=1e-7)
+
+
 @pytest.mark.parametrize("name", ["MobileBert", "ConvBert"])
 def test_recordings_of_padded_texts_are_refused_if_a_model_sees_its_padding(name: str) -> None:
     lens = Lens(classifier(name))

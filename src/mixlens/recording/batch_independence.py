@@ -154,11 +154,20 @@ def _batched(model: nn.Module, texts: Sequence[Text]) -> Text:
     """Several copies of all texts in one batch."""
     batch: Text = {}
     for name in texts[0]:
-        prefix, _, ids = name.rpartition("input_ids")
-        fill = 0 if ids or not name.endswith("input_ids") else padding_token(model, prefix) or 0
         rows = [text[name][0] for text in texts] * _TIMES
+        fill = _fill(model, name, rows[0])
         batch[name] = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=fill)
     return batch
+
+
+def _fill(model: nn.Module, name: str, row: Tensor) -> float:
+    """What padding holds: the model's own id, or anything but zeros, which could hide that a model
+    sees it.
+    """
+    if name.endswith("input_ids"):
+        token = padding_token(model, name.removesuffix("input_ids"))
+        return int(row[0]) if token is None else token
+    return 1.0 if name.endswith("inputs_embeds") else 0
 
 
 @torch.no_grad()
