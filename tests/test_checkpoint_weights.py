@@ -40,7 +40,7 @@ SEQ2SEQ = {
 def _t5() -> Any:
     small = {"vocab_size": 50, "d_model": 16, "d_kv": 8, "d_ff": 24, "num_layers": 1}
     return hf.T5ForConditionalGeneration(
-        hf.T5Config(**small, num_heads=2, decoder_start_token_id=0)  # type: ignore[arg-type]
+        hf.T5Config(**small, num_heads=2, decoder_start_token_id=0)  # type: ignore[arg-type, call-arg]
     )
 
 

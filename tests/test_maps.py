@@ -212,7 +212,7 @@ def test_scores_in_other_forms() -> None:
     tensor = torch.tensor(square, requires_grad=True)
     for form in (tensor, tensor.bfloat16(), square.tolist(), tensor.half() * 1):
         np.testing.assert_array_equal(MixingMaps.of(form).scores, square)
-    wrong = (
+    wrong: tuple[Any, ...] = (
         [[1.0], [1.0, 2.0]],
         [[[1.0, 2.0], [1.0]]],
         [tensor[0]],

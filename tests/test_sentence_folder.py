@@ -47,8 +47,8 @@ def test_similarity_is_that_of_the_encoder(below: str, tmp_path: Path) -> None:
     maps = lens.measure("gradient_x_input", TEXTS[0], of="similarity", to=TEXTS[1])
     body = hf.AutoModel.from_pretrained(folder / below).eval()
     bare = Lens(body, lens.tokenizer)
-    options = {"of": "similarity", "to": TEXTS[1], "pooling": "mean"}
-    expected = bare.measure("gradient_x_input", TEXTS[0], **options)
+    options: dict[str, Any] = {"of": "similarity", "to": TEXTS[1], "pooling": "mean"}
+    expected: Any = bare.measure("gradient_x_input", TEXTS[0], **options)
     np.testing.assert_allclose(maps.scores, expected.scores, atol=1e-6)
 
 

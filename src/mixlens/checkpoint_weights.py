@@ -50,6 +50,7 @@ def _output_layers(model: nn.Module) -> set[int]:
     next to its stacks).
     """
     layers = set()
+    part: Any
     for part in model.modules():
         if hasattr(part, "base_model_prefix") and hasattr(part, "get_output_embeddings"):
             try:

@@ -84,7 +84,7 @@ def _row(tokens: Sequence[str] | TokenRow | None, count: int) -> TokenRow:
         return TokenRow.numbered(count)
     if isinstance(tokens, TokenRow):
         return tokens
-    labels = tuple(tokens) if hasattr(tokens, "__iter__") else (tokens,)
-    if not all(isinstance(label, str) for label in labels):
+    labels = tuple(tokens) if hasattr(tokens, "__iter__") else ()
+    if not hasattr(tokens, "__iter__") or not all(isinstance(label, str) for label in labels):
         raise InvalidInput("tokens are strings; leave them out to number them")
     return TokenRow(labels)
