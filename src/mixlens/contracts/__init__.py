@@ -2,12 +2,13 @@
 
 * `spec`: `Spec`, `Facts`, `Option`, `AttentionKind`, and the protocols of a measure
 * `request`: `Request`, the layers and targets that are asked for
-* `scores`: `Scores`, the numbers for the whole batch
+* `scores`: `Scores` and `LayerScores`, the numbers for the whole batch
+* `targets`: `Targets`, the targets that are scored
 * `sizes`: `Sizes`, what the memory of a measure depends on
 """
 
 from mixlens.contracts.request import Request
-from mixlens.contracts.scores import Scores, by_layer
+from mixlens.contracts.scores import LayerScores, Scores, by_layer
 from mixlens.contracts.sizes import Sizes
 from mixlens.contracts.spec import (
     AttentionKind,
@@ -15,22 +16,27 @@ from mixlens.contracts.spec import (
     Measure,
     Option,
     Refusal,
-    ScoreFunction,
+    ScoreLayer,
+    ScoreModel,
     Spec,
     is_released,
 )
+from mixlens.contracts.targets import Targets
 
 __all__ = [
     "AttentionKind",
     "Facts",
+    "LayerScores",
     "Measure",
     "Option",
     "Refusal",
     "Request",
-    "ScoreFunction",
+    "ScoreLayer",
+    "ScoreModel",
     "Scores",
     "Sizes",
     "Spec",
+    "Targets",
     "by_layer",
     "is_released",
 ]

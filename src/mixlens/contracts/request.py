@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mixlens.contracts.spec import AttentionKind
+from mixlens.contracts.targets import Targets
 from mixlens.errors import InvalidInput
 from mixlens.text.positions import EachText, positions_by_text
 from mixlens.text.tokens import listed, whole_numbers
 
 if TYPE_CHECKING:
-    import torch
     from torch import Tensor
 
     from mixlens.recording.attention import Site
@@ -30,8 +30,6 @@ class Request:
     targets: tuple[tuple[int, ...], ...] | None  # for each row of the batch; None: all
     per_head: bool
     layers_named: bool = False  # did someone ask for these layers, or are they all there are?
-    # If the recording holds these targets only: the same positions as a tensor.
-    alone_at: Tensor | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def resolved(
@@ -66,23 +64,6 @@ class Request:
             layers_named=layers is not None,
         )
 
-    @property
-    def alone(self) -> bool:
-        """Does the recording hold these targets only?"""
-        return self.alone_at is not None
-
-    @property
-    def everything(self) -> bool:
-        """Are all targets asked for, in their order?"""
-        return self.targets is None
-
-    def token_counts(self, lengths: Sequence[int], weights: Tensor) -> Sequence[int] | None:
-        """How many tokens each text has, if all of them are targets and sources of these weights:
-        what is beyond is padding. Else None.
-        """
-        square = self.kind is AttentionKind.SELF and weights.shape[-2] == weights.shape[-1]
-        return lengths if self.everything and square else None
-
     def numbers(self, recording: Recording) -> tuple[int, ...]:
         """The requested layers by the numbers that they have in the model."""
         known = recording.structure.site(self.site).numbers
@@ -94,39 +75,17 @@ class Request:
         for index in self.layers:
             yield stack[index], stack[index].site(self.kind)
 
-    def take(self, tensor: Tensor, dim: int) -> Tensor:
-        """The requested targets of a tensor [batch, ...] along its target axis; all of them if none
-        were named.
+    def chosen(self, recording: Recording, cut_at: Tensor | None = None) -> Targets:
+        """Return the requested targets of a recording; `cut_at`: their positions, if its layers
+        hold these targets alone.
         """
-        if self.targets is None or self.alone:
-            return tensor
-        import torch  # not above: listing the measures needs no torch
-
-        index = torch.tensor(self.targets, device=tensor.device)
-        dim = dim % tensor.dim()
-        shape = [1] * tensor.dim()
-        shape[0], shape[dim] = index.shape
-        sizes = list(tensor.shape)
-        sizes[dim] = index.shape[1]
-        return tensor.gather(dim, index.reshape(shape).expand(sizes))
-
-    def target_places(self, batch: int, count: int, device: torch.device) -> Tensor:
-        """[batch, target]: where every requested target is in the tensors of a recording."""
-        import torch
-
-        if self.alone:
-            return torch.arange(count, device=device).expand(batch, count)
-        return self.target_positions(batch, count, device)
-
-    def target_positions(self, batch: int, count: int, device: torch.device) -> Tensor:
-        """[batch, target]: the position of every requested target."""
-        import torch
-
-        if self.alone_at is not None:
-            return self.alone_at.to(device)
-        if self.targets is None:
-            return torch.arange(count, device=device).expand(batch, count)
-        return torch.tensor(self.targets, device=device)
+        return Targets(
+            positions=self.targets,
+            kind=self.kind,
+            lengths=recording.lengths[recording.structure.stack_of(self.site).name],
+            source_lengths=recording.source_lengths(self.site),
+            cut_at=cut_at,
+        )
 
 
 def _positions(recording: Recording, site: str, layers: Sequence[int] | None) -> tuple[int, ...]:

@@ -13,15 +13,32 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-def by_layer(parts: Sequence[Tensor], *, copied: bool = False) -> Tensor:
-    """The scores of layers along a first axis, wherever each layer is. Those of a single one are
-    copied only if they are not the measure's own.
-    """
+def by_layer(parts: Sequence[Tensor]) -> Tensor:
+    """Stack the scores of layers along a first axis, wherever each layer is."""
     import torch  # not above: listing the measures needs no torch
 
-    if len(parts) == 1 and not copied:
+    if len(parts) == 1:
         return parts[0][None]
     return torch.stack([part.to(parts[0].device) for part in parts])
+
+
+@dataclass(frozen=True)
+class LayerScores:
+    """The numbers of one layer for the whole batch: [batch, target, source] or [batch, head,
+    target, source].
+
+    Rows and columns of padding may hold anything finite: they are cut off afterwards.
+    """
+
+    values: Tensor
+    # Extras have a leading axis [batch, ...]; axes named target or source in `extra_dims` are cut
+    # like `values`.
+    extras: Mapping[str, Tensor] = field(default_factory=dict)
+    extra_dims: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    _: KW_ONLY
+    facts: Facts | None = None  # if options or the layer change them
+    # [batch, target]: the size that a row's rounding is relative to (`Spec.empty_below`).
+    scale: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -56,23 +73,20 @@ class Scores:
         )
 
     @classmethod
-    def joined(cls, layers: Sequence[Scores]) -> Scores:
-        """The scores of several layers that were measured one by one, in their order."""
-        import torch
-
+    def of_layers(cls, layers: Sequence[LayerScores]) -> Scores:
+        """Stack the scores of layers, in their order."""
         first = layers[0]
-        if len(layers) == 1:
-            return first
-        device = first.values.device  # layers may be on several
-        layers = [part if part.values.device == device else part.to(device) for part in layers]
         scales = [part.scale for part in layers if part.scale is not None]
-        return replace(
-            first,
-            values=torch.cat([part.values for part in layers]),
-            extras={
-                name: torch.cat([part.extras[name] for part in layers]) for name in first.extras
-            },
-            scale=torch.cat(scales) if scales else None,
+        facts = first.facts
+        if facts is not None:
+            whole = all(part.facts is None or part.facts.rows_sum_to_one for part in layers)
+            facts = replace(facts, rows_sum_to_one=facts.rows_sum_to_one and whole)
+        return cls(
+            by_layer([part.values for part in layers]),
+            {name: by_layer([part.extras[name] for part in layers]) for name in first.extras},
+            first.extra_dims,
+            facts=facts,
+            scale=by_layer(scales) if scales else None,
         )
 
     @classmethod

@@ -15,8 +15,11 @@ from mixlens.errors import InvalidInput
 
 if TYPE_CHECKING:
     from mixlens.contracts.request import Request
-    from mixlens.contracts.scores import Scores
+    from mixlens.contracts.scores import LayerScores, Scores
     from mixlens.contracts.sizes import Sizes
+    from mixlens.contracts.targets import Targets
+    from mixlens.recording.attention import Site
+    from mixlens.recording.layer import Layer
     from mixlens.recording.recording import Recording
     from mixlens.structure.layer_structure import LayerStructure, SiteStructure
 
@@ -129,7 +132,7 @@ class Spec:
     empty_below: float | None = None
     # A floor to compare with, not a way to look into the model.
     baseline: bool = False
-    options: tuple[Option, ...] = ()  # filled in from the signature of `scores`
+    options: tuple[Option, ...] = ()  # filled in from the signature of its function
 
     def __post_init__(self) -> None:
         if self.gives not in GIVES:
@@ -147,15 +150,27 @@ class Spec:
 
 
 @runtime_checkable
-class ScoreFunction(Protocol):
-    """`scores(recording, request, *, option=default)`. A measure that explains an output takes it
-    third: `scores(recording, request, output, *, option=default)`.
+class ScoreLayer(Protocol):
+    """`score_layer(layer, attention, targets, *, option=default)`: the measure of one layer. With
+    `Spec.per_head` it also takes `per_head`.
+    """
+
+    def __call__(
+        self, layer: Layer, attention: Site, targets: Targets, /, **options: Any
+    ) -> LayerScores:
+        """Return the numbers of one layer for the whole batch, padding still inside."""
+
+
+@runtime_checkable
+class ScoreModel(Protocol):
+    """`score_model(recording, request, *, option=default)`: a measure that needs more than one
+    layer at a time. One that explains an output takes it third.
     """
 
     def __call__(
         self, recording: Recording, request: Request, /, *args: Any, **options: Any
     ) -> Scores:
-        """The numbers for the whole batch, padding still inside."""
+        """Return the numbers for the whole batch, padding still inside."""
 
 
 @runtime_checkable
@@ -170,16 +185,12 @@ class Refusal(Protocol):
 class Measure(Protocol):
     """What a file in `mixlens.measures` is, and what a plug-in must be.
 
-    It may also have a `refusal` and a `require_layer`.
+    It has a `score_layer` or a `score_model`, and may have a `refusal` and a `require_layer`.
     """
 
     @property
     def SPEC(self) -> Spec:
         """What it is."""
-
-    @property
-    def scores(self) -> ScoreFunction:
-        """How it is computed."""
 
 
 def is_released(variant: str) -> bool:

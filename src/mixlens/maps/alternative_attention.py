@@ -214,7 +214,7 @@ def _visible_columns(
     recording: Recording, request: Request, parts: Site, row: int, head: int, target: int
 ) -> tuple[Int[np.ndarray, " seen"], Float[np.ndarray, "source k"]]:
     """Which sources a target sees, and the columns of [T, 1] over all of them."""
-    sources = effective_attention.visible_sources(recording, request, parts)
+    sources = effective_attention.visible_sources(parts, request.chosen(recording))
     columns = with_ones(
         value_columns(parts.values, parts.output_weight, sources.lengths), sources.lengths
     )[row, head]

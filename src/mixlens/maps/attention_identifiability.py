@@ -11,6 +11,7 @@ themselves are in `alternatives`.
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from mixlens.contracts import Request
 from mixlens.kernels.projector import tolerance, value_columns, with_ones
 from mixlens.measures import effective_attention
 from mixlens.model.precision import outside_inference_mode
+from mixlens.recording.layer_loop import score_layers
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -45,10 +47,12 @@ def identifiability(recording: Recording, site: str | None = None) -> xr.Dataset
     model sees; share and correlation use each target's own null space.
     """
     request = Request.resolved(recording, site=site, layers=None, targets=None, per_head=True)
-    made = effective_attention.scores(recording, request)
+    score = functools.partial(effective_attention.score_layer, per_head=True)
+    made = score_layers({"effective": score}, recording, request)["effective"]
+    wanted = request.chosen(recording)
     tables: list[list[dict[str, Any]]] = [[] for _ in range(recording.rows(site))]
     for number, (_, parts) in enumerate(request.sites(recording)):
-        visible = effective_attention.visible_sources(recording, request, parts)
+        visible = effective_attention.visible_sources(parts, wanted)
         columns = value_columns(parts.values, parts.output_weight, visible.lengths)
         simplex = _ranks(with_ones(columns, visible.lengths), tolerance(parts.values.dtype))
         for row, table in enumerate(tables):

@@ -15,6 +15,7 @@ to one; they are divided by their sum, so that rounding does not build up.
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -30,6 +31,7 @@ from mixlens.maps.mixing_maps import MixingMaps
 from mixlens.maps.provenance import model_name
 from mixlens.maps.target_row import Row
 from mixlens.measures import alti
+from mixlens.recording.layer_loop import score_layers
 from mixlens.text.tokens import Segment, TokenRow
 
 if TYPE_CHECKING:
@@ -149,7 +151,8 @@ def alti_through(recording: Recording, *, variant: str = "paper") -> list[Source
 
 def _scores(recording: Recording, site: str, variant: str) -> Scores:
     request = Request.resolved(recording, site=site, layers=None, targets=None, per_head=False)
-    return alti.scores(recording, request, variant=variant)
+    score = functools.partial(alti.score_layer, variant=variant)
+    return score_layers({"alti": score}, recording, request)["alti"]
 
 
 def _row(

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from mixlens.contracts import AttentionKind, Request
+from mixlens.contracts import AttentionKind, Targets
 from mixlens.errors import InvalidInput, UnsupportedModel
 from mixlens.maps.route_graph import BlockShare, Edge, HeadShare, Routes
 from mixlens.measures import refusal
@@ -119,13 +119,12 @@ class _Search:
                 self.edges.append(Edge(f"{before}_{source}", f"A{index}_{token}", weight))
         return under
 
-    def _request(self, index: int, tokens: list[int]) -> Request:
-        return Request(
-            site=self.site,
+    def _targets(self, tokens: list[int]) -> Targets:
+        return Targets(
+            positions=(tuple(tokens),),
             kind=AttentionKind.SELF,
-            layers=(index,),
-            targets=(tuple(tokens),),
-            per_head=True,
+            lengths=self.recording.lengths[self.recording.structure.stack_of(self.site).name],
+            source_lengths=self.recording.source_lengths(self.site),
         )
 
     def _feed_forward(
@@ -134,8 +133,8 @@ class _Search:
         """Of each token, the weights of its two edges; 0 if one is dropped."""
         if not tokens:
             return []
-        site, request = layer.site(AttentionKind.SELF), self._request(index, tokens)
-        shares = torch.stack(feed_forward_shares(layer, site, request, self.rules))[:, 0]
+        site, targets = layer.site(AttentionKind.SELF), self._targets(tokens)
+        shares = torch.stack(feed_forward_shares(layer, site, targets, self.rules))[:, 0]
         for token, added in zip(tokens, shares[0].tolist(), strict=True):
             self.blocks.append(BlockShare(index, token, "feed_forward", added))
         kept = self._kept(shares.T.cpu().double().numpy())
@@ -148,9 +147,8 @@ class _Search:
         if not tokens:
             return iter(())
         self.rows += len(tokens)
-        site, request = layer.site(AttentionKind.SELF), self._request(index, tokens)
-        budget = self.recording.memory_budget
-        shares = attention_shares(layer, site, request, budget, [], self.rules)
+        site, targets = layer.site(AttentionKind.SELF), self._targets(tokens)
+        shares = attention_shares(layer, site, targets, self.rules)
         heads = shares.heads[0].transpose(0, 1).cpu().double().numpy()  # [token, head, source]
         residual = shares.residual[0].cpu().double().numpy()
         self._describe(index, tokens, heads, residual)

@@ -5,18 +5,19 @@
 A measure file holds
 
 * `SPEC`, a `Spec`: what it computes, its citation, where it is defined, what is true of its scores;
-* `scores(recording, request, **options) -> Scores`: the numbers for the whole batch, padding still
-  inside. If `SPEC.explains_output`, the resolved output comes third: `scores(recording, request,
-  output, **options)`;
+* `score_layer(layer, attention, targets, **options) -> LayerScores`: the numbers of one layer for
+  the whole batch, padding still inside. With `SPEC.per_head` it also takes `per_head`. A measure
+  that needs more than a layer at a time has `score_model(recording, request, **options) -> Scores`
+  instead; if `SPEC.explains_output`, the resolved output comes third;
 * optionally `refusal(layer, site) -> str | None`: why it cannot be right on a layer of that
   structure;
-* optionally `require_layer(layer)`: raises `UnsupportedModel` as `scores` would, if a recorded
+* optionally `require_layer(layer)`: raises `UnsupportedModel` as scoring would, if a recorded
   layer computes something that it cannot follow. Reports ask it before anything is measured.
 
 A measure of your own, in a notebook, is a function with a description:
 
     @register("my_measure", Spec(...))
-    def my_measure(recording, request, *, option=1): ...
+    def my_measure(layer, attention, targets, *, option=1): ...
 
 In a package it is a module or object like the files here, named by an entry point of the group
 `mixlens.measures`. `mixlens.testing.check_measure` checks either.
@@ -32,12 +33,23 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from mixlens.contracts import Measure, Option, Refusal, Request, ScoreFunction, Scores, Spec
+from mixlens.contracts import (
+    Measure,
+    Option,
+    Refusal,
+    Request,
+    ScoreModel,
+    Scores,
+    Spec,
+)
+from mixlens.contracts import ScoreLayer as LayerFunction
 from mixlens.errors import InvalidInput, UnsupportedModel
 from mixlens.registry import Registry
 from mixlens.text.suggestions import no_such
 
 if TYPE_CHECKING:
+    from mixlens.contracts import LayerScores, Targets
+    from mixlens.recording.attention import Site
     from mixlens.recording.layer import Layer
     from mixlens.recording.recording import Recording
     from mixlens.replay.explained_output import Explained
@@ -47,12 +59,12 @@ if TYPE_CHECKING:
 __all__ = [
     "MEASURES",
     "known_spec",
+    "layer_function",
     "list_measures",
     "names",
     "recorded_refusal",
     "refusal",
     "register",
-    "score_function",
     "scores_of",
     "spec_of",
     "unregister",
@@ -61,7 +73,7 @@ __all__ = [
 
 MEASURES: Registry[Measure] = Registry("measure", __name__)
 
-Function = TypeVar("Function", bound=ScoreFunction)
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 # Options of every measure that explains an output; see `mixlens.replay.explained_output`.
 _NAMED = "str | int | list[str | int] | None"
@@ -90,7 +102,8 @@ class RegisteredMeasure:
     """A function and its description, as a measure."""
 
     SPEC: Spec
-    scores: ScoreFunction
+    score_layer: LayerFunction | None = None
+    score_model: ScoreModel | None = None
     refusal: Refusal | None = None
 
 
@@ -100,7 +113,9 @@ def register(
     """Makes the decorated function the measure `name`, everywhere."""
 
     def add(function: Function) -> Function:
-        MEASURES.register(name, RegisteredMeasure(spec, function, refusal))
+        kind = "score_layer" if _first_name(function) == "layer" else "score_model"
+        MEASURES.register(name, RegisteredMeasure(spec, refusal=refusal, **{kind: function}))
+        _function_of(name, MEASURES.entry(name))
         return function
 
     return add
@@ -136,8 +151,7 @@ def _described(measure: Measure) -> Spec:
 
 
 def _options(measure: Measure) -> tuple[Option, ...]:
-    function: Callable[..., Any] = measure.scores
-    own, spec = _own_options(function), measure.SPEC
+    own, spec = _own_options(_function_of("", measure)), measure.SPEC
     if not spec.explains_output:
         return own
     return (*OUTPUT_OPTIONS, Option("of", spec.explains_by_default, "str"), *own)
@@ -148,7 +162,7 @@ def _own_options(function: Callable[..., Any]) -> tuple[Option, ...]:
     return tuple(
         Option(p.name, p.default, _kind(p))
         for p in inspect.signature(function).parameters.values()
-        if p.kind is inspect.Parameter.KEYWORD_ONLY
+        if p.kind is inspect.Parameter.KEYWORD_ONLY and p.name != "per_head"
     )
 
 
@@ -213,16 +227,63 @@ def _no_sum(spec: Spec, site: SiteStructure) -> str | None:
     return None
 
 
+_SIGNATURES = (
+    "Define score_layer(layer, attention, targets, *, option=default) -> LayerScores for one layer"
+    " at a time, or score_model(recording, request, *, option=default) -> Scores if it needs more"
+    " than a layer. docs/own_measure.md has both."
+)
+
+
+def _first_name(function: Callable[..., Any]) -> str:
+    return next(iter(inspect.signature(function).parameters), "")
+
+
+def _is_of_layers(measure: Measure) -> bool:
+    """Does a measure score one layer at a time?"""
+    return getattr(measure, "score_layer", None) is not None
+
+
+def _function_of(name: str, measure: Measure) -> Callable[..., Any]:
+    """Return the function that scores a layer, or a whole recording."""
+    function = getattr(measure, "score_layer", None) or getattr(measure, "score_model", None)
+    if function is None:
+        raise InvalidInput(f"The measure {name!r} has no scoring function. {_SIGNATURES}")
+    if measure.SPEC.row_by_row and not _is_of_layers(measure):
+        raise InvalidInput(f"The measure {name!r} is row_by_row and scores no layer. {_SIGNATURES}")
+    made: Callable[..., Any] = function
+    return made
+
+
 def scores_of(
     name: str, recording: Recording, request: Request, options: Mapping[str, Any]
 ) -> Scores:
     """A measure's numbers for the whole batch, without rows that are rounding."""
-    return without_noise(name, score_function(name, options)(recording, request))
-
-
-def score_function(name: str, options: Mapping[str, Any]) -> Callable[[Recording, Request], Scores]:
-    """What a measure computes with these options, which are checked here, once for all layers."""
     measure = MEASURES.entry(name)
+    if _is_of_layers(measure):
+        from mixlens.recording.layer_loop import score_layers
+
+        function = layer_function(name, options, per_head=request.per_head)
+        return without_noise(name, score_layers({name: function}, recording, request)[name])
+    score = _function_of(name, measure)
+    _check_options(name, measure, options)
+    if measure.SPEC.explains_output:
+        return without_noise(name, _explaining_scores(name, measure, options, recording, request))
+    return without_noise(name, score(recording, request, **options))
+
+
+def layer_function(
+    name: str, options: Mapping[str, Any], *, per_head: bool
+) -> Callable[[Layer, Site, Targets], LayerScores]:
+    """Return the function that scores one layer with these options, which are checked here, once
+    for all layers.
+    """
+    measure = MEASURES.entry(name)
+    _check_options(name, measure, options)
+    heads = {"per_head": per_head} if measure.SPEC.per_head else {}
+    return functools.partial(_function_of(name, measure), **heads, **options)
+
+
+def _check_options(name: str, measure: Measure, options: Mapping[str, Any]) -> None:
     known = {option.name: option.kind for option in _options(measure)}
     for key, value in options.items():
         if key not in known:
@@ -232,9 +293,6 @@ def score_function(name: str, options: Mapping[str, Any]) -> Callable[[Recording
             or (isinstance(value, bool) and known[key] != "bool")
         ):
             raise InvalidInput(f"{name}: {key}={value!r} is not {_WORDS[known[key]]}")
-    if not measure.SPEC.explains_output:
-        return functools.partial(measure.scores, **options)
-    return functools.partial(_explaining_scores, name, measure, options)
 
 
 def _explaining_scores(
@@ -259,7 +317,8 @@ def _explaining_scores(
     named = {key: options[key] for key in options if key in naming}
     output = _output(name, measure.SPEC, recording, named)
     own = {key: options[key] for key in options if key not in naming}
-    return measure.scores(recording, request, output, **own)
+    made: Scores = _function_of(name, measure)(recording, request, output, **own)
+    return made
 
 
 def _output(name: str, spec: Spec, recording: Recording, named: dict[str, Any]) -> Explained:

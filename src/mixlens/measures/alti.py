@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec, by_layer, is_released
+from mixlens.contracts import AttentionKind, Facts, LayerScores, Spec, Targets, is_released
 from mixlens.kernels.chunks import cached_bytes
 from mixlens.kernels.decomposition import Decomposition
 from mixlens.kernels.gains import manhattan_gain, manhattan_gains
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from mixlens.recording.attention import Site
-    from mixlens.recording.recording import Recording
+    from mixlens.recording.layer import Layer
 
 SPEC = Spec(
     summary=(
@@ -73,46 +73,36 @@ SPEC = Spec(
 _RELEASED_SHIFT = 1e-6
 
 
-def scores(recording: Recording, request: Request, *, variant: str = "paper") -> Scores:
+def score_layer(
+    layer: Layer, attention: Site, targets: Targets, *, variant: str = "paper"
+) -> LayerScores:
     """`variant`: paper or released."""
-    released = is_released(variant)
-    lengths = recording.source_lengths(request.site)
-    layers, shares = [], []
-    for _, site in request.sites(recording):
-        near, share = contributions(
-            site, request, recording.memory_budget, lengths, released=released
-        )
-        layers.append(near)
-        shares.append(share)
-    values = by_layer(layers)
-    if request.kind is AttentionKind.CROSS:
-        return Scores(
-            values,
-            {"residual_share": by_layer(shares)},
-            {"residual_share": ("target",)},
-            facts=Facts(),
-        )
-    return Scores(values)
+    near, residual = contributions(
+        attention, targets, layer.memory_budget, released=is_released(variant)
+    )
+    if targets.kind is AttentionKind.CROSS:
+        extras = {"residual_share": residual}
+        return LayerScores(near, extras, {"residual_share": ("target",)}, facts=Facts())
+    return LayerScores(near)
 
 
 def contributions(
-    site: Site, request: Request, budget: int, lengths: Sequence[int], *, released: bool = False
+    site: Site, targets: Targets, budget: int, *, released: bool = False
 ) -> tuple[Float[Tensor, "batch target source"], Float[Tensor, "batch target"]]:
-    """The scores, and the share of the residual stream if it is not one of the sources; `lengths`:
-    sources of each text.
-    """
-    y, shift = request.take(site.block_output, 1), _RELEASED_SHIFT if released else 0.0
+    """The scores, and the share of the residual stream if it is not one of the sources."""
+    y, shift = targets.take(site.block_output, 1), _RELEASED_SHIFT if released else 0.0
     if released and site.output_norm is not None:
         norm = replace(site.output_norm, epsilon=0.0)
         block = Block.of(site.structure, site.residual, site.projected, site.branch, norm)
         assert site.block_parts is not None
         made = replace(site.block_parts, output_norm=norm, block=block)
         site = replace(site, block_parts=made)
-    parts = site.decomposition(request)
-    ends, limit = request.token_counts(lengths, parts.weights), cached_bytes(budget, y.device)
+    parts = site.decomposition(targets)
+    ends, limit = targets.token_counts(parts.weights), cached_bytes(budget, y.device)
     gains = manhattan_gains(parts, y, limit, shift=shift, ends=ends).clamp_min(0)
     if released:
-        gains = _with_unseen(parts, gains, manhattan_gain(torch.zeros_like(y), y, shift), lengths)
+        nothing = manhattan_gain(torch.zeros_like(y), y, shift)
+        gains = _with_unseen(parts, gains, nothing, targets.source_lengths)
     residual = (
         torch.zeros_like(y[..., 0])
         if parts.own_is_source

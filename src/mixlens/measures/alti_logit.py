@@ -67,7 +67,7 @@ def refusal(layer: LayerStructure, site: SiteStructure) -> str | None:
 
 
 @torch.no_grad()
-def scores(
+def score_model(
     recording: Recording,
     request: Request,
     output: Explained,
@@ -80,16 +80,13 @@ def scores(
     """
     released = is_released(variant)
     parts = LogitParts.of("alti_logit", recording, request, output)
-    lengths = recording.lengths[recording.structure.stacks[0].name]
-    every = replace(request, targets=None)
+    every = replace(request, targets=None).chosen(recording)
     rows: dict[int, torch.Tensor] = {}
     rest: dict[int, torch.Tensor] = {}
     for index in reversed(range(max(request.layers) + 1)):
         site = parts.layers[index].site(request.kind)
         if rows:
-            shares, _ = contributions(
-                site, every, recording.memory_budget, lengths, released=released
-            )
+            shares, _ = contributions(site, every, recording.memory_budget, released=released)
             carried = torch.stack(list(rows.values()), 1).to(shares.device) @ shares
             rows = dict(zip(rows, carried.unbind(1), strict=True))
         if index in request.layers:

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mixlens.contracts import Facts, Request, Scores, Spec, by_layer
+from mixlens.contracts import Facts, LayerScores, Spec, Targets
 
 if TYPE_CHECKING:
-    from mixlens.recording.recording import Recording
+    from mixlens.recording.attention import Site
+    from mixlens.recording.layer import Layer
 
 SPEC = Spec(
     summary="how much each token attends to each other token: the raw attention weights",
@@ -39,18 +40,12 @@ SPEC = Spec(
 )
 
 
-def scores(recording: Recording, request: Request) -> Scores:
-    """The weights of each head, or their mean."""
-    layers = []
-    for _, site in request.sites(recording):
-        weights = request.take(site.weights, 2)
-        layers.append(weights if request.per_head else weights.mean(1))
-    whole = Facts(rows_sum_to_one=rows_sum_to_one(recording, request))
-    return Scores(by_layer(layers, copied=request.per_head), facts=whole)
-
-
-def rows_sum_to_one(recording: Recording, request: Request) -> bool:
-    """Do the weights of every layer sum to one? Not if a sink takes a part."""
-    stack = recording.structure.stack_of(request.site)
-    sites = [site for layer in stack.layers for site in layer.sites if request.kind in site.kinds]
-    return all(site.rows_sum_to_one for site in sites)
+def score_layer(
+    layer: Layer, attention: Site, targets: Targets, *, per_head: bool = False
+) -> LayerScores:
+    """Return the weights of each head, or their mean."""
+    weights = targets.take(attention.weights, 2)
+    return LayerScores(
+        weights.clone() if per_head else weights.mean(1),
+        facts=Facts(rows_sum_to_one=attention.structure.rows_sum_to_one),  # a sink takes a part
+    )

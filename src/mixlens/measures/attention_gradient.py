@@ -52,12 +52,12 @@ SPEC = Spec(
 )
 
 
-def scores(recording: Recording, request: Request, output: Explained) -> Scores:
+def score_model(recording: Recording, request: Request, output: Explained) -> Scores:
     """Per head, or the mean over heads."""
     gradients = projection_gradients(recording, request.site, request.kind, output)
-    layers = []
+    layers, wanted = [], request.chosen(recording)
     for index, (_, site) in zip(request.layers, request.sites(recording), strict=True):
         links = (weight_gradients(site, gradients[index]) * site.weights).clamp_min(0)
-        links = request.take(links, 2)
+        links = wanted.take(links, 2)
         layers.append(links if request.per_head else links.mean(1))
     return Scores(by_layer(layers))

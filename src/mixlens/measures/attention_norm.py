@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from mixlens.contracts import Facts, Request, Scores, Spec, by_layer
+from mixlens.contracts import Facts, LayerScores, Spec, Targets
 from mixlens.kernels.chunks import block_bytes
 from mixlens.kernels.gram import summed_norms
 
 if TYPE_CHECKING:
-    from mixlens.recording.recording import Recording
+    from mixlens.recording.attention import Site
+    from mixlens.recording.layer import Layer
 
 SPEC = Spec(
     summary="the norm of the vector that each source adds to each target through attention",
@@ -48,21 +49,19 @@ SPEC = Spec(
 )
 
 
-def scores(recording: Recording, request: Request) -> Scores:
-    """Norms of each head's vectors, or of their sum."""
-    limit = block_bytes(recording.memory_budget)
-    lengths = recording.lengths[recording.structure.stack_of(request.site).name]
-    layers = []
-    for _, site in request.sites(recording):
-        weights, vectors = request.take(site.weights, 2), site.vectors.for_targets(request.take)
-        if request.per_head and vectors.gate is not None:
-            heads = range(weights.shape[1])
-            norms = [summed_norms(weights[:, [h]], vectors.head(h), limit) for h in heads]
-            layers.append(torch.stack(norms, 1))
-        elif request.per_head:
-            layers.append(weights * torch.linalg.vector_norm(vectors.of(), dim=-1)[:, :, None])
-        else:
-            causal = site.is_causal and request.everything
-            ends = request.token_counts(lengths, weights)
-            layers.append(summed_norms(weights, vectors, limit, causal=causal, ends=ends))
-    return Scores(by_layer(layers))
+def score_layer(
+    layer: Layer, attention: Site, targets: Targets, *, per_head: bool = False
+) -> LayerScores:
+    """Return the norms of each head's vectors, or of their sum."""
+    limit = block_bytes(layer.memory_budget)
+    weights = targets.take(attention.weights, 2)
+    vectors = attention.vectors.for_targets(targets.take)
+    if per_head and vectors.gate is not None:
+        heads = range(weights.shape[1])
+        norms = [summed_norms(weights[:, [h]], vectors.head(h), limit) for h in heads]
+        return LayerScores(torch.stack(norms, 1))
+    if per_head:
+        lengths = torch.linalg.vector_norm(vectors.of(), dim=-1)
+        return LayerScores(weights * lengths[:, :, None])
+    causal, ends = attention.is_causal and targets.are_all, targets.token_counts(weights)
+    return LayerScores(summed_norms(weights, vectors, limit, causal=causal, ends=ends))

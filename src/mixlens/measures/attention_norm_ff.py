@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mixlens.contracts import Request, Scores
+from mixlens.contracts import LayerScores, Targets
 from mixlens.replay.mlp_scopes import no_feed_forward, plain_perceptron, scope_norms, scope_spec
 
 if TYPE_CHECKING:
+    from mixlens.recording.attention import Site
     from mixlens.recording.layer import Layer
-    from mixlens.recording.recording import Recording
     from mixlens.structure.layer_structure import LayerStructure, SiteStructure
 
 SPEC = scope_spec(
@@ -43,6 +43,8 @@ def require_layer(layer: Layer) -> None:
     plain_perceptron(layer)
 
 
-def scores(recording: Recording, request: Request, *, bias: str = "joint") -> Scores:
+def score_layer(
+    layer: Layer, attention: Site, targets: Targets, *, bias: str = "joint"
+) -> LayerScores:
     """`bias`: joint or fixed."""
-    return scope_norms(recording, request, bias=bias, residual=False)
+    return scope_norms(layer, attention, targets, bias=bias, residual=False)

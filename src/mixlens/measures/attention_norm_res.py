@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec, by_layer
+from mixlens.contracts import AttentionKind, Facts, LayerScores, Spec, Targets
 from mixlens.kernels.chunks import block_bytes
 from mixlens.kernels.gram import part_norms
 
 if TYPE_CHECKING:
-    from mixlens.recording.recording import Recording
+    from mixlens.recording.attention import Site
+    from mixlens.recording.layer import Layer
 
 SPEC = Spec(
     summary=(
@@ -45,11 +46,7 @@ SPEC = Spec(
 )
 
 
-def scores(recording: Recording, request: Request) -> Scores:
-    """Norms of the sum over heads, with the residual stream on the diagonal."""
-    limit = block_bytes(recording.memory_budget)
-    layers = []
-    for _, site in request.sites(recording):
-        parts = site.decomposition(request, normed=False)
-        layers.append(part_norms(parts, limit))
-    return Scores(by_layer(layers))
+def score_layer(layer: Layer, attention: Site, targets: Targets) -> LayerScores:
+    """Return the norms of the sum over heads, with the residual stream on the diagonal."""
+    parts = attention.decomposition(targets, normed=False)
+    return LayerScores(part_norms(parts, block_bytes(layer.memory_budget)))

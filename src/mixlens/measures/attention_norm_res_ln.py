@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec, by_layer
+from mixlens.contracts import AttentionKind, Facts, LayerScores, Spec, Targets
 from mixlens.errors import UnsupportedModel
 from mixlens.kernels.chunks import block_bytes
 from mixlens.kernels.decomposition import Decomposition
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from mixlens.recording.attention import Site
     from mixlens.recording.layer import Layer
-    from mixlens.recording.recording import Recording
 
 SPEC = Spec(
     summary=(
@@ -58,18 +57,17 @@ SPEC = Spec(
 )
 
 
-def scores(recording: Recording, request: Request, *, next_norm: bool = False) -> Scores:
-    """`next_norm`: of pre-norm layers, with the norm in front of the feed-forward part."""
-    limit = block_bytes(recording.memory_budget)
-    layers, ratios = [], []
-    for layer, site in request.sites(recording):
-        parts = site.decomposition(request)
-        if next_norm:
-            parts = after_norm(parts, _norm_in_front(layer, site))
-        layers.append(part_norms(parts, limit))
-        ratios.append(mixing_ratio(parts))
-    return Scores(
-        by_layer(layers), {"mixing_ratio": by_layer(ratios)}, {"mixing_ratio": ("target",)}
+def score_layer(
+    layer: Layer, attention: Site, targets: Targets, *, next_norm: bool = False
+) -> LayerScores:
+    """`next_norm`: of pre-norm layers, with the norm in front of the MLP."""
+    parts = attention.decomposition(targets)
+    if next_norm:
+        parts = after_norm(parts, _norm_in_front(layer, attention))
+    return LayerScores(
+        part_norms(parts, block_bytes(layer.memory_budget)),
+        {"mixing_ratio": mixing_ratio(parts)},
+        {"mixing_ratio": ("target",)},
     )
 
 

@@ -59,7 +59,7 @@ REPLACEMENTS = ("mask", "unk", "pad", "zero")
 
 
 @torch.no_grad()
-def scores(
+def score_model(
     recording: Recording,
     request: Request,
     output: Explained,

@@ -74,7 +74,7 @@ def require_layer(layer: Layer) -> None:
 
 
 @torch.no_grad()
-def scores(
+def score_model(
     recording: Recording,
     request: Request,
     *,
@@ -102,11 +102,12 @@ def scores(
             values[place, text, rows, :length] = norms[:, :length]
             if bias == "column":
                 column[place, text, rows] = norms[:, length]
-    taken = torch.stack([request.take(layer, 1) for layer in values])
+    wanted = request.chosen(recording)
+    taken = torch.stack([wanted.take(layer, 1) for layer in values])
     facts = Facts(residual_included=True, reaches_input=not local)
     if bias != "column":
         return Scores(taken, facts=facts)
-    extra = torch.stack([request.take(layer, 1) for layer in column])
+    extra = torch.stack([wanted.take(layer, 1) for layer in column])
     return Scores(taken, {"bias": extra}, {"bias": ("target",)}, facts=facts)
 
 

@@ -81,7 +81,7 @@ def require_layer(layer: Layer) -> None:
 
 
 @torch.no_grad()
-def scores(
+def score_model(
     recording: Recording,
     request: Request,
     output: Explained,

@@ -76,7 +76,7 @@ _TOLERANCE = {
 }
 
 
-def scores(
+def score_model(
     recording: Recording,
     request: Request,
     output: Explained,

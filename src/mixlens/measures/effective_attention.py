@@ -27,19 +27,18 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from mixlens.contracts import Facts, Request, Scores, Spec, by_layer
+from mixlens.contracts import Facts, LayerScores, Spec, Targets
 from mixlens.errors import InvalidInput
 from mixlens.kernels.chunks import block_bytes
 from mixlens.kernels.prefixes import visible_projection
 from mixlens.kernels.projector import full_rows, projector, value_columns, with_ones
 from mixlens.kernels.simplex import shortest_rows
-from mixlens.measures.attention import rows_sum_to_one
 from mixlens.model.fingerprint import contents
 from mixlens.model.model_cache import Remembered
 
 if TYPE_CHECKING:
     from mixlens.recording.attention import Site
-    from mixlens.recording.recording import Recording
+    from mixlens.recording.layer import Layer
     from mixlens.structure.layer_structure import LayerStructure, SiteStructure
 
 _full_rows: Remembered[Tensor] = Remembered()  # of output projections: no text changes them
@@ -81,48 +80,46 @@ def refusal(layer: LayerStructure, site: SiteStructure) -> str | None:
     return None
 
 
-def scores(recording: Recording, request: Request, *, constraint: str = "none") -> Scores:
+def score_layer(
+    layer: Layer,
+    attention: Site,
+    targets: Targets,
+    *,
+    per_head: bool = False,
+    constraint: str = "none",
+) -> LayerScores:
     """`constraint`: none, sum or simplex."""
     if constraint not in CONSTRAINTS:
         raise InvalidInput(
             f"effective_attention has no constraint {constraint!r}; choose one of:"
             f" {', '.join(CONSTRAINTS)}"
         )
-    layers, removed, ranks, dimensions = [], [], [], []
-    for layer, site in request.sites(recording):
-        if layer.doubts is not None:  # a decomposition of NaN raises in words of its own
-            layer.doubts.settle()
-        visible = visible_sources(recording, request, site)
-        projection, matrix = layer.submodule(site.structure.output_projection), site.output_weight
-        key = (matrix.dtype, contents([matrix]))  # `.data` may have been written to
-        full = _full_rows.of(projection, key, partial(full_rows, matrix))
-        values = site.values.repeat_interleave(len(matrix) // site.values.shape[1], 1)
-        columns = value_columns(values.to(matrix), matrix, visible.lengths, full)
-        effective, rank = _effective(
-            site, columns, request, visible, constraint, block_bytes(recording.memory_budget)
-        )
-        null = request.take(site.weights, 2) - effective
-        layers.append(effective if request.per_head else effective.mean(1))
-        removed.append(null if request.per_head else null.mean(1))
-        ranks.append(rank)
-        dimensions.append(visible.lengths[:, None] - rank)
-    extras = {
-        "null_attention": by_layer(removed),
-        "rank": by_layer(ranks),
-        "null_dimension": by_layer(dimensions),
-    }
+    if layer.doubts is not None:  # a decomposition of NaN raises in words of its own
+        layer.doubts.settle()
+    visible = visible_sources(attention, targets)
+    projection = layer.submodule(attention.structure.output_projection)
+    matrix = attention.output_weight
+    key = (matrix.dtype, contents([matrix]))  # `.data` may have been written to
+    full = _full_rows.of(projection, key, partial(full_rows, matrix))
+    values = attention.values.repeat_interleave(len(matrix) // attention.values.shape[1], 1)
+    columns = value_columns(values.to(matrix), matrix, visible.lengths, full)
+    limit = block_bytes(layer.memory_budget)
+    effective, rank = _effective(attention, columns, targets, visible, constraint, limit)
+    null = targets.take(attention.weights, 2) - effective
     dims: dict[str, tuple[str, ...]] = {"rank": ("head",), "null_dimension": ("head",)}
-    dims["null_attention"] = (
-        ("head", "target", "source") if request.per_head else ("target", "source")
-    )
-    return Scores(
-        by_layer(layers),
-        extras,
+    dims["null_attention"] = ("head", "target", "source") if per_head else ("target", "source")
+    return LayerScores(
+        effective if per_head else effective.mean(1),
+        {
+            "null_attention": null if per_head else null.mean(1),
+            "rank": rank,
+            "null_dimension": visible.lengths[:, None] - rank,
+        },
         dims,
         facts=Facts(
             signed=constraint != "simplex",
             # only then rows keep the sum that attention gave them
-            rows_sum_to_one=constraint != "none" and rows_sum_to_one(recording, request),
+            rows_sum_to_one=constraint != "none" and attention.structure.rows_sum_to_one,
         ),
     )
 
@@ -140,18 +137,18 @@ class VisibleSources:
         return self.seen[:, min(head, self.seen.shape[1] - 1)]
 
 
-def visible_sources(recording: Recording, request: Request, site: Site) -> VisibleSources:
+def visible_sources(site: Site, wanted: Targets) -> VisibleSources:
     """Which sources every recorded target of a site can see.
 
     Targets of a causal model have a projector each, so that one alone is scored as in a map.
     """
     (batch, _, targets, sources), device = site.weights.shape, site.weights.device
-    lengths = torch.tensor(recording.source_lengths(request.site), device=device)
+    lengths = torch.tensor(wanted.source_lengths, device=device)
     real = (torch.arange(sources, device=device) < lengths[:, None])[:, None, None]
     pairs, seen = real, real if site.visibility.seen is None else site.visibility.seen & real
-    if not request.alone:
+    if not wanted.is_cut:
         places = torch.arange(targets, device=device).expand(batch, targets)
-        pairs = recording.real_pairs(request.site, places, sources)[:, None]
+        pairs = wanted.real_pairs(places, sources)[:, None]
     shared = not site.structure.causal and not bool((pairs & ~seen).any())
     return VisibleSources(lengths, seen.expand(-1, -1, targets, -1), shared)
 
@@ -159,17 +156,17 @@ def visible_sources(recording: Recording, request: Request, site: Site) -> Visib
 def _effective(
     site: Site,
     columns: Float[Tensor, "batch head source d_head"],
-    request: Request,
+    wanted: Targets,
     visible: VisibleSources,
     constraint: str,
     limit: int,
 ) -> tuple[Float[Tensor, "batch head target source"], Int[Tensor, "batch head"]]:
     """Effective attention of the requested targets, and the rank of T (never that of [T, 1])."""
     batch, _, targets, _ = site.weights.shape
-    weights, dtype = request.take(site.weights, 2), site.weights.dtype
-    positions = request.target_positions(batch, targets, weights.device)
+    weights, dtype = wanted.take(site.weights, 2), site.weights.dtype
+    positions = wanted.at(batch, targets, weights.device)
     constrained = columns if constraint == "none" else with_ones(columns, visible.lengths)
-    seen = request.take(visible.seen, 2)
+    seen = wanted.take(visible.seen, 2)
     if constraint == "simplex":
         effective = shortest_rows(weights, constrained, seen)
     elif not visible.shared:

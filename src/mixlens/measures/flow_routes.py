@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec, by_layer
+from mixlens.contracts import AttentionKind, Facts, LayerScores, Spec, Targets
 from mixlens.replay.route_shares import RouteRules, attention_shares, feed_forward_shares, no_routes
 
 if TYPE_CHECKING:
-    from mixlens.recording.recording import Recording
+    from mixlens.recording.attention import Site
+    from mixlens.recording.layer import Layer
     from mixlens.structure.layer_structure import LayerStructure, SiteStructure
 
 SPEC = Spec(
@@ -64,34 +65,31 @@ def refusal(layer: LayerStructure, site: SiteStructure) -> str | None:
 
 
 @torch.no_grad()
-def scores(
-    recording: Recording, request: Request, *, value_bias: bool = False, variant: str = "paper"
-) -> Scores:
+def score_layer(
+    layer: Layer,
+    attention: Site,
+    targets: Targets,
+    *,
+    per_head: bool = False,
+    value_bias: bool = False,
+    variant: str = "paper",
+) -> LayerScores:
     """`value_bias`: the bias of the values belongs to the sources; `variant`: paper or released."""
     rules = RouteRules.of(value_bias, variant)
-    lengths = recording.source_lengths(request.site)
-    maps, of_heads, residuals, added, kept = [], [], [], [], []
-    for layer, site in request.sites(recording):
-        shares = attention_shares(layer, site, request, recording.memory_budget, lengths, rules)
-        batch, _, count, _ = site.weights.shape
-        positions = request.target_positions(batch, count, site.weights.device)
-        maps.append(shares.heads if request.per_head else shares.merged(positions))
-        of_heads.append(shares.heads.sum(-1))
-        residuals.append(shares.residual)
-        feed_forward, stream = feed_forward_shares(layer, site, request, rules)
-        added.append(feed_forward)
-        kept.append(stream)
-    values = by_layer(maps)
+    shares = attention_shares(layer, attention, targets, rules)
+    batch, _, count, _ = attention.weights.shape
+    positions = targets.at(batch, count, attention.weights.device)
+    feed_forward, stream = feed_forward_shares(layer, attention, targets, rules)
     extras = {
-        "head_share": by_layer(of_heads),
-        "residual_share": by_layer(residuals),
-        "feed_forward_share": by_layer(added),
-        "feed_forward_residual_share": by_layer(kept),
+        "head_share": shares.heads.sum(-1),
+        "residual_share": shares.residual,
+        "feed_forward_share": feed_forward,
+        "feed_forward_residual_share": stream,
     }
     dims = {"head_share": ("head", "target")}
-    return Scores(
-        values,
+    return LayerScores(
+        shares.heads if per_head else shares.merged(positions),
         extras,
         {key: dims.get(key, ("target",)) for key in extras},
-        facts=Facts() if request.per_head else None,
+        facts=Facts() if per_head else None,
     )

@@ -17,13 +17,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mixlens.capture.witnesses import Witness
-from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec, by_layer
+from mixlens.contracts import AttentionKind, Facts, LayerScores, Spec, Targets
 from mixlens.kernels.chunks import block_bytes
 from mixlens.kernels.gram import part_norms
 from mixlens.structure.norms import norm_of
 
 if TYPE_CHECKING:
-    from mixlens.recording.recording import Recording
+    from mixlens.recording.attention import Site
+    from mixlens.recording.layer import Layer
     from mixlens.structure.layer_structure import LayerStructure, SiteStructure
 
 SPEC = Spec(
@@ -73,19 +74,15 @@ def refusal(layer: LayerStructure, site: SiteStructure) -> str | None:
     return None
 
 
-def scores(recording: Recording, request: Request) -> Scores:
-    """Norms of each source's part after both norms of the layer."""
-    limit = block_bytes(recording.memory_budget)
-    layers = []
-    for layer, site in request.sites(recording):
-        feed_forward = layer.structure.feed_forward
-        assert feed_forward is not None  # `refusal` was asked before
-        assert feed_forward.output_norm is not None
-        norm = norm_of(layer.module.get_submodule(feed_forward.output_norm), site.block_output)
-        assert norm is not None
-        entering = request.take(layer.seen(Witness(feed_forward.output_norm, "in")), 1)
-        factor = norm.inverse_sigma(entering) * feed_forward.residual_scale
-        parts = site.decomposition(request, through=norm)
-        parts = replace(parts, scale=parts.scale * factor, own=parts.own * factor[..., None])
-        layers.append(part_norms(parts, limit))
-    return Scores(by_layer(layers))
+def score_layer(layer: Layer, attention: Site, targets: Targets) -> LayerScores:
+    """Return the norms of each source's part after both norms of the layer."""
+    feed_forward = layer.structure.feed_forward
+    assert feed_forward is not None  # `refusal` was asked before
+    assert feed_forward.output_norm is not None
+    norm = norm_of(layer.module.get_submodule(feed_forward.output_norm), attention.block_output)
+    assert norm is not None
+    entering = targets.take(layer.seen(Witness(feed_forward.output_norm, "in")), 1)
+    factor = norm.inverse_sigma(entering) * feed_forward.residual_scale
+    parts = attention.decomposition(targets, through=norm)
+    parts = replace(parts, scale=parts.scale * factor, own=parts.own * factor[..., None])
+    return LayerScores(part_norms(parts, block_bytes(layer.memory_budget)))

@@ -52,7 +52,7 @@ SPEC = Spec(
 )
 
 
-def scores(
+def score_model(
     recording: Recording,
     request: Request,
     output: Explained,

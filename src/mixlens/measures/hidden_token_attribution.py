@@ -83,7 +83,7 @@ def refusal(layer: LayerStructure, site: SiteStructure) -> str | None:
     return None
 
 
-def scores(
+def score_model(
     recording: Recording,
     request: Request,
     *,
@@ -125,10 +125,11 @@ def scores(
         values[:, row, :targets, :sources] = share[chosen].to(values)
         if error is not None:
             errors[:, row, :targets, :sources] = error[chosen].to(values)
-    taken = torch.stack([request.take(layer, 1) for layer in values])
+    wanted = request.chosen(recording)
+    taken = torch.stack([wanted.take(layer, 1) for layer in values])
     if probes is None:
         return Scores(taken)
-    deviations = torch.stack([request.take(layer, 1) for layer in errors])
+    deviations = torch.stack([wanted.take(layer, 1) for layer in errors])
     return Scores(taken, {"standard_error": deviations}, {"standard_error": ("target", "source")})
 
 

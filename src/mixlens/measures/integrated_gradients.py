@@ -69,7 +69,7 @@ SPEC = Spec(
 MOST_STEPS = 10**6
 
 
-def scores(
+def score_model(
     recording: Recording,
     request: Request,
     output: Explained,

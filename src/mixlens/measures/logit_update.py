@@ -54,7 +54,7 @@ def refusal(layer: LayerStructure, site: SiteStructure) -> str | None:
 
 
 @torch.no_grad()
-def scores(
+def score_model(
     recording: Recording,
     request: Request,
     output: Explained,

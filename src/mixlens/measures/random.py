@@ -32,7 +32,7 @@ SPEC = Spec(
 )
 
 
-def scores(recording: Recording, request: Request, *, seed: int = 0) -> Scores:
+def score_model(recording: Recording, request: Request, *, seed: int = 0) -> Scores:
     """Numbers from [0, 1) that depend on the text and the `seed` alone."""
     layers = recording.layers(request.site)
     sources = [
@@ -41,7 +41,7 @@ def scores(recording: Recording, request: Request, *, seed: int = 0) -> Scores:
     targets = [
         recording.target_tokens(request.site, row) for row in range(recording.rows(request.site))
     ]
-    drawn_layers = []
+    drawn_layers, wanted = [], request.chosen(recording)
     for index in request.layers:
         layer, like = layers[index], layers[index].input
         seen = layer.site(request.kind).visibility.seen
@@ -50,7 +50,7 @@ def scores(recording: Recording, request: Request, *, seed: int = 0) -> Scores:
             drawn = _noise((seed, index, rows.labels, columns.labels), len(rows), len(columns))
             noise[row, : len(rows), : len(columns)] = drawn.to(noise)
         noise = noise if seen is None else noise * seen.any(1)
-        drawn_layers.append(request.take(noise, 1))
+        drawn_layers.append(wanted.take(noise, 1))
     return Scores(by_layer(drawn_layers))
 
 

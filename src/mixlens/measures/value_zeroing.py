@@ -23,7 +23,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mixlens.contracts import Facts, Request, Scores, Spec, by_layer
+from mixlens.contracts import Facts, LayerScores, Spec, Targets
 from mixlens.errors import InvalidInput
 from mixlens.kernels.chunks import rows_at_once
 from mixlens.kernels.distances import DISTANCES, prepared_for, separation, standardised
@@ -41,7 +41,6 @@ from mixlens.replay.zeroing_delta_proof import (
 if TYPE_CHECKING:
     from mixlens.recording.attention import Site
     from mixlens.recording.layer import Layer
-    from mixlens.recording.recording import Recording
 
 SPEC = Spec(
     summary=(
@@ -74,9 +73,15 @@ SPEC = Spec(
 
 
 @torch.no_grad()
-def scores(
-    recording: Recording, request: Request, *, distance: str = "cosine", normalised: bool = False
-) -> Scores:
+def score_layer(
+    layer: Layer,
+    attention: Site,
+    targets: Targets,
+    *,
+    per_head: bool = False,
+    distance: str = "cosine",
+    normalised: bool = False,
+) -> LayerScores:
     """`distance`: cosine, euclidean or spearman; `normalised`: compare representations of mean zero
     and variance one.
     """
@@ -84,25 +89,19 @@ def scores(
         raise InvalidInput(
             f"there is no distance {distance!r}; choose one of: {', '.join(DISTANCES)}"
         )
-    layers = recording.layers(request.site)
-    values = by_layer(
-        [
-            _layer_scores(recording, request, layers[index], distance, normalised)
-            for index in request.layers
-        ]
-    )
-    scale = by_layer([_rounding_scale(layers[i], request, distance) for i in request.layers])
-    return Scores(values if request.per_head else values[:, :, 0], scale=scale)
+    values = _distances(layer, targets, per_head, distance, normalised)
+    scale = _rounding_scale(layer, targets, distance)
+    return LayerScores(values if per_head else values[:, 0], scale=scale)
 
 
-def _rounding_scale(layer: Layer, request: Request, distance: str) -> Float[Tensor, "batch target"]:
+def _rounding_scale(layer: Layer, targets: Targets, distance: str) -> Float[Tensor, "batch target"]:
     """What the rounding of a distance is relative to: the length of the states, or for angles,
     which are squared, a unit of rounding.
     """
     if distance == "euclidean":
-        return request.take(layer.output.norm(dim=-1), 1)
+        return targets.take(layer.output.norm(dim=-1), 1)
     states = layer.input  # as wide and as many
-    return request.take(_epsilon(states.dtype, states.device).expand(states.shape[:2]), 1)
+    return targets.take(_epsilon(states.dtype, states.device).expand(states.shape[:2]), 1)
 
 
 @functools.lru_cache(maxsize=16)
@@ -110,33 +109,33 @@ def _epsilon(dtype: torch.dtype, device: torch.device) -> Tensor:
     return torch.tensor(torch.finfo(dtype).eps, dtype=dtype, device=device)
 
 
-def _layer_scores(
-    recording: Recording, request: Request, layer: Layer, distance: str, normalised: bool
+def _distances(
+    layer: Layer, targets: Targets, per_head: bool, distance: str, normalised: bool
 ) -> Float[Tensor, "batch heads_or_one target source"]:
-    states = layer.native_input if request.alone else layer.input
+    states = layer.native_input if targets.is_cut else layer.input
     row_bytes = bytes_of_a_row(layer.submodule(""), int(states.shape[-1]), states.dtype)
-    rows = rows_at_once(row_bytes, recording.memory_budget, states.device)
-    tail = Tail(layer, request.kind, rows=rows)
-    if request.alone and not normalised:
+    rows = rows_at_once(row_bytes, layer.memory_budget, states.device)
+    tail = Tail(layer, targets.kind, rows=rows)
+    if targets.is_cut and not normalised:
         changes = row_changes(tail, distance=distance)
         if changes is not None:
-            last = _last_sources(recording, request, tail.site)
-            return row_distances(changes, last, per_head=request.per_head, rows=rows)
-    weights = request.take(tail.site.weights, 2)
+            last = _last_sources(targets, tail.site)
+            return row_distances(changes, last, per_head=per_head, rows=rows)
+    weights = targets.take(tail.site.weights, 2)
     batch, _, count, sources = weights.shape
-    positions = request.target_positions(batch, count, weights.device)
-    real = recording.real_pairs(request.site, positions, sources)
-    places = request.target_places(batch, count, weights.device)
-    if weights.device.type == "cuda" and not (normalised or request.alone):
-        changes = map_changes(tail, real, places, distance=distance, per_head=request.per_head)
+    positions = targets.at(batch, count, weights.device)
+    real = targets.real_pairs(positions, sources)
+    places = targets.places(batch, count, weights.device)
+    if weights.device.type == "cuda" and not (normalised or targets.is_cut):
+        changes = map_changes(tail, real, places, distance=distance, per_head=per_head)
         if changes is not None:
-            return block_distances(changes, weights, real, per_head=request.per_head, rows=rows)
+            return block_distances(changes, weights, real, per_head=per_head, rows=rows)
     prepare = prepared_for(distance)
 
     def ready(outputs: Float[Tensor, "row d_model"]) -> Float[Tensor, "row d_model"]:
         return prepare(standardised(outputs) if normalised else outputs)
 
-    rest = fastest_rest(tail, weights, real, places, per_head=request.per_head)
+    rest = fastest_rest(tail, weights, real, places, per_head=per_head)
     unedited = torch.stack(
         [ready(rest(nothing_zeroed(tail.site, text, count))) for text in range(batch)]
     )
@@ -144,12 +143,12 @@ def _layer_scores(
     def compare(text: int, target: Tensor, outputs: Tensor) -> Tensor:
         return separation(distance, ready(outputs), unedited[text, target])
 
-    return changed(rest, tail.site, weights, real, compare, per_head=request.per_head, rows=rows)
+    return changed(rest, tail.site, weights, real, compare, per_head=per_head, rows=rows)
 
 
-def _last_sources(recording: Recording, request: Request, site: Site) -> list[int]:
+def _last_sources(targets: Targets, site: Site) -> list[int]:
     """For each text how many sources any of its targets can see."""
-    counts, ends = recording.source_lengths(request.site), site.visibility.ends
+    counts, ends = list(targets.source_lengths), site.visibility.ends
     if ends is None:
         return counts
     ends = ends * (len(counts) // len(ends))  # one for all texts

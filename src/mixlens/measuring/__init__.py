@@ -24,8 +24,6 @@ Measures themselves are in `measures`.
     rollout_of_targets  Rollout to the input for a few targets, without maps: rows of the product,
                         from the last layer down.
     rollout_time        How long a rollout of a few targets will take, said before it starts.
-    target_scores       The scores of a few targets, from one forward pass: each layer is measured
-                        as it goes by.
     timing              How long a measure will take on a long text, from how long it takes on the
                         first tokens of it.
     unpad               One text's part of a measure's batch: its tokens, and its numbers without

@@ -14,16 +14,16 @@ from mixlens.capture.restore_model import frequencies_restored
 from mixlens.contracts import Request, Scores
 from mixlens.errors import InvalidInput, RowsUnavailable, UnsupportedModel
 from mixlens.maps.mixing_maps import MixingMaps
-from mixlens.measures import refusal, scores_of, spec_of, without_noise
+from mixlens.measures import layer_function, refusal, scores_of, spec_of, without_noise
 from mixlens.measuring.estimates import Estimate, estimate_of
 from mixlens.measuring.measured_batch import MeasuredBatch
 from mixlens.measuring.memory_check import memory_in_words, require_room
-from mixlens.measuring.target_scores import row_scores
 from mixlens.model.model_cache import weights_unchanged
 from mixlens.model.model_lock import turn
 from mixlens.model.placement import available_to
 from mixlens.model.precision import matmul_precision, outside_inference_mode
 from mixlens.recording.few_targets import RowRecording
+from mixlens.recording.layer_loop import score_layers
 from mixlens.recording.recording import Recording
 from mixlens.text.positions import EachText
 
@@ -121,12 +121,16 @@ def _batches_of_rows(
     """
     refused = {name: f"{name} needs all targets of a text" for name in _needing_all(measures)}
     wanted = {name: options for name, options in measures.items() if name not in refused}
-    parts: dict[str, list[Scores]] = {}
+    scores: dict[str, Scores] = {}
     try:
         if wanted:
             rows = recording.of(request.site, request.targets or recording.targets)
+            functions = {
+                name: layer_function(name, options, per_head=request.per_head)
+                for name, options in wanted.items()
+            }
             with at_work(wanted, recording, request, precision):
-                parts = row_scores(wanted, rows, request, refused)
+                scores = score_layers(functions, rows, request, refused)
     except RowsUnavailable as error:  # the proof of the rows is one for all measures
         refused = {**{name: str(error) for name in wanted}, **refused}
     return {
@@ -137,19 +141,11 @@ def _batches_of_rows(
             spec=spec_of(name),
             recording=recording,
             request=request,
-            scores=without_noise(name, Scores.joined(_in_order(parts[name], request))),
+            scores=without_noise(name, scores[name]),
             options=options,
         )
         for name, options in measures.items()
     }
-
-
-def _in_order(parts: Sequence[Scores], request: Request) -> Sequence[Scores]:
-    """Scores in the order in which layers were named: a pass has its own, and each layer once."""
-    if not request.layers_named:
-        return parts
-    visited = sorted(set(request.layers))
-    return [parts[visited.index(layer)] for layer in request.layers]
 
 
 def _needing_all(measures: Mapping[str, Mapping[str, Any]]) -> list[str]:

@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from mixlens.contracts import AttentionKind, Request, Scores, Spec
+from mixlens.contracts import AttentionKind, LayerScores, Request, Scores, Spec
 from mixlens.errors import InvalidInput, RowsUnavailable, UnsupportedModel
 from mixlens.kernels.chunks import rows_at_once
 from mixlens.maps.mixing_maps import MixingMaps
 from mixlens.maps.rollout import Rule, joined_facts, roll_out
-from mixlens.measures import refusal, scores_of, spec_of
+from mixlens.measures import layer_function, refusal, spec_of, without_noise
 from mixlens.measuring.measure import at_work, measure
 from mixlens.measuring.measured_batch import MeasuredBatch, maps_of_row
 from mixlens.recording.few_targets import RowRecording
@@ -143,7 +143,8 @@ def _by_rows(
     )
     shape = (len(layers), len(targets), recording.width)
     product = _RolledRows(rows=np.zeros(shape), targets=targets)
-    measured: list[Scores] = []
+    measured: list[LayerScores] = []
+    score = layer_function(name, options, per_head=False)
 
     def blocks(index: int) -> list[list[int]]:
         if index + 1 < len(layers):
@@ -153,10 +154,12 @@ def _by_rows(
         return [part.tolist() for part in parts]
 
     def visit(layer: Layer, block: Sequence[int]) -> None:
-        here = replace(recording, targets=(tuple(block),), at_hand={layer.index: layer})
-        own = replace(request, layers=(layer.index,), targets=here.targets, alone_at=here.places)
-        scores = scores_of(name, here, own, options)
-        measured.append(replace(scores, values=scores.values[:0, :, :0], extras={}, scale=None))
+        here = replace(recording, targets=(tuple(block),))
+        cut = replace(request, targets=here.targets).chosen(here, here.places)
+        with layer.held():
+            scored = score(layer, layer.site(request.kind), cut)
+        measured.append(replace(scored, values=scored.values[:, :0], extras={}, scale=None))
+        scores = without_noise(name, Scores.of_layers([scored]))
         values = scores.values[0, 0].double().cpu().numpy()
         product.add(layer.index, block, rule.passed_on(values, np.array(block)))
 
@@ -173,7 +176,7 @@ def _as_maps(
     request: Request,
     rule: Rule,
     product: _RolledRows,
-    measured: Sequence[Scores],
+    measured: Sequence[LayerScores],
     options: Mapping[str, Any],
 ) -> MixingMaps:
     dtype = torch.promote_types(measured[0].values.dtype, torch.float32)
@@ -183,7 +186,7 @@ def _as_maps(
         spec=spec,
         recording=recording,
         request=request,
-        scores=replace(Scores.joined(measured), values=values),
+        scores=replace(Scores.of_layers(measured), values=values),
         options=options,
     )
     maps = maps_of_row(batch, 0)

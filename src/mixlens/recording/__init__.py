@@ -16,6 +16,8 @@ out in `structure`; layers are run again in `replay`.
                         checked.
     layer               One recorded layer of a stack: its attention sites, and ways to run it
                         again.
+    layer_loop          The one loop over layers: each layer is scored by every measure while it
+                        is there.
     output_recording    What a model says, from one pass of the model as it is: the cheapest
                         recording.
     rebuilding          An attention site rebuilt from the discovered structure, and checked

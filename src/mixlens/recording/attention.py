@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from mixlens.contracts import AttentionKind
+from mixlens.contracts import AttentionKind, Targets
 from mixlens.errors import UnsupportedModel
 from mixlens.kernels.decomposition import Decomposition
 from mixlens.kernels.value_vectors import Vectors
@@ -19,24 +18,6 @@ from mixlens.kernels.visibility import Visibility
 from mixlens.recording.block import Block, Parts
 from mixlens.structure.layer_structure import SiteStructure
 from mixlens.structure.norms import LinearisedNorm
-
-
-@runtime_checkable
-class Targets(Protocol):
-    """Which targets are asked for."""
-
-    def take(self, tensor: Tensor, dim: int) -> Tensor:
-        """The wanted targets of a tensor [batch, ...] along its target axis."""
-        ...
-
-    def target_positions(self, batch: int, count: int, device: torch.device) -> Tensor:
-        """[batch, target]: the position of every wanted target."""
-        ...
-
-    @property
-    def everything(self) -> bool:
-        """Are all targets wanted, in their order?"""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -257,6 +238,6 @@ class Site:
             own_is_source=self.structure.kind is AttentionKind.SELF,
             constant=None if parts.constant is None else take(parts.constant, 1),
             total=take(parts.total, 1),
-            positions=targets.target_positions(batch, count, self.weights.device),
-            causal=self.is_causal and targets.everything,
+            positions=targets.at(batch, count, self.weights.device),
+            causal=self.is_causal and targets.are_all,
         )

@@ -14,20 +14,19 @@ keeps is its own.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from mixlens.contracts import AttentionKind
+from mixlens.contracts import AttentionKind, Request
 from mixlens.errors import InvalidInput, RowsUnavailable
 from mixlens.model.placement import entry_device, sent
 from mixlens.recording.layer import Layer
-from mixlens.recording.recording import Recording, recorded
-from mixlens.recording.target_pass import Visit, run_by_rows
+from mixlens.recording.recording import Recording, Visitor, recorded
+from mixlens.recording.target_pass import run_by_rows
 from mixlens.structure.model_structure import AttentionSite, ModelStructure
 from mixlens.structure.probe import short_probe
 from mixlens.text.inputs import Prepared
@@ -47,8 +46,6 @@ class RowRecording(Recording):
     site: AttentionSite
     targets: tuple[tuple[int, ...], ...]  # positions, for each row of the batch
     width: int  # tokens of the stack, padding included
-    _real: Tensor | None = field(default=None, init=False)
-    at_hand: Mapping[int, Layer] = field(default_factory=dict)  # the layer being visited
     # The same inputs with all targets, for a measure that needs them.
     in_full: Callable[[str], Recording] | None = None
 
@@ -75,13 +72,6 @@ class RowRecording(Recording):
         """The positions of the targets, next to the model."""
         return sent(torch.tensor(self.targets), entry_device(self.model))
 
-    def real_pairs(self, site: str | None, places: Tensor, sources: int) -> Tensor:
-        """The same for every layer of a pass."""
-        known = self._real
-        if known is None or known.shape[2] != sources or known.device != places.device:
-            known = self._real = super().real_pairs(site, places, sources)
-        return known
-
     def source_tokens(self, site: str | None, row: int) -> TokenRow:
         """Of the same stack, or of the only other one."""
         return self._source_rows(site)[row]
@@ -96,9 +86,9 @@ class RowRecording(Recording):
         stack = next(s for s in self.structure.stacks if (s is chosen.stack) == own)
         return self.tokens[stack.name]
 
-    def layers(self, site: str | None = None) -> Any:
-        """The layers at hand, by their numbers."""
-        return self.at_hand
+    def layers(self, site: str | None = None) -> list[Layer]:
+        """Raise: layers that are cut to targets are there only while the model runs."""
+        raise RowsUnavailable("its layers are there only while they are measured")
 
     @functools.cached_property
     def short(self) -> Recording:
@@ -113,15 +103,19 @@ class RowRecording(Recording):
             output=False,
         )
 
-    def visit(self, visitor: Visit) -> None:
-        """Runs the model up to the end of the stack; every layer of it is handed to `visitor` as
-        it goes by.
+    def visit(self, request: Request, visitor: Visitor) -> None:
+        """Run the model up to the end of the stack, and hand on every requested layer as it goes
+        by.
         """
-        self._real = None
+        targets = request.chosen(self, self.places)
+
+        def on_layer(layer: Layer) -> None:
+            if layer.index in request.layers:
+                visitor(layer.index, layer, targets)
+
         try:
-            run_by_rows(self, visitor)
+            run_by_rows(self, on_layer)
         finally:
-            self.at_hand = {}
             vars(self).pop("short", None)  # it may hold a float32 copy of a layer
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -44,6 +45,7 @@ class Layer:
         call: LayerCall,
         internals: Sequence[Internals] | None,
         wide_modules: WideModules,
+        memory_budget: int,
         whole: Callable[[], Layer] | None = None,
     ) -> None:
         """`whole` is given if `call` holds a few targets only: the same layer on a short input."""
@@ -52,6 +54,8 @@ class Layer:
         self.stack = stack
         self.index = index
         self._whole = whole
+        self.memory_budget = memory_budget  # bytes, for the measures
+        self._is_held = False
         self._internals, self._wide_modules = internals, wide_modules
         self.call = call  # how the model called it, and what it returned
         self._sites: tuple[Site, ...] | None = None
@@ -181,9 +185,25 @@ class Layer:
             if structure.open is None:
                 stream = rebuilt[-1].block_output
         same = self.native_input.dtype == stream.dtype
-        if self.keeps_internals and (same or self._whole is not None):
+        if self._is_held or (self.keeps_internals and (same or self._whole is not None)):
             self._sites = tuple(rebuilt)  # for half precision twice as large as what was kept
         return rebuilt
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep the attention sites while several measures read this layer."""
+        before, self._is_held = self._sites, True
+        try:
+            yield
+        finally:
+            self._is_held = False
+            if not self.keeps_internals or self._is_half:
+                self._sites = before
+
+    @property
+    def _is_half(self) -> bool:
+        """Are the sites twice as large as the internals that are kept?"""
+        return self._whole is None and self.native_input.element_size() < 4
 
     def position(self, kind: AttentionKind = AttentionKind.SELF) -> int:
         """Which of the layer's attention sites is of this kind."""

@@ -73,7 +73,7 @@ def recorded_output(
     graph: bool,
 ) -> OutputRecording:
     """Runs the model once, as it was loaded."""
-    kept = _EnteringStates(model, structure, graph)
+    kept = _EnteringStates(model, structure, graph, memory_budget)
     order = structure.calls
     paths = {stack.layers[index].path for stack, index in order}
     with torch.set_grad_enabled(graph), runnable_experts(model), checks_wait():
@@ -104,8 +104,11 @@ def recorded_output(
 class _EnteringStates:
     """What enters each layer of one pass, with its place in the graph if one is kept."""
 
-    def __init__(self, model: nn.Module, structure: ModelStructure, graph: bool) -> None:
+    def __init__(
+        self, model: nn.Module, structure: ModelStructure, graph: bool, memory_budget: int
+    ) -> None:
         self.model, self.structure, self.graph = model, structure, graph
+        self.memory_budget = memory_budget
         self.wide_modules = WideModules()
         self.stack_layers: dict[str, list[Layer]] = {}
         self.entered: dict[tuple[str, int], Tensor] = {}
@@ -124,6 +127,7 @@ class _EnteringStates:
             call=LayerCall(call.path, call.module, (hidden.detach(),), {}),
             internals=None,
             wide_modules=self.wide_modules,
+            memory_budget=self.memory_budget,
         )
         self.stack_layers.setdefault(stack.name, []).append(layer)
         if not self.graph:

@@ -14,25 +14,25 @@ and does not grow with layers x n^2.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from mixlens.capture.bare_products import part_at
 from mixlens.capture.layer_calls import Inputs, Keep, LayerCall, batch_size, layer_calls
 from mixlens.capture.restore_model import restored
 from mixlens.capture.witnesses import Witness, watch
-from mixlens.contracts import AttentionKind
+from mixlens.contracts import AttentionKind, Request, Targets
 from mixlens.errors import NonFiniteActivations, UnsupportedModel
 from mixlens.model.fingerprint import ModelState
 from mixlens.model.model_cache import state_of
 from mixlens.model.model_changes import require_state
 from mixlens.model.module_walk import parts_of
-from mixlens.model.placement import is_moved, sent
+from mixlens.model.placement import is_moved
 from mixlens.recording.deferred_checks import checks_wait, not_finite, require_small, waiting_for
 from mixlens.recording.internals import Internals
 from mixlens.recording.layer import Layer
@@ -43,6 +43,8 @@ from mixlens.text.encoding import token_row
 from mixlens.text.padding import row_lengths
 from mixlens.text.plurals import counted
 from mixlens.text.tokens import Produced, TokenRow
+
+Visitor = Callable[[int, Layer, Targets], None]
 
 
 class StructureDiffers(UnsupportedModel):
@@ -169,16 +171,6 @@ class Recording:
         """How many sources each text has."""
         return [len(self.source_tokens(site, row)) for row in range(self.rows(site))]
 
-    def real_pairs(
-        self, site: str | None, places: Int[Tensor, "batch target"], sources: int
-    ) -> Bool[Tensor, "batch target source"]:
-        """Which targets (by their places) and sources are both real tokens, not padding."""
-        lengths = self.lengths[self.structure.stack_of(site).name]
-        own = sent(torch.tensor(lengths), places.device)
-        ends = sent(torch.tensor(self.source_lengths(site)), places.device)[:, None]
-        columns = torch.arange(sources, device=places.device) < ends
-        return (places < own[:, None])[:, :, None] & columns[:, None, :]
-
     def _width(self, stack: StackStructure) -> int:
         """Tokens of a stack's longest row."""
         return self.stack_layers[stack.name][0].width
@@ -186,6 +178,14 @@ class Recording:
     def rows(self, site: str | None = None) -> int:
         """Rows of a site's stack: as many as the input has, or one for each image."""
         return len(self.tokens[self.structure.stack_of(site).name])
+
+    def visit(self, request: Request, visitor: Visitor) -> None:
+        """Hand every requested layer to `visitor`, with its place among the layers of its attention
+        and the requested targets.
+        """
+        layers, targets = self.layers(request.site), request.chosen(self)
+        for position in sorted(set(request.layers)):
+            visitor(position, layers[position], targets)
 
     def layers(self, site: str | None = None) -> list[Layer]:
         """The layers that have attention of a site's kind."""
@@ -278,6 +278,7 @@ def _stack_layers(
     structure: ModelStructure,
     calls: Sequence[LayerCall],
     internals: Sequence[list[Internals] | None],
+    memory_budget: int,
 ) -> dict[str, list[Layer]]:
     """The layers of each stack, in the order of their calls."""
     wide_modules, layers = WideModules(), dict[str, list[Layer]]()
@@ -290,6 +291,7 @@ def _stack_layers(
             call=call,
             internals=parts,
             wide_modules=wide_modules,
+            memory_budget=memory_budget,
         )
         layers.setdefault(stack.name, []).append(layer)
         if layer.native_input.shape[:2] != layers[stack.name][0].native_input.shape[:2]:
@@ -364,7 +366,7 @@ def recorded(
         lengths=lengths,
         tokens=tokens,
         memory_budget=memory_budget,
-        stack_layers=_stack_layers(model, structure, calls, kept.internals),
+        stack_layers=_stack_layers(model, structure, calls, kept.internals, memory_budget),
         source_counts=kept.sources,
         logits_at=logits_at,
     )

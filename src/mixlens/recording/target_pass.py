@@ -106,6 +106,7 @@ def cut_layer(
         call=row,
         internals=_internals(row, heard, seen, stack.layers[index], doubts),
         wide_modules=wide_modules,
+        memory_budget=recording.memory_budget,
         whole=lambda: recording.short.stack_layers[stack.name][index],
     )
 

@@ -21,7 +21,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mixlens.capture.witnesses import Witness
-from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec, by_layer
+from mixlens.contracts import AttentionKind, Facts, LayerScores, Spec, Targets
 from mixlens.errors import InvalidInput, UnsupportedModel
 from mixlens.kernels.chords import chord, chord_norms
 from mixlens.kernels.chunks import block_bytes
@@ -33,7 +33,6 @@ from mixlens.structure.norms import LinearisedNorm, norm_of
 if TYPE_CHECKING:
     from mixlens.recording.attention import Site
     from mixlens.recording.layer import Layer
-    from mixlens.recording.recording import Recording
     from mixlens.structure.layer_structure import LayerStructure, SiteStructure
 
 BIASES = ("joint", "fixed")
@@ -96,35 +95,24 @@ def plain_perceptron(layer: Layer) -> Perceptron:
     return mlp
 
 
+@torch.no_grad()
 def scope_norms(
-    recording: Recording, request: Request, *, bias: str, residual: bool, last_norm: bool = False
-) -> Scores:
+    layer: Layer,
+    site: Site,
+    targets: Targets,
+    *,
+    bias: str,
+    residual: bool,
+    last_norm: bool = False,
+) -> LayerScores:
     """Norms of each source's part after the feed-forward part, `residual` stream included or not,
     after the `last_norm` or not.
     """
     if bias not in BIASES:
         raise InvalidInput(f"bias={bias!r}: choose one of {', '.join(BIASES)}")
-    limit = block_bytes(recording.memory_budget)
-    layers = [
-        _layer_norms(layer, site, request, bias, residual, last_norm, limit)
-        for layer, site in request.sites(recording)
-    ]
-    return Scores(by_layer(layers))
-
-
-@torch.no_grad()
-def _layer_norms(
-    layer: Layer,
-    site: Site,
-    request: Request,
-    bias: str,
-    residual: bool,
-    last_norm: bool,
-    limit: int,
-) -> Float[Tensor, "batch target source"]:
     mlp, feed_forward = plain_perceptron(layer), layer.structure.feed_forward
     assert feed_forward is not None  # `refusal` was asked before
-    stream = site.decomposition(request)
+    stream = site.decomposition(targets)
     first, slope = _first_product(stream, mlp, site, bias)
     second = feed_forward.scaled(mlp.second[0])
     through = [feed_forward.own(stream.own), feed_forward.own(stream.vectors.matrix)]
@@ -132,13 +120,14 @@ def _layer_norms(
         assert feed_forward.output_norm is not None  # `refusal` was asked before
         norm = norm_of(layer.module.get_submodule(feed_forward.output_norm), site.block_output)
         assert norm is not None
-        entering = request.take(layer.seen(Witness(feed_forward.output_norm, "in")), 1)
+        entering = targets.take(layer.seen(Witness(feed_forward.output_norm, "in")), 1)
         inverse = norm.inverse_sigma(entering)
         second, through = norm.linear(second), [norm.linear(part) for part in through]
         slope, through[0] = slope * inverse[..., None], through[0] * inverse[..., None]
         stream = replace(stream, scale=stream.scale * inverse)
     stream = replace(stream, own=through[0], vectors=replace(stream.vectors, matrix=through[1]))
-    return chord_norms(first, slope, second, stream if residual else None, limit)
+    limit = block_bytes(layer.memory_budget)
+    return LayerScores(chord_norms(first, slope, second, stream if residual else None, limit))
 
 
 def _first_product(

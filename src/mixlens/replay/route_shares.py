@@ -16,7 +16,6 @@ is the stream and the attention, and the feed-forward part is added to that.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -25,7 +24,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mixlens.capture.witnesses import Witness
-from mixlens.contracts import Request, is_released
+from mixlens.contracts import Targets, is_released
 from mixlens.kernels.chunks import cached_bytes
 from mixlens.kernels.gains import manhattan_gain
 from mixlens.kernels.head_gains import head_gains
@@ -96,23 +95,18 @@ class AttentionShares:
 
 
 def attention_shares(
-    layer: Layer,
-    site: Site,
-    request: Request,
-    budget: int,
-    lengths: Sequence[int],
-    rules: RouteRules,
+    layer: Layer, site: Site, targets: Targets, rules: RouteRules
 ) -> AttentionShares:
-    """Of the wanted targets; `lengths`: sources of each text."""
+    """Of the wanted targets."""
     bias = None if rules.value_bias else bias_of_values(layer, site)
     if bias is not None:
         shared = site.structure.heads // site.values.shape[1]
         site = replace(site, values=site.values.to(site.head_maps) - bias[::shared, None])
-    parts = site.decomposition(request)
-    limit = cached_bytes(budget, parts.total.device)
+    parts = site.decomposition(targets)
+    limit = cached_bytes(layer.memory_budget, parts.total.device)
     heads = head_gains(parts, parts.total, limit, rules.shift).clamp_min_(rules.floor)
     if rules.floor:
-        ends = torch.tensor(lengths, device=heads.device)[:, None, None, None]
+        ends = torch.tensor(targets.source_lengths, device=heads.device)[:, None, None, None]
         heads.masked_fill_(torch.arange(heads.shape[-1], device=heads.device) >= ends, 0)
     residual = manhattan_gain(parts.own, parts.total, rules.shift).clamp_min(rules.floor)
     whole = (heads.sum((1, 3)) + residual).clamp_min(torch.finfo(heads.dtype).tiny)
@@ -120,17 +114,17 @@ def attention_shares(
 
 
 def feed_forward_shares(
-    layer: Layer, site: Site, request: Request, rules: RouteRules
+    layer: Layer, site: Site, targets: Targets, rules: RouteRules
 ) -> tuple[Float[Tensor, "batch target"], Float[Tensor, "batch target"]]:
     """The shares of the feed-forward part and of the stream that it is added to."""
-    total, stream = request.take(layer.output, 1), request.take(site.block_output, 1)
+    total, stream = targets.take(layer.output, 1), targets.take(site.block_output, 1)
     structure = layer.structure.feed_forward
     if structure is None:
         return torch.zeros_like(total[..., 0]), torch.ones_like(total[..., 0])
     stream = stream if site.structure.parallel else structure.own(stream)
     added = total - stream
     if structure.output_norm is not None:
-        entering = request.take(layer.seen(Witness(structure.output_norm, "in")), 1)
+        entering = targets.take(layer.seen(Witness(structure.output_norm, "in")), 1)
         norm = norm_of(layer.module.get_submodule(structure.output_norm), total)
         assert norm is not None  # it was one when the layer was taken apart
         inverse = norm.inverse_sigma(entering)[..., None]

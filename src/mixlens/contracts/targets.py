@@ -1,0 +1,94 @@
+"""The targets that are scored, of each text of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from mixlens.contracts.spec import AttentionKind
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class Targets:
+    """Positions of the targets in each text, or all of them, for layers of one attention.
+
+    The tensors of a layer hold all tokens of a text, or the targets alone (`is_cut`). Take targets
+    out of them by `take`, which is right for both.
+    """
+
+    positions: tuple[tuple[int, ...], ...] | None  # for each text; None: all
+    kind: AttentionKind
+    lengths: Sequence[int]  # tokens of each text, padding left out
+    source_lengths: Sequence[int]  # sources of each text, padding left out
+    cut_at: Tensor | None = field(default=None, compare=False, repr=False)  # the same, if cut
+    _pairs: dict[Any, Tensor] = field(default_factory=dict, init=False, compare=False, repr=False)
+
+    @property
+    def is_cut(self) -> bool:
+        """Do the tensors of a layer hold these targets alone?"""
+        return self.cut_at is not None
+
+    @property
+    def are_all(self) -> bool:
+        """Are all targets wanted, in their order?"""
+        return self.positions is None
+
+    def take(self, tensor: Tensor, dim: int) -> Tensor:
+        """Return the targets of a tensor [batch, ...] along its target axis."""
+        if self.positions is None or self.is_cut:
+            return tensor
+        import torch  # not above: listing the measures needs no torch
+
+        index = torch.tensor(self.positions, device=tensor.device)
+        dim = dim % tensor.dim()
+        shape = [1] * tensor.dim()
+        shape[0], shape[dim] = index.shape
+        sizes = list(tensor.shape)
+        sizes[dim] = index.shape[1]
+        return tensor.gather(dim, index.reshape(shape).expand(sizes))
+
+    def at(self, batch: int, count: int, device: torch.device) -> Tensor:
+        """Return the position of every target in its text: [batch, target]."""
+        import torch
+
+        if self.cut_at is not None:
+            return self.cut_at.to(device)
+        if self.positions is None:
+            return torch.arange(count, device=device).expand(batch, count)
+        return torch.tensor(self.positions, device=device)
+
+    def places(self, batch: int, count: int, device: torch.device) -> Tensor:
+        """Return where every target is in the tensors of a layer: [batch, target]."""
+        import torch
+
+        if self.is_cut:
+            return torch.arange(count, device=device).expand(batch, count)
+        return self.at(batch, count, device)
+
+    def token_counts(self, weights: Tensor) -> Sequence[int] | None:
+        """Return how many tokens each text has, if all of them are targets and sources of these
+        weights: the rest is padding. Else None.
+        """
+        square = self.kind is AttentionKind.SELF and weights.shape[-2] == weights.shape[-1]
+        return self.lengths if self.are_all and square else None
+
+    def real_pairs(self, positions: Tensor, sources: int) -> Tensor:
+        """Return which targets (by their positions) and sources are both real tokens, not padding:
+        [batch, target, source]. All layers of a pass share the result.
+        """
+        import torch
+
+        from mixlens.model.placement import sent
+
+        key = (tuple(positions.shape), sources, positions.device)
+        if key not in self._pairs:
+            own = sent(torch.tensor(self.lengths), positions.device)
+            ends = sent(torch.tensor(self.source_lengths), positions.device)[:, None]
+            columns = torch.arange(sources, device=positions.device) < ends
+            self._pairs[key] = (positions < own[:, None])[:, :, None] & columns[:, None, :]
+        return self._pairs[key]

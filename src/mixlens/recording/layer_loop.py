@@ -1,0 +1,50 @@
+"""The one loop over layers: each layer is scored by every measure while it is there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from mixlens.contracts import LayerScores, Request, Scores, Targets
+from mixlens.errors import RowsUnavailable
+
+if TYPE_CHECKING:
+    from mixlens.recording.attention import Site
+    from mixlens.recording.layer import Layer
+    from mixlens.recording.recording import Recording
+
+ScoreLayer = Callable[["Layer", "Site", Targets], LayerScores]
+
+
+def score_layers(
+    measures: Mapping[str, ScoreLayer],
+    recording: Recording,
+    request: Request,
+    refused: dict[str, str] | None = None,
+) -> dict[str, Scores]:
+    """Return the scores of every measure for the requested layers and targets.
+
+    `refused` collects the measures that cannot be had for a few targets alone, with the reason.
+    Without it, the first of them raises `RowsUnavailable`.
+    """
+    parts: dict[str, dict[int, LayerScores]] = {name: {} for name in measures}
+
+    def visit(position: int, layer: Layer, targets: Targets) -> None:
+        with layer.held():
+            attention = layer.site(request.kind)
+            for name in list(parts):
+                try:
+                    parts[name][position] = measures[name](layer, attention, targets)
+                except RowsUnavailable as error:
+                    if refused is None:
+                        raise
+                    refused[name] = str(error)
+                    del parts[name]
+        if not parts and refused:
+            raise RowsUnavailable(refused[next(reversed(refused))])
+
+    recording.visit(request, visit)
+    return {
+        name: Scores.of_layers([scored[position] for position in request.layers])
+        for name, scored in parts.items()
+    }
