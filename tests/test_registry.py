@@ -17,9 +17,20 @@ import mixlens
 from mixlens import InvalidInput, Lens, evaluations
 from mixlens.benchmark.plan import make_plan
 from mixlens.cli import app
-from mixlens.contracts import AttentionKind, Facts, Measure, Request, Scores, Spec
+from mixlens.contracts import (
+    AttentionKind,
+    Facts,
+    LayerScores,
+    Measure,
+    Request,
+    Scores,
+    Spec,
+    Targets,
+)
 from mixlens.evaluating.contracts import EvaluationSpec
 from mixlens.measures import MEASURES, alti, list_measures, register
+from mixlens.recording.attention import Site
+from mixlens.recording.layer import Layer
 from mixlens.recording.recording import Recording
 from mixlens.registry import Registry
 from mixlens.testing import MODELS, check_measure
@@ -38,17 +49,17 @@ SPEC = Spec(
 @pytest.fixture
 def toy() -> Iterator[str]:
     @register("toy", SPEC)
-    def scores(recording: Recording, request: Request, *, power: int = 1) -> Scores:
-        parts = [site.weights.mean(1) ** power for _, site in request.sites(recording)]
-        return Scores(torch.stack([request.take(part, 1) for part in parts]))
+    def score_layer(
+        layer: Layer, attention: Site, targets: Targets, *, power: int = 1
+    ) -> LayerScores:
+        return LayerScores(targets.take(attention.weights.mean(1) ** power, 1))
 
     yield "toy"
     MEASURES.unregister("toy")
 
 
 FILE = """
-import torch
-from mixlens.contracts import AttentionKind, Facts, Scores, Spec
+from mixlens.contracts import AttentionKind, Facts, LayerScores, Spec
 
 SPEC = Spec(
     summary="attention to a power",
@@ -60,9 +71,8 @@ SPEC = Spec(
 )
 
 
-def scores(recording, request, *, power: int = 1, exactly=True):
-    parts = [site.weights.mean(1) ** power for _, site in request.sites(recording)]
-    return Scores(torch.stack([request.take(part, 1) for part in parts]))
+def score_layer(layer, attention, targets, *, power: int = 1, exactly=True):
+    return LayerScores(targets.take(attention.weights.mean(1) ** power, 1))
 """
 
 
@@ -101,7 +111,7 @@ def test_a_file_without_documentation_is_noticed(toy_file: str) -> None:
 
 def test_names_of_ours_are_not_taken(toy: str) -> None:
     with pytest.raises(InvalidInput, match="already"):
-        register("alti", SPEC)(alti.scores)
+        register("alti", SPEC)(alti.score_layer)
     with pytest.raises(InvalidInput, match="has no SPEC that says what it is"):
         evaluations.register("nameless", object())  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="direction 'up': choose one of"):
@@ -132,16 +142,43 @@ def test_a_registered_evaluation_is_planned() -> None:
 
 
 PLUG_IN = """
-import torch
-from mixlens.contracts import Facts, Scores, Spec
+from mixlens.contracts import Facts, LayerScores, Spec
 
 SPEC = Spec(summary="ones", citation="-", use_when="never", cost="none", facts=Facts())
 
 
-def scores(recording, request):
-    parts = [site.weights.mean(1) * 0 + 1 for _, site in request.sites(recording)]
-    return Scores(torch.stack(parts))
+def score_layer(layer, attention, targets):
+    return LayerScores(attention.weights.mean(1) * 0 + 1)
 """
+
+
+def test_a_plug_in_of_the_old_form_gets_the_new_signature() -> None:
+    class Old:
+        SPEC = SPEC
+
+        @staticmethod
+        def scores(recording: Recording, request: Request) -> Scores:
+            raise NotImplementedError
+
+    MEASURES.register("old", Old())
+    try:
+        with pytest.raises(InvalidInput, match=r"score_layer\(layer, attention, targets"):
+            Lens.bundled().measure("old", "The dogs bark.")
+    finally:
+        MEASURES.unregister("old")
+
+    @register("old", SPEC)
+    def old(recording: Recording, request: Request) -> Scores:
+        return Scores(request.take(torch.ones(1), 0))
+
+    try:
+        with pytest.raises(InvalidInput, match=r"score_layer\(layer, attention, targets"):
+            Lens.bundled().measure("old", "The dogs bark.")
+        with pytest.raises(InvalidInput, match="row_by_row"):
+            register("older", replace(SPEC, row_by_row=True))(old)
+    finally:
+        MEASURES.unregister("old")
+        MEASURES.unregister("older")
 
 
 def test_an_installed_package_brings_its_measures(

@@ -30,7 +30,8 @@ def only_here() -> Iterator[None]:
 
 
 def attention(recording: Recording, request: Request) -> list[torch.Tensor]:
-    return [request.take(site.weights.mean(1), 1) for _, site in request.sites(recording)]
+    take = request.chosen(recording).take
+    return [take(site.weights.mean(1), 1) for _, site in request.sites(recording)]
 
 
 def test_a_right_measure_passes_and_refusals_are_listed() -> None:

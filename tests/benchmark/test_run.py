@@ -284,19 +284,21 @@ def test_what_is_asked_for_in_two_ways_is_computed_once(
     from mixlens.runs.observing import TimedCase
 
     calls = []
-    scores = value_zeroing.scores
+    score_layer = value_zeroing.score_layer
 
-    def counted(recording: Any, request: Any, **options: Any) -> Any:
-        calls.append(options)
-        return scores(recording, request, **options)
+    def counted(layer: Any, attention: Any, targets: Any, **options: Any) -> Any:
+        if layer.index == 0:
+            calls.append(options)
+        return score_layer(layer, attention, targets, **options)
 
-    counted.__signature__ = inspect.signature(scores)  # type: ignore[attr-defined]
-    monkeypatch.setattr(value_zeroing, "scores", counted)
+    counted.__signature__ = inspect.signature(score_layer)  # type: ignore[attr-defined]
+    monkeypatch.setattr(value_zeroing, "score_layer", counted)
     case = TimedCase(lens, examples[0], options={})
     usual = case.maps("value_zeroing")
     assert case.maps("value_zeroing", distance="cosine") is usual
     assert case.maps("value_zeroing", distance="euclidean") is not usual
-    assert calls == [{}, {"distance": "euclidean"}]
+    heads = {"per_head": False}
+    assert calls == [heads, {**heads, "distance": "euclidean"}]
     assert case.seconds["value_zeroing"] > 0
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import torch
 
-from mixlens.contracts import Scores, by_layer
+from mixlens.contracts import LayerScores, Scores, by_layer
 
 PLACES = ("meta", "cpu")
 
@@ -23,15 +23,15 @@ def test_layers_that_were_measured_one_by_one_are_joined_there_with_all_that_bel
     None
 ):
     parts = [
-        Scores(
-            torch.zeros(1, 1, 3, 4, device=place),
-            {"rank": torch.zeros(1, 1, 2, device=place)},
+        LayerScores(
+            torch.zeros(1, 3, 4, device=place),
+            {"rank": torch.zeros(1, 2, device=place)},
             {"rank": ("head",)},
-            scale=torch.zeros(1, 1, 3, device=place),
+            scale=torch.zeros(1, 3, device=place),
         )
         for place in PLACES
     ]
-    joined = Scores.joined(parts)
+    joined = Scores.of_layers(parts)
     assert joined.scale is not None
     tensors = (joined.values, joined.extras["rank"], joined.scale)
     assert [tensor.device.type for tensor in tensors] == ["meta"] * 3

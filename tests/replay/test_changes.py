@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from mixlens import Lens
-from mixlens.contracts import AttentionKind
+from mixlens.contracts import AttentionKind, Request
 from mixlens.kernels.distances import prepared_for, separation
 from mixlens.replay.layer_rest import Tail
 from mixlens.replay.mlp import perceptron
@@ -61,7 +61,8 @@ def test_blocks_of_a_map_are_those_of_its_linked_pairs(name: str, per_head: bool
     weights = tail.site.weights
     batch, _, targets, sources = weights.shape
     places = torch.arange(targets).expand(batch, targets)
-    real = recording.real_pairs(None, places, sources)
+    request = Request.resolved(recording, site=None, layers=None, targets=None, per_head=per_head)
+    real = request.chosen(recording).real_pairs(places, sources)
     changes = ByChanges(tail, mlp, places, distance="cosine", folded=True)
     few = 3 * targets  # rows: three sources at a time
     expected = changed(

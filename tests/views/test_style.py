@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mixlens.measures import MEASURES, list_measures, register, spec_of
+from mixlens.measures import MEASURES, attention, list_measures, register, spec_of
 from mixlens.views import style
 
 # Machado, Oliveira & Fernandes 2009, table 1, severity 1.0; on linear RGB.
@@ -93,7 +93,7 @@ def test_every_measure_has_a_style_of_its_own() -> None:
 
 def test_a_measure_of_others_takes_no_style_of_ours() -> None:
     before = style.measure_styles()
-    register("a_first", spec_of("attention"))(MEASURES.entry("attention").scores)
+    register("a_first", spec_of("attention"))(attention.score_layer)
     try:
         after = style.measure_styles()
     finally:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from mixlens.contracts.spec import AttentionKind
 from mixlens.contracts.targets import Targets
@@ -74,6 +74,15 @@ class Request:
         stack = recording.layers(self.site)
         for index in self.layers:
             yield stack[index], stack[index].site(self.kind)
+
+    @property
+    def take(self) -> NoReturn:
+        """Raise: measures of the old form took targets from the request."""
+        raise InvalidInput(
+            "Request.take is gone. Score one layer at a time: score_layer(layer, attention,"
+            " targets, *, option=default) -> LayerScores, with targets.take(tensor, axis). A"
+            " measure of a whole recording calls request.chosen(recording).take(tensor, axis)."
+        )
 
     def chosen(self, recording: Recording, cut_at: Tensor | None = None) -> Targets:
         """Return the requested targets of a recording; `cut_at`: their positions, if its layers

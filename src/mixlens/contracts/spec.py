@@ -156,7 +156,7 @@ class ScoreLayer(Protocol):
     """
 
     def __call__(
-        self, layer: Layer, attention: Site, targets: Targets, /, **options: Any
+        self, layer: Layer, attention: Site, targets: Targets, /, *args: Any, **options: Any
     ) -> LayerScores:
         """Return the numbers of one layer for the whole batch, padding still inside."""
 

@@ -73,7 +73,7 @@ __all__ = [
 
 MEASURES: Registry[Measure] = Registry("measure", __name__)
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+Function = TypeVar("Function", bound=LayerFunction | ScoreModel)
 
 # Options of every measure that explains an output; see `mixlens.replay.explained_output`.
 _NAMED = "str | int | list[str | int] | None"
@@ -114,7 +114,8 @@ def register(
 
     def add(function: Function) -> Function:
         kind = "score_layer" if _first_name(function) == "layer" else "score_model"
-        MEASURES.register(name, RegisteredMeasure(spec, refusal=refusal, **{kind: function}))
+        scoring: dict[str, Any] = {kind: function}
+        MEASURES.register(name, RegisteredMeasure(spec, refusal=refusal, **scoring))
         _function_of(name, MEASURES.entry(name))
         return function
 
