@@ -13,6 +13,7 @@ from mixlens.contracts import AttentionKind, Spec
 from mixlens.errors import InvalidInput, MixlensError
 from mixlens.maps.one_row import AGGREGATES
 from mixlens.measures import list_measures
+from mixlens.measuring.recorder import record_whole
 from mixlens.recording.few_targets import RowRecording
 from mixlens.replay.explained_output import explained
 from mixlens.text.positions import position_of, positions_by_text
@@ -155,10 +156,10 @@ def cue_position(recording: Recording, choice: TargetChoice, cue: int | str) -> 
         raise InvalidInput(f"cue {cue}: {error}") from None
 
 
-def in_full(recording: Recording, name: str) -> Recording:
-    """The same inputs with all targets, for a measure that needs them."""
-    if isinstance(recording, RowRecording) and recording.in_full is not None:
-        recording = recording.in_full(name)
+def with_all_targets(recording: Recording, name: str) -> Recording:
+    """Return a recording of the same inputs with all targets, for a measure that needs them."""
+    if isinstance(recording, RowRecording):
+        recording = record_whole(recording, name)
     return replace(recording, targets=None)
 
 
@@ -176,7 +177,7 @@ def explained_output(
                 "none of these measures explains an output: name no word or class to explain"
             )
         return {}, None
-    whole = in_full(recording, next(name for name in specs if specs[name].explains_output))
+    whole = with_all_targets(recording, next(name for name in specs if specs[name].explains_output))
     logits = getattr(whole.output, "logits", None)
     last = recording.structure.stack_of(choice.site) is recording.last_stack
     at_target = logits is not None and logits.dim() == 3 and last

@@ -26,9 +26,9 @@ from mixlens.measuring.compared_target import (
     chosen_specs,
     cue_position,
     explained_output,
-    in_full,
     own_source,
     site_of,
+    with_all_targets,
 )
 from mixlens.measuring.measure import measure, measure_together
 from mixlens.measuring.rollout_of_targets import roll_out_targets
@@ -201,7 +201,7 @@ def _measured(
     name: str, spec: Spec, choice: TargetChoice, given: Mapping[str, Any], recording: Recording
 ) -> MixingMaps:
     rows = _takes_rows(recording, spec, choice)
-    whole = recording if rows else in_full(recording, name)
+    whole = recording if rows else with_all_targets(recording, name)
     if spec.gives == "maps" and not rows:
         whole = replace(whole, produced=None)  # layers are joined: targets and sources are alike
     targets = list(choice.word_tokens) if rows else None

@@ -18,6 +18,7 @@ from mixlens.measures import layer_function, refusal, scores_of, spec_of, withou
 from mixlens.measuring.estimates import Estimate, estimate_of
 from mixlens.measuring.measured_batch import MeasuredBatch
 from mixlens.measuring.memory_check import memory_in_words, require_room
+from mixlens.measuring.recorder import record_whole
 from mixlens.model.model_cache import weights_unchanged
 from mixlens.model.model_lock import turn
 from mixlens.model.placement import available_to
@@ -124,13 +125,8 @@ def _batches_of_rows(
     scores: dict[str, Scores] = {}
     try:
         if wanted:
-            rows = recording.of(request.site, request.targets or recording.targets)
-            functions = {
-                name: layer_function(name, options, per_head=request.per_head)
-                for name, options in wanted.items()
-            }
             with at_work(wanted, recording, request, precision):
-                scores = score_layers(functions, rows, request, refused)
+                scores = _scores_of_targets(wanted, recording, request, refused)
     except RowsUnavailable as error:  # the proof of the rows is one for all measures
         refused = {**{name: str(error) for name in wanted}, **refused}
     return {
@@ -148,6 +144,29 @@ def _batches_of_rows(
     }
 
 
+def _scores_of_targets(
+    measures: Mapping[str, Mapping[str, Any]],
+    recording: RowRecording,
+    request: Request,
+    refused: dict[str, str] | None = None,
+) -> dict[str, Scores]:
+    functions = {
+        name: layer_function(name, options, per_head=request.per_head)
+        for name, options in measures.items()
+    }
+    rows = recording.of(request.site, request.targets or recording.targets)
+    return score_layers(functions, rows, request, refused)
+
+
+def measure_targets_alone(name: str, recording: RowRecording) -> Scores:
+    """Return the scores of a recording's targets; raise `RowsUnavailable` if only whole maps have
+    them.
+    """
+    request = _checked_request(name, recording, None, None, None, False)
+    with at_work({name: {}}, recording, request, None):
+        return _scores_of_targets({name: {}}, recording, request)[name]
+
+
 def _needing_all(measures: Mapping[str, Mapping[str, Any]]) -> list[str]:
     return [name for name in measures if not spec_of(name).row_by_row]
 
@@ -161,12 +180,10 @@ def _from_maps(
     precision: str | None,
 ) -> MeasuredBatch:
     """The named targets of whole maps, which are always right."""
-    if recording.in_full is None:
-        raise RowsUnavailable(reason)
     _log.info("%s: whole maps are recorded for these targets: %s", name, reason)
     spec = spec_of(name)
     require_room(_largest({name: options}, recording, request), available_to(recording.model))
-    whole = replace(recording.in_full(name), rows_refused=reason)
+    whole = replace(record_whole(recording, name), rows_refused=reason)
     stack = recording.site.stack.name
     if whole.lengths[stack] != recording.lengths[stack]:
         raise InvalidInput(

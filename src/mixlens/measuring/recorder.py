@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 import warnings
 from collections.abc import Mapping, Sequence, Sized
@@ -18,7 +17,6 @@ from mixlens.errors import (
     InvalidInput,
     MixlensError,
     NonFiniteActivations,
-    OutOfMemory,
     RowsUnavailable,
     UnsupportedModel,
     in_short,
@@ -30,7 +28,6 @@ from mixlens.measuring.estimates import (
     estimate_of_prompt,
     estimate_of_recording,
 )
-from mixlens.measuring.measure import measure
 from mixlens.measuring.memory_check import memory_in_words, require_room
 from mixlens.model.free_memory import free_memory
 from mixlens.model.loading import damaged_weights
@@ -225,23 +222,6 @@ def generate(
     return record(lens, made.ready, targets=made.targets, site=site, memory_budget=memory_budget)
 
 
-def rows_refused(lens: Lens, given: Any, site: str) -> str | None:
-    """Why a named target of a site is taken from maps, or None if it is measured by itself: found
-    out by measuring the last one.
-    """
-    try:
-        recording = record(lens, given, targets=[-1], site=site, memory_budget=None)
-        if not isinstance(recording, RowRecording):
-            return recording.rows_refused
-        recording.in_full = None
-        measure("attention", recording)
-    except OutOfMemory:
-        raise
-    except MixlensError as error:
-        return str(error)
-    return None
-
-
 def _recorded_targets(
     lens: Lens,
     ready: Prepared,
@@ -250,24 +230,15 @@ def _recorded_targets(
     budget: int,
 ) -> Recording:
     """A recording of these targets alone, or of everything if the model does not allow that."""
-
-    how: dict[str, Any] = {"targets": None, "site": None, "memory_budget": budget}
-    with_attention = functools.cache(lambda: record(lens, ready, **how))
-
-    def in_full(name: str) -> Recording:
-        rows.require_state()
-        reads_attention = spec_of(name).reads == "attention"
-        return with_attention() if reads_attention else record(lens, ready, **how, measures=[name])
-
     model = lens.model
     structure = model_structure(model, ready.tensors)
     try:
-        rows = row_recording(
-            model, structure, ready, site=site, targets=targets, memory_budget=budget
+        return row_recording(
+            lens, structure, ready, site=site, targets=targets, memory_budget=budget
         )
     except RowsUnavailable as error:
         _log.info("whole maps are recorded for these targets: %s", error)
-        whole = with_attention()
+        whole = record(lens, ready, targets=None, site=None, memory_budget=budget)
         named = [whole.named_targets(site, row) for row in range(whole.rows(site))]
         return replace(
             whole,
@@ -275,8 +246,17 @@ def _recorded_targets(
             target_stack=whole.structure.stack_of(site).name,
             rows_refused=str(error),
         )
-    rows.in_full = in_full
-    return rows
+
+
+def record_whole(rows: RowRecording, name: str) -> Recording:
+    """Record the inputs of a few targets again, with all targets, as one measure needs them."""
+    rows.require_state()
+    how: dict[str, Any] = {"targets": None, "site": None, "memory_budget": rows.memory_budget}
+    if spec_of(name).reads != "attention":
+        return record(rows.lens, rows.ready, **how, measures=[name])
+    if rows.whole is None:
+        rows.whole = record(rows.lens, rows.ready, **how)
+    return rows.whole
 
 
 def _recorded_as_probed(

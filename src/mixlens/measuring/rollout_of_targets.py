@@ -27,6 +27,7 @@ from mixlens.maps.rollout import Rule, joined_facts, roll_out
 from mixlens.measures import layer_function, refusal, spec_of, without_noise
 from mixlens.measuring.measure import at_work, measure
 from mixlens.measuring.measured_batch import MeasuredBatch, maps_of_row
+from mixlens.measuring.recorder import record_whole
 from mixlens.recording.few_targets import RowRecording
 from mixlens.recording.target_blocks import visit_blocks
 
@@ -70,10 +71,8 @@ def roll_out_targets(
         try:
             return _by_rows(name, rows, request, residual, normalise, options)
         except RowsUnavailable as error:
-            if rows.in_full is None:
-                raise
             _log.info("%s: whole maps are rolled out for these targets: %s", name, error)
-            recording = replace(rows.in_full(name), rows_refused=str(error))
+            recording = replace(record_whole(rows, name), rows_refused=str(error))
     return _from_maps(name, recording, request, residual, normalise, options)
 
 

@@ -8,17 +8,25 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from mixlens.contracts import Spec
-from mixlens.errors import InvalidInput, NonFiniteActivations, UnsupportedModel, without_subject
+from mixlens.errors import (
+    InvalidInput,
+    MixlensError,
+    NonFiniteActivations,
+    OutOfMemory,
+    UnsupportedModel,
+    without_subject,
+)
 from mixlens.measures import list_measures, recorded_refusal
 from mixlens.measuring.estimates import estimate_of_recording
-from mixlens.measuring.measure import measure
+from mixlens.measuring.measure import measure, measure_targets_alone
 from mixlens.measuring.memory_check import memory_in_words
-from mixlens.measuring.recorder import default_input, rows_refused
+from mixlens.measuring.recorder import default_input, record
 from mixlens.model.loading import damaged_weights
 from mixlens.model.model_lock import turn
 from mixlens.model.placement import available_to
 from mixlens.model.precision import outside_inference_mode
 from mixlens.model.uncompiled import uncompiled
+from mixlens.recording.few_targets import RowRecording
 from mixlens.recording.verification import Report, report
 from mixlens.replay.explained_output import no_logits
 from mixlens.replay.slow_paths import slow_paths
@@ -81,4 +89,20 @@ def _measured_refusal(recording: Recording, name: str, spec: Spec) -> str | None
         return without_subject(name, str(error))
     except InvalidInput:
         return None
+    return None
+
+
+def rows_refused(lens: Lens, given: Any, site: str) -> str | None:
+    """Why a named target of a site is taken from maps, or None if it is measured by itself: found
+    out by measuring the last one.
+    """
+    try:
+        recording = record(lens, given, targets=[-1], site=site, memory_budget=None)
+        if not isinstance(recording, RowRecording):
+            return recording.rows_refused
+        measure_targets_alone("attention", recording)
+    except OutOfMemory:
+        raise
+    except MixlensError as error:
+        return str(error)
     return None

@@ -14,12 +14,13 @@ keeps is its own.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from jaxtyping import Int
-from torch import Tensor, nn
+from torch import Tensor
 
 from mixlens.contracts import AttentionKind, Request
 from mixlens.errors import InvalidInput, RowsUnavailable
@@ -46,8 +47,9 @@ class RowRecording(Recording):
     site: AttentionSite
     targets: tuple[tuple[int, ...], ...]  # positions, for each row of the batch
     width: int  # tokens of the stack, padding included
-    # The same inputs with all targets, for a measure that needs them.
-    in_full: Callable[[str], Recording] | None = None
+    lens: Any  # records the same inputs again, for a measure that needs all targets
+    ready: Prepared
+    whole: Recording | None = None  # the same inputs with all targets, once they were needed
 
     def of(self, site: str, targets: tuple[tuple[int, ...], ...]) -> RowRecording:
         """The same inputs, with other targets or a different site of the same stack."""
@@ -120,7 +122,7 @@ class RowRecording(Recording):
 
 
 def row_recording(
-    model: nn.Module,
+    lens: Any,
     structure: ModelStructure,
     ready: Prepared,
     *,
@@ -144,7 +146,9 @@ def row_recording(
     named = rows if produced is None else [row.tokens for row in produced]
     decoder = rows == ready.decoder_rows
     return RowRecording(
-        model=model,
+        lens=lens,
+        ready=ready,
+        model=lens.model,
         structure=structure,
         inputs=ready.tensors,
         output=None,
