@@ -1,4 +1,4 @@
-"""Lens: a model and its tokenizer, the front door."""
+"""Lens: measure a model with its tokenizer."""
 
 from __future__ import annotations
 
@@ -786,8 +786,31 @@ class Lens:
     def identifiability(
         self, given: Text | Mapping[str, Any], *, site: str | None = None
     ) -> xr.Dataset | list[xr.Dataset]:
-        """How far the attention weights of each head are determined by what they do; see
-        `mixlens.identifiability`.
+        """Compute how far the attention weights of each head are identifiable (Brunner et al.
+        2020).
+
+        Parameters
+        ----------
+        given
+            A text or a dict of input tensors.
+        site
+            The attention to analyse in models with several.
+
+        Returns
+        -------
+        xarray.Dataset, or a list of them for several texts
+            For each layer and head: the rank, the dimension of the null space, the share of the
+            attention weights in it, and the correlation with effective attention.
+
+        Raises
+        ------
+        UnsupportedModel
+            If the output projection of the heads is not known.
+
+        Examples
+        --------
+        >>> int(lens.identifiability(text)["null_dimension"].max())  # identifiable
+        0
         """
         from mixlens.maps.attention_identifiability import identifiability
 
