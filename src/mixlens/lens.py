@@ -222,7 +222,7 @@ class Lens:
         InvalidInput
             If the input is empty, too long, or not an input of the model.
         UnsupportedModel
-            If mixlens cannot verify the layers of the model.
+            If the model is in training mode, or mixlens cannot verify its layers.
 
         Examples
         --------
@@ -722,7 +722,9 @@ class Lens:
         Raises
         ------
         InvalidInput
-            If the model is in training mode, or the context has no parts.
+            If the context or the answer is empty, or an argument is out of range.
+        UnsupportedModel
+            If the model is in training mode or not causal.
         MissingExtra
             If the extra `eval` is not installed.
 

@@ -657,7 +657,8 @@ class MixingMaps:
         Raises
         ------
         InvalidInput
-            If there is no other source.
+            If these are the tokens of one segment. Leave out the first token before you call
+            `inside`.
 
         Examples
         --------
