@@ -1,3 +1,3 @@
-"""What is done before a release, as commands: the checklist, the audit of dependencies, the
-environments that are supported, and a newcomer's walk.
+"""Checks before a release, as commands: the checklist, the audit of dependencies, the supported
+environments, untested branches, a newcomer's walk, and the prose that users read.
 """

@@ -87,7 +87,7 @@ MAPS = {
 
 # A file imports from its own part or from an earlier group, wherever in the file the import is.
 ORDER = [
-    {"errors"},
+    {"errors", "moved_modules"},
     {"model"},
     {"text"},
     {"registry", "datasets"},

@@ -24,6 +24,7 @@ from mixlens.errors import (
     WrongKeys,
 )
 from mixlens.measures import list_measures
+from mixlens.moved_modules import MOVED, install
 
 if TYPE_CHECKING:
     from mixlens.lens import Lens
@@ -76,9 +77,14 @@ __all__ = [
 ]
 
 
+install()
+
+
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
         return getattr(importlib.import_module(_LAZY[name]), name)
+    if name in MOVED:
+        return importlib.import_module(f"mixlens.{name}")
     raise AttributeError(f"module 'mixlens' has no attribute {name!r}")
 
 

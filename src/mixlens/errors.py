@@ -1,4 +1,4 @@
-"""What can go wrong, each with the reason and what to do about it."""
+"""Errors that mixlens raises, each with the reason and what to do."""
 
 from __future__ import annotations
 
@@ -6,59 +6,72 @@ import re
 
 
 class MixlensError(Exception):
-    """Base of every error that mixlens raises on purpose."""
+    """Base class of all errors that mixlens raises on purpose.
+
+    Examples
+    --------
+    >>> import mixlens
+    >>> lens = mixlens.Lens.bundled()
+    >>> try:
+    ...     lens.measure("attention", "")
+    ... except mixlens.MixlensError as error:
+    ...     print(type(error).__name__)
+    EmptyInput
+    """
 
 
 class UnsupportedModel(MixlensError):
-    """The model's numbers could not be taken apart and proved right, so none are given."""
+    """Raised if mixlens cannot verify a layer of the model, or a measure would not be right on
+    it."""
 
 
 class InvalidInput(MixlensError, ValueError):
-    """The text or tensors cannot be recorded as they are."""
+    """Raised if a text, a tensor, an argument or a file is not valid."""
 
 
 class MissingTokenizer(InvalidInput):
-    """A text was given to a lens that has no tokenizer."""
+    """Raised if you pass a text to a lens without a tokenizer."""
 
 
 class EmptyInput(InvalidInput):
-    """There is no token to record."""
+    """Raised if the input has no tokens."""
 
 
 class InputTooLong(InvalidInput):
-    """The input has more tokens than the model has positions."""
+    """Raised if the input has more tokens than the model has positions."""
 
 
 class WrongKeys(InvalidInput):
-    """The input dict has keys that the model does not take, or lacks one that it needs."""
+    """Raised if the input dict has keys that the model does not take, or lacks one that it
+    needs."""
 
 
 class ModelChanged(InvalidInput):
-    """The model is not in the state in which it was recorded."""
+    """Raised if the model has changed since it was recorded."""
 
 
 class CannotLoad(InvalidInput, OSError):
-    """A model or a tokenizer could not be loaded."""
+    """Raised if a model or a tokenizer cannot be loaded."""
 
 
 class CannotWrite(InvalidInput, OSError):
-    """A file could not be written; what was there before is as it was."""
+    """Raised if a file cannot be written. An existing file stays as it was."""
 
 
 class RowsUnavailable(UnsupportedModel):
-    """A few targets cannot be measured by themselves here; the whole map can."""
+    """Raised if a few targets cannot be measured on their own, although whole maps can."""
 
 
 class NonFiniteActivations(MixlensError, ArithmeticError):
-    """A layer returned NaN or infinity."""
+    """Raised if a layer returns NaN or infinity."""
 
 
 class OutOfMemory(MixlensError, MemoryError):
-    """There is not enough memory for what was asked for."""
+    """Raised if there is not enough memory."""
 
 
 class MissingExtra(MixlensError, ImportError):
-    """An optional dependency is not installed."""
+    """Raised if an optional dependency is not installed."""
 
     def __init__(self, package: str, extra: str = "eval") -> None:
         super().__init__(f"this needs {package}: pip install 'mixlens[{extra}]'")

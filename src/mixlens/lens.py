@@ -1,4 +1,4 @@
-"""Lens: a model and its tokenizer, the front door."""
+"""Lens: measure a model with its tokenizer."""
 
 from __future__ import annotations
 
@@ -47,12 +47,39 @@ _BUNDLED_AT = "mixlens/bundled/"  # what such a model is called, wherever it lie
 
 
 class Lens:
-    """Records a transformers model and measures how its tokens mix.
+    """Measure how tokens mix inside a transformers model.
 
-    The model must be in eval mode; it is left exactly as it was. PEFT, `torch.compile`,
+    The model must be in eval mode, and mixlens leaves it unchanged. PEFT, `torch.compile`,
     DataParallel, SentenceTransformer and pipelines are unwrapped. Without a tokenizer, inputs are
-    dicts of tensors. With a processor they may be pictures, sounds and texts: a PIL image, or
-    {"images": …, "text": …}, {"audio": …}.
+    dicts of tensors. With a processor you can also pass images and audio: a PIL image,
+    `{"images": …, "text": …}` or `{"audio": …}`.
+
+    Parameters
+    ----------
+    model
+        A transformers model, or one of the wrappers above.
+    tokenizer
+        Its tokenizer. By default that of the processor or pipeline, if there is one.
+    processor
+        The processor of a model that takes images or audio.
+    memory_budget
+        Bytes that a recording may keep next to the inputs and outputs of the layers. By default a
+        quarter of the free memory.
+
+    Raises
+    ------
+    InvalidInput
+        If `model` is not a transformers model.
+
+    Examples
+    --------
+    The examples of the methods use this lens.
+
+    >>> from mixlens import Lens
+    >>> lens = Lens.bundled()
+    >>> lens
+    <Lens BertForMaskedLM 'mixlens/bundled/masked', 6 layers, float32 on cpu>
+    >>> text = "The keys to the cabinet [MASK] here."
     """
 
     def __init__(
@@ -87,11 +114,35 @@ class Lens:
 
     @classmethod
     def from_pretrained(cls, name: str, *, tokenizer: Any = None, **options: Any) -> Lens:
-        """Loads a model and its tokenizer by hub name or folder; `options` go to `from_pretrained`.
+        """Load a model and its tokenizer by hub name or folder.
 
-        The class is the one that the checkpoint names, else the bare model. The dtype is float32;
-        `dtype="auto"` keeps that of the checkpoint. Code from the checkpoint is run only with
-        `trust_remote_code=True`. A bundled model is loaded by its name, mixlens/bundled/causal.
+        mixlens uses the model class that the checkpoint names, or the bare model if it names none.
+        It runs code from the checkpoint only with `trust_remote_code=True`.
+
+        Parameters
+        ----------
+        name
+            A hub name, a folder, or a bundled model such as `mixlens/bundled/causal`.
+        tokenizer
+            A tokenizer, or the name of one, if it is not in the same place.
+        **options
+            Passed to `from_pretrained` of transformers. The dtype is float32 unless you pass
+            `dtype`; `dtype="auto"` keeps that of the checkpoint.
+
+        Returns
+        -------
+        Lens
+            The loaded model with its tokenizer, and its processor if it has one.
+
+        Raises
+        ------
+        CannotLoad
+            If the model or its tokenizer cannot be loaded.
+
+        Examples
+        --------
+        >>> Lens.from_pretrained("mixlens/bundled/causal")
+        <Lens LlamaForCausalLM 'mixlens/bundled/causal', 6 layers, float32 on cpu>
         """
         if isinstance(name, str) and name.startswith(_BUNDLED_AT):
             return cls.bundled(name.removeprefix(_BUNDLED_AT), **options)
@@ -100,7 +151,30 @@ class Lens:
 
     @classmethod
     def bundled(cls, name: str = "masked", **options: Any) -> Lens:
-        """A small model that ships with the package: "masked" (BERT) or "causal" (Llama)."""
+        """Load a small model that ships with the package.
+
+        Parameters
+        ----------
+        name
+            "masked" (BERT) or "causal" (Llama).
+        **options
+            Passed to `from_pretrained`.
+
+        Returns
+        -------
+        Lens
+            The bundled model with its tokenizer.
+
+        Raises
+        ------
+        InvalidInput
+            If there is no bundled model of this name.
+
+        Examples
+        --------
+        >>> Lens.bundled("masked").model.config.num_hidden_layers
+        6
+        """
         if name not in BUNDLED:
             raise InvalidInput(no_such("bundled model", name, BUNDLED))
         folder = resources.files("mixlens") / "bundled" / name
@@ -121,12 +195,39 @@ class Lens:
         site: str | None = None,
         memory_budget: int | None = None,
     ) -> Recording:
-        """One verified forward pass of a text, a list of texts, or a dict of input tensors.
+        """Record one verified forward pass, to take several measures from it.
 
-        `memory_budget` (bytes; default: a quarter of what is free) bounds what is kept next to the
-        layers' inputs and outputs. With `targets` (of one `site`) only these are taken apart, and
-        the model keeps its own attention: for a few targets of a long prompt. The pass then runs
-        when something is measured.
+        With `targets`, mixlens analyses these targets alone and the model keeps its own attention.
+        Use this for a few targets of a long prompt. The pass then runs when you measure.
+
+        Parameters
+        ----------
+        given
+            A text, a list of texts, or a dict of input tensors.
+        targets
+            Targets of one attention, as positions or tokens. By default all.
+        site
+            The attention of the targets, such as "decoder" or "cross". By default the model's first
+            one.
+        memory_budget
+            Bytes to keep next to the inputs and outputs of the layers. By default that of the lens.
+
+        Returns
+        -------
+        Recording
+            The recording, for `mixlens.measure`, `lens.compare` and `lens.rollout`.
+
+        Raises
+        ------
+        InvalidInput
+            If the input is empty, too long, or not an input of the model.
+        UnsupportedModel
+            If the model is in training mode, or mixlens cannot verify its layers.
+
+        Examples
+        --------
+        >>> lens.record(text)
+        <Recording of BertForMaskedLM: encoder: 6 layers, 10 tokens>
         """
         return record(self, given, targets=targets, site=site, memory_budget=memory_budget)
 
@@ -140,20 +241,72 @@ class Lens:
         explain_end: bool = True,
         **options: Any,
     ) -> Recording:
-        """A recording of the positions that produced the tokens after a prompt.
+        """Generate an answer, and record the positions that produced its tokens.
 
-        The prompt is a text, or the messages of a chat ([{"role": "user", "content": …}]), which
-        the tokenizer's chat template writes out. What follows it is `answer`, or what the model
-        generates: its likeliest token at every step (do_sample=False), 20 of them, unless `options`
-        (as `model.generate` takes them, such as max_new_tokens) say otherwise. The recording's
-        `answer` is its text. Without `explain_end`, special tokens at its end are left out.
-        Encoder-decoder models: the prompt is the encoder's, and `site` is "cross" by default.
+        Each target of the maps is named by the token that it produced. In encoder–decoder models
+        the prompt is the input of the encoder.
+
+        Parameters
+        ----------
+        prompt
+            A text, or the messages of a chat (`[{"role": "user", "content": …}]`), to which mixlens
+            applies the chat template of the tokenizer.
+        answer
+            The answer as a text or token ids. By default the model generates it.
+        site
+            The attention to record. By default "cross" in encoder–decoder models.
+        memory_budget
+            Bytes to keep next to the inputs and outputs of the layers. By default that of the lens.
+        explain_end
+            False leaves out special tokens at the end of a generated answer.
+        **options
+            Passed to `model.generate`. By default `do_sample=False` and `max_new_tokens=20`.
+
+        Returns
+        -------
+        Recording
+            The recording. Its `answer` is the text of the answer.
+
+        Raises
+        ------
+        InvalidInput
+            If an option changes the input of the model, or the prompt is not a text or a chat.
+
+        Examples
+        --------
+        >>> recording = Lens.bundled("causal").generate("The keys to the cabinet", max_new_tokens=3)
+        >>> recording.answer
+        ' of the other'
         """
         how: dict[str, Any] = {"memory_budget": memory_budget, "explain_end": explain_end}
         return generate(self, prompt, answer=answer, site=site, options=options, **how)
 
     def verify(self, given: Text | Sequence[Text] | Mapping[str, Any] | None = None) -> Report:
-        """Compares every part of the model with what the model computes; see `Report`."""
+        """Verify that mixlens reproduces the computation of the model, layer by layer.
+
+        Parameters
+        ----------
+        given
+            The input to verify on, as for `record`. By default a text that suits the model.
+
+        Returns
+        -------
+        Report
+            Structure, numerical errors, and the measures that the model supports.
+
+        Raises
+        ------
+        UnsupportedModel
+            If a layer cannot be reproduced.
+
+        Examples
+        --------
+        >>> report = lens.verify()
+        >>> report.native_error < report.tolerance
+        True
+        >>> report.measures["value_zeroing"] is None  # no reason against it
+        True
+        """
         return verify(self, given)
 
     # ------------------------------------------------------------------------------------- measures
@@ -199,14 +352,56 @@ class Lens:
         device: str | torch.device | None = None,
         **options: Any,
     ) -> MixingMaps | list[MixingMaps] | MeasuredBatch:
-        """Scores of one measure: `MixingMaps` for one text (or a dict with one row), a list of them
-        for several texts or the texts of a data set.
+        """Measure how much each source token contributes to each target token.
 
-        `precision`: float32, tf32 or bf16 for the products of this call, the recording's included;
-        by default torch's own setting. `on_error="skip"` leaves out texts that cannot be measured;
-        the list then has their names and the reasons in `errors`. Texts of similar length are
-        recorded together, as many as fit the memory budget, or `batch_size`. With `device` the
-        scores stay a tensor on that device, as from `measure_batch`.
+        Parameters
+        ----------
+        name
+            The measure, such as "attention" or "value_zeroing". See `mixlens.list_measures`.
+        given
+            A text, a list of texts, a data set, or a dict of input tensors.
+        site
+            The attention to measure in models with several: "encoder", "decoder" or "cross". By
+            default the first one.
+        layers
+            Layers by number. By default all.
+        targets
+            Targets, as positions or tokens. A few targets of a long text take less time and memory.
+        per_head
+            True gives scores for each head, if the measure has them.
+        precision
+            "float32", "tf32" or "bf16" for the matrix products of this call. By default torch's
+            setting.
+        on_error
+            "raise", or "skip" to leave out texts that cannot be measured. The list then has their
+            names and the reasons in `errors`.
+        batch_size
+            Number of texts to run at once. By default as many as fit the memory budget.
+        device
+            Keep the scores as one tensor on this device, as `measure_batch` does.
+        **options
+            Options of the measure, such as `word` and `foil` of measures that explain an output.
+
+        Returns
+        -------
+        MixingMaps or list of MixingMaps
+            The maps of one text, or a list for several texts.
+
+        Raises
+        ------
+        InvalidInput
+            If there is no such measure, option, layer or target, or if the input is invalid.
+        UnsupportedModel
+            If the scores would not be right on this model.
+        OutOfMemory
+            If the input cannot fit into memory.
+
+        Examples
+        --------
+        >>> lens.measure("value_zeroing", text)
+        <MixingMaps value_zeroing of mixlens/bundled/masked: 6 layers × 10 targets × ...>
+        >>> lens.measure("attention", [text, "The dogs bark."], targets=-1)[1].tokens
+        ('[SEP]',)
         """
         chosen = {"site": site, "layers": layers, "targets": targets, "per_head": per_head}
         with matmul_precision(precision), outside_inference_mode():
@@ -234,9 +429,41 @@ class Lens:
         precision: str | None = None,
         **options: Any,
     ) -> MeasuredBatch:
-        """Scores of one measure as a tensor that stays where the model is, or goes to `device`:
-        `batch.scores.values` is [layer, text, (head,) target, source], padding still inside, and
-        `batch.maps()` makes maps of it. All texts are recorded together.
+        """Measure a batch of texts and keep the scores as one padded tensor.
+
+        All texts run in one batch. The tensor stays on the device of the model unless you pass
+        `device`.
+
+        Parameters
+        ----------
+        name
+            The measure. See `mixlens.list_measures`.
+        given
+            A text, a list of texts, or a dict of input tensors.
+        device
+            The device of the scores. By default that of the model.
+        site, layers, targets, per_head, precision
+            As for `measure`.
+        **options
+            Options of the measure.
+
+        Returns
+        -------
+        MeasuredBatch
+            `batch.scores.values` is [layer, text, (head,) target, source], padding included.
+            `batch.maps()` gives the maps of each text.
+
+        Raises
+        ------
+        UnsupportedModel
+            If the scores would not be right on this model, or depend on the other texts of the
+            batch.
+
+        Examples
+        --------
+        >>> batch = lens.measure_batch("attention", [text, "The dogs bark."])
+        >>> tuple(batch.scores.values.shape)
+        (6, 2, 10, 10)
         """
         chosen = {"site": site, "layers": layers, "targets": targets, "per_head": per_head}
         with matmul_precision(precision), outside_inference_mode():
@@ -254,11 +481,43 @@ class Lens:
         budget: float | None = None,
         **options: Any,
     ) -> MixingMaps:
-        """How much of each input token is in a few targets, up to each layer: the rows that
-        `measure(…).rollout()` would have, without storing a map. A recording (of `generate`, say)
-        has targets of its own. If that takes over a minute, a warning gives the estimated time;
-        with `budget` (seconds) an error is raised if the estimate exceeds it. Another warning names
-        the source onto which a rollout has collapsed.
+        """Compute the rollout of a few targets, without storing whole maps.
+
+        The result equals these targets of `measure(…).rollout()`. If it takes over a minute, a
+        warning gives the estimated time. Another warning names the source onto which a rollout has
+        collapsed.
+
+        Parameters
+        ----------
+        name
+            The measure. See `mixlens.list_measures`.
+        given
+            A text, a dict of input tensors, or a recording of a few targets (`generate`, `record`).
+        targets
+            Targets, as positions or tokens. A recording has its own.
+        site
+            The attention to measure in models with several.
+        residual, normalise
+            As for `MixingMaps.rollout`.
+        budget
+            Seconds. If the estimate exceeds it, the call raises an error.
+        **options
+            Options of the measure.
+
+        Returns
+        -------
+        MixingMaps
+            The contribution of each input token to the targets, up to each layer.
+
+        Raises
+        ------
+        InvalidInput
+            If you pass no targets, or if the estimated time exceeds `budget`.
+
+        Examples
+        --------
+        >>> lens.rollout("value_zeroing", text, "[MASK]").scores.shape
+        (6, 1, 10)
         """
         from mixlens.maps.collapse import warn_of_collapse
         from mixlens.measuring.rollout_of_targets import roll_out_targets
@@ -287,14 +546,50 @@ class Lens:
         budget: float | None = None,
         progress: Progress | None = None,
     ) -> Comparison:
-        """Every measure that applies, side by side for one target, from one recording, which may be
-        given (`record`, `generate`).
+        """Compare all measures that apply for one target, from one recording.
 
-        Default target: the last that was generated or recorded by name, else the mask, the first
-        token of a classifier that sees the whole text, or the last token. With a `budget`
-        (seconds), measures that would take longer are left out. If a target is named and all of
-        `only` are measured by rows, no map is formed.
-        See `mixlens.measuring.comparing.compare`.
+        Parameters
+        ----------
+        given
+            A text, a dict of input tensors, or a recording.
+        target
+            A position or a token. By default the last generated or recorded target, the mask, the
+            first token of a classifier that sees the whole text, or the last token.
+        site
+            The attention to measure in models with several.
+        aggregate
+            How to aggregate layers: "mean" of the normalised layers, "rollout", "last", or a layer.
+        only
+            Names of measures. By default all that the model supports.
+        words
+            True merges sub-words into words.
+        explain
+            The output that gradients and erasure explain, such as `{"word": "are", "foil": "is"}`.
+        options
+            Options of measures, by name of the measure.
+        cue
+            A source whose rank is of interest.
+        budget
+            Seconds. Measures that would take longer are left out.
+        progress
+            A function, called before each measure with its name, the number of finished measures,
+            and the number of all measures.
+
+        Returns
+        -------
+        Comparison
+            Scores of each measure, and their rank agreement.
+
+        Raises
+        ------
+        InvalidInput
+            If the target, the cue or a measure does not exist.
+
+        Examples
+        --------
+        >>> comparison = lens.compare(text, "[MASK]", only=["attention", "blank_out"], cue="keys")
+        >>> comparison.rank_of("keys")
+        {'attention': 6, 'blank_out': 1}
         """
         from mixlens.measuring.compared_target import by_rows, default_target, site_of
         from mixlens.measuring.comparing import compare
@@ -330,8 +625,37 @@ class Lens:
         renormalise: bool = True,
         value_bias: bool = False,
     ) -> Routes:
-        """What one token's last state is made of, as a graph of edges above a threshold; see
-        `mixlens.maps.routes`.
+        """Find the information flow route of one token (Ferrando & Voita 2024).
+
+        Parameters
+        ----------
+        given
+            A text or a dict of input tensors.
+        target
+            A position or a token. By default the last token.
+        site
+            The attention to follow in models with several.
+        threshold
+            Edges with a smaller normalised score are left out.
+        renormalise
+            True divides the scores of the remaining edges by their sum.
+        value_bias
+            True adds the bias of the values to each source.
+
+        Returns
+        -------
+        Routes
+            The graph from the target down to the input tokens.
+
+        Raises
+        ------
+        InvalidInput
+            If the target does not exist, or the threshold is outside [0, 1).
+
+        Examples
+        --------
+        >>> lens.routes(text, "[MASK]", threshold=0.1).tokens[6]
+        '[MASK]'
         """
         from mixlens.maps.routes import routes
 
@@ -361,11 +685,56 @@ class Lens:
         batch_size: int | None = None,
         **options: Any,
     ) -> ContextCitation:
-        """Which parts of a context an answer rests on, by leaving parts out; see
-        `mixlens.measuring.context_citing`.
+        """Score how much an answer depends on each part of a context (Cohen-Wang et al. 2024).
 
-        The answer is given, or generated after the whole context (`options` as for `generate`).
-        Segments are sentences, paragraphs, or named by their text or characters.
+        mixlens leaves out random parts of the context and fits the log-odds of the answer by a
+        sparse linear model. The model must be causal. Needs the extra `eval`.
+
+        Parameters
+        ----------
+        context
+            The text whose parts are scored.
+        query
+            The question after it.
+        answer
+            The answer as a text or token ids. By default the model generates it from the whole
+            context.
+        segments
+            "sentences", "paragraphs", or `{name: text or (first character, after the last)}`.
+        ablations
+            Number of ablated prompts used to fit the linear model.
+        seed
+            Seed of the ablations.
+        held_out
+            Number of further prompts on which the fit is tested.
+        template
+            The prompt, with `{context}` and `{query}`.
+        batch_size
+            Number of prompts to run at once.
+        **options
+            Passed to `model.generate`.
+
+        Returns
+        -------
+        ContextCitation
+            A score for each part, and the rank correlation of the fit on held-out prompts.
+
+        Raises
+        ------
+        InvalidInput
+            If the context or the answer is empty, or an argument is out of range.
+        UnsupportedModel
+            If the model is in training mode or not causal.
+        MissingExtra
+            If the extra `eval` is not installed.
+
+        Examples
+        --------
+        >>> citation = Lens.bundled("causal").context_cite(
+        ...     "The dogs bark. The cat sleeps.", "Who barks?", "The dogs", ablations=8, held_out=4
+        ... )
+        >>> citation.texts
+        ('The dogs bark.', 'The cat sleeps.')
         """
         with outside_inference_mode(), uncompiled(self.model):
             return context_cite(
@@ -386,8 +755,31 @@ class Lens:
     def predictions(
         self, text: Text, *, top: int = 5, position: int | None = None
     ) -> list[tuple[str, float]]:
-        """The model's likeliest words with their probabilities: at a position, by default at the
-        [MASK] or after the last token. For a classifier, its classes.
+        """Return the most probable words or classes of the model.
+
+        Parameters
+        ----------
+        text
+            One text.
+        top
+            How many to return.
+        position
+            The position of a language model's prediction. By default the mask, or the last token.
+
+        Returns
+        -------
+        list of (str, float)
+            Words (or the classes of a classifier) with their probabilities, highest first.
+
+        Raises
+        ------
+        InvalidInput
+            If you pass several texts, or the model has no output to predict from.
+
+        Examples
+        --------
+        >>> [word for word, probability in lens.predictions(text, top=2)]
+        ['are', 'live']
         """
         from mixlens.replay.predictions import predicted
 
@@ -396,8 +788,31 @@ class Lens:
     def identifiability(
         self, given: Text | Mapping[str, Any], *, site: str | None = None
     ) -> xr.Dataset | list[xr.Dataset]:
-        """How far the attention weights of each head are determined by what they do; see
-        `mixlens.identifiability`.
+        """Compute how far the attention weights of each head are identifiable (Brunner et al.
+        2020).
+
+        Parameters
+        ----------
+        given
+            A text or a dict of input tensors.
+        site
+            The attention to analyse in models with several.
+
+        Returns
+        -------
+        xarray.Dataset, or a list of them for several texts
+            For each layer and head: the rank, the dimension of the null space, the share of the
+            attention weights in it, and the correlation with effective attention.
+
+        Raises
+        ------
+        UnsupportedModel
+            If the output projection of the heads is not known.
+
+        Examples
+        --------
+        >>> int(lens.identifiability(text)["null_dimension"].max())  # identifiable
+        0
         """
         from mixlens.maps.attention_identifiability import identifiability
 

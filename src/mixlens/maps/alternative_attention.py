@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AlternativeAttention:
-    """A different row of attention with the same output."""
+    """Different attention weights of one target with the same output."""
 
     weights: Float[np.ndarray, " source"]
     original: Float[np.ndarray, " source"]
@@ -38,15 +38,13 @@ class AlternativeAttention:
 
     @property
     def distance(self) -> float:
-        """The L1 distance between the two rows; 2 is the most that two distributions can have."""
+        """Return the L1 distance between both distributions, at most 2."""
         return float(np.abs(self.weights - self.original).sum())
 
 
 @dataclass(frozen=True)
 class AttentionBounds:
-    """The smallest and the largest weight that each source could have had with the output
-    unchanged.
-    """
+    """Smallest and largest weight of each source with the same output."""
 
     lower: Float[np.ndarray, " source"]
     upper: Float[np.ndarray, " source"]
@@ -109,14 +107,48 @@ def alternative_attention(
     starts: int = 8,
     seed: int = 0,
 ) -> AlternativeAttention:
-    """A different valid row of attention with the same output, as far (L1) from the model's own as
-    linear programmes can push it.
+    """Find different attention weights of one target with the same output (Brunner et al. 2020).
 
-    Maximising a distance is not a linear problem, but the distance is the largest of s.(a' - a)
-    over sign vectors s. So a programme is solved for a sign vector, the signs are read off its
-    solution, and so on while the distance grows, which ends in a corner that no sign flip improves.
-    This is repeated from `starts` sign vectors: small weights up and large ones down, the reverse,
-    and random ones. The result is a true alternative, but a further one may exist.
+    The weights are a valid distribution, as far from the original (in L1) as linear programmes get.
+    Maximising the distance is not a linear problem, but the distance is the maximum of s·(a' - a)
+    over sign vectors s. mixlens solves a programme for one sign vector, takes the signs of the
+    solution, and repeats this while the distance grows. Weights that are further away may exist.
+    Needs the extra `eval`.
+
+    Parameters
+    ----------
+    recording
+        A recording of whole texts (`lens.record`).
+    layer, head, target
+        Numbers from 0.
+    site
+        The attention in models with several.
+    row
+        The text, if the recording has several.
+    starts
+        The number of sign vectors to start from: small weights up, the reverse, and random ones.
+    seed
+        Seed of the random sign vectors.
+
+    Returns
+    -------
+    AlternativeAttention
+        The weights, the original ones, and the relative change of the output.
+
+    Raises
+    ------
+    InvalidInput
+        If a number is out of range.
+    MissingExtra
+        If the extra `eval` is not installed.
+
+    Examples
+    --------
+    >>> import mixlens
+    >>> recording = mixlens.Lens.bundled().record("The dogs bark.")
+    >>> found = mixlens.alternative_attention(recording, layer=0, head=0, target=1)
+    >>> found.distance  # few tokens: the weights are identifiable
+    0.0
     """
     if starts < 1:
         raise InvalidInput(f"starts={starts}: at least one is needed")
@@ -153,11 +185,41 @@ def _climbed(row: _FreeRow, signs: Float[np.ndarray, " seen"]) -> Float[np.ndarr
 def attention_bounds(
     recording: Recording, layer: int, head: int, target: int, site: str | None = None, row: int = 0
 ) -> AttentionBounds:
-    """The smallest and the largest weight of each source over all distributions with the same
-    output: two linear programmes each.
+    """Compute the range of each attention weight of one target with the same output.
 
-    If there are no more tokens than the rank of [T, 1], both are the true weight. Sources that the
-    target cannot see stay at zero.
+    It solves two linear programmes for each source. With few tokens, both ends are the true weight.
+    Sources that the target cannot see stay at zero. Needs the extra `eval`.
+
+    Parameters
+    ----------
+    recording
+        A recording of whole texts (`lens.record`).
+    layer, head, target
+        Numbers from 0.
+    site
+        The attention in models with several.
+    row
+        The text, if the recording has several.
+
+    Returns
+    -------
+    AttentionBounds
+        The smallest and the largest weight of each source, with the distributions that have them.
+
+    Raises
+    ------
+    InvalidInput
+        If a number is out of range.
+    MissingExtra
+        If the extra `eval` is not installed.
+
+    Examples
+    --------
+    >>> import mixlens
+    >>> recording = mixlens.Lens.bundled().record("The dogs bark.")
+    >>> bounds = mixlens.attention_bounds(recording, layer=0, head=0, target=1)
+    >>> bool((bounds.lower == bounds.upper).all())
+    True
     """
     recorded_row = _free_row(recording, layer, head, target, site, row)
     count = len(recorded_row.weights)

@@ -26,8 +26,49 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Comparison:
-    """Scores of every measure for one target, each row summing to one (in absolute value), and
-    their rank agreement.
+    """Scores of several measures for one target, and their rank agreement.
+
+    Attributes
+    ----------
+    target : int
+        The position of the target.
+    target_token : str
+        Its label.
+    sources : tuple of str
+        Labels of the sources.
+    own_source : int or None
+        The source that is the target itself. None in cross-attention.
+    aggregate : str
+        How layers are aggregated.
+    scores : mapping
+        Scores of each measure, normalised so that their absolute values sum to one.
+    left_out : mapping
+        Measures that are missing, with the reason.
+    explained : str or None
+        The output that gradients and erasure explain.
+    cue : int or None
+        A source whose rank is of interest.
+    model : str
+        The name of the model, or its class.
+    row : TokenRow or None
+        The sources with their offsets in the text.
+    by_layer : mapping
+        Scores of each measure by layer.
+    provenance : mapping
+        The provenance of each measure.
+    warnings : mapping
+        Warnings about collapsed rollouts, by measure.
+
+    Examples
+    --------
+    The examples of the methods use this comparison.
+
+    >>> from mixlens import Lens
+    >>> names = ["attention", "value_zeroing", "blank_out"]
+    >>> text = "The keys to the cabinet [MASK] here."
+    >>> comparison = Lens.bundled().compare(text, "[MASK]", only=names, cue="keys")
+    >>> comparison
+    <Comparison of 3 measures for '[MASK]' (token 6), mean of the layers, 10 sources; ...>
     """
 
     target: int
@@ -46,7 +87,18 @@ class Comparison:
     warnings: Mapping[str, str] = field(default_factory=dict)  # by measure, of a collapsed rollout
 
     def to_dataframe(self) -> pd.DataFrame:
-        """Sources down, measures across."""
+        """Return a pandas table of the scores.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One line for each source, one column for each measure.
+
+        Examples
+        --------
+        >>> list(comparison.to_dataframe().columns)
+        ['source', 'attention', 'value_zeroing', 'blank_out']
+        """
         import pandas as pd
 
         frame = pd.DataFrame(dict(self.scores))
@@ -65,27 +117,57 @@ class Comparison:
 
     @property
     def reading(self) -> str:
-        """How the layers became one row, in words."""
+        """Return how layers are aggregated, in words."""
         names = {"mean": "mean of the layers", "rollout": "rollout", "last": "last layer"}
         return names.get(self.aggregate, f"layer {self.aggregate}")
 
     @property
     def others(self) -> np.ndarray:
-        """Positions of all sources but the target itself."""
+        """Return the positions of all sources except the target itself."""
         places = np.arange(len(self.sources))
         return places if self.own_source is None else np.delete(places, self.own_source)
 
     def agreement(self) -> pd.DataFrame:
-        """Spearman's rank correlation of every two measures' sizes (signs left out), over all
-        sources but the target itself.
+        """Compute Spearman's rank correlation of every two measures.
+
+        It compares absolute scores of all sources except the target itself.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Measures by measures.
+
+        Examples
+        --------
+        >>> comparison.agreement().shape
+        (3, 3)
         """
         frame = self.to_dataframe().drop(columns="source").abs()
         agreement: pd.DataFrame = frame.iloc[self.others].corr(method="spearman")
         return agreement
 
     def rank_of(self, source: int | str) -> dict[str, int]:
-        """The place of one source in each measure's order (1 = largest), the target itself left
-        out.
+        """Return the rank of one source in each measure, without the target itself.
+
+        Parameters
+        ----------
+        source
+            Its position or its token.
+
+        Returns
+        -------
+        dict of str to int
+            Rank by measure. 1 is the largest absolute score.
+
+        Raises
+        ------
+        InvalidInput
+            If there is no such source, or if several match.
+
+        Examples
+        --------
+        >>> comparison.rank_of("keys")["blank_out"]
+        1
         """
         place = position_of(source, TokenRow(self.sources), range(len(self.sources)))
         ranks = {}
@@ -95,9 +177,30 @@ class Comparison:
         return ranks
 
     def segments(self, by: By = None, *, sink: bool = True) -> Comparison:
-        """The same measures with their sources summed by segment, as `MixingMaps.segments` does.
+        """Sum sources by segment, as `MixingMaps.segments` does.
 
-        With `sink=False` the first token is left out, and rows are divided by what is left.
+        Parameters
+        ----------
+        by
+            "sentences", "paragraphs", "turns", or `{name: text or (first character, after the
+            last)}`. By default the segments of the text.
+        sink
+            False leaves out the first token and normalises the others again.
+
+        Returns
+        -------
+        Comparison
+            One source for each segment.
+
+        Raises
+        ------
+        InvalidInput
+            If the text has no such segments.
+
+        Examples
+        --------
+        >>> comparison.segments({"subject": "keys"}).sources
+        ('(first token)', '(other)', 'subject')
         """
         row = self.row or TokenRow(self.sources)
         groups = grouped(divided(row, by), sink=sink)
@@ -120,15 +223,51 @@ class Comparison:
         )
 
     def plot(self, kind: str | None = None, *, most: int = 40) -> Figure:
-        """A matplotlib figure: "sources" (what each measure says about the sources, of a long text
-        about the `most` largest) or "agreement" (rank correlation of the measures). Needs the extra
-        `plot`.
+        """Draw a matplotlib figure. Needs the extra `plot`.
+
+        Parameters
+        ----------
+        kind
+            "sources" (scores of each measure) or "agreement" (rank correlation).
+        most
+            Show at most this many sources, those with the largest scores.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            The figure.
+
+        Raises
+        ------
+        InvalidInput
+            If there is no such kind.
+        MissingExtra
+            If the extra `plot` is not installed.
+
+        Examples
+        --------
+        >>> comparison.plot("agreement").savefig("agreement.png")
         """
         figure: Figure = view("compared").plot(self, kind, most=most)
         return figure
 
     def to_html(self, path: str | os.PathLike[str]) -> None:
-        """Writes one self-contained page that shows the measures side by side."""
+        """Write one self-contained page that compares the measures.
+
+        Parameters
+        ----------
+        path
+            The name of the file.
+
+        Raises
+        ------
+        CannotWrite
+            If the file cannot be written.
+
+        Examples
+        --------
+        >>> comparison.to_html("comparison.html")
+        """
         view("viewer.page").write(self._payload(), path)
 
     def _repr_html_(self) -> str:
@@ -150,7 +289,18 @@ class Comparison:
         return payload
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as JSON values."""
+        """Return the comparison as plain values, for JSON.
+
+        Returns
+        -------
+        dict
+            Scores, agreement, reasons and warnings.
+
+        Examples
+        --------
+        >>> comparison.to_dict()["target_token"]
+        '[MASK]'
+        """
         return {
             "target": self.target,
             "target_token": self.target_token,

@@ -41,7 +41,42 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class MixingMaps:
-    """One text's scores: [layer, target, source], or [layer, head, target, source]."""
+    """Scores of one text: how much each source contributes to each target, layer by layer.
+
+    Maps never change. Every method returns new maps and adds its name to `provenance["steps"]`.
+
+    Attributes
+    ----------
+    scores : numpy.ndarray
+        [layer, target, source], or [layer, head, target, source].
+    layers : tuple of int
+        Numbers of the layers in the model.
+    target_row, source_row : TokenRow
+        All tokens of the text on either side, with their offsets.
+    target_positions : tuple of int
+        Positions of the measured targets in `target_row`.
+    facts : Facts
+        Properties of the scores, such as `rows_sum_to_one`.
+    provenance : dict
+        The measure, its options, the model, and the steps since.
+    rollout_residual, rollout_normalised, rollout_adds_identity
+        Defaults of `rollout`, from the authors of the measure.
+    measured : mapping
+        Arrays that were measured next to the scores. See `extras`.
+
+    Examples
+    --------
+    The examples of the methods use these maps.
+
+    >>> from mixlens import Lens
+    >>> lens = Lens.bundled()
+    >>> text = "The keys to the cabinet [MASK] here."
+    >>> maps = lens.measure("value_zeroing", text)
+    >>> maps.tokens
+    ('[CLS]', 'the', 'keys', 'to', 'the', 'cabinet', '[MASK]', 'here', '.', '[SEP]')
+    >>> maps.scores.shape
+    (6, 10, 10)
+    """
 
     scores: np.ndarray
     layers: tuple[int, ...]
@@ -83,10 +118,41 @@ class MixingMaps:
         rollout_normalised: bool | None = None,
         provenance: Mapping[str, Any] | None = None,
     ) -> MixingMaps:
-        """Maps of numbers that you have: [layer, (head,) target, source].
+        """Make maps from scores that you already have.
 
-        Without `source_tokens` the sources are the targets. If mixlens knows the `measure`, its
-        facts and its way of rolling out hold unless you say otherwise.
+        Parameters
+        ----------
+        scores
+            An array or tensor: [layer, (head,) target, source].
+        tokens
+            Labels of the targets. By default they are numbered.
+        source_tokens
+            Labels of the sources. By default the targets.
+        measure
+            The name of the measure. If mixlens knows it, its properties and its rollout apply.
+        facts
+            Properties of the scores.
+        rollout_residual, rollout_normalised
+            Defaults of `rollout`.
+        provenance
+            Further entries of `provenance`.
+
+        Returns
+        -------
+        MixingMaps
+            The labelled scores.
+
+        Raises
+        ------
+        InvalidInput
+            If the labels do not fit the shape of the scores.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from mixlens import MixingMaps
+        >>> MixingMaps.of(np.eye(2)[None], ["one", "two"]).tokens
+        ('one', 'two')
         """
         return cls(
             **labelled_scores(
@@ -103,34 +169,34 @@ class MixingMaps:
 
     @property
     def per_head(self) -> bool:
-        """Do the scores have an axis of heads?"""
+        """Return True if the scores have an axis of heads."""
         return self.scores.ndim == 4
 
     @property
     def dims(self) -> tuple[str, ...]:
-        """Names of the axes of the scores."""
+        """Return the names of the axes of `scores`."""
         return ("layer", *(("head",) if self.per_head else ()), "target", "source")
 
     @property
     def tokens(self) -> tuple[str, ...]:
-        """Labels of the targets, one for each row."""
+        """Return the labels of the targets."""
         return tuple(self.target_row.labels[i] for i in self.target_positions)
 
     @property
     def source_tokens(self) -> tuple[str, ...]:
-        """Labels of the sources, one for each column."""
+        """Return the labels of the sources."""
         return self.source_row.labels
 
     @cached_property
     def data(self) -> xr.DataArray:
-        """`scores` with their labels; `target` and `source` are positions in the text."""
+        """Return `scores` with their labels; `target` and `source` are positions in the text."""
         from mixlens.maps.tables import labelled
 
         return labelled(self, str(self.provenance.get("measure")), self.dims, self.scores)
 
     @cached_property
     def extras(self) -> dict[str, xr.DataArray]:
-        """What was measured next to the scores, by name."""
+        """Return the arrays that were measured next to the scores, by name."""
         from mixlens.maps.tables import labelled
 
         return {
@@ -139,16 +205,44 @@ class MixingMaps:
         }
 
     def to_dataframe(self) -> pd.DataFrame:
-        """One line for each score: layer, (head,) target, target_token, source, source_token,
-        score.
+        """Return a pandas table with one line for each score.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns: layer, (head,) target, target_token, source, source_token, score.
+
+        Examples
+        --------
+        >>> len(maps.to_dataframe())
+        600
         """
         from mixlens.maps.tables import long_table
 
         return long_table(self)
 
     def row(self, target: int | str) -> Row:
-        """One target, by its position (negative: from the end), or by its label if only one token
-        has it.
+        """Return the scores of one target.
+
+        Parameters
+        ----------
+        target
+            Its position (negative from the end), or its token. `dogs#2` is the second of several.
+
+        Returns
+        -------
+        Row
+            The scores of all sources in all layers.
+
+        Raises
+        ------
+        InvalidInput
+            If there is no such target, or if several tokens match.
+
+        Examples
+        --------
+        >>> maps.row("[MASK]").target
+        6
         """
         position = position_of(target, self.target_row, self.target_positions)
         values = self.scores[..., self.target_positions.index(position), :]
@@ -157,8 +251,9 @@ class MixingMaps:
 
     @property
     def reading(self) -> Reading:
-        """How the layers are read as one where no layer is named: `reading.of(scores)` are the
-        numbers, `reading.name` says it in words.
+        """Return how layers are aggregated where you name none.
+
+        `reading.of(scores)` computes it, and `reading.name` describes it.
         """
         return reading_of(self)
 
@@ -188,49 +283,171 @@ class MixingMaps:
         layers: int | Sequence[int] | None = None,
         targets: int | str | Sequence[int | str] | None = None,
     ) -> MixingMaps:
-        """Some layers (by number; negative: from the end of those held) and some targets (as in
-        `row`).
+        """Select layers and targets.
+
+        Parameters
+        ----------
+        layers
+            Numbers of layers. Negative numbers count from the last layer of these maps.
+        targets
+            Positions or tokens, as for `row`.
+
+        Returns
+        -------
+        MixingMaps
+            The selected scores.
+
+        Raises
+        ------
+        InvalidInput
+            If there is no such layer or target.
+
+        Examples
+        --------
+        >>> maps.at(layers=-1, targets=["keys", "[MASK]"]).scores.shape
+        (1, 2, 10)
         """
         return select(self, layers, targets)
 
     def head(self, number: int) -> MixingMaps:
-        """The maps of one head."""
+        """Select one head.
+
+        Parameters
+        ----------
+        number
+            The number of the head. Negative numbers count from the last.
+
+        Returns
+        -------
+        MixingMaps
+            The scores of this head, without the axis of heads.
+
+        Raises
+        ------
+        InvalidInput
+            If there is no such head, or the maps have no heads.
+
+        Examples
+        --------
+        >>> lens.measure("attention", "The dogs bark.", per_head=True).head(0).dims
+        ('layer', 'target', 'source')
+        """
         return one_head(self, number)
 
     def heads(self, how: str = "mean") -> MixingMaps:
-        """All heads merged: "mean", "sum" or "max".
+        """Merge all heads.
 
-        For measures of vectors this is not the measure of the whole layer.
+        For norms of vectors, this differs from the measure of the whole layer.
+
+        Parameters
+        ----------
+        how
+            "mean", "sum" or "max".
+
+        Returns
+        -------
+        MixingMaps
+            Scores without the axis of heads.
+
+        Raises
+        ------
+        InvalidInput
+            If the maps have no heads, or `how` is unknown.
+
+        Examples
+        --------
+        >>> lens.measure("attention", "The dogs bark.", per_head=True).heads("max").dims
+        ('layer', 'target', 'source')
         """
         return merge_heads(self, how)
 
     def derived(
         self, scores: np.ndarray, step: str, facts: Facts | None = None, **changes: Any
     ) -> MixingMaps:
-        """New scores in the dtype of these, with the step noted."""
+        """Return maps with new scores, in the dtype of these.
+
+        Parameters
+        ----------
+        scores
+            The new scores.
+        step
+            The name of the step for `provenance["steps"]`.
+        facts
+            Properties of the new scores. By default those of these maps.
+        **changes
+            Further attributes to replace.
+
+        Returns
+        -------
+        MixingMaps
+            The new maps.
+
+        Examples
+        --------
+        >>> maps.derived(maps.scores * 2, "doubled").provenance["steps"]
+        ['doubled']
+        """
         about = {**self.provenance, "steps": [*self.provenance.get("steps", []), step]}
         changes = {"facts": facts or self.facts, "provenance": about, "measured": {}, **changes}
         return replace(self, scores=scores.astype(self.scores.dtype), **changes)
 
     def normalised(self, *, absolute: bool = False) -> MixingMaps:
-        """Rows that sum to one over the sources. A row of zeros stays so.
+        """Divide the scores of each target by their sum.
 
-        `absolute` takes the sizes of signed scores.
+        Targets whose scores are all zero stay zero.
+
+        Parameters
+        ----------
+        absolute
+            True takes the absolute values of signed scores first.
+
+        Returns
+        -------
+        MixingMaps
+            Scores that sum to one over the sources.
+
+        Raises
+        ------
+        InvalidInput
+            If the scores are signed and `absolute` is False.
+
+        Examples
+        --------
+        >>> float(maps.normalised().scores.sum(-1).max().round(4))
+        1.0
         """
         return normalise(self, absolute)
 
     def rollout(
         self, residual: float | int | None = None, normalise: bool | None = None
     ) -> MixingMaps:
-        """The product of the maps up to each layer: how much of each input token is there (Abnar &
-        Zuidema 2020).
+        """Multiply the maps from the input up to each layer (Abnar & Zuidema 2020).
 
-        `residual` is the share of the identity mixed into each layer (0: none), `normalise` makes
-        rows sum to one. By default as the measure's own authors do: half the identity for
-        attention, none for others; rows normalised except for GlobEnc.
+        In causal models the product often collapses onto the first token. A warning then names it.
 
-        In causal models the product often collapses onto the first token, which takes from no
-        other; a warning then names it.
+        Parameters
+        ----------
+        residual
+            The weight of the identity that is mixed into each layer, from 0 to 1. By default as the
+            authors of the measure do: half for attention, none for the others.
+        normalise
+            True makes the scores of each target sum to one. By default True, except for GlobEnc.
+
+        Returns
+        -------
+        MixingMaps
+            The contribution of each input token, up to each layer.
+
+        Raises
+        ------
+        InvalidInput
+            If the scores cannot be rolled out, such as those of cross-attention or of some targets
+            only.
+
+        Examples
+        --------
+        >>> maps.rollout().provenance["steps"]
+        ['rollout(residual=0, normalise=True)']
         """
         return warn_of_collapse(roll_out(self, residual, normalise))
 
@@ -242,29 +459,98 @@ class MixingMaps:
         residual: float | int | None = None,
         normalise: bool | None = None,
     ) -> MixingMaps:
-        """The maximum flow from each target to every input token, through the layers as pipes
-        (Abnar & Zuidema 2020).
+        """Compute the maximum flow from each target to every input token (Abnar & Zuidema 2020).
 
-        From the last layer only, since it is slow; `layers` names others, "all" takes each. The
-        rest as in `rollout`.
+        Needs the extra `eval`.
+
+        Parameters
+        ----------
+        targets
+            Positions or tokens. By default all.
+        layers
+            Layers from which the flow starts, or "all". By default the last layer alone, because
+            the computation is slow.
+        residual, normalise
+            As for `rollout`.
+
+        Returns
+        -------
+        MixingMaps
+            The flow from the targets to the input tokens.
+
+        Raises
+        ------
+        InvalidInput
+            If the scores are signed or not square.
+        MissingExtra
+            If the extra `eval` is not installed.
+
+        Examples
+        --------
+        >>> maps.flow(["[MASK]"]).scores.shape
+        (1, 1, 10)
         """
         return flow_through(self, targets, layers, residual, normalise)
 
     def mean(self) -> MixingMaps:
-        """The mean over layers, as one map under the number of the last layer."""
+        """Average over layers.
+
+        Returns
+        -------
+        MixingMaps
+            One layer, under the number of the last one.
+
+        Examples
+        --------
+        >>> maps.mean().layers
+        (5,)
+        """
         mean = self.scores.astype(np.float64).mean(0, keepdims=True)
         facts = replace(self.facts, joined_by="mean()", sums_vary=False)
         return self.derived(mean, "mean()", facts, layers=self.layers[-1:])
 
     def last(self) -> MixingMaps:
-        """The last layer alone."""
+        """Select the last layer.
+
+        Returns
+        -------
+        MixingMaps
+            The last layer alone.
+
+        Examples
+        --------
+        >>> maps.last().scores.shape
+        (1, 10, 10)
+        """
         return self.at(layers=[self.layers[-1]])
 
     def words(self, sources: str = "sum", targets: str = "mean") -> MixingMaps:
-        """Sub-words merged into words, over columns and rows: "sum", "mean", "max" or "first".
+        """Merge sub-words into words.
 
-        If only some targets were measured, a word is merged from those of its pieces that were.
-        Sources that are segments stay as they are.
+        If you measured some targets only, a word is merged from the measured ones. Sources that are
+        segments stay as they are.
+
+        Parameters
+        ----------
+        sources
+            How to merge sources: "sum", "mean", "max" or "first".
+        targets
+            How to merge targets, by the same names.
+
+        Returns
+        -------
+        MixingMaps
+            One target and one source for each word.
+
+        Raises
+        ------
+        InvalidInput
+            If the tokens have no offsets in the text, or the way to merge is unknown.
+
+        Examples
+        --------
+        >>> maps.words().tokens[2]
+        'keys'
         """
         return merge_words(self, sources, targets)
 
@@ -276,27 +562,108 @@ class MixingMaps:
         merge_sources: str = "sum",
         merge_targets: str = "mean",
     ) -> MixingMaps:
-        """The given token ranges (first, after the last) merged on each side; all other tokens stay
-        as they are. Ranges are positions in the text, also for maps of a few targets.
+        """Merge ranges of tokens. All other tokens stay as they are.
+
+        Parameters
+        ----------
+        sources, targets
+            Ranges as (first, after the last), in positions of the text.
+        merge_sources, merge_targets
+            "sum", "mean", "max" or "first".
+
+        Returns
+        -------
+        MixingMaps
+            Maps with one token for each range.
+
+        Raises
+        ------
+        InvalidInput
+            If ranges overlap or are outside of the text.
+
+        Examples
+        --------
+        >>> maps.spans(sources=[(4, 6)]).source_tokens[4]
+        'the cabinet'
         """
         return merge_spans(self, sources, targets, merge_sources, merge_targets)
 
     def segments(self, by: By = None, *, sink: bool = True) -> MixingMaps:
-        """Sources summed by segment: "sentences", "paragraphs", "turns", or {name: (first
-        character, after the last) or text}. By default the turns of a chat, or prompt and answer.
+        """Sum sources by segment.
 
-        The first token, which often gets much attention, is a column of its own;
-        `extras["sink_share"]` has its share. `sink=False` leaves it out, as `without_sink` does.
+        The first token often gets much attention, so it is a source of its own.
+        `extras["sink_share"]` has its normalised score.
+
+        Parameters
+        ----------
+        by
+            "sentences", "paragraphs", "turns", or `{name: text or (first character, after the
+            last)}`. By default the turns of a chat, or prompt and answer.
+        sink
+            False leaves out the first token, as `without_sink` does.
+
+        Returns
+        -------
+        MixingMaps
+            One source for each segment.
+
+        Raises
+        ------
+        InvalidInput
+            If the text has no such segments, or if a name is used twice.
+
+        Examples
+        --------
+        >>> maps.segments({"subject": "keys", "attractor": "cabinet"}).source_tokens
+        ('(first token)', '(other)', 'subject', 'attractor')
         """
         return merge_segments(self, by, sink)
 
     def inside(self, segment: str, by: By = None) -> MixingMaps:
-        """The tokens of one segment alone, as sources; `by` as in `segments`."""
+        """Select the sources of one segment.
+
+        Parameters
+        ----------
+        segment
+            The name of the segment.
+        by
+            The segments, as for `segments`.
+
+        Returns
+        -------
+        MixingMaps
+            The scores of the tokens of this segment.
+
+        Raises
+        ------
+        InvalidInput
+            If there is no such segment.
+
+        Examples
+        --------
+        >>> maps.inside("place", {"place": "to the cabinet"}).source_tokens
+        ('to', 'the', 'cabinet')
+        """
         return tokens_inside(self, segment, by)
 
     def without_sink(self) -> MixingMaps:
-        """The first token as a source counts as zero. Rows that summed to one are divided by what
-        is left.
+        """Set the first source to zero, and normalise scores again that summed to one.
+
+        Returns
+        -------
+        MixingMaps
+            Scores without the first token.
+
+        Raises
+        ------
+        InvalidInput
+            If these are the tokens of one segment. Leave out the first token before you call
+            `inside`.
+
+        Examples
+        --------
+        >>> float(maps.without_sink().scores[..., 0].max())
+        0.0
         """
         return leave_out_sink(self)
 
@@ -309,11 +676,34 @@ class MixingMaps:
         head: int | None = None,
         **options: Any,
     ) -> Figure:
-        """A matplotlib figure, ready for a paper: `plot("flow", target="[MASK]").savefig(…)`.
+        """Draw a matplotlib figure. Needs the extra `plot`.
 
-        Kinds: "map", "target", "layers", "heads", "text", "curves", "alignment", "flow". Without
-        one, what was chosen decides: one target through the layers, one layer's map, or the maps of
-        all layers or heads. Needs the extra `plot`.
+        Parameters
+        ----------
+        kind
+            "map", "target", "layers", "heads", "text", "curves", "alignment" or "flow". By default
+            it follows from the selection: one target through the layers, the map of one layer, or
+            the maps of all layers or heads.
+        target, layer, head
+            The part of the maps to draw.
+        **options
+            Options of the kind, such as `width`, `columns` and `scale`.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            The figure.
+
+        Raises
+        ------
+        InvalidInput
+            If there is no such kind or option.
+        MissingExtra
+            If the extra `plot` is not installed.
+
+        Examples
+        --------
+        >>> maps.plot("target", target="[MASK]").savefig("mask.pdf")
         """
         figure: Figure = view("plots").plot(
             self, kind, target=target, layer=layer, head=head, **options
@@ -321,7 +711,25 @@ class MixingMaps:
         return figure
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes everything to one file (safetensors), which `mixlens.load` reads."""
+        """Write the maps to one file (safetensors). `mixlens.load` reads it.
+
+        Parameters
+        ----------
+        path
+            The name of the file.
+
+        Raises
+        ------
+        CannotWrite
+            If the file cannot be written.
+
+        Examples
+        --------
+        >>> import mixlens
+        >>> maps.save("maps.safetensors")
+        >>> mixlens.load("maps.safetensors") == maps
+        True
+        """
         storage.save(self, path)
 
     def to_html(
@@ -331,12 +739,28 @@ class MixingMaps:
         segments: By = None,
         **shown: Any,
     ) -> None:
-        """Writes one self-contained page that shows these maps, and those of other measures next
-        to them; `shown` as in `mixlens.views.viewer.payload.payload_of` (target, title, image,
-        seconds).
+        """Write one self-contained page with an interactive viewer.
 
-        The page groups sources by `segments`, given as in `MixingMaps.segments`; by default by
-        those that the text has, such as the turns of a chat.
+        Parameters
+        ----------
+        path
+            The name of the file.
+        *others
+            Maps of other measures of the same text, to show next to these.
+        segments
+            Segments to group sources by, as for `segments`. By default those of the text, such as
+            the turns of a chat.
+        **shown
+            Options of `mixlens.views.viewer.payload.payload_of`: target, title, image, seconds.
+
+        Raises
+        ------
+        CannotWrite
+            If the file cannot be written.
+
+        Examples
+        --------
+        >>> maps.to_html("maps.html", lens.measure("attention", text))
         """
         given = [self, *others]
         if segments is not None:
@@ -349,5 +773,5 @@ class MixingMaps:
 
 
 def load(path: str | os.PathLike[str]) -> MixingMaps:
-    """Maps as they were saved, bit by bit."""
+    """Read saved maps, bit by bit."""
     return storage.load(path, MixingMaps)

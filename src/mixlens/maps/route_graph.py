@@ -45,7 +45,39 @@ class BlockShare(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Routes:
-    """The route of one target. `rows`: how many rows of attention were computed for it."""
+    """Information flow route of one target, as a graph.
+
+    Nodes are tokens at four places: `X0_t` the input, `A3_t` after the attention of layer 3, `M3_t`
+    its MLP, `I3_t` after that.
+
+    Attributes
+    ----------
+    edges : tuple of Edge
+        (start, end, weight), from the target down.
+    heads : tuple of HeadShare
+        The normalised score of each head in an attention block.
+    blocks : tuple of BlockShare
+        The normalised scores of attention, residual stream and MLP.
+    target : int
+        The position of the target.
+    tokens : tuple of str
+        Labels of the tokens.
+    layers : int
+        The number of layers.
+    threshold : float
+        Edges with a smaller score were left out.
+    renormalised : bool
+        True if the scores of the remaining edges were divided by their sum.
+    rows : int
+        The number of (layer, target) pairs whose attention was computed.
+
+    Examples
+    --------
+    >>> from mixlens import Lens
+    >>> routes = Lens.bundled().routes("The keys [MASK] here.", "[MASK]", threshold=0.1)
+    >>> routes.nodes[0]
+    'I5_3'
+    """
 
     edges: tuple[Edge, ...]
     heads: tuple[HeadShare, ...]
@@ -66,25 +98,51 @@ class Routes:
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """Names of all nodes, from the target down."""
+        """Return the names of all nodes, from the target down."""
         ends = [f"I{self.layers - 1}_{self.target}"]
         return tuple(dict.fromkeys(ends + [name for edge in self.edges for name in edge[1::-1]]))
 
     @property
     def sources(self) -> tuple[int, ...]:
-        """Positions of the input tokens that the route reaches."""
+        """Return the positions of the input tokens that the route reaches."""
         starts = {edge.start for edge in self.edges if edge.start.startswith("X0_")}
         return tuple(sorted(int(name.removeprefix("X0_")) for name in starts))
 
     def to_dataframe(self) -> pd.DataFrame:
-        """One line for each edge, with the tokens at its ends."""
+        """Return a pandas table of the edges.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns: start, end, weight, start_token, end_token.
+
+        Examples
+        --------
+        >>> len(routes.to_dataframe()) == len(routes.edges)
+        True
+        """
         import pandas as pd
 
         rows = [(*edge, self._token(edge.start), self._token(edge.end)) for edge in self.edges]
         return pd.DataFrame(rows, columns=["start", "end", "weight", "start_token", "end_token"])
 
     def save(self, path: str | Path) -> None:
-        """To a `.graphml` or a `.csv` file."""
+        """Write the graph to a `.graphml` or `.csv` file.
+
+        Parameters
+        ----------
+        path
+            The name of the file.
+
+        Raises
+        ------
+        InvalidInput
+            If the file has a different suffix.
+
+        Examples
+        --------
+        >>> routes.save("route.graphml")
+        """
         path = Path(path)
         if path.suffix == ".graphml":
             self._graphml().write(path, encoding="utf-8", xml_declaration=True)

@@ -79,9 +79,29 @@ class Reading:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Row:
-    """The scores of one target: [layer, source], or [layer, head, source].
+    """Scores of one target: [layer, source], or [layer, head, source].
 
-    `reading` is how `top` and the printed row read the layers as one.
+    Attributes
+    ----------
+    target : int
+        The position of the target.
+    token : str
+        Its label.
+    scores : numpy.ndarray
+        The scores of all sources in all layers.
+    layers : tuple of int
+        Numbers of the layers.
+    source_tokens : tuple of str
+        Labels of the sources.
+    reading : Reading
+        How `top` aggregates layers if you name none.
+
+    Examples
+    --------
+    >>> from mixlens import Lens
+    >>> row = Lens.bundled().measure("attention", "The keys [MASK] here.").row("[MASK]")
+    >>> row.token, row.scores.shape
+    ('[MASK]', (6, 7))
     """
 
     target: int
@@ -105,11 +125,34 @@ class Row:
         return f"<Row of {self.token!r} (token {self.target}): {sizes}; {largest}>"
 
     def top(self, k: int = 5, *, layer: int | None = None, head: int | None = None) -> list[Source]:
-        """The k sources with the largest scores, largest first. Of two equal ones the earlier comes
-        first.
+        """Return the sources with the largest scores, largest first.
 
-        Without a `layer`, the layers are read as `reading` says: as a rule, the mean of the
-        normalised layers. `layer=-1` takes the scores of the last layer.
+        Of two equal scores, the earlier source comes first.
+
+        Parameters
+        ----------
+        k
+            The number of sources.
+        layer
+            A layer. By default layers are aggregated, as a rule by the mean of the normalised
+            layers. Pass -1 for the last layer.
+        head
+            A head, if the scores have heads.
+
+        Returns
+        -------
+        list of Source
+            Tuples (token, position, score).
+
+        Raises
+        ------
+        InvalidInput
+            If `k`, `layer` or `head` is invalid, or if a head is missing.
+
+        Examples
+        --------
+        >>> len(row.top(3)), row.top(1, layer=-1)[0].position
+        (3, 4)
         """
         if not hasattr(k, "__index__") or k < 1:
             raise InvalidInput(f"top({k!r}): ask for at least one source, by a whole number")

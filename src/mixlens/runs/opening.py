@@ -10,8 +10,30 @@ from mixlens.maps import mixing_maps as maps
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """`MixingMaps` as they were saved, bit by bit; of the folder of `mixlens run` its
-    `RunResults`, which are read as they are asked for.
+    """Load saved maps, or open the folder of a run.
+
+    Parameters
+    ----------
+    path
+        A file that `MixingMaps.save` wrote, or a folder that `mixlens run` wrote.
+
+    Returns
+    -------
+    MixingMaps or RunResults
+        The maps, equal bit by bit, or the results of the run, which are read when you use them.
+
+    Raises
+    ------
+    InvalidInput
+        If the path does not exist, or if mixlens did not write it.
+
+    Examples
+    --------
+    >>> import mixlens
+    >>> maps = mixlens.Lens.bundled().measure("attention", "The dogs bark.")
+    >>> maps.save("maps.safetensors")
+    >>> mixlens.load("maps.safetensors") == maps
+    True
     """
     if not isinstance(path, (str, os.PathLike)):
         raise InvalidInput(f"the name of a file or a folder is needed, not {type(path).__name__}")

@@ -41,10 +41,30 @@ class _Place(NamedTuple):
 
 
 class RunResults:
-    """The maps of a run by text and measure; nothing is read before it is asked for.
+    """Results of `mixlens run`, read when you use them.
 
-    Maps are there if the run kept them (`--keep scores` or `--keep rollout`); `to_dataframe` reads
-    the summaries of any run.
+    Maps are available if the run kept them (`--keep scores` or `--keep rollout`). Summaries of any
+    run are in `to_dataframe()`. Needs the extra `corpus`.
+
+    Parameters
+    ----------
+    folder
+        The folder of the run.
+
+    Raises
+    ------
+    InvalidInput
+        If the folder has no results.
+
+    Examples
+    --------
+    The examples use the results of
+    `mixlens run texts.txt --measure attention --keep scores --out results`.
+
+    >>> import mixlens
+    >>> results = mixlens.load("results")
+    >>> len(results), results.complete
+    (2, True)
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
@@ -56,12 +76,12 @@ class RunResults:
 
     @property
     def complete(self) -> bool:
-        """Has every shard been measured?"""
+        """Return True if every shard has been measured."""
         return (self.folder / MANIFEST).exists()
 
     @property
     def aggregates(self) -> dict[str, Any]:
-        """What the whole corpus says, by measure, as in `aggregates.json`."""
+        """Return the aggregates of the whole corpus by measure, as in `aggregates.json`."""
         if not self.complete:
             raise InvalidInput(f"the run in {self.folder} is not complete: resume it first")
         path = self.folder / AGGREGATES
@@ -71,7 +91,7 @@ class RunResults:
 
     @cached_property
     def description(self) -> dict[str, Any]:
-        """What is the same for all rows: settings, and of each measure provenance and facts."""
+        """Return the settings of the run, and the provenance and properties of each measure."""
         import pyarrow.parquet as pq
 
         measures: dict[str, Any] = {}
@@ -105,12 +125,12 @@ class RunResults:
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """The texts, in the order of the corpus."""
+        """Return the ids of the texts, in the order of the corpus."""
         return tuple(dict.fromkeys(name for name, _ in self._places))
 
     @property
     def measures(self) -> tuple[str, ...]:
-        """The measures of the run."""
+        """Return the measures of the run."""
         return tuple(dict.fromkeys(measure for _, measure in self._places))
 
     def __len__(self) -> int:
@@ -125,7 +145,31 @@ class RunResults:
         )
 
     def maps(self, name: str, measure: str | None = None) -> MixingMaps:
-        """The maps of one text, by its id; `measure` may be left out if the run had one."""
+        """Return the maps of one text.
+
+        Parameters
+        ----------
+        name
+            The id of the text.
+        measure
+            The measure. You can leave it out if the run had one.
+
+        Returns
+        -------
+        MixingMaps
+            The maps that the run kept.
+
+        Raises
+        ------
+        InvalidInput
+            If there is no such text or measure, if several texts have this id, or if the run kept
+            no maps.
+
+        Examples
+        --------
+        >>> results.maps(results.ids[0]).tokens
+        ('[CLS]', 'the', 'dogs', 'bark', '.', '[SEP]')
+        """
         if measure is None:
             if len(self.measures) > 1:
                 raise InvalidInput(f"name one of the measures: {', '.join(self.measures)}")
@@ -178,7 +222,18 @@ class RunResults:
         )
 
     def to_dataframe(self) -> Any:
-        """All rows as a pandas table, without the scores."""
+        """Return a pandas table of all results, without the scores.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One line for each text, measure and layer.
+
+        Examples
+        --------
+        >>> len(results.to_dataframe())
+        12
+        """
         import pandas as pd
         import pyarrow.parquet as pq
 
