@@ -24,16 +24,19 @@ from mixlens.cli import (
     run,
     serve,
 )
+from mixlens.cli.help import HelpCommand, HelpGroup
 from mixlens.cli.output import write_anywhere
 from mixlens.errors import MixlensError
 
 app = typer.Typer(
     name="mixlens",
-    help="How much of each token is inside every other token of a transformer.",
+    cls=HelpGroup,
+    help="Measure how much each token of a text contributes to every other one.",
+    epilog="Run `mixlens COMMAND --help` for the options and examples of a command.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
+    rich_markup_mode=None,
 )
 
 
@@ -50,27 +53,35 @@ def _app(
     ] = False,
     debug: Annotated[
         bool,
-        typer.Option("--debug", help="Show tracebacks; it can be anywhere in the command."),
+        typer.Option("--debug", help="Show the traceback of an error. Also after a command."),
     ] = False,
 ) -> None:
     pass
 
 
-for name, command in (
-    ("map", map.map_command),
-    ("compare", compare.compare),
-    ("context-cite", context_cite.context_cite_command),
-    ("benchmark", benchmark.benchmark),
-    ("measures", measures.measures_command),
-    ("doctor", doctor.doctor),
-    ("demo", demo.demo),
-    ("finetune", finetune.finetune),
-    ("reproduce", reproduce.reproduce_command),
-    ("routes", routes.routes_command),
-    ("run", run.run_command),
-    ("serve", serve.serve),
-):
-    app.command(name)(command)
+_COMMANDS: dict[str, tuple[tuple[str, Any, str], ...]] = {
+    "One text": (
+        ("map", map.map_command, map.EXAMPLES),
+        ("compare", compare.compare, compare.EXAMPLES),
+        ("routes", routes.routes_command, routes.EXAMPLES),
+        ("context-cite", context_cite.context_cite_command, context_cite.EXAMPLES),
+    ),
+    "Many texts": (
+        ("run", run.run_command, run.EXAMPLES),
+        ("benchmark", benchmark.benchmark, benchmark.EXAMPLES),
+        ("reproduce", reproduce.reproduce_command, reproduce.EXAMPLES),
+        ("finetune", finetune.finetune, finetune.EXAMPLES),
+    ),
+    "Get started": (
+        ("demo", demo.demo, demo.EXAMPLES),
+        ("measures", measures.measures_command, measures.EXAMPLES),
+        ("doctor", doctor.doctor, doctor.EXAMPLES),
+        ("serve", serve.serve, serve.EXAMPLES),
+    ),
+}
+for _panel, _commands in _COMMANDS.items():
+    for _name, _command, _examples in _commands:
+        app.command(_name, cls=HelpCommand, epilog=_examples, rich_help_panel=_panel)(_command)
 
 
 def main() -> None:

@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mixlens.cli.help import MEASURE, OUTPUT
 from mixlens.cli.loading import (
     DeviceOption,
     DtypeOption,
     JsonOption,
-    ModelOption,
+    PromptedModelOption,
     RemoteCodeOption,
     lens_from,
 )
-from mixlens.cli.options import described, number_or_name
+from mixlens.cli.options import described, number_or_name, split_names
 from mixlens.cli.output import check_writable, print_json
 from mixlens.cli.pictures import FigureOption, check_figure, write_figure
 from mixlens.cli.prompting import (
@@ -47,43 +48,91 @@ if TYPE_CHECKING:
     from mixlens.measuring.comparing import Progress
 
 
+EXAMPLES = """
+mixlens compare "The keys to the cabinet [MASK] old." --cue keys
+mixlens compare "The keys [MASK] old." --word are --foil is --html page.html
+mixlens compare "It was a delight." --model my-classifier --label positive
+"""
 _TargetOption = Annotated[
     str | None,
     typer.Option(
-        help="The target: a token (dogs#2 is the second of two) or its position. Default: the last"
-        " that follows a prompt, else the [MASK], the first token of a classifier, or the last."
+        metavar="TOKEN",
+        rich_help_panel=MEASURE,
+        help="Target token (dogs#2 is the second dogs) or its position. Default: the last token of"
+        " an answer, else [MASK], the first token of a classifier, or the last token.",
     ),
 ]
 _CueOption = Annotated[
-    str | None, typer.Option(help="The word that the target must depend on: its rank is shown.")
+    str | None,
+    typer.Option(
+        metavar="TOKEN",
+        rich_help_panel=MEASURE,
+        help="Word that should decide; measures are sorted by the rank they give it.",
+    ),
 ]
 _WordOption = Annotated[
     str | None,
     typer.Option(
-        help="The output word that gradients and erasure explain. Default: the likeliest."
+        metavar="WORD",
+        rich_help_panel=MEASURE,
+        help="Output word for measures that explain an output. Default: the most likely one.",
     ),
 ]
 _LabelOption = Annotated[
-    str | None, typer.Option(help="The same for a classifier: the class that they explain.")
+    str | None,
+    typer.Option(
+        metavar="CLASS",
+        rich_help_panel=MEASURE,
+        help="Output class, for a classifier. Default: the predicted class.",
+    ),
 ]
 _FoilOption = Annotated[
     str | None,
-    typer.Option(help="The word or class that it is set against, such as is for are."),
+    typer.Option(metavar="WORD", rich_help_panel=MEASURE, help="Contrast word or class."),
 ]
 _MeasuresOption = Annotated[
-    str | None, typer.Option(help="Only these measures, separated by commas.")
+    list[str] | None,
+    typer.Option(
+        "--measure",
+        "--measures",
+        metavar="NAMES",
+        rich_help_panel=MEASURE,
+        help="Compare only these measures, separated by commas.",
+    ),
 ]
 _BudgetOption = Annotated[
     float,
-    typer.Option(help="Leave out measures that would take longer than this many seconds.", min=0),
+    typer.Option(
+        metavar="SECONDS",
+        rich_help_panel=MEASURE,
+        help="Skip measures that would take longer. Default: 30.",
+        min=0,
+    ),
 ]
 _LayersOption = Annotated[
     str | None,
-    typer.Option("--layers", help="mean (default), rollout, last, or a layer's number, from 0."),
+    typer.Option(
+        "--layer",
+        "--layers",
+        metavar="LAYER",
+        rich_help_panel=MEASURE,
+        help="How to read the layers: mean, rollout, last, or the number of one layer, counted from"
+        " 0. Default: mean.",
+    ),
 ]
-_KindOption = Annotated[str | None, typer.Option(help="The kind of picture: sources or agreement.")]
+_KindOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="KIND", rich_help_panel=OUTPUT, help="Kind of figure: sources or agreement."
+    ),
+]
 _HtmlOption = Annotated[
-    Path | None, typer.Option(help="Write one self-contained page that shows the comparison.")
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        rich_help_panel=OUTPUT,
+        help="Save an interactive page that needs no server.",
+    ),
 ]
 
 
@@ -111,13 +160,13 @@ def compare(
     figure: FigureOption = None,
     kind: _KindOption = None,
     html: _HtmlOption = None,
-    model: ModelOption = None,
+    model: PromptedModelOption = None,
     device: DeviceOption = "cpu",
     dtype: DtypeOption = "float32",
     as_json: JsonOption = False,
     trust_remote_code: RemoteCodeOption = False,
 ) -> None:
-    """Put every measure side by side for one target, with their rank agreement."""
+    """Compare all measures for one target."""
     prompt = read_prompting(
         text,
         text_file,
@@ -175,9 +224,9 @@ def _kinds() -> Collection[str]:
     return KINDS
 
 
-def _checked_names(measures: str | None) -> list[str] | None:
-    """Names of measures, all known; None: all."""
-    names = None if measures is None else [name.strip() for name in measures.split(",")]
+def _checked_names(measures: list[str] | None) -> list[str] | None:
+    """Return the names of measures, all registered; None for all measures."""
+    names = split_names(measures)
     for name in names or ():
         described(name)
     return names

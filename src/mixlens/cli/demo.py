@@ -24,13 +24,12 @@ SENTENCES = (
     ("The boy behind the trees [MASK] seen the bird.", "boy", "has", "have"),
     ("The songs about the girl [MASK] very old.", "songs", "are", "is"),
 )
+EXAMPLES = "mixlens demo"
 EVERY = 4  # one of so many bundled sentences is looked at layer by layer
 
 
 def demo() -> None:
-    """Run the main job on the bundled model: which measures find the word that the verb must agree
-    with?
-    """
+    """Explain one choice of the bundled model, step by step."""
     import numpy as np
     from rich.console import Console
     from rich.progress import track

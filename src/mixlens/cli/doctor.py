@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mixlens.cli.loading import DeviceOption, DtypeOption, JsonOption, RemoteCodeOption, lens_from
+from mixlens.cli.help import INPUT, OUTPUT
+from mixlens.cli.loading import (
+    DeviceOption,
+    DtypeOption,
+    JsonOption,
+    ModelOption,
+    RemoteCodeOption,
+    lens_from,
+)
 from mixlens.cli.output import print_json
 from mixlens.cli.texts import TargetTextOption
 from mixlens.errors import InvalidInput, MixlensError, UnsupportedModel
@@ -18,30 +26,50 @@ if TYPE_CHECKING:
     from mixlens.recording.verification import Report
 
 
-_COVERAGE = "docs/coverage.md says what is measured on each architecture of transformers."
+_COVERAGE = "docs/coverage.md lists which measures work on each architecture of transformers."
+EXAMPLES = """
+mixlens doctor
+mixlens doctor --model gpt2 --tokens 4096
+"""
+_ModelArgument = Annotated[
+    str | None,
+    typer.Argument(metavar="MODEL", hidden=True, help="The same as --model."),
+]
+_TextOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TEXT", rich_help_panel=INPUT, help="Text to record. Default: a fixed sentence."
+    ),
+]
+_TokensOption = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        rich_help_panel=OUTPUT,
+        help="Estimate memory and time of each measure for a text of N tokens.",
+        min=1,
+    ),
+]
 
 
 def doctor(
-    model: Annotated[
-        str | None, typer.Argument(help="Hub name or folder. Default: the bundled masked LM.")
-    ] = None,
-    text: Annotated[
-        str | None, typer.Option(help="The text to record. Default: a stock sentence.")
-    ] = None,
+    model: _ModelArgument = None,
+    text: _TextOption = None,
     target_text: TargetTextOption = None,
+    tokens: _TokensOption = None,
+    named_model: ModelOption = None,
     device: DeviceOption = "cpu",
     dtype: DtypeOption = "float32",
     as_json: JsonOption = False,
     trust_remote_code: RemoteCodeOption = False,
-    tokens: Annotated[
-        int | None,
-        typer.Option(help="Say what each measure would need for this many tokens.", min=1),
-    ] = None,
 ) -> None:
-    """Show how a model is put together, and prove that its parts add up to what it computes.
+    """Check that mixlens can measure a model correctly.
 
-    Exit status 1 if they do not.
+    The exit code is 1 if the decomposition does not reproduce the model's activations.
     """
+    if model is not None and named_model is not None:
+        raise InvalidInput(f"Two models, '{model}' and '{named_model}'. Pass one with --model.")
+    model = named_model if model is None else model
     if target_text is not None and text is None:
         raise InvalidInput("--target-text needs --text, the text that it belongs to")
     try:

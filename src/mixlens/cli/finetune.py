@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mixlens.cli.help import INPUT, OUTPUT, TRAINING
 from mixlens.cli.loading import (
     DeviceOption,
     DtypeOption,
@@ -32,42 +33,89 @@ class Kind(StrEnum):
     classification = "classification"
 
 
+EXAMPLES = """
+mixlens finetune prompt --out tuned
+mixlens finetune classification --data train.tsv --held-out dev.tsv --out tuned
+"""
 _TaskArgument = Annotated[
     Kind,
     typer.Argument(
-        help="prompt: target against foil in a masked place. classification: classes of texts."
+        metavar="TASK",
+        rich_help_panel=INPUT,
+        help="prompt or classification.",
     ),
 ]
 _OutOption = Annotated[
     Path,
-    typer.Option(help="A new folder for the model. After a kill, the same command resumes."),
+    typer.Option(
+        metavar="FOLDER",
+        rich_help_panel=OUTPUT,
+        help="New folder for the model. Required. The same command resumes an interrupted run.",
+    ),
 ]
 _DataOption = Annotated[
     str | None,
-    typer.Option(help="A file, a folder or hf:NAME. Default: the bundled agreement set."),
+    typer.Option(
+        metavar="DATA",
+        rich_help_panel=INPUT,
+        help="File, folder or hf:NAME. Default: the bundled agreement sentences.",
+    ),
 ]
 _HeldOutOption = Annotated[
     str | None,
-    typer.Option(help="classification: the data to judge by. Default: a tenth of --data."),
+    typer.Option(
+        metavar="DATA",
+        rich_help_panel=INPUT,
+        help="Evaluation data for classification. Default: a tenth of --data.",
+    ),
 ]
 _EpochsOption = Annotated[
-    int | None, typer.Option(help="Default: 5 for prompt, 3 for classification.")
+    int | None,
+    typer.Option(
+        metavar="N",
+        rich_help_panel=TRAINING,
+        help="Epochs. Default: 5, or 3 for classification.",
+    ),
 ]
 _LrOption = Annotated[
     float | None,
-    typer.Option(help="Learning rate. Default: 3e-5 for prompt, 2e-5 for classification."),
+    typer.Option(
+        metavar="RATE",
+        rich_help_panel=TRAINING,
+        help="Learning rate. Default: 3e-5, or 2e-5 for classification.",
+    ),
 ]
 _BatchOption = Annotated[
     int | None,
-    typer.Option(help="Examples in a step. Default: 64 for prompt, 32 for classification."),
+    typer.Option(
+        metavar="N",
+        rich_help_panel=TRAINING,
+        help="Batch size. Default: 64, or 32 for classification.",
+    ),
 ]
 _PatienceOption = Annotated[
-    int | None, typer.Option(help="Stop after this many epochs without a lower held-out loss.")
+    int | None,
+    typer.Option(
+        metavar="N",
+        rich_help_panel=TRAINING,
+        help="Stop after N epochs without a lower held-out loss.",
+    ),
 ]
 _SeedOption = Annotated[
-    int, typer.Option(help="Decides the split, the new head, the order and dropout.", min=0)
+    int,
+    typer.Option(
+        metavar="N",
+        rich_help_panel=TRAINING,
+        help="Seed of the split, the new head, the order and dropout. Default: 0.",
+        min=0,
+    ),
 ]
-_SampleOption = Annotated[int | None, typer.Option(help="Take only this many examples of --data.")]
+_SampleOption = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N", rich_help_panel=INPUT, help="Number of examples to draw. Default: all."
+    ),
+]
 
 
 def finetune(
@@ -87,8 +135,9 @@ def finetune(
     as_json: JsonOption = False,
     trust_remote_code: RemoteCodeOption = False,
 ) -> None:
-    """Fine-tune a model as the papers do, and save it: on half of an agreement set, or as a
-    classifier of texts.
+    """Fine-tune a model for the other commands.
+
+    Train it on agreement sentences (prompt) or as a text classifier (classification).
     """
     lens = lens_from(
         model, device, "float64" if dtype == "float64" else "float32", trust_remote_code

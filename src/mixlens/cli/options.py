@@ -44,6 +44,14 @@ def read_options(given: Sequence[str], kinds: Mapping[str, str], *, owner: str) 
     return options
 
 
+def split_names(given: Sequence[str] | None) -> list[str] | None:
+    """Return names that are separated by commas or repeated options; None for all."""
+    if given is None or list(given) == ["all"]:
+        return None
+    names = (name.strip() for part in given for name in part.split(","))
+    return list(dict.fromkeys(name for name in names if name))
+
+
 def number_or_name(given: str) -> int | str:
     """A position, or a token."""
     return int(given) if re.fullmatch(r"-?\d{1,18}", given) else given

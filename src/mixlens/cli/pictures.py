@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mixlens.cli.help import OUTPUT
 from mixlens.errors import InvalidInput
 from mixlens.text.suggestions import no_such
 
@@ -17,7 +18,12 @@ if TYPE_CHECKING:
 
 FigureOption = Annotated[
     Path | None,
-    typer.Option("--figure", help="Draw a picture too: a .png, .pdf or .svg file (extra plot)."),
+    typer.Option(
+        "--figure",
+        metavar="FILE",
+        rich_help_panel=OUTPUT,
+        help="Save a figure as .png, .pdf or .svg.",
+    ),
 ]
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mixlens.cli.help import INPUT, MEASURE
 from mixlens.cli.texts import given_text, read_text
 from mixlens.errors import InvalidInput
 from mixlens.maps.segment_sums import with_segments
@@ -25,48 +26,63 @@ if TYPE_CHECKING:
 PromptFileOption = Annotated[
     Path | None,
     typer.Option(
-        help="Read a prompt from this file. Lines such as === document 1 === name its segments and"
-        " are left out. A .json file holds the messages of a chat, whose texts may have such lines."
+        metavar="FILE",
+        rich_help_panel=INPUT,
+        help="Prompt file. Lines such as === document 1 === start a named segment and are not part of"
+        " the prompt. A .json file holds chat messages.",
     ),
 ]
 GenerateOption = Annotated[
     int | None,
     typer.Option(
-        help="Generate up to this many tokens after the prompt, and measure the positions that"
-        " produced them.",
+        metavar="N",
+        rich_help_panel=INPUT,
+        help="Generate up to N tokens after the prompt and measure the positions that predict"
+        " them.",
         min=1,
     ),
 ]
 AnswerOption = Annotated[
-    str | None, typer.Option(help="The same for a given continuation of the prompt.")
+    str | None,
+    typer.Option(
+        metavar="TEXT",
+        rich_help_panel=INPUT,
+        help="Measure this continuation of the prompt instead of a generated one.",
+    ),
 ]
 NoTemplateOption = Annotated[
     bool,
     typer.Option(
         "--no-chat-template",
-        help="Give a text to the model as it is. By default the tokenizer's chat template, if it"
-        " has one, makes it the message of a user when something follows it.",
+        rich_help_panel=INPUT,
+        help="Pass the prompt to the model as is. By default, --generate and --answer wrap it in"
+        " the tokenizer's chat template, if there is one.",
     ),
 ]
 ExplainEndOption = Annotated[
     bool,
     typer.Option(
         "--explain-end",
-        help="With --generate: measure the end-of-turn and other special tokens at the end too.",
+        rich_help_panel=INPUT,
+        help="With --generate, also measure special tokens at the end of the answer.",
     ),
 ]
 SegmentsOption = Annotated[
     str | None,
     typer.Option(
-        help=f"Sum sources by segment: {', '.join(KINDS)}, own (those of a prompt file or a chat,"
-        " else prompt and answer), or none. Default: those of a prompt file, else none."
+        metavar="KIND",
+        rich_help_panel=MEASURE,
+        help=f"Sum sources by segment: {', '.join(KINDS)}, own (segments of the prompt file or"
+        " chat, else prompt and answer) or none. Default: own for a prompt file with segments,"
+        " else none.",
     ),
 ]
 NoSinkOption = Annotated[
     bool,
     typer.Option(
         "--no-sink",
-        help="Leave out the first token as a source; it often gets much attention.",
+        rich_help_panel=MEASURE,
+        help="Leave out the first token (the attention sink).",
     ),
 ]
 

@@ -10,20 +10,40 @@ from typing import Annotated
 
 import typer
 
+from mixlens.cli.help import INPUT, MEASURE
 from mixlens.errors import InvalidInput
 
 TextArgument = Annotated[
-    str | None, typer.Argument(help="The text to look at; - reads it from standard input.")
+    str | None,
+    typer.Argument(
+        metavar="TEXT",
+        rich_help_panel=INPUT,
+        help="Text to measure; - reads it from standard input.",
+    ),
 ]
 TextFileOption = Annotated[
-    Path | None, typer.Option(help="Read the text from this file (UTF-8) instead.")
+    Path | None,
+    typer.Option(metavar="FILE", rich_help_panel=INPUT, help="Read the text from this UTF-8 file."),
 ]
 TargetTextOption = Annotated[
-    str | None, typer.Option(help="Encoder-decoder models: what the decoder is given.")
+    str | None,
+    typer.Option(
+        metavar="TEXT",
+        rich_help_panel=INPUT,
+        help="Decoder input of an encoder-decoder model, or the second segment for an encoder.",
+    ),
 ]
-WordsOption = Annotated[bool, typer.Option("--words", help="Merge sub-words into words.")]
+WordsOption = Annotated[
+    bool,
+    typer.Option("--words", rich_help_panel=MEASURE, help="Merge sub-word tokens into words."),
+]
 SiteOption = Annotated[
-    str | None, typer.Option(help="encoder, decoder or cross, for encoder-decoder models.")
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        rich_help_panel=MEASURE,
+        help="Attention of an encoder-decoder model: encoder, decoder or cross.",
+    ),
 ]
 
 
