@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import warnings
-from importlib import metadata
 from typing import Annotated, Any
 
 import typer
@@ -24,9 +23,15 @@ from mixlens.cli import (
     run,
     serve,
 )
+from mixlens.cli.exit_codes import (
+    INTERRUPTED,
+    WRONG_USAGE,
+    exit_code,
+    explain_error,
+    is_usage_error,
+)
 from mixlens.cli.help import HelpCommand, HelpGroup
 from mixlens.cli.output import write_anywhere
-from mixlens.errors import MixlensError
 
 app = typer.Typer(
     name="mixlens",
@@ -85,7 +90,7 @@ for _panel, _commands in _COMMANDS.items():
 
 
 def main() -> None:
-    """Entry point: what goes wrong is one clear line, and a traceback only with --debug."""
+    """Run a command; print an error as one line, or as a traceback with --debug."""
     write_anywhere()
     arguments = sys.argv[1:]
     options = arguments[: arguments.index("--")] if "--" in arguments else arguments
@@ -95,42 +100,17 @@ def main() -> None:
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
         try:
-            app(arguments)
-        except Exception as error:
-            if debug:
-                raise
-            print(_explained(error), file=sys.stderr)
-            sys.exit(1)
-        except KeyboardInterrupt:
+            status = app(arguments or ["--help"], prog_name="mixlens", standalone_mode=False)
+        except (KeyboardInterrupt, typer.Abort):
             print("interrupted", file=sys.stderr)
-            sys.exit(130)
-
-
-def _explained(error: Exception) -> str:
-    """What went wrong, for a person at a terminal."""
-    if isinstance(error, MixlensError):
-        return f"error: {error}"
-    if isinstance(error, OSError) and error.strerror:
-        place = f"{error.filename}: " if error.filename else ""
-        return f"error: {place}{error.strerror}"
-    if isinstance(error, MemoryError):
-        return "error: there is not enough memory: try a shorter text or a smaller model"
-    lines = str(error).strip().splitlines()
-    return (
-        f"unexpected error: {type(error).__name__}: {lines[0] if lines else ''}\n"
-        f"This is a mistake in mixlens. Please report it{_tracker()}, with what the same command"
-        " prints with --debug."
-    )
-
-
-def _tracker() -> str:
-    """Where the package says that mistakes are reported."""
-    try:
-        urls = metadata.metadata("mixlens").get_all("Project-URL") or []
-    except metadata.PackageNotFoundError:
-        return ""
-    parts = (url.partition(", ") for url in urls)
-    return next((f" at {url}" for name, _, url in parts if name == "Issues"), "")
+            sys.exit(INTERRUPTED)
+        except Exception as error:
+            if debug and not is_usage_error(error):
+                raise
+            print(explain_error(error), file=sys.stderr)
+            sys.exit(exit_code(error))
+    if not arguments or (isinstance(status, int) and status):
+        sys.exit(status or WRONG_USAGE)
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:

@@ -17,6 +17,7 @@ from mixlens.cli.loading import (
     lens_from,
 )
 from mixlens.cli.output import print_json
+from mixlens.cli.progress import heartbeat
 from mixlens.cli.texts import TextArgument, TextFileOption, given_text
 from mixlens.text.segments import read_marks
 
@@ -110,16 +111,17 @@ def context_cite_command(
     options: dict[str, Any] = {} if generate is None else {"max_new_tokens": generate}
     options |= {} if template is None else {"template": template}
     lens = lens_from(model, device, dtype, trust_remote_code, reads_text=True, bundled="causal")
-    made = lens.context_cite(
-        context,
-        query,
-        answer,
-        segments or marks or "sentences",
-        ablations,
-        seed,
-        held_out=held_out,
-        **options,
-    )
+    with heartbeat(f"running {ablations + held_out} ablated prompts"):
+        made = lens.context_cite(
+            context,
+            query,
+            answer,
+            segments or marks or "sentences",
+            ablations,
+            seed,
+            held_out=held_out,
+            **options,
+        )
     rows = made.to_dataframe().to_dict("records")
     if as_json:
         fit = None if math.isnan(made.correlation) else made.correlation

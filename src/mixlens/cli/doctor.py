@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mixlens.cli.exit_codes import WRONG_USAGE, exit_code, explain_error
 from mixlens.cli.help import INPUT, OUTPUT
 from mixlens.cli.loading import (
     DeviceOption,
@@ -18,6 +19,7 @@ from mixlens.cli.loading import (
     lens_from,
 )
 from mixlens.cli.output import print_json
+from mixlens.cli.progress import heartbeat
 from mixlens.cli.texts import TargetTextOption
 from mixlens.errors import InvalidInput, MixlensError, UnsupportedModel
 
@@ -71,18 +73,23 @@ def doctor(
         raise InvalidInput(f"Two models, '{model}' and '{named_model}'. Pass one with --model.")
     model = named_model if model is None else model
     if target_text is not None and text is None:
-        raise InvalidInput("--target-text needs --text, the text that it belongs to")
+        raise InvalidInput("--target-text needs --text. Pass both.")
     try:
         lens = lens_from(model, device, dtype, trust_remote_code, reads_text=text is not None)
-        report = lens.verify(text if text is None or target_text is None else (text, target_text))
+        with heartbeat("verifying"):
+            report = lens.verify(
+                text if text is None or target_text is None else (text, target_text)
+            )
     except MixlensError as error:
         if as_json:
             print_json({"ok": False, "error": type(error).__name__, "reason": str(error)})
         else:
-            print(f"FAILED  {type(error).__name__}: {error}", file=sys.stderr)
+            wrong = exit_code(error) == WRONG_USAGE
+            line = explain_error(error) if wrong else f"FAILED  {type(error).__name__}: {error}"
+            print(line, file=sys.stderr)
             if isinstance(error, UnsupportedModel):
                 print(_COVERAGE, file=sys.stderr)
-        raise typer.Exit(1) from None
+        raise typer.Exit(exit_code(error)) from None
     needs = {} if tokens is None else _needs(lens, report, tokens)
     positions = _positions(lens)
     if as_json:

@@ -19,6 +19,7 @@ from mixlens.cli.loading import (
     lens_from,
 )
 from mixlens.cli.output import print_json
+from mixlens.cli.progress import heartbeat
 from mixlens.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -161,20 +162,22 @@ def finetune(
                 "--held-out is for classification: prompt fine-tuning judges by the half that it"
                 " does not learn from"
             )
-        trained = prompt_finetuned(
-            lens, examples, settings=_with(PROMPT, chosen), out=out, source=examples.origin
-        )
+        with heartbeat("fine-tuning"):
+            trained = prompt_finetuned(
+                lens, examples, settings=_with(PROMPT, chosen), out=out, source=examples.origin
+            )
     else:
         judged = None if held_out is None else _read(task, held_out, None, seed)
-        trained = classifier_finetuned(
-            lens,
-            examples,
-            judged,
-            settings=_with(CLASSIFICATION, chosen),
-            out=out,
-            source=examples.origin,
-            held_out_source=None if judged is None else judged.origin,
-        )
+        with heartbeat("fine-tuning"):
+            trained = classifier_finetuned(
+                lens,
+                examples,
+                judged,
+                settings=_with(CLASSIFICATION, chosen),
+                out=out,
+                source=examples.origin,
+                held_out_source=None if judged is None else judged.origin,
+            )
     if as_json:
         print_json(trained.report)
     else:

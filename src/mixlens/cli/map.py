@@ -23,6 +23,7 @@ from mixlens.cli.map_printing import show_maps
 from mixlens.cli.options import described, measure_options, number_or_name
 from mixlens.cli.output import check_writable, print_json
 from mixlens.cli.pictures import FigureOption, check_figure, write_figure
+from mixlens.cli.progress import heartbeat
 from mixlens.cli.prompting import (
     AnswerOption,
     ExplainEndOption,
@@ -46,7 +47,8 @@ if TYPE_CHECKING:
     from mixlens.maps.mixing_maps import MixingMaps
 
 
-DEFAULT_MEASURE = "value_zeroing"
+DEFAULT_MEASURE = "value_zeroing"  # for single layers
+AGGREGATED_MEASURE = "alti"  # for --rollout
 EXAMPLES = """
 mixlens map "The keys to the cabinet [MASK] old." --target "[MASK]"
 mixlens map "The dogs are old." --measure alti --layer 2 --figure dogs.png
@@ -59,7 +61,8 @@ _MeasureOption = Annotated[
         "--measures",
         metavar="NAME",
         rich_help_panel=MEASURE,
-        help=f"Name of the measure; `mixlens measures` lists them. Default: {DEFAULT_MEASURE}.",
+        help=f"Name of the measure; `mixlens measures` lists them. Default:"
+        f" {DEFAULT_MEASURE}, or {AGGREGATED_MEASURE} with --rollout.",
     ),
 ]
 _TargetOption = Annotated[
@@ -186,6 +189,8 @@ def map_command(
     trust_remote_code: RemoteCodeOption = False,
 ) -> None:
     """Show how much each token contributes to each other token."""
+    if measure is None:
+        measure = _default_measure(aggregates=rollout and head is None)
     own_options = measure_options(measure, option or [])
     wanted = MapChoice(
         measure=measure,
@@ -219,11 +224,12 @@ def map_command(
     )
     prompt = prompt.written_by(lens.tokenizer)
     options = measure_arguments(wanted, own_options, lens, prompt)
-    recording = prompt.recorded(lens, wanted.site) if prompt.continues else None
-    measured = measure_by(lens, prompt.given, recording)
-    maps = measure_wanted(
-        wanted, options, measured, by_rows="targets" in options or prompt.continues
-    )
+    with heartbeat(f"measuring {measure}"):
+        recording = prompt.recorded(lens, wanted.site) if prompt.continues else None
+        measured = measure_by(lens, prompt.given, recording)
+        maps = measure_wanted(
+            wanted, options, measured, by_rows="targets" in options or prompt.continues
+        )
     if save is not None:
         wanted.grouped(maps, prompt).save(save)
         typer.echo(f"saved to {save}", err=True)
@@ -246,6 +252,15 @@ def map_command(
     else:
         prompt.print_answer(written)
         show_maps(shown, wanted.spec, top, elsewhere=any((save, figure, html)))
+
+
+def _default_measure(*, aggregates: bool) -> str:
+    """Return the measure that the leaderboard supports for the question, and print why."""
+    name, reason = DEFAULT_MEASURE, "which includes attention, residual stream, norms and MLP"
+    if aggregates:
+        name, reason = AGGREGATED_MEASURE, "which ranks best when layers are aggregated"
+    typer.echo(f"no --measure given: using {name}, {reason}", err=True)
+    return name
 
 
 def _kinds() -> Collection[str]:

@@ -28,8 +28,8 @@ PromptFileOption = Annotated[
     typer.Option(
         metavar="FILE",
         rich_help_panel=INPUT,
-        help="Prompt file. Lines such as === document 1 === start a named segment and are not part of"
-        " the prompt. A .json file holds chat messages.",
+        help="Prompt file. Lines such as === document 1 === start a named segment and are not part"
+        " of the prompt. A .json file holds chat messages.",
     ),
 ]
 GenerateOption = Annotated[

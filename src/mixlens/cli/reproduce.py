@@ -241,4 +241,4 @@ def _options(run: Any, given: list[str]) -> dict[str, Any]:
         for name, p in inspect.signature(run).parameters.items()
         if p.kind is p.KEYWORD_ONLY
     }
-    return read_options(given, kinds, owner="this experiment")
+    return read_options(given, kinds, owner="This experiment")

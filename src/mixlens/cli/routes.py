@@ -18,6 +18,7 @@ from mixlens.cli.loading import (
 )
 from mixlens.cli.options import number_or_name
 from mixlens.cli.output import print_json
+from mixlens.cli.progress import heartbeat
 from mixlens.cli.texts import TextArgument, TextFileOption, given_text
 
 if TYPE_CHECKING:
@@ -87,13 +88,14 @@ def routes_command(
     """Show the information flow routes to one token."""
     given = given_text(text, text_file)
     lens = lens_from(model, device, dtype, trust_remote_code, reads_text=True)
-    graph = lens.routes(
-        given,
-        number_or_name(target),
-        threshold=threshold,
-        renormalise=not plain,
-        value_bias=value_bias,
-    )
+    with heartbeat("measuring flow_routes"):
+        graph = lens.routes(
+            given,
+            number_or_name(target),
+            threshold=threshold,
+            renormalise=not plain,
+            value_bias=value_bias,
+        )
     if save is not None:
         graph.save(save)
         typer.echo(f"saved to {save}", err=True)

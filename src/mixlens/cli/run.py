@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mixlens.cli.exit_codes import INTERRUPTED
 from mixlens.cli.help import INPUT, MEASURE, MODEL, OUTPUT
 from mixlens.cli.loading import (
     DTYPES,
@@ -28,7 +29,7 @@ from mixlens.cli.loading import (
 )
 from mixlens.cli.options import measure_options, split_names
 from mixlens.cli.output import print_json
-from mixlens.cli.progress import INTERRUPTED, progress_bar
+from mixlens.cli.progress import progress_bar
 from mixlens.cli.texts import SiteOption
 from mixlens.errors import InvalidInput
 

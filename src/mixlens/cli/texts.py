@@ -51,9 +51,10 @@ def given_text(
     text: str | None, text_file: Path | None, target_text: str | None = None
 ) -> str | tuple[str, str]:
     """The text that was named, or the pair of it and the decoder's."""
-    if (text is None) == (text_file is None):
-        problem = "Missing argument 'TEXT'" if text is None else "Both TEXT and --text-file"
-        raise typer.BadParameter(f"{problem}: give a text, - for standard input, or --text-file.")
+    if text is None and text_file is None:
+        raise InvalidInput("TEXT is missing. Pass a text, - for standard input, or --text-file.")
+    if text is not None and text_file is not None:
+        raise InvalidInput("TEXT and --text-file exclude each other. Pass one of them.")
     if text_file is not None:
         content = read_text(text_file, "--text-file")
     else:

@@ -73,7 +73,7 @@ def _labelled(label: str, row: TokenRow, held: list[int]) -> int:
         name, number = numbered[1], int(numbered[2])
         places = _written(name, row, held)
     if not places:
-        raise InvalidInput(no_such("token", name, _shown(row, held), "the text has"))
+        raise InvalidInput(no_such("token", name, _shown(row, held), "The text has"))
     if number is not None and number <= len(places):
         return places[number - 1]
     if number is not None or len(places) > 1:

@@ -45,7 +45,7 @@ def label_id(recording: Recording, name: str | int, outputs: int) -> int:
         if name in known:
             return int(known[name])
         if not name.isdigit():
-            raise InvalidInput(no_such("class", name, known, "the model has"))
+            raise InvalidInput(no_such("class", name, known, "The model has"))
     if not 0 <= int(name) < outputs:
         raise InvalidInput(f"there is no class {name}; the model has {outputs} classes")
     return int(name)
