@@ -79,7 +79,7 @@ def _value_message(name: str, error: Any) -> str:
     Depending on its version, typer words these errors itself or has pydantic word them.
     """
     message = str(error.message)
-    cause = getattr(error.__cause__, "errors", list)()
+    cause: list[Any] = getattr(error.__cause__, "errors", list)()
     value = repr(cause[0]["input"]) if cause else message.partition(" is not ")[0]
     value = value if "'" in value else f"'{value}'"
     if found := re.search(r"('.*') is not one of (.+?)\.?$", message):
