@@ -137,7 +137,7 @@ def benchmark(
 ) -> None:
     """Rank measures on your model and data."""
     if kind is not None and data is None:
-        raise InvalidInput(f"--kind {kind} says how --data is read: name a file by --data")
+        raise InvalidInput(f"--kind {kind} needs --data. Pass the file to read.")
     if submit is not None:
         from mixlens.maps.storage import writable
 

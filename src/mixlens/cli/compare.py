@@ -182,7 +182,7 @@ def compare(
         explain_end=explain_end,
     )
     if no_sink and not prompt.divides:
-        raise InvalidInput("--no-sink: measures are compared without the first token by --segments")
+        raise InvalidInput("--no-sink needs --segments in this command. Pass both.")
     check_figure(figure, kind, _kinds)
     check_writable(html)
     only, aggregate = _checked_names(measures), _checked_aggregate(layers)
@@ -243,7 +243,7 @@ def _checked_aggregate(layers: str | None) -> int | str:
     aggregate = number_or_name(layers)
     if isinstance(aggregate, str) and aggregate not in AGGREGATES:
         raise InvalidInput(
-            f"--layers {layers}: choose one of {', '.join(AGGREGATES)}, or a layer's number"
+            f"Unknown --layer {layers!r}. Choose one of {', '.join(AGGREGATES)}, or pass a number."
         )
     return aggregate
 

@@ -113,7 +113,7 @@ def _show_hard_sentence(console: Console, lens: Lens) -> None:
     _print_text(
         console,
         f'Here "{cue}" decides between "{word}" and "{foil}", but other words come in between.'
-        f' {LAYER_MEASURE} ranks "{cue}" {ranks[LAYER_MEASURE]} of {len(comparison.others)}, because'
+        f' {LAYER_MEASURE} ranks "{cue}" {ranks[LAYER_MEASURE]} of {len(comparison.others)}:'
         " it sees one layer at a time. These measures explain the output and rank it first:"
         f" {first}.",
     )

@@ -133,7 +133,7 @@ def lens_from(
     import logging
 
     if dtype not in DTYPES:
-        raise InvalidInput(f"--dtype {dtype}: choose one of {', '.join(DTYPES)}")
+        raise InvalidInput(f"Unknown --dtype {dtype!r}. Choose one of {', '.join(DTYPES)}.")
     import torch
     import transformers
 
@@ -153,13 +153,15 @@ def lens_from(
         lens = Lens.from_pretrained(model, **options)
     if reads_text and lens.tokenizer is None:
         raise InvalidInput(
-            f"--model {model}: it has no tokenizer files (such as tokenizer.json), so it cannot"
-            " read a text: put them into its folder"
+            f"--model {model} has no tokenizer files. Add them to its folder, for example"
+            " tokenizer.json."
         )
     try:
         lens.model.to(torch.device(device))
     except (RuntimeError, AssertionError) as error:
-        raise InvalidInput(f"--device {device}: {str(error).splitlines()[0]}") from error
+        raise InvalidInput(
+            f"Device {device!r} is unknown or not available. Pass cpu, cuda, cuda:1 or mps."
+        ) from error
     return lens
 
 
@@ -217,5 +219,5 @@ def dataset_from(
     if dataset.errors:
         name, reason = dataset.errors[0]
         rows = f"{len(dataset.errors)} row" + "s" * (len(dataset.errors) > 1)
-        print(f"{rows} of {data} cannot be used, the first: {name}: {reason}", file=sys.stderr)
+        print(f"Skipped {rows} of {data}. First error: {name}: {reason}", file=sys.stderr)
     return dataset

@@ -217,7 +217,7 @@ def map_command(
     )
     check_figure(figure, kind, _kinds)
     if kind == "flow" and rollout:
-        raise InvalidInput("--kind flow joins the layers by itself: drop --rollout")
+        raise InvalidInput("--kind flow already aggregates the layers. Drop --rollout.")
     check_writable(save, html)
     lens = lens_from(
         model, device, dtype, trust_remote_code, reads_text=True, bundled=prompt.bundled

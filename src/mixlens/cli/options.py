@@ -37,7 +37,7 @@ def read_options(given: Sequence[str], kinds: Mapping[str, str], *, owner: str) 
     for word in given:
         key, equals, value = word.partition("=")
         if not equals:
-            raise InvalidInput(f"--option {word}: write name=value")
+            raise InvalidInput(f"--option {word} has no value. Pass name=value.")
         if key not in kinds:
             raise InvalidInput(no_such("option", key, kinds, f"{owner} has"))
         options[key] = read_value(key, value, kinds[key])
@@ -74,4 +74,4 @@ def read_value(name: str, value: str, kind: str) -> Any:
                 continue
     if "str" in kinds:
         return value
-    raise InvalidInput(f"--option {name}={value}: expected {kind}")
+    raise InvalidInput(f"--option {name}={value} is not of type {kind}.")

@@ -151,9 +151,7 @@ def reproduce_command(
     if as_json:
         print_json({"results": results, "not_run": failures})
     if not results:
-        raise InvalidInput(
-            "no experiment could be run on this model and data; the reasons are above"
-        )
+        raise InvalidInput("No experiment could run on this model and data. The reasons are above.")
 
 
 def _chosen_experiments(wanted: list[str] | None, everything: bool) -> list[str]:
@@ -162,7 +160,7 @@ def _chosen_experiments(wanted: list[str] | None, everything: bool) -> list[str]
 
     if not wanted:
         raise InvalidInput(
-            "name an experiment (mixlens reproduce --list shows them), or a paper with --all"
+            "PAPER/ID is missing. Run `mixlens reproduce --list` for the experiments."
         )
     chosen: list[str] = []
     for name in wanted:
@@ -172,8 +170,7 @@ def _chosen_experiments(wanted: list[str] | None, everything: bool) -> list[str]
             chosen += [other for other in names() if other.startswith(f"{name}/")]
         else:
             raise InvalidInput(
-                f"{name} is a whole paper: add --all to run every experiment of it, or name one"
-                f" ({name}/…)"
+                f"{name} is a paper. Pass --all to run all its experiments, or name one ({name}/…)."
             )
     return list(dict.fromkeys(chosen))
 

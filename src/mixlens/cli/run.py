@@ -214,7 +214,7 @@ def run_command(
     if corpus is None or not names or out is None:
         raise InvalidInput("CORPUS, --measure and --out are required. Run `mixlens run --help`.")
     if dtype not in DTYPES:
-        raise InvalidInput(f"--dtype {dtype}: choose one of {', '.join(DTYPES)}")
+        raise InvalidInput(f"Unknown --dtype {dtype!r}. Choose one of {', '.join(DTYPES)}.")
     columns = {"text": text_column, "id": id_column, "target": target_column, "tags": tags_column}
     explain = {"word": word_column, "foil": foil_column, "label": label_column}
     job = Job(
@@ -243,7 +243,9 @@ def run_command(
     counts = (_logged if json_log else _with_bar)(start, out)
     _show(counts, out, as_json)
     if counts.complete and not counts.texts:
-        raise InvalidInput(f"no row could be measured; the first: {read_errors(out)[0]['reason']}")
+        raise InvalidInput(
+            f"No text could be measured. The first error: {read_errors(out)[0]['reason']}"
+        )
 
 
 def _logged(start: Callable[..., Counts], out: Path) -> Counts:
@@ -279,7 +281,7 @@ def _options(measures: list[str], given: list[str]) -> dict[str, dict[str, Any]]
         name, dot, rest = word.partition(".")
         if not dot or name not in measures:
             if len(measures) > 1:
-                raise InvalidInput(f"--option {word}: write measure.name=value")
+                raise InvalidInput(f"--option {word} names no measure. Pass measure.name=value.")
             name, rest = measures[0], word
         by_measure.setdefault(name, []).append(rest)
     return {name: measure_options(name, words) for name, words in by_measure.items()}
@@ -288,7 +290,7 @@ def _options(measures: list[str], given: list[str]) -> dict[str, dict[str, Any]]
 def _range(given: str) -> tuple[int, int]:
     first, colon, last = given.partition(":")
     if not (colon and first.isdigit() and last.isdigit()):
-        raise InvalidInput(f"--shards {given}: write FIRST:LAST, such as 0:100")
+        raise InvalidInput(f"--shards {given} is not a range. Pass FIRST:LAST, such as 0:100.")
     return int(first), int(last)
 
 

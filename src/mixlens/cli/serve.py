@@ -100,7 +100,7 @@ def serve(
     lenses = {model_name(lens.model): lens for lens in loaded}
     if host not in LOOPBACK:
         print(
-            f"listening on {host}: whoever reaches this address can run these models",
+            f"Listening on {host}. Anyone who can reach this address can run these models.",
             file=sys.stderr,
         )
     app = create_app(lenses, limits, (*LOOPBACK, host, *(allow_host or ())))

@@ -75,6 +75,6 @@ def _decoded(content: bytes, origin: str) -> str:
         return content.decode("utf-8-sig").rstrip("\r\n")
     except UnicodeDecodeError as error:
         raise InvalidInput(
-            f"{origin} is not UTF-8 text (byte {error.start}): if it is text, convert it, for"
-            " example by iconv -t UTF-8"
+            f"{origin} is not UTF-8 text (byte {error.start}). Convert it, for example with"
+            " iconv -t UTF-8."
         ) from None
