@@ -18,7 +18,7 @@ KNOWN = ("attention", "attention_norm", "value_zeroing", "alti")
         ("value zeroing", "did you mean value_zeroing?"),
         ("ALTI", "did you mean alti?"),
         ("foo", "choose one of: attention, attention_norm, value_zeroing, alti"),
-        (None, "there is no measure None; choose one of"),
+        (None, "Unknown measure None; choose one of"),
     ],
 )
 def test_the_nearest_name_is_offered(name: object, words: str) -> None:
@@ -26,4 +26,4 @@ def test_the_nearest_name_is_offered(name: object, words: str) -> None:
 
 
 def test_nothing_to_offer() -> None:
-    assert no_such("option", "x", (), "it has") == "there is no option 'x'; it has: none"
+    assert no_such("option", "x", (), "it has") == "Unknown option 'x'; it has: none"

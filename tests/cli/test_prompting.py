@@ -150,7 +150,7 @@ def test_a_chat_needs_a_template(tmp_path: Path) -> None:
         (["The keys", "--prompt-file", "x.txt"], "give one of them"),
         (["--prompt-file", "nowhere.txt"], "No such file"),
         (["The keys", "--answer", " are" * 300], "may have up to"),
-        (["The keys", "--generate", "2", "-m", "src/mixlens/bundled/masked"], "does not generate"),
+        (["The keys", "--generate", "2", "-m", "src/mixlens/bundled/masked"], "cannot generate"),
     ],
 )
 @pytest.mark.parametrize("command", ["map", "compare"])

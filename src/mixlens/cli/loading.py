@@ -160,7 +160,7 @@ def lens_from(
         lens.model.to(torch.device(device))
     except (RuntimeError, AssertionError) as error:
         raise InvalidInput(
-            f"Device {device!r} is unknown or not available. Pass cpu, cuda, cuda:1 or mps."
+            f"--device {device} is unknown or not available. Pass cpu, cuda or mps."
         ) from error
     return lens
 

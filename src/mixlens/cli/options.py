@@ -49,7 +49,7 @@ def split_names(given: Sequence[str] | None) -> list[str] | None:
     if given is None or list(given) == ["all"]:
         return None
     names = (name.strip() for part in given for name in part.split(","))
-    return list(dict.fromkeys(name for name in names if name))
+    return list(dict.fromkeys(name for name in names if name)) or [""]
 
 
 def number_or_name(given: str) -> int | str:

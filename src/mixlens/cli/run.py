@@ -243,9 +243,7 @@ def run_command(
     counts = (_logged if json_log else _with_bar)(start, out)
     _show(counts, out, as_json)
     if counts.complete and not counts.texts:
-        raise InvalidInput(
-            f"No text could be measured. The first error: {read_errors(out)[0]['reason']}"
-        )
+        raise InvalidInput(f"No text could be measured: {read_errors(out)[0]['reason']}")
 
 
 def _logged(start: Callable[..., Counts], out: Path) -> Counts:

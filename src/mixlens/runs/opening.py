@@ -14,7 +14,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     `RunResults`, which are read as they are asked for.
     """
     if not isinstance(path, (str, os.PathLike)):
-        raise InvalidInput(f"the name of a file or a folder is needed, not {type(path).__name__}")
+        raise InvalidInput(f"{type(path).__name__} is not a path. Pass a file or a folder.")
     if os.path.isdir(path):  # False for a name that no system takes
         from mixlens.runs.results import RunResults
 
