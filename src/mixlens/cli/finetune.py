@@ -159,8 +159,7 @@ def finetune(
     if task is Kind.prompt:
         if held_out is not None:
             raise InvalidInput(
-                "--held-out is for classification: prompt fine-tuning judges by the half that it"
-                " does not learn from"
+                "--held-out is for classification only. Drop it; prompt evaluates on half of --data."
             )
         with heartbeat("fine-tuning"):
             trained = prompt_finetuned(
@@ -186,9 +185,7 @@ def finetune(
 
 def _read(task: Kind, data: str | None, sample: int | None, seed: int) -> Dataset:
     if data is None and task is not Kind.prompt:
-        raise InvalidInput(
-            "classification needs --data: a file with a text and a label in each row"
-        )
+        raise InvalidInput("classification needs --data. Pass a file with texts and labels.")
     return dataset_from(
         data, "agreement" if task is Kind.prompt else "classification", sample=sample, seed=seed
     )
@@ -206,4 +203,4 @@ def _show(report: dict[str, Any], out: Path) -> None:
     for name, after in scores["after"].items():
         if isinstance(after, float):
             print(f"{name:<{len(str(count)) + 20}}{scores['before'][name]:9.4f}{after:8.4f}")
-    print(f"saved in {out}: use it by --model {out}")
+    print(f"Saved in {out}. Use it with --model {out}.")
