@@ -45,7 +45,7 @@ def test_one_or_several(lens: Lens) -> None:
         ({"targets": 99}, "Token 99 is out of range"),
         ({"targets": "the"}, "write the#1 or the#2"),
         ({"targets": "the#3"}, "occurs at the positions 1, 4"),
-        ({"targets": "rivr"}, r"did you mean river\?"),
+        ({"targets": "rivr"}, r"Did you mean river\?"),
         ({"colour": "red"}, "Unknown option 'colour'. attention has: none"),
     ],
 )

@@ -40,7 +40,7 @@ def test_bad_texts_are_left_out(lens: Lens) -> None:
 
 
 def test_what_is_wrong_with_no_text_is_no_text_s_fault(lens: Lens) -> None:
-    with pytest.raises(mixlens.InvalidInput, match=r"no measure .*did you mean attention"):
+    with pytest.raises(mixlens.InvalidInput, match=r"Unknown measure .*Did you mean attention"):
         lens.measure("attentoin", TEXTS)
     with pytest.raises(mixlens.InvalidInput, match=r"^every text: .*0 mask tokens"):
         lens.measure("gradient_norm", ["No mask .", "None here"])

@@ -74,8 +74,8 @@ def test_texts(lens: Lens, given: Any, error: type[MixlensError], words: str) ->
 
 ASKED: list[tuple[str, dict[str, Any], str]] = [
     ("foo", {}, "Unknown measure 'foo'; choose one of: alti"),
-    ("value_zeroin", {}, r"did you mean value_zeroing\?"),
-    ("ValueZeroing", {}, r"did you mean value_zeroing\?"),
+    ("value_zeroin", {}, r"Did you mean value_zeroing\?"),
+    ("ValueZeroing", {}, r"Did you mean value_zeroing\?"),
     (None, {}, "Unknown measure None"),  # type: ignore[list-item]
     ("attention", {"probes": 3}, "Unknown option 'probes'. attention has: none"),
     ("attention", {"text_target": "x"}, "Unknown option 'text_target'"),

@@ -135,5 +135,5 @@ def test_control_c_says_how_to_go_on(tmp_path: Path) -> None:
     assert process.returncode == 130
     assert not printed
     assert "of 100; what was done is in" in error
-    assert "the same command resumes there" in error
+    assert "Run the same command to resume in" in error
     assert "Traceback" not in error

@@ -108,7 +108,7 @@ def test_ctrl_c_leaves_a_run_that_goes_on(tmp_path: Path) -> None:
         finally:
             process.kill()
     assert process.returncode == 130
-    assert "the same command resumes there" in error
+    assert "Run the same command to resume in" in error
     assert "Traceback" not in error
     status = json.loads(run("run", "--status", str(out), "--json").out)
     assert 0 < status["shards_done"] < 200
