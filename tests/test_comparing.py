@@ -109,7 +109,7 @@ def test_a_classifier_is_explained_by_its_label() -> None:
         given, only=["attention", "gradient_norm"], explain={"label": 1}
     )
     assert (comparison.explained, comparison.target) == ("lively", 0)
-    with pytest.raises(InvalidInput, match=r"no class 'livly': did you mean lively\?"):
+    with pytest.raises(InvalidInput, match=r"Unknown class 'livly'. Did you mean lively\?"):
         Lens(model).compare(given, explain={"label": "livly"})
     assert {name for name, _ in Lens(model).predictions(given)} == {"dull", "lively"}  # type: ignore[arg-type]
 
@@ -117,23 +117,23 @@ def test_a_classifier_is_explained_by_its_label() -> None:
 @pytest.mark.parametrize(
     ("chosen", "words"),
     [
-        ({"cue": "the"}, r"cue the: 'the' is at the positions 1, 4: .*the#1 or the#2"),
-        ({"cue": "cat"}, "cue cat: there is no token 'cat'"),
-        ({"cue": 99}, "cue 99: .*the text has 10 tokens, 0 to 9"),
-        ({"target": "the"}, "is at the positions 1, 4"),
+        ({"cue": "the"}, r"cue the: 'the' occurs at the positions 1, 4. .*the#1 or the#2"),
+        ({"cue": "cat"}, "cue cat: Unknown token 'cat'"),
+        ({"cue": 99}, "cue 99: Token 99 is out of range"),
+        ({"target": "the"}, "occurs at the positions 1, 4"),
         ({"explain": {"word": "zzzz"}}, "'zzzz' is not one token"),
-        ({"explain": {"wrod": "are"}}, r"no output option 'wrod': did you mean word\?"),
+        ({"explain": {"wrod": "are"}}, r"Unknown output option 'wrod'. Did you mean word\?"),
         ({"explain": {"word": "are", "foil": "are"}}, "name a different foil"),
         ({"only": ["attention"], "explain": {"word": "are"}}, "explains an output"),
-        ({"only": ["attentoin"]}, "did you mean attention"),
+        ({"only": ["attentoin"]}, "Did you mean attention"),
         ({"only": []}, "empty list of measures"),
-        ({"options": {"foo": {}}}, "there is no measure 'foo'"),
+        ({"options": {"foo": {}}}, "Unknown measure 'foo'"),
         ({"only": FEW, "options": {"globenc": {}}}, "globenc, which is not compared"),
-        ({"aggregate": "sideways"}, "choose one of mean, rollout, last"),
+        ({"aggregate": "sideways"}, "Choose one of mean, rollout, last"),
         ({"aggregate": 6}, "there are 6 layers, 0 to 5"),
         ({"explain": "are"}, "explain is a dict of options, not str"),
         ({"options": {"attention": 3}}, r"options\['attention'\] is a dict, not int"),
-        ({"only": [3]}, "there is no measure 3"),
+        ({"only": [3]}, "Unknown measure 3"),
     ],
 )
 def test_what_is_wrong_is_found_before_anything_is_measured(
@@ -147,7 +147,7 @@ def test_what_is_wrong_is_found_before_anything_is_measured(
 
 def test_ranks_of_what_is_no_source(comparison: Comparison) -> None:
     assert comparison.rank_of("dogs") == comparison.rank_of(2)
-    for wrong, words in ((99, "has 10 tokens"), ("cat", "there is no token 'cat'")):
+    for wrong, words in ((99, "has 10 tokens"), ("cat", "Unknown token 'cat'")):
         with pytest.raises(InvalidInput, match=words):
             comparison.rank_of(wrong)
 

@@ -150,7 +150,7 @@ def test_what_cannot_be_cited_is_refused(lens: Lens) -> None:
     for place in places:
         with pytest.raises(InvalidInput, match="neither its text nor"):
             lens.context_cite(CONTEXT, QUERY, segments={"a": place})
-    with pytest.raises(InvalidInput, match="are empty, or outside"):
+    with pytest.raises(InvalidInput, match="is empty or outside"):
         lens.context_cite(CONTEXT, QUERY, segments=[("a", 3, 3)])
     with pytest.raises(MissingTokenizer, match="cut as a text"):
         Lens(lens.model).context_cite(CONTEXT, QUERY)

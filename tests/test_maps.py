@@ -298,7 +298,7 @@ def test_a_label_must_name_one_target() -> None:
     with pytest.raises(InvalidInput, match="positions 1, 3"):
         maps.row("hat")
     assert maps.at(targets=[3]).row("hat").target == 3  # only one of them is there
-    with pytest.raises(InvalidInput, match="there is no token 'cat'"):
+    with pytest.raises(InvalidInput, match="Unknown token 'cat'"):
         maps.row("cat")
     with pytest.raises(InvalidInput, match="was not measured"):
         maps.at(targets=[3]).row(0)

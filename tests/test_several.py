@@ -21,7 +21,7 @@ def lens() -> Lens:
 
 def test_a_bad_text_is_named(lens: Lens) -> None:
     for bad, words in (
-        ("", "text 3: the text is empty"),
+        ("", "text 3: The text is empty"),
         ("no mask here", "text 3: the text has 0 mask tokens"),
         ("a " * 400, "text 3: input has 402 tokens"),
     ):
@@ -40,7 +40,7 @@ def test_bad_texts_are_left_out(lens: Lens) -> None:
 
 
 def test_what_is_wrong_with_no_text_is_no_text_s_fault(lens: Lens) -> None:
-    with pytest.raises(mixlens.InvalidInput, match=r"no measure .*did you mean attention"):
+    with pytest.raises(mixlens.InvalidInput, match=r"Unknown measure .*Did you mean attention"):
         lens.measure("attentoin", TEXTS)
     with pytest.raises(mixlens.InvalidInput, match=r"^every text: .*0 mask tokens"):
         lens.measure("gradient_norm", ["No mask .", "None here"])
@@ -57,8 +57,8 @@ def test_a_data_set_is_measured_by_its_texts(lens: Lens) -> None:
     bad = Example(name="file:9", text=" ")
     maps = lens.measure("attention", Dataset("file", "text", (*examples, bad)), on_error="skip")
     assert maps.names == ("file:0", "file:1", "file:2")
-    assert maps.errors == (("file:9", "the text is empty"),)
-    with pytest.raises(mixlens.EmptyInput, match="file:9: the text is empty"):
+    assert maps.errors == (("file:9", "The text is empty. Pass at least one word."),)
+    with pytest.raises(mixlens.EmptyInput, match="file:9: The text is empty"):
         lens.measure("attention", Dataset("file", "text", (*examples, bad)))
 
 

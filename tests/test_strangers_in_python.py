@@ -39,14 +39,14 @@ def maps(lens: Lens) -> MixingMaps:
 
 
 TEXTS: list[tuple[Any, type[MixlensError], str]] = [
-    ("", EmptyInput, "the text is empty"),
-    ("   ", EmptyInput, "the text is empty"),
-    ("\n\n", EmptyInput, "the text is empty"),
+    ("", EmptyInput, "The text is empty"),
+    ("   ", EmptyInput, "The text is empty"),
+    ("\n\n", EmptyInput, "The text is empty"),
     ("dog " * 1000, InputTooLong, "input has 1002 tokens, the model has 256 positions"),
     (3, InvalidInput, "not int"),
     (2.5, InvalidInput, "not float"),
-    ([], EmptyInput, "no text was given"),
-    (["fine", ""], EmptyInput, "text 1: the text is empty"),
+    ([], EmptyInput, "No text was passed"),
+    (["fine", ""], EmptyInput, "text 1: The text is empty"),
     ([None], InvalidInput, "not NoneType"),
     ([["a"]], InvalidInput, "not list"),
     ([1, 2, 3], InvalidInput, r"^every text: a text is .* not int: pass token ids as"),
@@ -73,14 +73,14 @@ def test_texts(lens: Lens, given: Any, error: type[MixlensError], words: str) ->
 
 
 ASKED: list[tuple[str, dict[str, Any], str]] = [
-    ("foo", {}, "there is no measure 'foo'; choose one of: alti"),
-    ("value_zeroin", {}, r"did you mean value_zeroing\?"),
-    ("ValueZeroing", {}, r"did you mean value_zeroing\?"),
-    (None, {}, "there is no measure None"),  # type: ignore[list-item]
-    ("attention", {"probes": 3}, "no option 'probes'; attention has: none"),
-    ("attention", {"text_target": "x"}, "no option 'text_target'"),
-    ("attention", {"precision": "fp8"}, "choose one of float32, tf32, bf16"),
-    ("alti", {"per_head": True}, "for whole layers only"),
+    ("foo", {}, "Unknown measure 'foo'; choose one of: alti"),
+    ("value_zeroin", {}, r"Did you mean value_zeroing\?"),
+    ("ValueZeroing", {}, r"Did you mean value_zeroing\?"),
+    (None, {}, "Unknown measure None"),  # type: ignore[list-item]
+    ("attention", {"probes": 3}, "Unknown option 'probes'. attention has: none"),
+    ("attention", {"text_target": "x"}, "Unknown option 'text_target'"),
+    ("attention", {"precision": "fp8"}, "Choose one of float32, tf32, bf16"),
+    ("alti", {"per_head": True}, "for not defined per head"),
     ("integrated_gradients", {"steps": 0}, "at least one"),
     ("integrated_gradients", {"steps": -5}, "at least one"),
     ("hidden_token_attribution", {"probes": 0}, "at least 2 are needed"),
@@ -115,21 +115,21 @@ USED: list[tuple[Callable[[Lens, MixingMaps], Any], str]] = [
     (lambda lens, maps: lens.compare([TEXT, TEXT]), "compare one text at a time"),  # type: ignore[arg-type]
     (lambda lens, maps: Lens.bundled("bert"), "no bundled model 'bert'; .*masked, causal"),
     (lambda lens, maps: Lens.bundled(dtype="float13"), "valid `torch.dtype`"),
-    (lambda lens, maps: Job(corpus="a", out="b", measures=()), "name at least one measure"),
-    (lambda lens, maps: Job(**JOB, keep="all of it"), "keep 'all of it': choose one of"),
-    (lambda lens, maps: Job(**JOB, targets="some"), "targets 'some': choose one of"),
+    (lambda lens, maps: Job(corpus="a", out="b", measures=()), "No measure was passed"),
+    (lambda lens, maps: Job(**JOB, keep="all of it"), "Unknown keep 'all of it'"),
+    (lambda lens, maps: Job(**JOB, targets="some"), "Unknown targets 'some'"),
     (lambda lens, maps: Job(**JOB, targets="column"), "belong together"),
     (lambda lens, maps: maps.row(99), "has 10 tokens, 0 to 9"),
     (lambda lens, maps: maps.row(3).top(-3), "at least one source"),
     (lambda lens, maps: maps.row(3).top(3, layer=44), "no layer 44 in these maps"),
-    (lambda lens, maps: maps.words(sources="median"), "cannot merge by 'median'"),
-    (lambda lens, maps: maps.rollout(residual=5.0), "lies between 0 and 1"),
+    (lambda lens, maps: maps.words(sources="median"), "Unknown reduction 'median'"),
+    (lambda lens, maps: maps.rollout(residual=5.0), "between 0 and 1"),
     (
         lambda lens, maps: lens.measure("attention", TEXT, per_head=True).heads("median"),
         "merged by mean, sum or max, not 'median'",
     ),
-    (lambda lens, maps: token_tags(TokenRow(("a",)), ["NOUN"]), "need a fast tokenizer"),
-    (lambda lens, maps: maps.rollout(residual="half"), "lies between 0 and 1"),  # type: ignore[arg-type]
+    (lambda lens, maps: token_tags(TokenRow(("a",)), ["NOUN"]), "Use a fast tokenizer"),
+    (lambda lens, maps: maps.rollout(residual="half"), "between 0 and 1"),  # type: ignore[arg-type]
     (lambda lens, maps: maps.row(3).top("3"), "at least one source"),  # type: ignore[arg-type]
     (lambda lens, maps: maps.to_html("/no/such/page.html"), "there is no folder /no/such"),
     (lambda lens, maps: mixlens.load(None), "not NoneType"),  # type: ignore[arg-type]

@@ -12,13 +12,13 @@ KNOWN = ("attention", "attention_norm", "value_zeroing", "alti")
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("value_zeroin", "did you mean value_zeroing?"),
-        ("Value-Zeroing", "did you mean value_zeroing?"),
-        ("ValueZeroing", "did you mean value_zeroing?"),
-        ("value zeroing", "did you mean value_zeroing?"),
-        ("ALTI", "did you mean alti?"),
-        ("foo", "choose one of: attention, attention_norm, value_zeroing, alti"),
-        (None, "there is no measure None; choose one of"),
+        ("value_zeroin", "Did you mean value_zeroing?"),
+        ("Value-Zeroing", "Did you mean value_zeroing?"),
+        ("ValueZeroing", "Did you mean value_zeroing?"),
+        ("value zeroing", "Did you mean value_zeroing?"),
+        ("ALTI", "Did you mean alti?"),
+        ("foo", "Unknown measure 'foo'. Run `mixlens measures` for the list."),
+        (None, "Unknown measure None. Run `mixlens measures`"),
     ],
 )
 def test_the_nearest_name_is_offered(name: object, words: str) -> None:
@@ -26,4 +26,5 @@ def test_the_nearest_name_is_offered(name: object, words: str) -> None:
 
 
 def test_nothing_to_offer() -> None:
-    assert no_such("option", "x", (), "it has") == "there is no option 'x'; it has: none"
+    assert no_such("option", "x", (), "It has") == "Unknown option 'x'. It has: none."
+    assert no_such("option", "x", ("y",)) == "Unknown option 'x'. Choose one of: y."

@@ -104,7 +104,7 @@ def test_other_settings_are_refused_and_named(
     settings = json.loads((tmp_path / "settings.json").read_text())
     with (
         Journal.opened(tmp_path, settings),
-        pytest.raises(InvalidInput, match="another run is writing"),
+        pytest.raises(InvalidInput, match="in use by another run"),
     ):
         benchmark(lens, examples[1:3], ["attention"], ["cue_alignment"], tmp_path)
 
@@ -159,9 +159,9 @@ def test_what_does_not_apply_is_listed_with_its_reason(
             ["attention"],
             ["cue_alignment"],
         )
-    with pytest.raises(InvalidInput, match="there is no measure 'attenshun'"):
+    with pytest.raises(InvalidInput, match="Unknown measure 'attenshun'"):
         benchmark(lens, examples, ["attenshun"])
-    with pytest.raises(InvalidInput, match="no examples"):
+    with pytest.raises(InvalidInput, match="no example"):
         benchmark(lens, [])
 
 

@@ -80,9 +80,9 @@ def test_json_is_json_and_the_same_as_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--data", "/no/such/file"], "there is no file or folder /no/such/file"),
-        (["--evaluations", "beauty"], "there is no evaluation 'beauty'"),
-        (["--measures", "attenshun"], "there is no measure 'attenshun'"),
+        (["--data", "/no/such/file"], "/no/such/file does not exist"),
+        (["--evaluations", "beauty"], "Unknown evaluation 'beauty'"),
+        (["--measures", "attenshun"], "Unknown measure 'attenshun'"),
         (["--other-model", "/no/such/model"], "cannot load '/no/such/model'"),
         (["--out", "/dev/null/x"], "--out /dev/null/x"),
     ],
@@ -96,7 +96,7 @@ def test_wrong_arguments_get_one_clear_line(
     monkeypatch.setattr(sys, "argv", ["mixlens", "benchmark", "--sample", "2", *arguments])
     with pytest.raises(SystemExit) as stopped:
         main()
-    assert stopped.value.code == 1
+    assert stopped.value.code == 2
     error = capsys.readouterr().err
     assert words in error
     assert "Traceback" not in error
@@ -135,5 +135,5 @@ def test_control_c_says_how_to_go_on(tmp_path: Path) -> None:
     assert process.returncode == 130
     assert not printed
     assert "of 100; what was done is in" in error
-    assert "the same command resumes there" in error
+    assert "Run the same command to resume in" in error
     assert "Traceback" not in error

@@ -5,6 +5,7 @@ wrong arguments.
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 import mixlens
-from mixlens.cli import app, demo, main
+from mixlens.cli import app, compare, demo, main
 
 TEXT = "The pictures of some hat [MASK] scaring Marcus."
 SHORT = "The keys [MASK] old."
@@ -74,21 +75,21 @@ def test_map_of_heads_words_rollout_and_options() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["map", TEXT, "--measure", "attenshun"], "there is no measure 'attenshun'"),
+        (["map", TEXT, "--measure", "attenshun"], "Unknown measure 'attenshun'"),
         (["map", SHORT, "--layer", "99"], "has 6 layers"),
         (["map", SHORT, "--target", "giraffe", "--measure", "attention"], "giraffe"),
-        (["map", TEXT, "-o", "distance"], "write name=value"),
-        (["map", TEXT, "-o", "colour=red"], "no option 'colour'; value_zeroing has: distance"),
+        (["map", TEXT, "-o", "distance"], "Pass name=value"),
+        (["map", TEXT, "-o", "colour=red"], "Unknown option 'colour'. value_zeroing has: distance"),
         (["map", TEXT, "-o", "distance=far"], "there is no distance 'far'"),
-        (["map", TEXT, "--measure", "alti", "--head", "0"], "whole layers only"),
+        (["map", TEXT, "--measure", "alti", "--head", "0"], "not defined per head"),
         (["map", TEXT, "--save", "/no/such/folder/x"], "there is no folder"),
         (["map", "", "--measure", "attention"], "empty"),
         (["map", TEXT, "--site", "cross"], "no site 'cross'"),
         (["map", TEXT, "--device", "quantum"], "--device quantum"),
         (["map", TEXT, "--model", "/no/such/model"], "cannot load '/no/such/model'"),
-        (["compare", TEXT, "--layers", "sideways"], "choose one of mean, rollout, last"),
-        (["compare", SHORT, "--cue", "zebra"], "cue zebra: there is no token"),
-        (["measures", "nonsense"], "there is no measure 'nonsense'"),
+        (["compare", TEXT, "--layers", "sideways"], "Choose one of mean, rollout, last"),
+        (["compare", SHORT, "--cue", "zebra"], "cue zebra: Unknown token"),
+        (["measures", "nonsense"], "Unknown measure 'nonsense'"),
     ],
 )
 def test_wrong_arguments_get_one_clear_line(
@@ -100,7 +101,7 @@ def test_wrong_arguments_get_one_clear_line(
     monkeypatch.setattr(sys, "argv", ["mixlens", *arguments])
     with pytest.raises(SystemExit) as stopped:
         main()
-    assert stopped.value.code == 1
+    assert stopped.value.code == (1 if "--site" in arguments else 2)
     printed = capsys.readouterr()
     assert words in printed.err
     assert "Traceback" not in printed.err
@@ -113,6 +114,21 @@ def test_compare_puts_every_measure_side_by_side() -> None:
     for name in mixlens.list_measures():
         assert name in result.stdout, name
     assert "rank of the cue" in result.stdout
+    ranks = [int(place) for place in re.findall(r"(\d+) of \d+ ", result.stdout)]
+    assert ranks[:-1] == sorted(ranks[:-1]), "sorted by the rank of the cue, random last"
+
+
+def test_near_duplicates_share_a_column() -> None:
+    comparison = mixlens.Lens.bundled().compare(TEXT, "[MASK]", cue="pictures")
+    groups = compare.grouped_measures(comparison)
+    assert sorted(name for group in groups for name in group) == sorted(comparison.scores)
+    assert groups[-1] == ["random"]
+    assert len(groups) < len(comparison.scores)
+    agreement, ranks = comparison.agreement(), comparison.rank_of(comparison.cue)
+    for first, *more in groups:
+        for name in more:
+            assert agreement.at[first, name] >= compare.DUPLICATE
+            assert ranks[name] == ranks[first]
 
 
 def test_compare_as_json() -> None:
@@ -136,17 +152,23 @@ def test_measures_are_listed_with_citations() -> None:
     assert set(json.loads(run(app, ["measures", "--json"]).stdout)) == set(mixlens.list_measures())
 
 
-def test_demo_tells_the_story(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo, "SENTENCES", demo.SENTENCES[:2])
+def test_demo_tells_one_story() -> None:
+    """The shown measures find the cue, random does not, and the story fits on a screen."""
     result = run(app, ["demo"])
     assert result.exit_code == 0, result.output
-    assert "the model fills in: " in result.stdout
-    assert "Rank of the cue in 2 sentences" in result.stdout
-    arrives = {
-        line.split()[0]: line.strip() for line in result.stdout.splitlines() if " in " in line
-    }
-    assert arrives["determiner_adjective_noun"].endswith("in 2, 4")
-    assert arrives["subject_verb_attractor"].endswith("in no layer")
+    lines = result.stdout.splitlines()
+    assert len(lines) < 60
+    assert max(map(len, lines)) <= 80
+    text, cue, word, foil = demo.EASY
+    for words in (text, f'"{word}" or "{foil}"', f'Only "{cue}" changes the choice', "layer 5"):
+        assert words in result.stdout
+    comparison = mixlens.Lens.bundled().compare(
+        text, "[MASK]", explain={"word": word, "foil": foil}, cue=cue
+    )
+    ranks = comparison.rank_of(comparison.cue)
+    for name in (demo.OUTPUT_MEASURE, demo.LAYER_MEASURE, "alti"):
+        assert ranks[name] == 1, name
+    assert ranks["random"] > 1
 
 
 def test_version_and_help_need_no_torch() -> None:

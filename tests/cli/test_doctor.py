@@ -65,11 +65,11 @@ def test_readable_report(tmp_path: Path) -> None:
 
 def test_wrong_arguments() -> None:
     missing = run(app, ["doctor", "/no/such/folder"])
-    assert missing.exit_code == 1
+    assert missing.exit_code == 2
     assert "cannot load '/no/such/folder'" in missing.output
     dtype = run(app, ["doctor", "--dtype", "float99"])
-    assert dtype.exit_code == 1
-    assert "choose one of float32" in dtype.output
+    assert dtype.exit_code == 2
+    assert "Choose one of float32" in dtype.output
 
 
 @pytest.mark.parametrize("model", ["stories15M", "opus-mt-en-fr-pruned-fp16"])

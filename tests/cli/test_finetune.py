@@ -93,8 +93,8 @@ def test_classification_with_a_held_out_file(tmp_path: Path, classes: Path) -> N
         (["classification"], "classification needs --data"),
         (["prompt", "--held-out", "CLASSES"], "--held-out is for classification"),
         (["prompt", "--epochs", "0"], "epochs=0"),
-        (["prompt", "--dtype", "float16"], "fine-tuning takes float32"),
-        (["prompt", "--data", "/no/such/file"], "there is no file or folder"),
+        (["prompt", "--dtype", "float16"], "Choose one of: float32"),
+        (["prompt", "--data", "/no/such/file"], "does not exist"),
     ],
 )
 def test_wrong_arguments_get_one_clear_line(
@@ -111,7 +111,7 @@ def test_wrong_arguments_get_one_clear_line(
     )
     with pytest.raises(SystemExit) as stopped:
         main()
-    assert stopped.value.code == 1
+    assert stopped.value.code == 2
     printed = capsys.readouterr().err
     assert words in printed
     assert "Traceback" not in printed

@@ -51,7 +51,7 @@ def test_a_process_in_ascii_with_bytes_that_are_no_text() -> None:
         capture_output=True,
         env={**os.environ, "PYTHONIOENCODING": "ascii", "LC_ALL": "C.UTF-8"},
     )
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert b"not valid Unicode: character 3" in done.stderr
     assert b"Traceback" not in done.stderr
 

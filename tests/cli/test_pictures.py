@@ -58,7 +58,7 @@ def test_a_long_text_is_drawn_though_a_terminal_cannot_show_it(tmp_path: Path) -
         (["--figure", "x.docx"], "a figure is a .png"),
         (["--figure", "nowhere/x.png"], "no folder nowhere"),
         (["--kind", "flow"], "name its file with --figure"),
-        (["--figure", "x.png", "--kind", "foo"], "there is no kind of picture 'foo'; choose one"),
+        (["--figure", "x.png", "--kind", "foo"], "Unknown kind of figure 'foo'. Choose one"),
     ],
 )
 @pytest.mark.parametrize("command", ["map", "compare"])

@@ -131,26 +131,26 @@ def test_a_chat_needs_a_template(tmp_path: Path) -> None:
     for command in ("map", "compare"):
         said = run(command, "--prompt-file", str(path), "--generate", "3").err
         assert "no chat template" in said
-        assert "choose a chat model with --model, or give the prompt in a plain text file" in said
+        assert "Choose a chat model with --model, or pass the prompt in a plain text file" in said
     assert "--generate N" in run("map", "--prompt-file", str(path)).err
     path.write_text("{")
-    assert "not JSON" in run("map", "--prompt-file", str(path), "--generate", "3").err
+    assert "not valid JSON" in run("map", "--prompt-file", str(path), "--generate", "3").err
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--answer", " are"], "Missing argument"),
+        (["--answer", " are"], "TEXT is missing"),
         (["The keys", "--answer", ""], "--answer is empty"),
-        (["The keys", "--answer", " are", "--generate", "3"], "either one"),
+        (["The keys", "--answer", " are", "--generate", "3"], "exclude each other"),
         (["The keys", "--generate", "3", "--target-text", "x"], "--answer instead"),
-        (["The keys", "--segments", "sentance"], "did you mean sentences"),
-        (["The keys", "--segments", "turns", "--generate", "2"], "messages of a chat in a .json"),
-        (["The keys", "--segments", "own"], "=== document 1 === in a --prompt-file"),
-        (["The keys", "--prompt-file", "x.txt"], "give one of them"),
+        (["The keys", "--segments", "sentance"], "Did you mean sentences"),
+        (["The keys", "--segments", "turns", "--generate", "2"], "messages in a .json"),
+        (["The keys", "--segments", "own"], "=== document 1 === to a --prompt-file"),
+        (["The keys", "--prompt-file", "x.txt"], "Pass one of them"),
         (["--prompt-file", "nowhere.txt"], "No such file"),
         (["The keys", "--answer", " are" * 300], "may have up to"),
-        (["The keys", "--generate", "2", "-m", "src/mixlens/bundled/masked"], "does not generate"),
+        (["The keys", "--generate", "2", "-m", "src/mixlens/bundled/masked"], "cannot generate"),
     ],
 )
 @pytest.mark.parametrize("command", ["map", "compare"])
@@ -164,7 +164,7 @@ def test_wrong_use_is_one_line(command: str, arguments: list[str], words: str) -
 def test_segments_need_a_tokenizer_that_places_its_tokens(prompt_file: str, shared: Path) -> None:
     model = ("-m", str(shared / "models" / "opus-mt-en-fr-pruned-fp16"), "--measure", "attention")
     said = run("map", "The dogs are old. Yes.", *model, "--segments", "sentences").err
-    assert "(MarianTokenizer) does not say so" in said
+    assert "MarianTokenizer has no offset mapping" in said
     given = ("--prompt-file", prompt_file, "--generate", "2")
     assert "--segments none" in run("map", *given, *model).err
     assert run("map", *given, *model, "--segments", "none").status == 0

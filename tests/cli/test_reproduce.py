@@ -41,7 +41,7 @@ def test_several_experiments_read_the_data_once_and_are_kept(
     command = ["reproduce", *CHEAP, "--data", str(sentences), "--out", str(tmp_path / "out")]
     result = run(app, [*command, "--json"])
     assert result.exit_code == 0, result.output
-    assert result.stderr.count("1 row of") == 1, "the row without text is reported, and once"
+    assert result.stderr.count("Skipped 1 row of") == 1, "the row without text is reported, and once"
     printed = json.loads(result.stdout)
     assert [entry["settings"]["experiment"] for entry in printed["results"]] == CHEAP
     assert all(entry["settings"]["texts"] == 4 for entry in printed["results"])
@@ -67,11 +67,11 @@ def test_one_that_cannot_run_does_not_stop_the_others(tmp_path: Path, sentences:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "name an experiment"),
-        (["kobayashi2020"], "is a whole paper: add --all"),
+        ([], "PAPER/ID is missing"),
+        (["kobayashi2020"], "is a paper. Pass --all"),
         (["kobayashi2020/fig99"], "choose one of: fig3"),
-        (["kobayashi2020/fig3", "--data", "/no/such/file"], "there is no file or folder"),
-        (["kobayashi2020/fig3", "--option", "colour=red"], "there is no option 'colour'"),
+        (["kobayashi2020/fig3", "--data", "/no/such/file"], "does not exist"),
+        (["kobayashi2020/fig3", "--option", "colour=red"], "Unknown option 'colour'"),
         (["kobayashi2020/fig3", "--sample", "0"], "at least one example"),
     ],
 )

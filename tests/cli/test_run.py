@@ -42,7 +42,7 @@ def test_a_run_its_status_and_its_log(tmp_path: Path) -> None:
     assert "6 texts measured" in shown.out
     assert "tokens a second" in shown.out
     assert json.loads(run("run", "--status", out, "--json").out)["shards_done"] == 3
-    assert run("run", "--status", str(tmp_path)).status == 1
+    assert run("run", "--status", str(tmp_path)).status == 2
     refused = run("run", str(corpus), "--measure", "alti", "--out", out, "--targets", "first")
     assert "now also alti" in refused.err
     wrong = ("--measure", "attention", "--targets", "first", "--shard-rows", "2", "--out")
@@ -54,8 +54,8 @@ def test_a_run_that_measures_nothing_fails(tmp_path: Path) -> None:
     corpus, out = tmp_path / "corpus.csv", str(tmp_path / "out")
     corpus.write_text("number,body\n1,The dogs bark.\n")
     ran = run("run", str(corpus), "--measure", "attention", "--out", out)
-    assert ran.status == 1
-    assert "no row could be measured; the first: no column 'text'" in ran.err
+    assert ran.status == 2
+    assert "No text could be measured: no column 'text'" in ran.err
     assert "there are: number, body" in ran.err
     assert run("run", "--status", out).status == 0
     named = ("--text-column", "body", "--id-column", "number", "--fresh")
@@ -84,7 +84,7 @@ def test_half_precision_is_near_single_and_part_of_the_settings(tmp_path: Path) 
         assert half.dtype == np.float32
         assert 0 < np.abs(half - single).max() < 2e-2 * np.abs(single).max()
     refused = run("run", corpus, *measures, "--out", str(tmp_path / "float16"))
-    assert refused.status == 1
+    assert refused.status == 2
     assert "float16" in refused.err
 
 
@@ -108,7 +108,7 @@ def test_ctrl_c_leaves_a_run_that_goes_on(tmp_path: Path) -> None:
         finally:
             process.kill()
     assert process.returncode == 130
-    assert "the same command resumes there" in error
+    assert "Run the same command to resume in" in error
     assert "Traceback" not in error
     status = json.loads(run("run", "--status", str(out), "--json").out)
     assert 0 < status["shards_done"] < 200

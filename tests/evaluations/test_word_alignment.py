@@ -213,7 +213,7 @@ def test_what_cannot_be_aligned_is_refused() -> None:
     ):
         with pytest.raises(InvalidInput, match=message):
             word_alignment.observe(case, "attention", **wrong)
-    with pytest.raises(InvalidInput, match="there is no measure"):
+    with pytest.raises(InvalidInput, match="Unknown measure"):
         word_alignment.observe(case, "attentoin")
     with pytest.raises(InvalidInput, match="not text examples"):
         word_alignment.observe(Case(lens, Example(name="x", text="ein hund")), "attention")

@@ -147,7 +147,7 @@ def test_the_order_of_labels_is_stable() -> None:
     assert of("1", "0") == of("0", "1", "1") == ["0", "1"]
     assert of("10", "9", "2") == ["2", "9", "10"]
     assert of("neutral", "entailment", "3") == ["3", "entailment", "neutral"]
-    with pytest.raises(InvalidInput, match="two classes at least"):
+    with pytest.raises(InvalidInput, match="at least two classes"):
         of("yes", "yes")
 
 

@@ -94,7 +94,7 @@ def test_named_spans_by_characters_or_text_and_the_tokens_inside() -> None:
     }
     merged = maps().segments(by)
     assert merged.source_tokens == (FIRST, "keys", "(other)", "second")
-    with pytest.raises(InvalidInput, match="no segment 'third'"):
+    with pytest.raises(InvalidInput, match="Unknown segment 'third'"):
         maps().inside("third", by)
     inside = maps().inside("second", by)
     assert inside.source_tokens[0] == "The"
@@ -172,10 +172,10 @@ def test_marks_without_blanks_and_what_only_looks_like_one() -> None:
 @pytest.mark.parametrize(
     ("names", "words"),
     [
-        (["doc", "doc"], "two of this name"),
-        (["answer"], "'answer': this name means something else"),
-        (["(other)"], "means something else"),
-        (["(first token)"], "means something else"),
+        (["doc", "doc"], "Duplicate segment name"),
+        (["answer"], "Reserved segment name 'answer'"),
+        (["(other)"], "Reserved segment name"),
+        (["(first token)"], "Reserved segment name"),
     ],
 )
 def test_marks_have_names_of_their_own(names: list[str], words: str) -> None:
@@ -273,16 +273,16 @@ def test_a_page_groups_by_named_documents(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("by", "words"),
     [
-        (None, "no segments of its own"),
+        (None, "no named segments"),
         ("turns", "messages of a chat"),
         ("sentance", "sentences"),
         ("own", "choose one of: sentences, paragraphs, turns"),
         ("words", "choose one of: sentences, paragraphs, turns"),
-        ({1: "Nobody knows"}, "the name of a segment is a string, not 1"),
-        ([("a", 0, 5), ("a", 8, 12)], "two of this name"),
-        ({"answer": "Nobody knows"}, "'answer': this name means something else"),
-        ({FIRST: "Nobody knows"}, "means something else"),
-        ({"(other)": "Nobody knows"}, "means something else"),
+        ({1: "Nobody knows"}, "1 is not a segment name"),
+        ([("a", 0, 5), ("a", 8, 12)], "Duplicate segment name"),
+        ({"answer": "Nobody knows"}, "Reserved segment name 'answer'"),
+        ({FIRST: "Nobody knows"}, "Reserved segment name"),
+        ({"(other)": "Nobody knows"}, "Reserved segment name"),
         ({"a": (17, 18)}, "segment 'a': no token begins in it"),
         ({"a": "nowhere"}, "not in"),
         ({"a": "The"}, "2 times in"),

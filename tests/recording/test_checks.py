@@ -98,7 +98,7 @@ def test_positions_move_with_their_tokens() -> None:
         (torch.tensor([1, 2]), "pass token ids as"),
         (np.array([1, 2]), "pass token ids as"),
         ([1, 2, 3], "text 0: .*pass token ids as"),
-        (["fine", ""], "text 1: the text is empty"),
+        (["fine", ""], "text 1: The text is empty"),
         (["fine", None], "text 1: .*not NoneType"),
         ("a \ud800 b", "character 2 is half of a pair"),
         (("fine", "b\udcff"), "character 1 is half of a pair"),

@@ -273,7 +273,7 @@ def test_encoder_and_decoder(name: str) -> None:
         np.testing.assert_allclose(made.scores, expected.scores, atol=1e-6, rtol=1e-5)
         assert len(made.to_dataframe()) == made.scores.size
     assert made.source_row.segment_names == ("(other)", *("answer",) * (len(answer) - 1))
-    with pytest.raises(InvalidInput, match="this text has no turns"):
+    with pytest.raises(InvalidInput, match="This text has no turns"):
         made.segments("turns")
     assert one(mixlens.measure("alti", rows)).provenance["site"] == "cross"
 
@@ -354,7 +354,7 @@ def test_several_measures_share_one_pass() -> None:
 @pytest.mark.parametrize(
     ("prompt", "options", "error", "words"),
     [
-        (PROMPT, {"answer": ""}, EmptyInput, "the answer is empty"),
+        (PROMPT, {"answer": ""}, EmptyInput, "The answer is empty"),
         ("", {"answer": " x"}, EmptyInput, "empty"),
         (PROMPT, {"answer": " are" * 300}, InputTooLong, "may have up to 249"),
         (PROMPT, {"max_new_tokens": 300}, InputTooLong, "may have up to 249"),
@@ -366,7 +366,7 @@ def test_several_measures_share_one_pass() -> None:
         ([], {}, EmptyInput, "no message"),
         ({"input_ids": [[1, 2], [3, 4]]}, {}, InvalidInput, "one prompt at a time"),
         ({"input_ids": [5, 6]}, {"answer": " are"}, InvalidInput, "give the answer as token ids"),
-        (PROMPT, {"answer": []}, EmptyInput, "the answer is empty"),
+        (PROMPT, {"answer": []}, EmptyInput, "The answer is empty"),
         (PROMPT, {"answer": b"ab"}, InvalidInput, "a list of token ids, not bytes"),
         (PROMPT, {"answer": 5}, InvalidInput, "a list of token ids, not int"),
         (PROMPT, {"answer": torch.tensor(5)}, InvalidInput, "a list of token ids, not Tensor"),
@@ -416,7 +416,7 @@ def test_an_answer_needs_tokens_and_a_prompt_of_its_own() -> None:
 
 
 def test_models_that_generate_nothing_are_refused() -> None:
-    with pytest.raises(UnsupportedModel, match="does not generate text"):
+    with pytest.raises(UnsupportedModel, match="cannot generate text"):
         Lens.bundled().generate(PROMPT)
     with pytest.raises(UnsupportedModel, match="both directions"):
         Lens.bundled().generate(PROMPT, answer=" are")

@@ -26,18 +26,18 @@ def tokenizer() -> Any:
 @pytest.mark.parametrize(
     ("given", "error", "words"),
     [
-        ("", EmptyInput, "the text is empty"),
+        ("", EmptyInput, "The text is empty"),
         ({"input_ids": [1], "pixel_values": 1}, InvalidInput, "this has pixel_values"),
         ({"attention_mask": [1]}, InvalidInput, "this has no input_ids"),
         ({"input_ids": [[1], [2]]}, InvalidInput, "one prompt at a time"),
         ({"input_ids": [1.5]}, InvalidInput, "must be whole numbers"),
-        ({"input_ids": [1, 2], "attention_mask": [0, 0]}, EmptyInput, "the prompt is empty"),
+        ({"input_ids": [1, 2], "attention_mask": [0, 0]}, EmptyInput, "The prompt is empty"),
         (["a text"], InvalidInput, "a list of messages such as"),
         (None, InvalidInput, "messages of a chat, or {'input_ids': ids}, not NoneType"),
         (3, InvalidInput, "not int"),
         (b"Hello", InvalidInput, "not bytes"),
         (torch.tensor([4, 5]), InvalidInput, "not Tensor"),
-        ([], EmptyInput, "no message in the chat"),
+        ([], EmptyInput, "chat has no message"),
         (HELLO, InvalidInput, "has no chat template"),
     ],
 )
@@ -63,7 +63,7 @@ def test_a_template_that_rewrites_a_message_has_no_turns(tokenizer: Any) -> None
         divided(row, "turns")
     with pytest.raises(InvalidInput, match="are not known: the tokenizer does not say where"):
         divided(replace(row, offsets=None), "turns")
-    with pytest.raises(InvalidInput, match="if the messages of a chat were given"):
+    with pytest.raises(InvalidInput, match="Pass the messages of a chat"):
         divided(prompt_of(tokenizer, "Hello there").row, "turns")
     tokenizer.chat_template = "{{ raise_exception('no system message') }}"
     with pytest.raises(InvalidInput, match="refuses these messages: no system message"):

@@ -54,7 +54,7 @@ def test_a_refusal_is_read_on_the_page(page: Any) -> None:
     page.get_by_role("textbox", name="Text", exact=True).fill("dog " * 100)
     page.get_by_role("button", name="Measure", exact=True).click()
     playwright.expect(page.get_by_role("status").first).to_contain_text(
-        "this server takes 64", timeout=60_000
+        "Shorten the text to 64", timeout=60_000
     )
 
 

@@ -78,7 +78,7 @@ def test_a_result_is_kept_by_content(client: httpx.Client, finished: Finished) -
 def test_errors_are_words(client: httpx.Client, finished: Finished) -> None:
     long = finished("the " * 100)
     assert long["state"] == "failed"
-    assert "this server takes 64" in str(long["message"])
+    assert "Shorten the text to 64" in str(long["message"])
     answer = client.get(f"/api/jobs/{long['id']}/payload")
     assert (answer.status_code, answer.json()["detail"][:17]) == (409, "the job is failed")
     cases: list[tuple[dict[str, Any], str]] = [

@@ -144,5 +144,5 @@ def test_maps_without_a_picture_of_their_own_are_given_one() -> None:
 
 
 def test_nothing_to_show_is_said() -> None:
-    with pytest.raises(InvalidInput, match="the list is empty"):
+    with pytest.raises(InvalidInput, match="list of maps is empty"):
         payload_of([])

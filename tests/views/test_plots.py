@@ -129,8 +129,8 @@ def test_what_was_chosen_decides_the_kind(lens: Lens, maps: MixingMaps) -> None:
 
 def test_wrong_choices_are_refused_in_words(maps: MixingMaps) -> None:
     cases: list[tuple[dict[str, Any], str]] = [
-        ({"kind": "pie"}, "no figure 'pie'"),
-        ({"kind": "map", "target": 1}, "no option 'target'"),
+        ({"kind": "pie"}, "Unknown kind of figure 'pie'"),
+        ({"kind": "map", "target": 1}, "Unknown option 'target'"),
         ({"kind": "heads"}, "per_head=True"),
         ({"kind": "flow", "threshold": 0}, "threshold"),
         ({"layer": 9}, "no layer 9"),
@@ -255,7 +255,7 @@ def test_a_comparison_shows_sources_and_agreement(lens: Lens) -> None:
         written = words_of(comparison.plot(kind))
         assert "value_zeroing" in written
         assert "mixlens/bundled/masked" in written
-    with pytest.raises(InvalidInput, match="no figure 'map'"):
+    with pytest.raises(InvalidInput, match="Unknown kind of figure 'map'"):
         comparison.plot("map")
     with pytest.raises(InvalidInput, match="at least one source"):
         comparison.plot("sources", most=0)

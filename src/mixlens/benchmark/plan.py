@@ -12,6 +12,7 @@ from mixlens.errors import InvalidInput
 from mixlens.evaluations import evaluations as known_evaluations
 from mixlens.evaluations import module
 from mixlens.measures import names as measure_names
+from mixlens.text.suggestions import no_such
 
 BASELINE = "random"
 
@@ -96,7 +97,7 @@ def _known(chosen: Sequence[str] | None, known: Sequence[str], what: str) -> tup
         return tuple(known)
     for name in chosen:
         if name not in known:
-            raise InvalidInput(f"there is no {what} {name!r}; choose from: {', '.join(known)}")
+            raise InvalidInput(no_such(what, name, known))
     return tuple(dict.fromkeys(chosen))
 
 

@@ -124,7 +124,7 @@ def _as_dataset(given: Dataset | Sequence[Example]) -> Dataset:
             raise InvalidInput("examples are needed: mixlens.datasets.read makes them from a file")
         given = Dataset("examples", given[0].kind if given else "text", tuple(given))
     if not given.examples:
-        raise InvalidInput("there are no examples")
+        raise InvalidInput("There is no example. Pass at least one.")
     return given
 
 

@@ -62,9 +62,9 @@ def read_submission(path: Path) -> dict[str, Any]:
     try:
         row = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise InvalidInput(f"{path}: cannot be read as JSON ({error})") from error
+        raise InvalidInput(f"{path} cannot be read as JSON ({error}).") from error
     if not isinstance(row, dict) or row.get("format") != FORMAT:
-        raise InvalidInput(f"{path}: is not a row of format {FORMAT}; write it with --submit")
+        raise InvalidInput(f"{path} is not an entry of format {FORMAT}. Write it with --submit.")
     wrong = [key for key in _WORDS if not isinstance(row.get(key), str)]
     wrong += [key for key in _TABLES if not isinstance(row.get(key), dict)]
     wrong += [] if isinstance(row.get("texts"), int) else ["texts"]

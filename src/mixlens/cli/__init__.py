@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import warnings
-from importlib import metadata
 from typing import Annotated, Any
 
 import typer
@@ -24,16 +23,25 @@ from mixlens.cli import (
     run,
     serve,
 )
+from mixlens.cli.exit_codes import (
+    INTERRUPTED,
+    WRONG_USAGE,
+    exit_code,
+    explain_error,
+    is_usage_error,
+)
+from mixlens.cli.help import HelpCommand, HelpGroup
 from mixlens.cli.output import write_anywhere
-from mixlens.errors import MixlensError
 
 app = typer.Typer(
     name="mixlens",
-    help="How much of each token is inside every other token of a transformer.",
+    cls=HelpGroup,
+    help="Measure how much each token of a text contributes to every other one.",
+    epilog="Run `mixlens COMMAND --help` for the options and examples of a command.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
+    rich_markup_mode=None,
 )
 
 
@@ -50,31 +58,39 @@ def _app(
     ] = False,
     debug: Annotated[
         bool,
-        typer.Option("--debug", help="Show tracebacks; it can be anywhere in the command."),
+        typer.Option("--debug", help="Show the traceback of an error. Also after a command."),
     ] = False,
 ) -> None:
     pass
 
 
-for name, command in (
-    ("map", map.map_command),
-    ("compare", compare.compare),
-    ("context-cite", context_cite.context_cite_command),
-    ("benchmark", benchmark.benchmark),
-    ("measures", measures.measures_command),
-    ("doctor", doctor.doctor),
-    ("demo", demo.demo),
-    ("finetune", finetune.finetune),
-    ("reproduce", reproduce.reproduce_command),
-    ("routes", routes.routes_command),
-    ("run", run.run_command),
-    ("serve", serve.serve),
-):
-    app.command(name)(command)
+_COMMANDS: dict[str, tuple[tuple[str, Any, str], ...]] = {
+    "One text": (
+        ("map", map.map_command, map.EXAMPLES),
+        ("compare", compare.compare, compare.EXAMPLES),
+        ("routes", routes.routes_command, routes.EXAMPLES),
+        ("context-cite", context_cite.context_cite_command, context_cite.EXAMPLES),
+    ),
+    "Many texts": (
+        ("run", run.run_command, run.EXAMPLES),
+        ("benchmark", benchmark.benchmark, benchmark.EXAMPLES),
+        ("reproduce", reproduce.reproduce_command, reproduce.EXAMPLES),
+        ("finetune", finetune.finetune, finetune.EXAMPLES),
+    ),
+    "Get started": (
+        ("demo", demo.demo, demo.EXAMPLES),
+        ("measures", measures.measures_command, measures.EXAMPLES),
+        ("doctor", doctor.doctor, doctor.EXAMPLES),
+        ("serve", serve.serve, serve.EXAMPLES),
+    ),
+}
+for _panel, _commands in _COMMANDS.items():
+    for _name, _command, _examples in _commands:
+        app.command(_name, cls=HelpCommand, epilog=_examples, rich_help_panel=_panel)(_command)
 
 
 def main() -> None:
-    """Entry point: what goes wrong is one clear line, and a traceback only with --debug."""
+    """Run a command; print an error as one line, or as a traceback with --debug."""
     write_anywhere()
     arguments = sys.argv[1:]
     options = arguments[: arguments.index("--")] if "--" in arguments else arguments
@@ -84,42 +100,17 @@ def main() -> None:
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
         try:
-            app(arguments)
-        except Exception as error:
-            if debug:
-                raise
-            print(_explained(error), file=sys.stderr)
-            sys.exit(1)
-        except KeyboardInterrupt:
+            status = app(arguments or ["--help"], prog_name="mixlens", standalone_mode=False)
+        except (KeyboardInterrupt, typer.Abort):
             print("interrupted", file=sys.stderr)
-            sys.exit(130)
-
-
-def _explained(error: Exception) -> str:
-    """What went wrong, for a person at a terminal."""
-    if isinstance(error, MixlensError):
-        return f"error: {error}"
-    if isinstance(error, OSError) and error.strerror:
-        place = f"{error.filename}: " if error.filename else ""
-        return f"error: {place}{error.strerror}"
-    if isinstance(error, MemoryError):
-        return "error: there is not enough memory: try a shorter text or a smaller model"
-    lines = str(error).strip().splitlines()
-    return (
-        f"unexpected error: {type(error).__name__}: {lines[0] if lines else ''}\n"
-        f"This is a mistake in mixlens. Please report it{_tracker()}, with what the same command"
-        " prints with --debug."
-    )
-
-
-def _tracker() -> str:
-    """Where the package says that mistakes are reported."""
-    try:
-        urls = metadata.metadata("mixlens").get_all("Project-URL") or []
-    except metadata.PackageNotFoundError:
-        return ""
-    parts = (url.partition(", ") for url in urls)
-    return next((f" at {url}" for name, _, url in parts if name == "Issues"), "")
+            sys.exit(INTERRUPTED)
+        except Exception as error:
+            if debug and not is_usage_error(error):
+                raise
+            print(explain_error(error), file=sys.stderr)
+            sys.exit(exit_code(error))
+    if not arguments or (isinstance(status, int) and status):
+        sys.exit(status or WRONG_USAGE)
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:

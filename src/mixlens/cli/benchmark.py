@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mixlens.cli.help import INPUT, MEASURE, OUTPUT
 from mixlens.cli.loading import (
     DeviceOption,
     DtypeOption,
@@ -16,6 +17,7 @@ from mixlens.cli.loading import (
     FreshOption,
     JsonOption,
     ModelOption,
+    OtherModelOption,
     RemoteCodeOption,
     ThreadsOption,
     WorkersOption,
@@ -24,6 +26,7 @@ from mixlens.cli.loading import (
     second_lens_from,
     workers_from,
 )
+from mixlens.cli.options import split_names
 from mixlens.cli.output import print_json
 from mixlens.cli.progress import progress_bar
 from mixlens.errors import InvalidInput
@@ -34,50 +37,93 @@ if TYPE_CHECKING:
 BUNDLED_SAMPLE = 30  # with the bundled model: under two minutes on two cores
 
 
+EXAMPLES = """
+mixlens benchmark --sample 16 --measure alti,attention,value_zeroing
+mixlens benchmark --model bert-base-uncased --data blimp/ --out trust-bert
+mixlens benchmark --model my-classifier --data sst2/dev.tsv --json
+"""
 _DataOption = Annotated[
     str | None,
     typer.Option(
-        help=(
-            "A file, a folder or hf:NAME, see docs/data.md. Default: the bundled agreement"
-            " sentences."
-        )
+        metavar="DATA",
+        rich_help_panel=INPUT,
+        help="File, folder or hf:NAME. Default: the bundled agreement sentences.",
     ),
 ]
 _KindOption = Annotated[
     str | None,
-    typer.Option(help="Read the data as agreement, classification, tagged, alignment or text."),
+    typer.Option(
+        metavar="KIND",
+        rich_help_panel=INPUT,
+        help="Read the data as agreement, classification, tagged, alignment or text. Default:"
+        " inferred from the data.",
+    ),
 ]
-_MeasuresOption = Annotated[str, typer.Option(help="Names separated by commas, or all.")]
-_EvaluationsOption = Annotated[str, typer.Option(help="Names separated by commas, or all.")]
+_MeasuresOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--measure",
+        "--measures",
+        metavar="NAMES",
+        rich_help_panel=MEASURE,
+        help="Measures to rank, separated by commas. Default: all.",
+    ),
+]
+_EvaluationsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--evaluation",
+        "--evaluations",
+        metavar="NAMES",
+        rich_help_panel=MEASURE,
+        help="Evaluations to rank them by, separated by commas. Default: all that fit the data.",
+    ),
+]
 _OutOption = Annotated[
     Path | None,
-    typer.Option(help="The folder for results and report. A run that stopped resumes there."),
+    typer.Option(
+        metavar="FOLDER",
+        rich_help_panel=OUTPUT,
+        help="Folder for results and report. The same command resumes an interrupted run.",
+    ),
 ]
 _SampleOption = Annotated[
     int | None,
-    typer.Option(help="How many texts. Default: all; 30 of the bundled ones.", min=1),
+    typer.Option(
+        metavar="N",
+        rich_help_panel=INPUT,
+        help="Number of texts to draw. Default: all, or 30 bundled sentences.",
+        min=1,
+    ),
 ]
 _SeedOption = Annotated[
-    int, typer.Option(help="Of the sample, the tests and the intervals.", min=0)
-]
-_OtherModelOption = Annotated[
-    str | None, typer.Option(help="A second model, for evaluations that compare two.")
+    int,
+    typer.Option(
+        metavar="N",
+        rich_help_panel=INPUT,
+        help="Seed of the sample, the tests and the intervals. Default: 0.",
+        min=0,
+    ),
 ]
 _SubmitOption = Annotated[
     Path | None,
-    typer.Option(help="Write a row for the leaderboard into this file: JSON, without texts."),
+    typer.Option(
+        metavar="FILE",
+        rich_help_panel=OUTPUT,
+        help="Save a leaderboard entry as JSON, without texts.",
+    ),
 ]
 
 
 def benchmark(
     data: _DataOption = None,
     kind: _KindOption = None,
-    measures: _MeasuresOption = "all",
-    evaluations: _EvaluationsOption = "all",
+    measures: _MeasuresOption = None,
+    evaluations: _EvaluationsOption = None,
     out: _OutOption = None,
     sample: _SampleOption = None,
     seed: _SeedOption = 0,
-    other_model: _OtherModelOption = None,
+    other_model: OtherModelOption = None,
     submit: _SubmitOption = None,
     fresh: FreshOption = False,
     engine: EngineOption = "local",
@@ -89,9 +135,9 @@ def benchmark(
     as_json: JsonOption = False,
     trust_remote_code: RemoteCodeOption = False,
 ) -> None:
-    """Rank every measure on a model by every evaluation that fits the data, with intervals."""
+    """Rank measures on your model and data."""
     if kind is not None and data is None:
-        raise InvalidInput(f"--kind {kind} says how --data is read: name a file by --data")
+        raise InvalidInput(f"--kind {kind} needs --data. Pass the file to read.")
     if submit is not None:
         from mixlens.maps.storage import writable
 
@@ -110,8 +156,8 @@ def benchmark(
         ranking = trust.benchmark(
             lens,
             dataset,
-            _names(measures),
-            _names(evaluations),
+            split_names(measures),
+            split_names(evaluations),
             out,
             other=other,
             seed=seed,
@@ -140,7 +186,3 @@ def _write_row(ranking: Ranking, path: Path) -> None:
     row = json.dumps(submission(ranking), indent=1, ensure_ascii=False)
     write_whole(path, row + "\n")
     print(f"row for the leaderboard: {path}", file=sys.stderr)
-
-
-def _names(given: str) -> list[str] | None:
-    return None if given == "all" else [name.strip() for name in given.split(",") if name.strip()]

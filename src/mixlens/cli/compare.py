@@ -1,4 +1,4 @@
-"""`mixlens compare`: every measure side by side for one target, and how far they agree."""
+"""`mixlens compare`: all measures for one target, by the rank of the cue."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mixlens.cli.help import MEASURE, OUTPUT
 from mixlens.cli.loading import (
     DeviceOption,
     DtypeOption,
     JsonOption,
-    ModelOption,
+    PromptedModelOption,
     RemoteCodeOption,
     lens_from,
 )
-from mixlens.cli.options import described, number_or_name
+from mixlens.cli.options import described, number_or_name, split_names
 from mixlens.cli.output import check_writable, print_json
 from mixlens.cli.pictures import FigureOption, check_figure, write_figure
 from mixlens.cli.prompting import (
@@ -47,43 +48,93 @@ if TYPE_CHECKING:
     from mixlens.measuring.comparing import Progress
 
 
+RANDOM = "random"
+DUPLICATE = 0.95  # rank correlation from which measures share a column
+EXAMPLES = """
+mixlens compare "The keys to the cabinet [MASK] old." --cue keys
+mixlens compare "The keys [MASK] old." --word are --foil is --html page.html
+mixlens compare "It was a delight." --model my-classifier --label positive
+"""
 _TargetOption = Annotated[
     str | None,
     typer.Option(
-        help="The target: a token (dogs#2 is the second of two) or its position. Default: the last"
-        " that follows a prompt, else the [MASK], the first token of a classifier, or the last."
+        metavar="TOKEN",
+        rich_help_panel=MEASURE,
+        help="Target token (dogs#2 is the second dogs) or its position. Default: the last token of"
+        " an answer, else [MASK], the first token of a classifier, or the last token.",
     ),
 ]
 _CueOption = Annotated[
-    str | None, typer.Option(help="The word that the target must depend on: its rank is shown.")
+    str | None,
+    typer.Option(
+        metavar="TOKEN",
+        rich_help_panel=MEASURE,
+        help="Word that should decide; measures are sorted by the rank they give it.",
+    ),
 ]
 _WordOption = Annotated[
     str | None,
     typer.Option(
-        help="The output word that gradients and erasure explain. Default: the likeliest."
+        metavar="WORD",
+        rich_help_panel=MEASURE,
+        help="Output word for measures that explain an output. Default: the most likely one.",
     ),
 ]
 _LabelOption = Annotated[
-    str | None, typer.Option(help="The same for a classifier: the class that they explain.")
+    str | None,
+    typer.Option(
+        metavar="CLASS",
+        rich_help_panel=MEASURE,
+        help="Output class, for a classifier. Default: the predicted class.",
+    ),
 ]
 _FoilOption = Annotated[
     str | None,
-    typer.Option(help="The word or class that it is set against, such as is for are."),
+    typer.Option(metavar="WORD", rich_help_panel=MEASURE, help="Contrast word or class."),
 ]
 _MeasuresOption = Annotated[
-    str | None, typer.Option(help="Only these measures, separated by commas.")
+    list[str] | None,
+    typer.Option(
+        "--measure",
+        "--measures",
+        metavar="NAMES",
+        rich_help_panel=MEASURE,
+        help="Compare only these measures, separated by commas.",
+    ),
 ]
 _BudgetOption = Annotated[
     float,
-    typer.Option(help="Leave out measures that would take longer than this many seconds.", min=0),
+    typer.Option(
+        metavar="SECONDS",
+        rich_help_panel=MEASURE,
+        help="Skip measures that would take longer. Default: 30.",
+        min=0,
+    ),
 ]
 _LayersOption = Annotated[
     str | None,
-    typer.Option("--layers", help="mean (default), rollout, last, or a layer's number, from 0."),
+    typer.Option(
+        "--layer",
+        "--layers",
+        metavar="LAYER",
+        rich_help_panel=MEASURE,
+        help="How to read the layers: mean, rollout, last, or the number of one layer, counted from"
+        " 0. Default: mean.",
+    ),
 ]
-_KindOption = Annotated[str | None, typer.Option(help="The kind of picture: sources or agreement.")]
+_KindOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="KIND", rich_help_panel=OUTPUT, help="Kind of figure: sources or agreement."
+    ),
+]
 _HtmlOption = Annotated[
-    Path | None, typer.Option(help="Write one self-contained page that shows the comparison.")
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        rich_help_panel=OUTPUT,
+        help="Save an interactive page that needs no server.",
+    ),
 ]
 
 
@@ -111,13 +162,13 @@ def compare(
     figure: FigureOption = None,
     kind: _KindOption = None,
     html: _HtmlOption = None,
-    model: ModelOption = None,
+    model: PromptedModelOption = None,
     device: DeviceOption = "cpu",
     dtype: DtypeOption = "float32",
     as_json: JsonOption = False,
     trust_remote_code: RemoteCodeOption = False,
 ) -> None:
-    """Put every measure side by side for one target, with their rank agreement."""
+    """Compare all measures for one target."""
     prompt = read_prompting(
         text,
         text_file,
@@ -131,7 +182,7 @@ def compare(
         explain_end=explain_end,
     )
     if no_sink and not prompt.divides:
-        raise InvalidInput("--no-sink: measures are compared without the first token by --segments")
+        raise InvalidInput("--no-sink needs --segments in this command. Pass both.")
     check_figure(figure, kind, _kinds)
     check_writable(html)
     only, aggregate = _checked_names(measures), _checked_aggregate(layers)
@@ -175,9 +226,9 @@ def _kinds() -> Collection[str]:
     return KINDS
 
 
-def _checked_names(measures: str | None) -> list[str] | None:
-    """Names of measures, all known; None: all."""
-    names = None if measures is None else [name.strip() for name in measures.split(",")]
+def _checked_names(measures: list[str] | None) -> list[str] | None:
+    """Return the names of measures, all registered; None for all measures."""
+    names = split_names(measures)
     for name in names or ():
         described(name)
     return names
@@ -192,7 +243,7 @@ def _checked_aggregate(layers: str | None) -> int | str:
     aggregate = number_or_name(layers)
     if isinstance(aggregate, str) and aggregate not in AGGREGATES:
         raise InvalidInput(
-            f"--layers {layers}: choose one of {', '.join(AGGREGATES)}, or a layer's number"
+            f"Unknown --layer {layers!r}. Choose one of {', '.join(AGGREGATES)}, or pass a number."
         )
     return aggregate
 
@@ -219,38 +270,56 @@ def _progress() -> Iterator[Progress]:
 
 
 def show(comparison: Comparison, console: Console | None = None) -> None:
-    """The table, the agreement, and the rank of the cue if one is named."""
+    """Print a column for each group of measures, and the groups by the rank of the cue."""
     from rich.console import Console
 
     from mixlens.views import terminal
     from mixlens.views.labels import printable
 
     console = console or Console(highlight=False)
-    names = list(comparison.scores)
+    groups = grouped_measures(comparison)
     console.print(
         f"What is inside {printable(comparison.target_token)} (token {comparison.target}):"
-        f" {comparison.reading}, a column for each measure, shaded by its largest score",
+        f" {comparison.reading}, each column shaded by its largest score",
         markup=False,
     )
     if comparison.explained is not None:
-        console.print(
-            f"measures of an output explain: {comparison.explained}", markup=False, style="dim"
-        )
-    terminal.show(console, _tables(comparison, console.width))
-    _show_ranks(console, comparison, names)
+        console.print(f"output measures explain: {comparison.explained}", markup=False, style="dim")
+    terminal.show(console, _tables(comparison, groups, console.width))
+    _show_groups(console, comparison, groups)
     for name, reason in comparison.left_out.items():
         console.print(f"left out: {name}: {reason}", markup=False, style="dim")
 
 
-def _tables(comparison: Comparison, width: int) -> list[Table]:
-    """Sources down, measures across by their letters; several tables if they do not fit."""
+def grouped_measures(comparison: Comparison) -> list[list[str]]:
+    """Return the measures by the rank of the cue, near-duplicates in one group.
+
+    Measures of a group give the cue the same rank, and each agrees with the first one with a
+    Spearman correlation of at least `DUPLICATE`. `random` is always alone and last.
+    """
+    agreement = comparison.agreement()
+    ranks = comparison.rank_of(comparison.cue) if comparison.cue is not None else {}
+    groups: list[list[str]] = []
+    for name in sorted(comparison.scores, key=lambda name: (name == RANDOM, ranks.get(name, 0))):
+        for group in groups:
+            same_rank = ranks.get(name) == ranks.get(group[0])
+            if name != RANDOM and same_rank and agreement.at[group[0], name] >= DUPLICATE:
+                group.append(name)
+                break
+        else:
+            groups.append([name])
+    return groups
+
+
+def _tables(comparison: Comparison, groups: list[list[str]], width: int) -> list[Table]:
+    """Return sources down and groups across by their letters, in several tables if needed."""
     from rich.cells import cell_len
     from rich.table import Table
 
     from mixlens.views import terminal
     from mixlens.views.labels import printable
 
-    names, others = list(comparison.scores), comparison.others
+    names, others = [group[0] for group in groups], comparison.others
     labels = [printable(source) for source in comparison.sources]
     largest = {name: max(abs(comparison.scores[name][others]), default=0.0) for name in names}
     used = max(map(cell_len, [*labels, "source"])) + len(str(len(labels))) + 3
@@ -274,32 +343,26 @@ def _tables(comparison: Comparison, width: int) -> list[Table]:
 
 
 def _letter(number: int) -> str:
-    """a to z, then aa, ab …"""
+    """Return a to z, then aa, ab …"""
     more, last = divmod(number, 26)
     return (chr(ord("a") + more - 1) if more else "") + chr(ord("a") + last)
 
 
-def _show_ranks(console: Console, comparison: Comparison, names: list[str]) -> None:
+def _show_groups(console: Console, comparison: Comparison, groups: list[list[str]]) -> None:
+    """Print the members of each group, the rank of the cue first if there is one."""
     from rich.table import Table
 
-    agreement = comparison.agreement()
     ranks = comparison.rank_of(comparison.cue) if comparison.cue is not None else {}
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    titles = ["", "measure", "agrees most with", "least with"]
-    for column in titles + ["rank of the cue"] * bool(ranks):
-        table.add_column(column, no_wrap=True)
-    letters = {name: _letter(number) for number, name in enumerate(names)}
-    for name in names:
-        others = agreement[name].drop(name).dropna()
-        best = f"{letters[str(others.idxmax())]} {others.max():+.2f}" if len(others) else ""
-        worst = f"{letters[str(others.idxmin())]} {others.min():+.2f}" if len(others) else ""
-        row = [letters[name], name, best, worst]
-        if ranks:
-            verdict = "  by luck" if name == "random" else "  [green]finds it[/]"
-            row.append(f"{ranks[name]} of {len(comparison.others)}" + verdict * (ranks[name] == 1))
-        table.add_row(*row)
+    for column in ["", *["rank of the cue"] * bool(ranks), "measures"]:
+        table.add_column(column, no_wrap=column != "measures")
+    for number, group in enumerate(groups):
+        place = [f"{ranks[group[0]]} of {len(comparison.others)}"] if ranks else []
+        table.add_row(_letter(number), *place, ", ".join(group))
     console.print()
     console.print(table)
     console.print(
-        "agreement: Spearman's rank correlation over all sources but the target itself", style="dim"
+        f"Measures of a group order the sources alike (Spearman correlation {DUPLICATE} or more"
+        " with the first); the column shows the first.",
+        style="dim",
     )

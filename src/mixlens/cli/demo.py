@@ -1,125 +1,130 @@
-"""`mixlens demo`: the main job on the bundled model, as a story whose answer is known."""
+"""`mixlens demo`: one choice of the bundled model, explained step by step."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mixlens.cli.compare import show
 from mixlens.cli.loading import lens_from
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from mixlens.lens import Lens
+    from mixlens.maps.comparison import Comparison
 
-# Text, the word that the masked one must agree with, the right word, the wrong one. The first is
-# shown in full.
-SENTENCES = (
-    ("The pictures of some hat [MASK] scaring Marcus.", "pictures", "are", "is"),
-    ("The keys to the old cabinet [MASK] on the table.", "keys", "are", "is"),
-    ("The author of the books [MASK] written a letter.", "author", "has", "have"),
-    ("The sisters of the king [MASK] not leaving the house.", "sisters", "are", "is"),
-    ("The teacher with the red books [MASK] smiling.", "teacher", "is", "are"),
-    ("The dogs near the river [MASK] barking.", "dogs", "were", "was"),
-    ("The boy behind the trees [MASK] seen the bird.", "boy", "has", "have"),
-    ("The songs about the girl [MASK] very old.", "songs", "are", "is"),
-)
-EVERY = 4  # one of so many bundled sentences is looked at layer by layer
+EXAMPLES = "mixlens demo"
+# A sentence whose cue stands next to the gap, and one where other words come in between.
+EASY = ("The boys did not see [MASK] door of the houses.", "door", "this", "these")
+HARD = ("The pictures of some hat [MASK] scaring Marcus.", "pictures", "are", "is")
+OUTPUT_MEASURE, LAYER_MEASURE = "blank_out", "value_zeroing"
+BAR = 30  # the widest bar
 
 
 def demo() -> None:
-    """Run the main job on the bundled model: which measures find the word that the verb must agree
-    with?
-    """
-    import numpy as np
+    """Explain one choice of the bundled model, step by step."""
     from rich.console import Console
-    from rich.progress import track
-    from rich.table import Table
 
     console = Console(highlight=False)
     lens = lens_from(None, "cpu", "float32")
-    text, cue, word, foil = SENTENCES[0]
-    guesses = lens.predictions(text, top=5)
-    console.print(f"\n{text}", markup=False, style="bold")
+    text, cue, word, foil = EASY
+    comparison = _compare(lens, EASY)
+    _show_choice(console, lens)
+    _show_deciding_words(console, comparison)
+    _show_measures(console, comparison)
+    _show_layers(console, lens)
+    _show_hard_sentence(console, lens)
     console.print(
-        "the model fills in: " + ", ".join(f"{guess} {share:.0%}" for guess, share in guesses)
-    )
-    console.print(
-        f"The verb must agree with «{cue}»; «hat» is nearer and is singular. Which measures"
-        f" find «{cue}»?\nGradients and erasure explain «{word}» against «{foil}»; the others show"
-        " what [MASK] takes in, mean of the layers.\n",
+        f'\nTry it yourself:\n  mixlens compare "{text}" \\\n      --cue {cue} --word {word} --foil'
+        f" {foil}\n  mixlens map YOUR_TEXT --target WORD --model YOUR_MODEL",
         markup=False,
     )
-    comparison = lens.compare(text, "[MASK]", explain={"word": word, "foil": foil}, cue=cue)
-    show(comparison)
-
-    ranks: dict[str, list[int]] = {name: [] for name in comparison.scores}
-    counts = []
-    for text, cue, word, foil in track(
-        SENTENCES, "one sentence may be luck: more …", console=Console(stderr=True), transient=True
-    ):
-        comparison = lens.compare(text, "[MASK]", explain={"word": word, "foil": foil})
-        counts.append(len(comparison.others))
-        for name, rank in comparison.rank_of(cue).items():
-            ranks[name].append(rank)
-    chance = float(np.mean([(count + 1) / 2 for count in counts]))
-    table = Table("measure", "mean rank", "ranks", box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for name, places in sorted(ranks.items(), key=lambda item: float(np.mean(item[1]))):
-        mean = float(np.mean(places))
-        table.add_row(
-            name,
-            f"{mean:.1f}" + (" [green]finds it[/]" if mean < 2.5 else ""),
-            " ".join(map(str, places)),
-        )
-    console.print(
-        f"\nRank of the cue in {len(SENTENCES)} sentences of this kind (1 = largest; by chance"
-        f" {chance:.1f}):"
-    )
-    console.print(table)
-    _show_layers(lens, console)
-    console.print(
-        "\nTry your own: mixlens compare 'TEXT with a [MASK]' --model NAME, or mixlens map TEXT"
-        " --measure value_zeroing --target '[MASK]'",
-        markup=False,
-        style="dim",
-    )
 
 
-def _show_layers(lens: Lens, console: Console) -> None:
-    """When the number arrives: the cue's share of what the masked word takes in, layer by layer."""
-    import numpy as np
-    from rich.table import Table
+def _compare(lens: Lens, sentence: tuple[str, str, str, str]) -> Comparison:
+    text, cue, word, foil = sentence
+    return lens.compare(text, "[MASK]", explain={"word": word, "foil": foil}, cue=cue)
 
-    from mixlens import datasets as corpus
-    from mixlens.evaluations import cases, cue_alignment
 
-    groups: dict[str, list[Any]] = {}
-    for example in corpus.bundled().examples[::EVERY]:
-        groups.setdefault(example.group or "", []).append(example)
+def _show_choice(console: Console, lens: Lens) -> None:
+    text, cue, word, foil = EASY
     config: Any = lens.model.config
-    numbers = map(str, range(config.num_hidden_layers))
-    table = Table(
-        "layer", *numbers, "chance", "arrives", box=None, pad_edge=False, padding=(0, 1, 0, 0)
+    chances = dict(lens.predictions(text, top=config.vocab_size))
+    console.print("\n1. The choice", style="bold")
+    console.print(f"   {text}", markup=False)
+    _print_text(
+        console,
+        f'Which word fills the gap, "{word}" or "{foil}"? The model predicts "{word}" with a'
+        f' probability of {chances[word]:.0%} and "{foil}" with {chances[foil]:.2%}. The right'
+        f' choice depends on "{cue}", which is singular. The other two nouns are plural.',
     )
-    for group, examples in groups.items():
-        held = list(cases(lens, examples))
-        chance = float(np.mean([1 / (len(case.row) - 1) for case in held]))
-        layers = cue_alignment.evaluate(held, "value_zeroing").details["layers"]
-        arrives = [str(n) for n, share in enumerate(layers) if share > 2 * chance]
-        table.add_row(
-            group,
-            *(f"[green]{x:.2f}[/]" if x > 2 * chance else f"{x:.2f}" for x in layers),
-            f"{chance:.2f}",
-            f"in {', '.join(arrives) or 'no layer'}",
-        )
-    console.print(
-        "\nThe mean over layers hides when the number arrives. The cue's share of what [MASK] takes"
-        " in, by value_zeroing, layer by layer, in sentences of five kinds:",
-        markup=False,
+
+
+def _show_deciding_words(console: Console, comparison: Comparison) -> None:
+    _, cue, word, foil = EASY
+    scores = comparison.scores[OUTPUT_MEASURE]
+    order = sorted(comparison.others, key=lambda position: -scores[position])[:3]
+    console.print("\n2. Which words decide?", style="bold")
+    _print_text(
+        console,
+        f'{OUTPUT_MEASURE} replaces one token at a time and compares "{word}" with "{foil}". Share'
+        " of the total effect:",
     )
-    console.print(table)
-    console.print(
-        "If no layer takes it from the cue itself, as in the sentences above, it comes through"
-        " other words: a measure that follows one output through the whole model can see that.",
-        markup=False,
+    for position in order:
+        _print_bar(console, comparison.sources[position], float(scores[position]))
+    _print_text(console, f'Only "{cue}" changes the choice.')
+
+
+def _show_measures(console: Console, comparison: Comparison) -> None:
+    import textwrap
+
+    names_by_rank: dict[int, list[str]] = {}
+    for name, rank in comparison.rank_of(comparison.cue or 0).items():
+        names_by_rank.setdefault(rank, []).append(name)
+    console.print("\n3. Which measures find it?", style="bold")
+    _print_text(console, f'Rank of "{EASY[1]}" among {len(comparison.others)} tokens, by measure:')
+    for rank, names in sorted(names_by_rank.items()):
+        first, *more = textwrap.wrap(", ".join(names), 68)
+        console.print("\n".join([f"   {rank:>4}   {first}", *(f"          {x}" for x in more)]))
+    _print_text(console, "random draws its scores at random. A useful measure does better.")
+
+
+def _show_layers(console: Console, lens: Lens) -> None:
+    text, cue, _, _ = EASY
+    maps = lens.measure(LAYER_MEASURE, text, targets=["[MASK]"])
+    source, target = list(maps.source_tokens).index(cue), maps.target_positions[0]
+    others = maps.scores[:, 0].copy()
+    others[:, target] = 0
+    shares = others[:, source] / others.sum(-1)
+    console.print("\n4. In which layers does it arrive?", style="bold")
+    _print_text(
+        console, f"Share of {cue} among the tokens that the gap mixes in ({LAYER_MEASURE}):"
     )
+    for layer, share in zip(maps.layers, shares, strict=True):
+        _print_bar(console, f"layer {layer}", float(share))
+
+
+def _show_hard_sentence(console: Console, lens: Lens) -> None:
+    text, cue, word, foil = HARD
+    comparison = _compare(lens, HARD)
+    ranks = comparison.rank_of(comparison.cue or 0)
+    first = ", ".join(name for name, rank in ranks.items() if rank == 1 and name != "random")
+    console.print("\n5. Measures do not always agree", style="bold")
+    console.print(f"   {text}", markup=False)
+    _print_text(
+        console,
+        f'Here "{cue}" decides between "{word}" and "{foil}", but other words come in between.'
+        f' {LAYER_MEASURE} ranks "{cue}" {ranks[LAYER_MEASURE]} of {len(comparison.others)}:'
+        " it sees one layer at a time. These measures explain the output and rank it first:"
+        f" {first}.",
+    )
+
+
+def _print_text(console: Console, text: str) -> None:
+    from mixlens.cli.help import wrap
+
+    console.print("\n".join(f"   {line}" for line in wrap(text, 77)), markup=False)
+
+
+def _print_bar(console: Console, label: str, share: float) -> None:
+    bar = "█" * round(BAR * max(share, 0))
+    console.print(f"   {label:<10} {share:4.0%} {bar}".rstrip(), markup=False)

@@ -8,8 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mixlens.cli.loading import DeviceOption, DtypeOption, JsonOption, RemoteCodeOption, lens_from
+from mixlens.cli.exit_codes import WRONG_USAGE, exit_code, explain_error
+from mixlens.cli.help import INPUT, OUTPUT
+from mixlens.cli.loading import (
+    DeviceOption,
+    DtypeOption,
+    JsonOption,
+    ModelOption,
+    RemoteCodeOption,
+    lens_from,
+)
 from mixlens.cli.output import print_json
+from mixlens.cli.progress import heartbeat
 from mixlens.cli.texts import TargetTextOption
 from mixlens.errors import InvalidInput, MixlensError, UnsupportedModel
 
@@ -18,43 +28,68 @@ if TYPE_CHECKING:
     from mixlens.recording.verification import Report
 
 
-_COVERAGE = "docs/coverage.md says what is measured on each architecture of transformers."
+_COVERAGE = "docs/coverage.md lists which measures work on each architecture of transformers."
+EXAMPLES = """
+mixlens doctor
+mixlens doctor --model gpt2 --tokens 4096
+"""
+_ModelArgument = Annotated[
+    str | None,
+    typer.Argument(metavar="MODEL", hidden=True, help="The same as --model."),
+]
+_TextOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TEXT", rich_help_panel=INPUT, help="Text to record. Default: a fixed sentence."
+    ),
+]
+_TokensOption = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        rich_help_panel=OUTPUT,
+        help="Estimate memory and time of each measure for a text of N tokens.",
+        min=1,
+    ),
+]
 
 
 def doctor(
-    model: Annotated[
-        str | None, typer.Argument(help="Hub name or folder. Default: the bundled masked LM.")
-    ] = None,
-    text: Annotated[
-        str | None, typer.Option(help="The text to record. Default: a stock sentence.")
-    ] = None,
+    model: _ModelArgument = None,
+    text: _TextOption = None,
     target_text: TargetTextOption = None,
+    tokens: _TokensOption = None,
+    named_model: ModelOption = None,
     device: DeviceOption = "cpu",
     dtype: DtypeOption = "float32",
     as_json: JsonOption = False,
     trust_remote_code: RemoteCodeOption = False,
-    tokens: Annotated[
-        int | None,
-        typer.Option(help="Say what each measure would need for this many tokens.", min=1),
-    ] = None,
 ) -> None:
-    """Show how a model is put together, and prove that its parts add up to what it computes.
+    """Check that mixlens can measure a model correctly.
 
-    Exit status 1 if they do not.
+    The exit code is 1 if the decomposition does not reproduce the model's activations.
     """
+    if model is not None and named_model is not None:
+        raise InvalidInput(f"Two models, '{model}' and '{named_model}'. Pass one with --model.")
+    model = named_model if model is None else model
     if target_text is not None and text is None:
-        raise InvalidInput("--target-text needs --text, the text that it belongs to")
+        raise InvalidInput("--target-text needs --text. Pass both.")
     try:
         lens = lens_from(model, device, dtype, trust_remote_code, reads_text=text is not None)
-        report = lens.verify(text if text is None or target_text is None else (text, target_text))
+        with heartbeat("verifying"):
+            report = lens.verify(
+                text if text is None or target_text is None else (text, target_text)
+            )
     except MixlensError as error:
         if as_json:
             print_json({"ok": False, "error": type(error).__name__, "reason": str(error)})
         else:
-            print(f"FAILED  {type(error).__name__}: {error}", file=sys.stderr)
+            wrong = exit_code(error) == WRONG_USAGE
+            line = explain_error(error) if wrong else f"FAILED  {type(error).__name__}: {error}"
+            print(line, file=sys.stderr)
             if isinstance(error, UnsupportedModel):
                 print(_COVERAGE, file=sys.stderr)
-        raise typer.Exit(1) from None
+        raise typer.Exit(exit_code(error)) from None
     needs = {} if tokens is None else _needs(lens, report, tokens)
     positions = _positions(lens)
     if as_json:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mixlens.cli.help import INPUT, OUTPUT, TRAINING
 from mixlens.cli.loading import (
     DeviceOption,
     DtypeOption,
@@ -18,6 +19,7 @@ from mixlens.cli.loading import (
     lens_from,
 )
 from mixlens.cli.output import print_json
+from mixlens.cli.progress import heartbeat
 from mixlens.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -32,42 +34,89 @@ class Kind(StrEnum):
     classification = "classification"
 
 
+EXAMPLES = """
+mixlens finetune prompt --out tuned
+mixlens finetune classification --data train.tsv --held-out dev.tsv --out tuned
+"""
 _TaskArgument = Annotated[
     Kind,
     typer.Argument(
-        help="prompt: target against foil in a masked place. classification: classes of texts."
+        metavar="TASK",
+        rich_help_panel=INPUT,
+        help="prompt or classification.",
     ),
 ]
 _OutOption = Annotated[
     Path,
-    typer.Option(help="A new folder for the model. After a kill, the same command resumes."),
+    typer.Option(
+        metavar="FOLDER",
+        rich_help_panel=OUTPUT,
+        help="New folder for the model. Required. The same command resumes an interrupted run.",
+    ),
 ]
 _DataOption = Annotated[
     str | None,
-    typer.Option(help="A file, a folder or hf:NAME. Default: the bundled agreement set."),
+    typer.Option(
+        metavar="DATA",
+        rich_help_panel=INPUT,
+        help="File, folder or hf:NAME. Default: the bundled agreement sentences.",
+    ),
 ]
 _HeldOutOption = Annotated[
     str | None,
-    typer.Option(help="classification: the data to judge by. Default: a tenth of --data."),
+    typer.Option(
+        metavar="DATA",
+        rich_help_panel=INPUT,
+        help="Evaluation data for classification. Default: a tenth of --data.",
+    ),
 ]
 _EpochsOption = Annotated[
-    int | None, typer.Option(help="Default: 5 for prompt, 3 for classification.")
+    int | None,
+    typer.Option(
+        metavar="N",
+        rich_help_panel=TRAINING,
+        help="Epochs. Default: 5, or 3 for classification.",
+    ),
 ]
 _LrOption = Annotated[
     float | None,
-    typer.Option(help="Learning rate. Default: 3e-5 for prompt, 2e-5 for classification."),
+    typer.Option(
+        metavar="RATE",
+        rich_help_panel=TRAINING,
+        help="Learning rate. Default: 3e-5, or 2e-5 for classification.",
+    ),
 ]
 _BatchOption = Annotated[
     int | None,
-    typer.Option(help="Examples in a step. Default: 64 for prompt, 32 for classification."),
+    typer.Option(
+        metavar="N",
+        rich_help_panel=TRAINING,
+        help="Batch size. Default: 64, or 32 for classification.",
+    ),
 ]
 _PatienceOption = Annotated[
-    int | None, typer.Option(help="Stop after this many epochs without a lower held-out loss.")
+    int | None,
+    typer.Option(
+        metavar="N",
+        rich_help_panel=TRAINING,
+        help="Stop after N epochs without a lower held-out loss.",
+    ),
 ]
 _SeedOption = Annotated[
-    int, typer.Option(help="Decides the split, the new head, the order and dropout.", min=0)
+    int,
+    typer.Option(
+        metavar="N",
+        rich_help_panel=TRAINING,
+        help="Seed of the split, the new head, the order and dropout. Default: 0.",
+        min=0,
+    ),
 ]
-_SampleOption = Annotated[int | None, typer.Option(help="Take only this many examples of --data.")]
+_SampleOption = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N", rich_help_panel=INPUT, help="Number of examples to draw. Default: all."
+    ),
+]
 
 
 def finetune(
@@ -87,8 +136,9 @@ def finetune(
     as_json: JsonOption = False,
     trust_remote_code: RemoteCodeOption = False,
 ) -> None:
-    """Fine-tune a model as the papers do, and save it: on half of an agreement set, or as a
-    classifier of texts.
+    """Fine-tune a model for the other commands.
+
+    Train it on agreement sentences (prompt) or as a text classifier (classification).
     """
     lens = lens_from(
         model, device, "float64" if dtype == "float64" else "float32", trust_remote_code
@@ -109,23 +159,24 @@ def finetune(
     if task is Kind.prompt:
         if held_out is not None:
             raise InvalidInput(
-                "--held-out is for classification: prompt fine-tuning judges by the half that it"
-                " does not learn from"
+                "--held-out is for classification only. Drop it; prompt evaluates on half of --data."
             )
-        trained = prompt_finetuned(
-            lens, examples, settings=_with(PROMPT, chosen), out=out, source=examples.origin
-        )
+        with heartbeat("fine-tuning"):
+            trained = prompt_finetuned(
+                lens, examples, settings=_with(PROMPT, chosen), out=out, source=examples.origin
+            )
     else:
         judged = None if held_out is None else _read(task, held_out, None, seed)
-        trained = classifier_finetuned(
-            lens,
-            examples,
-            judged,
-            settings=_with(CLASSIFICATION, chosen),
-            out=out,
-            source=examples.origin,
-            held_out_source=None if judged is None else judged.origin,
-        )
+        with heartbeat("fine-tuning"):
+            trained = classifier_finetuned(
+                lens,
+                examples,
+                judged,
+                settings=_with(CLASSIFICATION, chosen),
+                out=out,
+                source=examples.origin,
+                held_out_source=None if judged is None else judged.origin,
+            )
     if as_json:
         print_json(trained.report)
     else:
@@ -134,9 +185,7 @@ def finetune(
 
 def _read(task: Kind, data: str | None, sample: int | None, seed: int) -> Dataset:
     if data is None and task is not Kind.prompt:
-        raise InvalidInput(
-            "classification needs --data: a file with a text and a label in each row"
-        )
+        raise InvalidInput("classification needs --data. Pass a file with texts and labels.")
     return dataset_from(
         data, "agreement" if task is Kind.prompt else "classification", sample=sample, seed=seed
     )
@@ -154,4 +203,4 @@ def _show(report: dict[str, Any], out: Path) -> None:
     for name, after in scores["after"].items():
         if isinstance(after, float):
             print(f"{name:<{len(str(count)) + 20}}{scores['before'][name]:9.4f}{after:8.4f}")
-    print(f"saved in {out}: use it by --model {out}")
+    print(f"Saved in {out}. Use it with --model {out}.")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mixlens.cli.help import MODEL, OUTPUT
 from mixlens.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -16,22 +17,104 @@ if TYPE_CHECKING:
 
 ModelOption = Annotated[
     str | None,
-    typer.Option("--model", "-m", help="Hub name or folder. Default: the bundled masked LM."),
+    typer.Option(
+        "--model",
+        "-m",
+        metavar="NAME",
+        rich_help_panel=MODEL,
+        help="Hub name or folder. Default: the bundled masked language model.",
+    ),
 ]
-DeviceOption = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps …")]
-DtypeOption = Annotated[str, typer.Option(help="float32, float64, bfloat16 or float16.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for piping.")]
+PromptedModelOption = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        "-m",
+        metavar="NAME",
+        rich_help_panel=MODEL,
+        help="Hub name or folder. Default: the bundled masked language model, or the causal one"
+        " with --generate or --answer.",
+    ),
+]
+CausalModelOption = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        "-m",
+        metavar="NAME",
+        rich_help_panel=MODEL,
+        help="Hub name or folder. Default: the bundled causal language model.",
+    ),
+]
+OtherModelOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        rich_help_panel=MODEL,
+        help="A second model, for protocols that compare two.",
+    ),
+]
+DeviceOption = Annotated[
+    str,
+    typer.Option(
+        metavar="DEVICE",
+        rich_help_panel=MODEL,
+        help="cpu (default), cuda, cuda:1, mps or another device.",
+    ),
+]
+DtypeOption = Annotated[
+    str,
+    typer.Option(
+        metavar="DTYPE",
+        rich_help_panel=MODEL,
+        help="float32 (default), float64, bfloat16 or float16.",
+    ),
+]
+JsonOption = Annotated[
+    bool,
+    typer.Option("--json", rich_help_panel=OUTPUT, help="Print JSON instead of text."),
+]
 RemoteCodeOption = Annotated[
-    bool, typer.Option("--trust-remote-code", help="Run code that comes with the checkpoint.")
+    bool,
+    typer.Option(
+        "--trust-remote-code",
+        rich_help_panel=MODEL,
+        help="Run Python code that comes with the checkpoint.",
+    ),
 ]
-
-EngineOption = Annotated[str, typer.Option(help="Who does the work: local or ray.")]
-WorkersOption = Annotated[int, typer.Option(help="Processes that each hold the model.", min=1)]
+EngineOption = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME",
+        rich_help_panel=MODEL,
+        help="Run workers as local processes (local) or on Ray (ray). Default: local.",
+    ),
+]
+WorkersOption = Annotated[
+    int,
+    typer.Option(
+        metavar="N",
+        rich_help_panel=MODEL,
+        help="Number of worker processes; each loads the model. Default: 1.",
+        min=1,
+    ),
+]
 ThreadsOption = Annotated[
-    int | None, typer.Option(help="Threads of each worker. Default: torch's number.", min=1)
+    int | None,
+    typer.Option(
+        metavar="N",
+        rich_help_panel=MODEL,
+        help="Threads per worker. Default: the default of PyTorch.",
+        min=1,
+    ),
 ]
 FreshOption = Annotated[
-    bool, typer.Option("--fresh", help="Start over, whatever the folder holds.")
+    bool,
+    typer.Option(
+        "--fresh",
+        rich_help_panel=OUTPUT,
+        help="Discard earlier results in the output folder and start over.",
+    ),
 ]
 
 DTYPES = ("float32", "float64", "bfloat16", "float16")
@@ -50,7 +133,7 @@ def lens_from(
     import logging
 
     if dtype not in DTYPES:
-        raise InvalidInput(f"--dtype {dtype}: choose one of {', '.join(DTYPES)}")
+        raise InvalidInput(f"Unknown --dtype {dtype!r}. Choose one of {', '.join(DTYPES)}.")
     import torch
     import transformers
 
@@ -70,13 +153,15 @@ def lens_from(
         lens = Lens.from_pretrained(model, **options)
     if reads_text and lens.tokenizer is None:
         raise InvalidInput(
-            f"--model {model}: it has no tokenizer files (such as tokenizer.json), so it cannot"
-            " read a text: put them into its folder"
+            f"--model {model} has no tokenizer files. Add them to its folder, for example"
+            " tokenizer.json."
         )
     try:
         lens.model.to(torch.device(device))
     except (RuntimeError, AssertionError) as error:
-        raise InvalidInput(f"--device {device}: {str(error).splitlines()[0]}") from error
+        raise InvalidInput(
+            f"--device {device} is unknown or not available. Pass cpu, cuda or mps."
+        ) from error
     return lens
 
 
@@ -134,5 +219,5 @@ def dataset_from(
     if dataset.errors:
         name, reason = dataset.errors[0]
         rows = f"{len(dataset.errors)} row" + "s" * (len(dataset.errors) > 1)
-        print(f"{rows} of {data} cannot be used, the first: {name}: {reason}", file=sys.stderr)
+        print(f"Skipped {rows} of {data}. First error: {name}: {reason}", file=sys.stderr)
     return dataset

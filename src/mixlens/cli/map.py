@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mixlens.cli.help import MEASURE, OUTPUT
 from mixlens.cli.loading import (
     DeviceOption,
     DtypeOption,
     JsonOption,
-    ModelOption,
+    PromptedModelOption,
     RemoteCodeOption,
     lens_from,
 )
@@ -22,6 +23,7 @@ from mixlens.cli.map_printing import show_maps
 from mixlens.cli.options import described, measure_options, number_or_name
 from mixlens.cli.output import check_writable, print_json
 from mixlens.cli.pictures import FigureOption, check_figure, write_figure
+from mixlens.cli.progress import heartbeat
 from mixlens.cli.prompting import (
     AnswerOption,
     ExplainEndOption,
@@ -45,50 +47,111 @@ if TYPE_CHECKING:
     from mixlens.maps.mixing_maps import MixingMaps
 
 
-_MeasureOption = Annotated[str, typer.Option(help="See `mixlens measures`.")]
+DEFAULT_MEASURE = "value_zeroing"  # for single layers
+AGGREGATED_MEASURE = "alti"  # for --rollout
+EXAMPLES = """
+mixlens map "The keys to the cabinet [MASK] old." --target "[MASK]"
+mixlens map "The dogs are old." --measure alti --layer 2 --figure dogs.png
+mixlens map --prompt-file prompt.txt --generate 20 --model gpt2 --html page.html
+"""
+_MeasureOption = Annotated[
+    str | None,
+    typer.Option(
+        "--measure",
+        "--measures",
+        metavar="NAME",
+        rich_help_panel=MEASURE,
+        help=f"Name of the measure; `mixlens measures` lists them. Default:"
+        f" {DEFAULT_MEASURE}, or {AGGREGATED_MEASURE} with --rollout.",
+    ),
+]
 _TargetOption = Annotated[
     str | None,
     typer.Option(
-        help="One target: a token such as '[MASK]' (dogs#2 is the second of two), or its position."
+        metavar="TOKEN",
+        rich_help_panel=MEASURE,
+        help="Show one target only: a token such as [MASK] (dogs#2 is the second dogs) or its"
+        " position.",
     ),
 ]
 _LayerOption = Annotated[
     int | None,
     typer.Option(
-        help="One layer, from 0; negative counts from the last. Default: all, ranked by their mean."
+        "--layer",
+        "--layers",
+        metavar="N",
+        rich_help_panel=MEASURE,
+        help="Show one layer, counted from 0; -1 is the last. Default: all layers, ranked by their"
+        " mean.",
     ),
 ]
 _HeadOption = Annotated[
-    int | None, typer.Option(help="One head, if the measure is defined per head.")
+    int | None,
+    typer.Option(
+        metavar="N",
+        rich_help_panel=MEASURE,
+        help="Show one head, if the measure is defined per head.",
+    ),
 ]
 _RolloutOption = Annotated[
-    bool, typer.Option("--rollout", help="Cumulate over layers, as the measure's paper does.")
+    bool,
+    typer.Option("--rollout", rich_help_panel=MEASURE, help="Aggregate layers by rollout."),
 ]
 _OwnOption = Annotated[
     list[str] | None,
-    typer.Option("--option", "-o", help="name=value, an option of the measure."),
+    typer.Option(
+        "--option",
+        "-o",
+        metavar="KEY=VALUE",
+        rich_help_panel=MEASURE,
+        help="Set an option of the measure. Can be repeated.",
+    ),
 ]
-_TopOption = Annotated[int, typer.Option(help="How many sources to rank.", min=1)]
+_TopOption = Annotated[
+    int,
+    typer.Option(
+        metavar="N", rich_help_panel=OUTPUT, help="Number of sources to rank. Default: 5.", min=1
+    ),
+]
 _SaveOption = Annotated[
-    Path | None, typer.Option(help="Write the maps to this file; mixlens.load reads it.")
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        rich_help_panel=OUTPUT,
+        help="Save the maps for `mixlens.load` in Python.",
+    ),
 ]
 _HtmlOption = Annotated[
-    Path | None, typer.Option(help="Write one self-contained page that shows the maps.")
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        rich_help_panel=OUTPUT,
+        help="Save an interactive page that needs no server.",
+    ),
 ]
 _OthersOption = Annotated[
     list[str] | None,
-    typer.Option("--with", help="A measure that the page shows too; repeatable."),
+    typer.Option(
+        "--with",
+        metavar="NAME",
+        rich_help_panel=OUTPUT,
+        help="Another measure for the page of --html. Can be repeated.",
+    ),
 ]
 _KindOption = Annotated[
     str | None,
     typer.Option(
-        help="The kind of picture: map, target, layers, heads, text, curves, alignment or flow."
+        metavar="KIND",
+        rich_help_panel=OUTPUT,
+        help="Kind of figure: map, target, layers, heads, text, curves, alignment or flow.",
     ),
 ]
 _AlignmentOption = Annotated[
     bool,
     typer.Option(
-        "--alignment", help="Print word links (Pharaoh format) from cross-attention maps."
+        "--alignment",
+        rich_help_panel=OUTPUT,
+        help="Print word alignments from cross-attention.",
     ),
 ]
 
@@ -103,7 +166,7 @@ def map_command(
     explain_end: ExplainEndOption = False,
     segments: SegmentsOption = None,
     no_sink: NoSinkOption = False,
-    measure: _MeasureOption = "value_zeroing",
+    measure: _MeasureOption = None,
     target: _TargetOption = None,
     layer: _LayerOption = None,
     head: _HeadOption = None,
@@ -119,13 +182,15 @@ def map_command(
     figure: FigureOption = None,
     kind: _KindOption = None,
     alignment: _AlignmentOption = False,
-    model: ModelOption = None,
+    model: PromptedModelOption = None,
     device: DeviceOption = "cpu",
     dtype: DtypeOption = "float32",
     as_json: JsonOption = False,
     trust_remote_code: RemoteCodeOption = False,
 ) -> None:
-    """Show how much of each source token is in each target token, by one measure."""
+    """Show how much each token contributes to each other token."""
+    if measure is None:
+        measure = _default_measure(aggregates=rollout and head is None)
     own_options = measure_options(measure, option or [])
     wanted = MapChoice(
         measure=measure,
@@ -152,18 +217,19 @@ def map_command(
     )
     check_figure(figure, kind, _kinds)
     if kind == "flow" and rollout:
-        raise InvalidInput("--kind flow joins the layers by itself: drop --rollout")
+        raise InvalidInput("--kind flow already aggregates the layers. Drop --rollout.")
     check_writable(save, html)
     lens = lens_from(
         model, device, dtype, trust_remote_code, reads_text=True, bundled=prompt.bundled
     )
     prompt = prompt.written_by(lens.tokenizer)
     options = measure_arguments(wanted, own_options, lens, prompt)
-    recording = prompt.recorded(lens, wanted.site) if prompt.continues else None
-    measured = measure_by(lens, prompt.given, recording)
-    maps = measure_wanted(
-        wanted, options, measured, by_rows="targets" in options or prompt.continues
-    )
+    with heartbeat(f"measuring {measure}"):
+        recording = prompt.recorded(lens, wanted.site) if prompt.continues else None
+        measured = measure_by(lens, prompt.given, recording)
+        maps = measure_wanted(
+            wanted, options, measured, by_rows="targets" in options or prompt.continues
+        )
     if save is not None:
         wanted.grouped(maps, prompt).save(save)
         typer.echo(f"saved to {save}", err=True)
@@ -186,6 +252,15 @@ def map_command(
     else:
         prompt.print_answer(written)
         show_maps(shown, wanted.spec, top, elsewhere=any((save, figure, html)))
+
+
+def _default_measure(*, aggregates: bool) -> str:
+    """Return the measure that the leaderboard supports for the question, and print why."""
+    name, reason = DEFAULT_MEASURE, "which includes attention, residual stream, norms and MLP"
+    if aggregates:
+        name, reason = AGGREGATED_MEASURE, "which ranks best when layers are aggregated"
+    typer.echo(f"no --measure given: using {name}, {reason}", err=True)
+    return name
 
 
 def _kinds() -> Collection[str]:

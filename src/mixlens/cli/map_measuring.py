@@ -34,17 +34,15 @@ class MapChoice:
     def __post_init__(self) -> None:
         """What can be seen to be wrong before a model is loaded."""
         if self.head is not None and not self.spec.per_head:
-            raise InvalidInput(
-                f"{self.measure} is defined for whole layers only, not per head: drop --head"
-            )
+            raise InvalidInput(f"{self.measure} is not defined per head. Drop --head.")
         if self.rollout and self.spec.gives != "maps":
             raise InvalidInput(
-                f"{self.measure} explains an output and has no layers to join: drop --rollout"
+                f"{self.measure} explains an output and has no layers to aggregate. Drop --rollout."
             )
         if self.rollout and self.spec.facts.signed:
             raise InvalidInput(
-                f"scores of {self.measure} have both signs, and a product of such layers means"
-                " nothing: drop --rollout, or choose a measure without signs"
+                f"{self.measure} has scores of both signs, which rollout cannot multiply. Drop"
+                " --rollout or choose another measure."
             )
 
     @property

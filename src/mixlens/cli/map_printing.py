@@ -31,8 +31,8 @@ def show_maps(maps: MixingMaps, spec: Spec, top: int, *, elsewhere: bool) -> Non
         _show_largest(console, maps, steps, top)
     elif not elsewhere:
         raise InvalidInput(
-            f"{len(maps.source_tokens)} sources are too many for a terminal: name one row with"
-            " --target, sum them with --segments, or use --figure, --json or --save"
+            f"{len(maps.source_tokens)} sources do not fit a terminal. Pass --target for one"
+            " target, --segments for sums, or --figure, --html, --json or --save."
         )
     if maps.provenance.get("target_names"):
         console.print(f"targets are named by {maps.provenance['target_names']}", style="dim")

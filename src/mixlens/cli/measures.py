@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mixlens.cli.help import MEASURE
 from mixlens.cli.loading import JsonOption
 from mixlens.cli.options import described
 from mixlens.cli.output import print_json
@@ -15,11 +16,21 @@ if TYPE_CHECKING:
     from mixlens.contracts import Spec
 
 
+EXAMPLES = """
+mixlens measures
+mixlens measures value_zeroing
+"""
+_NameArgument = Annotated[
+    str | None,
+    typer.Argument(metavar="NAME", rich_help_panel=MEASURE, help="One measure. Default: all."),
+]
+
+
 def measures_command(
-    name: Annotated[str | None, typer.Argument(help="One measure. Default: all.")] = None,
+    name: _NameArgument = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List the measures with their citations and when to use which."""
+    """List the measures with their cost, options and citation."""
     from mixlens.measures import list_measures
 
     chosen = list_measures() if name is None else {name: described(name)}

@@ -37,11 +37,19 @@ def read_options(given: Sequence[str], kinds: Mapping[str, str], *, owner: str) 
     for word in given:
         key, equals, value = word.partition("=")
         if not equals:
-            raise InvalidInput(f"--option {word}: write name=value")
+            raise InvalidInput(f"--option {word} has no value. Pass name=value.")
         if key not in kinds:
             raise InvalidInput(no_such("option", key, kinds, f"{owner} has"))
         options[key] = read_value(key, value, kinds[key])
     return options
+
+
+def split_names(given: Sequence[str] | None) -> list[str] | None:
+    """Return names that are separated by commas or repeated options; None for all."""
+    if given is None or list(given) == ["all"]:
+        return None
+    names = (name.strip() for part in given for name in part.split(","))
+    return list(dict.fromkeys(name for name in names if name)) or [""]
 
 
 def number_or_name(given: str) -> int | str:
@@ -66,4 +74,4 @@ def read_value(name: str, value: str, kind: str) -> Any:
                 continue
     if "str" in kinds:
         return value
-    raise InvalidInput(f"--option {name}={value}: expected {kind}")
+    raise InvalidInput(f"--option {name}={value} is not of type {kind}.")

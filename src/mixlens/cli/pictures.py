@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mixlens.cli.help import OUTPUT
 from mixlens.errors import InvalidInput
 from mixlens.text.suggestions import no_such
 
@@ -17,23 +18,28 @@ if TYPE_CHECKING:
 
 FigureOption = Annotated[
     Path | None,
-    typer.Option("--figure", help="Draw a picture too: a .png, .pdf or .svg file (extra plot)."),
+    typer.Option(
+        "--figure",
+        metavar="FILE",
+        rich_help_panel=OUTPUT,
+        help="Save a figure as .png, .pdf or .svg.",
+    ),
 ]
 
 
 def check_figure(path: Path | None, kind: str | None, kinds: Callable[[], Collection[str]]) -> None:
     """Refuses a file that could not be written or drawn, before a model is run for it."""
     if kind is not None and path is None:
-        raise InvalidInput(f"--kind {kind} is the kind of a picture: name its file with --figure")
+        raise InvalidInput(f"--kind {kind} needs --figure. Pass the file to draw.")
     if path is None:
         return
     from mixlens.views.canvas import figure_format
 
     figure_format(path)
     if kind is not None and kind not in kinds():
-        raise InvalidInput(f"--kind: {no_such('kind of picture', kind, kinds())}")
+        raise InvalidInput(no_such("kind of figure", kind, kinds()))
     if not path.parent.is_dir():
-        raise InvalidInput(f"--figure {path}: there is no folder {path.parent}")
+        raise InvalidInput(f"--figure {path}: folder {path.parent} does not exist.")
 
 
 def write_figure(path: Path, draw: Callable[[], Figure]) -> None:

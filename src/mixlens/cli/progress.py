@@ -1,8 +1,9 @@
-"""A bar on standard error with the time that is left; an interruption says how to resume."""
+"""Progress on standard error: a bar on a terminal, a line now and then in a log."""
 
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,13 +11,14 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from mixlens.cli.exit_codes import INTERRUPTED
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mixlens.runs.observing import Progress
 
 EVERY = 30.0  # seconds between plain lines, where no bar can be drawn
-INTERRUPTED = 130  # as a shell has it
 
 
 class PlainLines:
@@ -38,8 +40,27 @@ class PlainLines:
 
 
 @contextmanager
+def heartbeat(label: str) -> Iterator[None]:
+    """Print the elapsed time every `EVERY` seconds, for work that reports no progress."""
+    stopped, start = threading.Event(), time.monotonic()
+
+    def beat() -> None:
+        while not stopped.wait(EVERY):
+            spent = time.monotonic() - start
+            print(f"{label}: {spent:.0f} s so far", file=sys.stderr, flush=True)
+
+    thread = threading.Thread(target=beat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stopped.set()
+        thread.join()
+
+
+@contextmanager
 def progress_bar(out: Path | None, label: str = "texts") -> Iterator[Progress]:
-    """Shows how much is done; `out` is the folder from which a run can resume."""
+    """Show how much is done; `out` is the folder from which a run can resume."""
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -66,7 +87,7 @@ def progress_bar(out: Path | None, label: str = "texts") -> Iterator[Progress]:
 
         def update(done: int, total: int, before: int) -> None:
             if counts["total"] == 0 and before:
-                bar.console.print(f"resuming after {before} of {total}", style="dim")
+                bar.console.print(f"Resuming after {before} of {total}", style="dim")
             counts.update(done=done, total=total)
             bar.update(task, completed=done, total=total)
             if not console.is_terminal:
@@ -79,11 +100,11 @@ def progress_bar(out: Path | None, label: str = "texts") -> Iterator[Progress]:
             yield update
         except KeyboardInterrupt:
             bar.stop()
-            said = f"interrupted after {counts['done']} of {counts['total']}"
-            kept = (
-                f"; what was done is in {out}: the same command resumes there"
+            advice = (
+                f"Run the same command to resume in {out}."
                 if out
-                else "; with --out DIR a run can be resumed"
+                else "Pass --out FOLDER to make a run resumable."
             )
-            print(said + kept, file=sys.stderr)
+            done = f"Interrupted after {counts['done']} of {counts['total']}."
+            print(f"{done} {advice}", file=sys.stderr)
             raise typer.Exit(INTERRUPTED) from None

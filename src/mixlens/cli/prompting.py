@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mixlens.cli.help import INPUT, MEASURE
 from mixlens.cli.texts import given_text, read_text
 from mixlens.errors import InvalidInput
 from mixlens.maps.segment_sums import with_segments
@@ -25,48 +26,63 @@ if TYPE_CHECKING:
 PromptFileOption = Annotated[
     Path | None,
     typer.Option(
-        help="Read a prompt from this file. Lines such as === document 1 === name its segments and"
-        " are left out. A .json file holds the messages of a chat, whose texts may have such lines."
+        metavar="FILE",
+        rich_help_panel=INPUT,
+        help="Prompt file. Lines such as === document 1 === start a named segment and are not part"
+        " of the prompt. A .json file holds chat messages.",
     ),
 ]
 GenerateOption = Annotated[
     int | None,
     typer.Option(
-        help="Generate up to this many tokens after the prompt, and measure the positions that"
-        " produced them.",
+        metavar="N",
+        rich_help_panel=INPUT,
+        help="Generate up to N tokens after the prompt and measure the positions that predict"
+        " them.",
         min=1,
     ),
 ]
 AnswerOption = Annotated[
-    str | None, typer.Option(help="The same for a given continuation of the prompt.")
+    str | None,
+    typer.Option(
+        metavar="TEXT",
+        rich_help_panel=INPUT,
+        help="Measure this continuation of the prompt instead of a generated one.",
+    ),
 ]
 NoTemplateOption = Annotated[
     bool,
     typer.Option(
         "--no-chat-template",
-        help="Give a text to the model as it is. By default the tokenizer's chat template, if it"
-        " has one, makes it the message of a user when something follows it.",
+        rich_help_panel=INPUT,
+        help="Pass the prompt to the model as is. By default, --generate and --answer wrap it in"
+        " the tokenizer's chat template, if there is one.",
     ),
 ]
 ExplainEndOption = Annotated[
     bool,
     typer.Option(
         "--explain-end",
-        help="With --generate: measure the end-of-turn and other special tokens at the end too.",
+        rich_help_panel=INPUT,
+        help="With --generate, also measure special tokens at the end of the answer.",
     ),
 ]
 SegmentsOption = Annotated[
     str | None,
     typer.Option(
-        help=f"Sum sources by segment: {', '.join(KINDS)}, own (those of a prompt file or a chat,"
-        " else prompt and answer), or none. Default: those of a prompt file, else none."
+        metavar="KIND",
+        rich_help_panel=MEASURE,
+        help=f"Sum sources by segment: {', '.join(KINDS)}, own (segments of the prompt file or"
+        " chat, else prompt and answer) or none. Default: own for a prompt file with segments,"
+        " else none.",
     ),
 ]
 NoSinkOption = Annotated[
     bool,
     typer.Option(
         "--no-sink",
-        help="Leave out the first token as a source; it often gets much attention.",
+        rich_help_panel=MEASURE,
+        help="Leave out the first token (the attention sink).",
     ),
 ]
 
@@ -139,16 +155,14 @@ class Prompting:
         has_template = getattr(tokenizer, "chat_template", None) is not None
         if isinstance(self.given, list) and not has_template:
             raise InvalidInput(
-                "--prompt-file: the model's tokenizer has no chat template, so the messages of a"
-                " chat cannot be written out: choose a chat model with --model, or give the prompt"
-                " in a plain text file"
+                "The model's tokenizer has no chat template for the messages of --prompt-file."
+                " Choose a chat model with --model, or pass the prompt in a plain text file."
             )
         placed = self.divides and (self.by is not None or bool(self.documents))
         if placed and not getattr(tokenizer, "is_fast", False):
             raise InvalidInput(
-                "segments need to know where each token is in the text, and the model's tokenizer"
-                f" ({type(tokenizer).__name__}) does not say so: put a fast one (tokenizer.json)"
-                " into its folder if there is one, or see the tokens with --segments none"
+                f"{type(tokenizer).__name__} has no offset mapping, which segments need. Use a fast"
+                " tokenizer (tokenizer.json), or pass --segments none."
             )
         documents, messages = self.documents, self.given
         if has_template and self.chat_template and self.continues and _has_words(self.given):
@@ -184,14 +198,14 @@ def read_prompting(
 ) -> Prompting:
     """What the options say, checked as far as it can be without a model."""
     if generate is not None and answer is not None:
-        raise InvalidInput("--generate and --answer: what follows the prompt is either one")
+        raise InvalidInput("--generate and --answer exclude each other. Pass one of them.")
     if answer is not None and not answer:
-        raise InvalidInput("--answer is empty: give what follows the prompt")
+        raise InvalidInput("--answer is empty. Pass the text that follows the prompt.")
     follows = generate is not None or answer is not None
     if follows and target_text is not None:
-        raise InvalidInput("--target-text is what the decoder is given: use --answer instead of it")
+        raise InvalidInput("--target-text cannot follow a prompt. Pass --answer instead.")
     if explain_end and generate is None:
-        raise InvalidInput("--explain-end needs --generate: an answer is measured as it is given")
+        raise InvalidInput("--explain-end needs --generate. Pass both.")
     _check_segments(segments)
     given: Any
     marks: Spans = []
@@ -199,18 +213,18 @@ def read_prompting(
     if prompt_file is None:
         given = given_text(text, text_file, target_text)
     elif text is not None or text_file is not None:
-        raise InvalidInput("--prompt-file and a text: give one of them")
+        raise InvalidInput("--prompt-file and TEXT exclude each other. Pass one of them.")
     else:
         given, marks, documents = _from_file(prompt_file)
     if isinstance(given, list) and not follows:
         raise InvalidInput(
-            f"--prompt-file {prompt_file}: a chat is measured at its answer: use --generate N, or"
-            " --answer TEXT"
+            f"--prompt-file {prompt_file} is a chat without an answer. Pass --generate N or"
+            " --answer TEXT."
         )
     if isinstance(given, list) and not chat_template:
         raise InvalidInput(
-            f"--no-chat-template: {prompt_file} holds the messages of a chat, which only a template"
-            " can write out. Give the prompt in a plain text file."
+            f"--no-chat-template does not work for the chat in {prompt_file}. Pass the prompt in a"
+            " plain text file."
         )
     _check_known(segments, given, known=bool(marks or documents) or follows)
     return Prompting(
@@ -230,20 +244,19 @@ def _check_segments(kind: str | None) -> None:
     """Raises `InvalidInput` for a kind of segments that does not exist."""
     known = [*KINDS, "own", "none"]
     if kind is not None and kind not in known:
-        raise InvalidInput(f"--segments: {no_such('kind of segments', kind, known)}")
+        raise InvalidInput(no_such("kind of segments", kind, known))
 
 
 def _check_known(kind: str | None, given: Any, *, known: bool) -> None:
     """Raises `InvalidInput` for segments that what was given does not have."""
     if kind == "turns" and not isinstance(given, list):
         raise InvalidInput(
-            "--segments turns: a text has no turns, give the messages of a chat in a .json file by"
-            " --prompt-file"
+            "--segments turns needs a chat. Pass its messages in a .json file with --prompt-file."
         )
     if kind == "own" and not known:
         raise InvalidInput(
-            "--segments own: this text has no segments of its own: name them by lines such as"
-            " === document 1 === in a --prompt-file, or choose sentences or paragraphs"
+            "--segments own needs named segments. Add lines such as === document 1 === to a"
+            " --prompt-file, or choose sentences or paragraphs."
         )
 
 
@@ -255,11 +268,11 @@ def _from_file(path: Path) -> tuple[Any, Spans, Documents]:
     try:
         messages = parse_json(content)
     except ValueError as error:
-        raise InvalidInput(f"--prompt-file {path}: it is not JSON ({error})") from None
+        raise InvalidInput(f"--prompt-file {path} is not valid JSON ({error}).") from None
     if not isinstance(messages, list):
         raise InvalidInput(
-            f"--prompt-file {path}: a chat is a list of messages such as"
-            ' {"role": "user", "content": "…"}'
+            f"--prompt-file {path} is not a list of messages such as"
+            ' {"role": "user", "content": "…"}.'
         )
     messages, documents = read_documents(messages)
     return messages, [], documents

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mixlens.cli.help import INPUT, MEASURE, OUTPUT
 from mixlens.cli.loading import (
     DeviceOption,
     DtypeOption,
     EngineOption,
     JsonOption,
     ModelOption,
+    OtherModelOption,
     RemoteCodeOption,
     ThreadsOption,
     WorkersOption,
@@ -37,38 +39,67 @@ if TYPE_CHECKING:
     from mixlens.lens import Lens
 
 
+EXAMPLES = """
+mixlens reproduce --list
+mixlens reproduce brunner2020/fig1a --sample 20
+mixlens reproduce kobayashi2020 --all --model bert-base-uncased --data data/
+"""
 _WantedArgument = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="PAPER/ID...", help="Such as brunner2020/fig3a; or a paper, with --all."
+        metavar="PAPER/ID...",
+        rich_help_panel=INPUT,
+        help="Experiments such as brunner2020/fig3a, or a paper together with --all.",
     ),
 ]
 _ShowListOption = Annotated[
-    bool, typer.Option("--list", help="Show all experiments with their data and cost.")
+    bool,
+    typer.Option(
+        "--list", rich_help_panel=OUTPUT, help="List the experiments with their data and cost."
+    ),
 ]
 _EverythingOption = Annotated[
-    bool, typer.Option("--all", help="Run every experiment of the paper.")
-]
-_OtherModelOption = Annotated[
-    str | None, typer.Option(help="A second model, for experiments that compare two.")
+    bool,
+    typer.Option("--all", rich_help_panel=INPUT, help="Run every experiment of the paper."),
 ]
 _DataOption = Annotated[
     Path | None,
     typer.Option(
-        help="A data set, or a folder of data sets. Default: the agreement set of the package."
+        metavar="PATH",
+        rich_help_panel=INPUT,
+        help="Data set or folder of data sets. Default: the bundled agreement sentences.",
     ),
 ]
 _OutOption = Annotated[
     Path,
-    typer.Option(help="Where tables, figures and result.json go, a folder for each experiment."),
+    typer.Option(
+        metavar="FOLDER",
+        rich_help_panel=OUTPUT,
+        help="Folder for tables, figures and result.json. Default: reproduced.",
+    ),
 ]
 _SampleOption = Annotated[
-    int | None, typer.Option(help="At most this many texts, drawn by the seed.")
+    int | None,
+    typer.Option(metavar="N", rich_help_panel=INPUT, help="Largest number of texts. Default: all."),
 ]
-_SeedOption = Annotated[int, typer.Option(help="Draws samples, splits and probes.", min=0)]
+_SeedOption = Annotated[
+    int,
+    typer.Option(
+        metavar="N",
+        rich_help_panel=INPUT,
+        help="Seed of samples, splits and probes. Default: 0.",
+        min=0,
+    ),
+]
 _OwnOption = Annotated[
     list[str] | None,
-    typer.Option("--option", "-o", help="An experiment's own option, name=value."),
+    typer.Option(
+        "--option",
+        "-o",
+        metavar="KEY=VALUE",
+        rich_help_panel=MEASURE,
+        help="Set an option of the experiment. Can be repeated.",
+    ),
 ]
 
 
@@ -77,7 +108,7 @@ def reproduce_command(
     show_list: _ShowListOption = False,
     everything: _EverythingOption = False,
     model: ModelOption = None,
-    other_model: _OtherModelOption = None,
+    other_model: OtherModelOption = None,
     data: _DataOption = None,
     out: _OutOption = Path("reproduced"),
     sample: _SampleOption = None,
@@ -91,9 +122,7 @@ def reproduce_command(
     as_json: JsonOption = False,
     trust_remote_code: RemoteCodeOption = False,
 ) -> None:
-    """Run the protocol of a paper's figure or table: numbers, figure, and which of its findings
-    hold on this model.
-    """
+    """Rerun a figure or table of a paper on your model."""
     from mixlens.papers import experiments
     from mixlens.papers.memory import Memory
 
@@ -122,9 +151,7 @@ def reproduce_command(
     if as_json:
         print_json({"results": results, "not_run": failures})
     if not results:
-        raise InvalidInput(
-            "no experiment could be run on this model and data; the reasons are above"
-        )
+        raise InvalidInput("No experiment could run on this model and data. The reasons are above.")
 
 
 def _chosen_experiments(wanted: list[str] | None, everything: bool) -> list[str]:
@@ -133,7 +160,7 @@ def _chosen_experiments(wanted: list[str] | None, everything: bool) -> list[str]
 
     if not wanted:
         raise InvalidInput(
-            "name an experiment (mixlens reproduce --list shows them), or a paper with --all"
+            "PAPER/ID is missing. Run `mixlens reproduce --list` for the experiments."
         )
     chosen: list[str] = []
     for name in wanted:
@@ -143,8 +170,7 @@ def _chosen_experiments(wanted: list[str] | None, everything: bool) -> list[str]
             chosen += [other for other in names() if other.startswith(f"{name}/")]
         else:
             raise InvalidInput(
-                f"{name} is a whole paper: add --all to run every experiment of it, or name one"
-                f" ({name}/…)"
+                f"{name} is a paper. Pass --all to run all its experiments, or name one ({name}/…)."
             )
     return list(dict.fromkeys(chosen))
 
@@ -212,4 +238,4 @@ def _options(run: Any, given: list[str]) -> dict[str, Any]:
         for name, p in inspect.signature(run).parameters.items()
         if p.kind is p.KEYWORD_ONLY
     }
-    return read_options(given, kinds, owner="this experiment")
+    return read_options(given, kinds, owner="This experiment")

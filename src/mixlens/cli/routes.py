@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mixlens.cli.help import MEASURE, OUTPUT
 from mixlens.cli.loading import (
     DeviceOption,
     DtypeOption,
@@ -17,46 +18,84 @@ from mixlens.cli.loading import (
 )
 from mixlens.cli.options import number_or_name
 from mixlens.cli.output import print_json
+from mixlens.cli.progress import heartbeat
 from mixlens.cli.texts import TextArgument, TextFileOption, given_text
 
 if TYPE_CHECKING:
     from mixlens.maps.route_graph import Routes
 
 
+EXAMPLES = """
+mixlens routes "The keys to the cabinet [MASK] old." --target "[MASK]"
+mixlens routes "The dogs near the river are old." --save routes.graphml
+"""
+_TargetOption = Annotated[
+    str,
+    typer.Option(
+        metavar="TOKEN",
+        rich_help_panel=MEASURE,
+        help="Target token such as [MASK], or its position. Default: the last token.",
+    ),
+]
+_ThresholdOption = Annotated[
+    float,
+    typer.Option(
+        metavar="SCORE",
+        rich_help_panel=MEASURE,
+        help="Drop edges with a score up to this one. Default: 0.04.",
+        min=0,
+        max=1,
+    ),
+]
+_PlainOption = Annotated[
+    bool,
+    typer.Option(
+        "--plain",
+        rich_help_panel=MEASURE,
+        help="Sum the raw scores of all heads instead of renormalising them.",
+    ),
+]
+_ValueBiasOption = Annotated[
+    bool,
+    typer.Option(
+        "--value-bias",
+        rich_help_panel=MEASURE,
+        help="Add the bias of the value vectors to their source.",
+    ),
+]
+_SaveOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", rich_help_panel=OUTPUT, help="Save the graph as .graphml or .csv."
+    ),
+]
+
+
 def routes_command(
     text: TextArgument = None,
     text_file: TextFileOption = None,
-    target: Annotated[
-        str, typer.Option(help="A token such as '[MASK]', or its position; default: the last.")
-    ] = "-1",
-    threshold: Annotated[
-        float, typer.Option(help="Shares up to this one are dropped.", min=0, max=1)
-    ] = 0.04,
-    plain: Annotated[
-        bool, typer.Option("--plain", help="Raw shares, heads added up, not renormalised.")
-    ] = False,
-    value_bias: Annotated[
-        bool, typer.Option("--value-bias", help="Count the bias of the values with their source.")
-    ] = False,
-    save: Annotated[
-        Path | None, typer.Option(help="Write the graph to a .graphml or a .csv file.")
-    ] = None,
+    target: _TargetOption = "-1",
+    threshold: _ThresholdOption = 0.04,
+    plain: _PlainOption = False,
+    value_bias: _ValueBiasOption = False,
+    save: _SaveOption = None,
     model: ModelOption = None,
     device: DeviceOption = "cpu",
     dtype: DtypeOption = "float32",
     as_json: JsonOption = False,
     trust_remote_code: RemoteCodeOption = False,
 ) -> None:
-    """Show the route of one token: the edges above a threshold that its last state is made of."""
+    """Show the information flow routes to one token."""
     given = given_text(text, text_file)
     lens = lens_from(model, device, dtype, trust_remote_code, reads_text=True)
-    graph = lens.routes(
-        given,
-        number_or_name(target),
-        threshold=threshold,
-        renormalise=not plain,
-        value_bias=value_bias,
-    )
+    with heartbeat("measuring flow_routes"):
+        graph = lens.routes(
+            given,
+            number_or_name(target),
+            threshold=threshold,
+            renormalise=not plain,
+            value_bias=value_bias,
+        )
     if save is not None:
         graph.save(save)
         typer.echo(f"saved to {save}", err=True)

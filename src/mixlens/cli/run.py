@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mixlens.cli.exit_codes import INTERRUPTED
+from mixlens.cli.help import INPUT, MEASURE, MODEL, OUTPUT
 from mixlens.cli.loading import (
     DTYPES,
     DeviceOption,
@@ -25,70 +27,146 @@ from mixlens.cli.loading import (
     ThreadsOption,
     WorkersOption,
 )
-from mixlens.cli.options import measure_options
+from mixlens.cli.options import measure_options, split_names
 from mixlens.cli.output import print_json
-from mixlens.cli.progress import INTERRUPTED, progress_bar
+from mixlens.cli.progress import progress_bar
+from mixlens.cli.texts import SiteOption
 from mixlens.errors import InvalidInput
 
 if TYPE_CHECKING:
     from mixlens.runs.corpus_run import Counts
 
 
+EXAMPLES = """
+mixlens run corpus.txt --measure attention --targets last --out results
+mixlens run texts.parquet --measure alti --text-column body --out results
+mixlens run --status results
+"""
 _CorpusArgument = Annotated[
     str | None,
-    typer.Argument(help="A text, JSONL, CSV, TSV, Parquet or CoNLL-U file, a folder, hf:NAME."),
+    typer.Argument(
+        metavar="CORPUS",
+        rich_help_panel=INPUT,
+        help="Text, JSONL, CSV, TSV, Parquet or CoNLL-U file, folder, or hf:NAME.",
+    ),
 ]
 _MeasureOption = Annotated[
-    list[str] | None, typer.Option(help="A measure; may be given several times.")
+    list[str] | None,
+    typer.Option(
+        "--measure",
+        "--measures",
+        metavar="NAMES",
+        rich_help_panel=MEASURE,
+        help="Measures, separated by commas. Required.",
+    ),
 ]
 _OutOption = Annotated[
-    Path | None, typer.Option(help="The folder for results. A run that stopped resumes there.")
+    Path | None,
+    typer.Option(
+        metavar="FOLDER",
+        rich_help_panel=OUTPUT,
+        help="Folder for results. Required. The same command resumes an interrupted run.",
+    ),
 ]
 _TargetsOption = Annotated[
-    str, typer.Option(help="Whose rows are kept: all, mask, first, last or generated.")
+    str,
+    typer.Option(
+        "--targets",
+        "--target",
+        metavar="KIND",
+        rich_help_panel=MEASURE,
+        help="Targets to keep: all, mask, first, last or generated. Default: all.",
+    ),
 ]
 _KeepOption = Annotated[
-    str, typer.Option(help="summary; or the maps themselves: rollout or scores.")
+    str,
+    typer.Option(
+        metavar="KIND",
+        rich_help_panel=OUTPUT,
+        help="Keep a summary, or maps: rollout or scores. Default: summary.",
+    ),
 ]
-_SiteOption = Annotated[str | None, typer.Option(help="Which attention: self, cross …")]
-_TextColumnOption = Annotated[str | None, typer.Option(help="Default: text, sentence or content.")]
-_IdColumnOption = Annotated[str | None, typer.Option(help="Default: the line number.")]
-_WordColumnOption = Annotated[
-    str | None, typer.Option(help="The word that is explained for each text.")
+
+
+def _column(help_text: str) -> Any:
+    return typer.Option(metavar="COLUMN", rich_help_panel=INPUT, help=help_text)
+
+
+_TextColumnOption = Annotated[
+    str | None, _column("Column with the text. Default: text, sentence or content.")
 ]
-_FoilColumnOption = Annotated[str | None, typer.Option(help="What it is explained against.")]
-_LabelColumnOption = Annotated[
-    str | None, typer.Option(help="The class that is explained for each text.")
+_IdColumnOption = Annotated[
+    str | None, _column("Column with an identifier. Default: the line number.")
 ]
+_WordColumnOption = Annotated[str | None, _column("Column with the output word to explain.")]
+_FoilColumnOption = Annotated[str | None, _column("Column with the contrast word.")]
+_LabelColumnOption = Annotated[str | None, _column("Column with the output class to explain.")]
 _TargetColumnOption = Annotated[
-    str | None, typer.Option(help="The token whose row is kept: a position or a label.")
+    str | None, _column("Column with the target, a token or its position.")
 ]
 _TagsColumnOption = Annotated[
-    str | None, typer.Option(help="Parts of speech: one for each word, for aggregates.")
+    str | None, _column("Column with part-of-speech tags, one for each word.")
 ]
-_ByHeadOption = Annotated[bool, typer.Option("--by-head", help="Aggregates of single heads too.")]
+_ByHeadOption = Annotated[
+    bool,
+    typer.Option("--by-head", rich_help_panel=OUTPUT, help="Also aggregate each head alone."),
+]
 _OwnOption = Annotated[
     list[str] | None,
-    typer.Option("--option", "-o", help="An option of a measure: measure.name=value."),
+    typer.Option(
+        "--option",
+        "-o",
+        metavar="KEY=VALUE",
+        rich_help_panel=MEASURE,
+        help="Set an option of a measure: measure.name=value. Can be repeated.",
+    ),
 ]
 _ShardRowsOption = Annotated[
-    int | None, typer.Option(help="Rows of a shard. Default: 512, on a GPU 2048.", min=1)
+    int | None,
+    typer.Option(
+        metavar="N",
+        rich_help_panel=OUTPUT,
+        help="Number of texts per shard. Default: 512, or 2048 on a GPU.",
+        min=1,
+    ),
 ]
-_ShardsOption = Annotated[str | None, typer.Option(help="FIRST:LAST, for one task of a job array.")]
+_ShardsOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FIRST:LAST",
+        rich_help_panel=INPUT,
+        help="Measure only these shards (for job arrays).",
+    ),
+]
 _MemoryOption = Annotated[
     float | None,
     typer.Option(
-        help="Gigabytes that a batch may hold, by estimate. Default: 1, on a GPU 8.", min=0.001
+        metavar="GIB",
+        rich_help_panel=MODEL,
+        help="Memory that a batch may need, in GiB. Default: 1, or 8 on a GPU.",
+        min=0.001,
     ),
 ]
 _BatchSizeOption = Annotated[
-    int | None, typer.Option(help="Texts of a batch, instead of --memory.", min=1)
+    int | None,
+    typer.Option(
+        metavar="N",
+        rich_help_panel=MODEL,
+        help="Number of texts per batch, instead of --memory.",
+        min=1,
+    ),
 ]
 _StatusOption = Annotated[
-    Path | None, typer.Option(help="Show how far the run in this folder is, and stop.")
+    Path | None,
+    typer.Option(
+        metavar="FOLDER",
+        rich_help_panel=OUTPUT,
+        help="Show the progress of the run in this folder and exit.",
+    ),
 ]
 _JsonLogOption = Annotated[
-    bool, typer.Option("--json-log", help="What happens, as JSON lines on standard error.")
+    bool,
+    typer.Option("--json-log", rich_help_panel=OUTPUT, help="Log events to stderr as JSON lines."),
 ]
 
 
@@ -102,7 +180,7 @@ def run_command(
     threads: ThreadsOption = None,
     targets: _TargetsOption = "all",
     keep: _KeepOption = "summary",
-    site: _SiteOption = None,
+    site: SiteOption = None,
     text_column: _TextColumnOption = None,
     id_column: _IdColumnOption = None,
     word_column: _WordColumnOption = None,
@@ -124,7 +202,7 @@ def run_command(
     as_json: JsonOption = False,
     trust_remote_code: RemoteCodeOption = False,
 ) -> None:
-    """Measure every text of a corpus: streamed in, written shard by shard, resumable."""
+    """Measure every text of a corpus; runs can be resumed."""
     from mixlens.datasets.rows import Columns
     from mixlens.runs.corpus_run import read_errors, read_status, run_corpus
     from mixlens.runs.job import SHARD_ROWS, SHARD_ROWS_ELSEWHERE, Job, ModelSource
@@ -132,17 +210,18 @@ def run_command(
     if status is not None:
         _show(read_status(status), status, as_json)
         return
-    if corpus is None or not measure or out is None:
-        raise InvalidInput("name a corpus, at least one --measure, and --out")
+    names = split_names(measure)
+    if corpus is None or not names or out is None:
+        raise InvalidInput("CORPUS, --measure and --out are required. Run `mixlens run --help`.")
     if dtype not in DTYPES:
-        raise InvalidInput(f"--dtype {dtype}: choose one of {', '.join(DTYPES)}")
+        raise InvalidInput(f"Unknown --dtype {dtype!r}. Choose one of {', '.join(DTYPES)}.")
     columns = {"text": text_column, "id": id_column, "target": target_column, "tags": tags_column}
     explain = {"word": word_column, "foil": foil_column, "label": label_column}
     job = Job(
         corpus=corpus,
         out=str(out),
-        measures=tuple(dict.fromkeys(measure)),
-        options=_options(measure, option or []),
+        measures=tuple(names),
+        options=_options(names, option or []),
         columns=Columns(
             explain={key: column for key, column in explain.items() if column is not None},
             **columns,
@@ -164,7 +243,7 @@ def run_command(
     counts = (_logged if json_log else _with_bar)(start, out)
     _show(counts, out, as_json)
     if counts.complete and not counts.texts:
-        raise InvalidInput(f"no row could be measured; the first: {read_errors(out)[0]['reason']}")
+        raise InvalidInput(f"No text could be measured: {read_errors(out)[0]['reason']}")
 
 
 def _logged(start: Callable[..., Counts], out: Path) -> Counts:
@@ -200,7 +279,7 @@ def _options(measures: list[str], given: list[str]) -> dict[str, dict[str, Any]]
         name, dot, rest = word.partition(".")
         if not dot or name not in measures:
             if len(measures) > 1:
-                raise InvalidInput(f"--option {word}: write measure.name=value")
+                raise InvalidInput(f"--option {word} names no measure. Pass measure.name=value.")
             name, rest = measures[0], word
         by_measure.setdefault(name, []).append(rest)
     return {name: measure_options(name, words) for name, words in by_measure.items()}
@@ -209,7 +288,7 @@ def _options(measures: list[str], given: list[str]) -> dict[str, dict[str, Any]]
 def _range(given: str) -> tuple[int, int]:
     first, colon, last = given.partition(":")
     if not (colon and first.isdigit() and last.isdigit()):
-        raise InvalidInput(f"--shards {given}: write FIRST:LAST, such as 0:100")
+        raise InvalidInput(f"--shards {given} is not a range. Pass FIRST:LAST, such as 0:100.")
     return int(first), int(last)
 
 

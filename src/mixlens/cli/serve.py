@@ -7,27 +7,68 @@ from typing import Annotated
 
 import typer
 
+from mixlens.cli.help import MODEL, SERVER
 from mixlens.cli.loading import DeviceOption, DtypeOption, RemoteCodeOption, lens_from
-from mixlens.errors import InvalidInput, MissingExtra
+from mixlens.errors import MissingExtra
 
+EXAMPLES = """
+mixlens serve
+mixlens serve --model gpt2 --model bert-base-uncased --port 8080
+"""
 _ModelOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--model", "-m", help="Hub name or folder, once or several times. Default: bundled."
+        "--model",
+        "-m",
+        metavar="NAME",
+        rich_help_panel=MODEL,
+        help="Hub name or folder. Can be repeated. Default: the bundled masked language model.",
     ),
 ]
 _HostOption = Annotated[
-    str, typer.Option(help="The address to listen on. Only this machine by default.")
+    str,
+    typer.Option(
+        metavar="ADDRESS",
+        rich_help_panel=SERVER,
+        help="Address to listen on. Default: 127.0.0.1, this machine only.",
+    ),
 ]
 _PortOption = Annotated[
-    int, typer.Option(help="The port to listen on; 0 takes a free one.", min=0, max=65535)
+    int,
+    typer.Option(
+        metavar="N",
+        rich_help_panel=SERVER,
+        help="Port to listen on; 0 picks a free one. Default: 8000.",
+        min=0,
+        max=65535,
+    ),
 ]
 _AllowHostOption = Annotated[
     list[str] | None,
-    typer.Option(help="A name by which clients reach this server, besides localhost."),
+    typer.Option(
+        metavar="NAME",
+        rich_help_panel=SERVER,
+        help="Also accept requests for this host name. Can be repeated.",
+    ),
 ]
-_TokensOption = Annotated[int, typer.Option(help="The longest text, in tokens.")]
-_WaitingOption = Annotated[int, typer.Option(help="How many jobs may wait for their turn.")]
+_TokensOption = Annotated[
+    int,
+    typer.Option(
+        metavar="N",
+        rich_help_panel=SERVER,
+        help="Longest accepted text, in tokens. Default: 1024.",
+        min=2,
+    ),
+]
+_WaitingOption = Annotated[
+    int,
+    typer.Option(
+        metavar="N",
+        rich_help_panel=SERVER,
+        help="Largest number of waiting requests. Default: 16.",
+        min=1,
+    ),
+]
 
 
 def serve(
@@ -41,9 +82,7 @@ def serve(
     dtype: DtypeOption = "float32",
     trust_remote_code: RemoteCodeOption = False,
 ) -> None:
-    """Show the viewer in a browser, with a text box and live models."""
-    if tokens < 2 or waiting < 1:
-        raise InvalidInput("--tokens must be at least 2 and --waiting at least 1")
+    """Open the viewer in a browser, with live models."""
     try:
         import uvicorn
 
@@ -61,7 +100,7 @@ def serve(
     lenses = {model_name(lens.model): lens for lens in loaded}
     if host not in LOOPBACK:
         print(
-            f"listening on {host}: whoever reaches this address can run these models",
+            f"Listening on {host}. Anyone who can reach this address can run these models.",
             file=sys.stderr,
         )
     app = create_app(lenses, limits, (*LOOPBACK, host, *(allow_host or ())))

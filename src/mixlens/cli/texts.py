@@ -10,20 +10,40 @@ from typing import Annotated
 
 import typer
 
+from mixlens.cli.help import INPUT, MEASURE
 from mixlens.errors import InvalidInput
 
 TextArgument = Annotated[
-    str | None, typer.Argument(help="The text to look at; - reads it from standard input.")
+    str | None,
+    typer.Argument(
+        metavar="TEXT",
+        rich_help_panel=INPUT,
+        help="Text to measure; - reads it from standard input.",
+    ),
 ]
 TextFileOption = Annotated[
-    Path | None, typer.Option(help="Read the text from this file (UTF-8) instead.")
+    Path | None,
+    typer.Option(metavar="FILE", rich_help_panel=INPUT, help="Read the text from this UTF-8 file."),
 ]
 TargetTextOption = Annotated[
-    str | None, typer.Option(help="Encoder-decoder models: what the decoder is given.")
+    str | None,
+    typer.Option(
+        metavar="TEXT",
+        rich_help_panel=INPUT,
+        help="Decoder input of an encoder-decoder model, or the second segment for an encoder.",
+    ),
 ]
-WordsOption = Annotated[bool, typer.Option("--words", help="Merge sub-words into words.")]
+WordsOption = Annotated[
+    bool,
+    typer.Option("--words", rich_help_panel=MEASURE, help="Merge sub-word tokens into words."),
+]
 SiteOption = Annotated[
-    str | None, typer.Option(help="encoder, decoder or cross, for encoder-decoder models.")
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        rich_help_panel=MEASURE,
+        help="Attention of an encoder-decoder model: encoder, decoder or cross.",
+    ),
 ]
 
 
@@ -31,9 +51,10 @@ def given_text(
     text: str | None, text_file: Path | None, target_text: str | None = None
 ) -> str | tuple[str, str]:
     """The text that was named, or the pair of it and the decoder's."""
-    if (text is None) == (text_file is None):
-        problem = "Missing argument 'TEXT'" if text is None else "Both TEXT and --text-file"
-        raise typer.BadParameter(f"{problem}: give a text, - for standard input, or --text-file.")
+    if text is None and text_file is None:
+        raise InvalidInput("TEXT is missing. Pass a text, - for standard input, or --text-file.")
+    if text is not None and text_file is not None:
+        raise InvalidInput("TEXT and --text-file exclude each other. Pass one of them.")
     if text_file is not None:
         content = read_text(text_file, "--text-file")
     else:
@@ -54,6 +75,6 @@ def _decoded(content: bytes, origin: str) -> str:
         return content.decode("utf-8-sig").rstrip("\r\n")
     except UnicodeDecodeError as error:
         raise InvalidInput(
-            f"{origin} is not UTF-8 text (byte {error.start}): if it is text, convert it, for"
-            " example by iconv -t UTF-8"
+            f"{origin} is not UTF-8 text (byte {error.start}). Convert it, for example with"
+            " iconv -t UTF-8."
         ) from None

@@ -56,7 +56,7 @@ def read_alignments(
         raise InvalidInput(f"base={base!r}: words are counted from 0 or from 1")
     given = Path(path)
     if not given.exists():
-        raise InvalidInput(f"there is no {given}")
+        raise InvalidInput(f"{given} does not exist. Pass a file or a folder.")
     texts, links = (
         _files_of_folder(given, source, target, gold)
         if given.is_dir()
@@ -93,7 +93,7 @@ def _files_of_folder(
         else _only(folder, files, _GOLD, "file of links", "gold")
     )
     if (source is None) != (target is None):
-        raise InvalidInput("name both source and target, or neither")
+        raise InvalidInput("Only one of source and target was passed. Pass both or neither.")
     if source is not None and target is not None:
         return [_named(folder, files, source), _named(folder, files, target)], links
     if any(file.suffix in _BOTH for file in files):
@@ -185,7 +185,7 @@ def _base(file: Path, links: Sequence[Links], pairs: Sequence[_Pair]) -> int:
         if any(i == len(source) or j == len(target) for i, j in sentence.all):
             return 1
     if not any(sentence.all for sentence in links):
-        raise InvalidInput(f"{file} has no link")
+        raise InvalidInput(f"{file} has no link. Pass a file with word links.")
     raise InvalidInput(
         f"{file}: no link shows whether words are counted from 0 or from 1: name the base"
     )

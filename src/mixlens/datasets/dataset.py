@@ -59,7 +59,7 @@ class Dataset(Sequence[Example]):
         The same ones whatever the order of the data.
         """
         if count < 1:
-            raise InvalidInput(f"a sample has at least one example, not {count}")
+            raise InvalidInput(f"{count} is out of range for a sample. Draw at least one example.")
         if count >= len(self):
             return self
         chosen: set[int] = set()

@@ -37,13 +37,13 @@ def text_of(path: Path) -> str:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InvalidInput(
-            f"{path} is not UTF-8 text (byte {error.start}): if it is text, convert it, for example"
-            " by iconv -t UTF-8"
+            f"{path} is not UTF-8 text (byte {error.start}). Convert it, for example with iconv"
+            " -t UTF-8."
         ) from error
     except (OSError, EOFError, zlib.error) as error:
         raise InvalidInput(f"{path} cannot be read: {error}") from error
     if "\0" in text:
-        raise InvalidInput(f"{path} is not a text file: it holds zero bytes")
+        raise InvalidInput(f"{path} is not a text file; it contains zero bytes. Pass a text file.")
     return text
 
 

@@ -54,10 +54,7 @@ def _file(path: Path, kind: str | None) -> Rows:
     if ending in LINKS or kind == "alignment":
         return _aligned(path)
     if ending in NOT_TEXT and kind != "text":
-        raise InvalidInput(
-            f"{path}: {ending} files are not read; write one JSON object a line (.jsonl), or a"
-            " table (.csv, .tsv)"
-        )
+        raise InvalidInput(f"Unsupported format {ending!r} of {path}. Use .jsonl, .csv or .tsv.")
     if kind is None and _is_table(path):
         return tables.read(path)
     return plain.read(path)
@@ -99,8 +96,8 @@ def _split(folder: Path, files: list[Path]) -> Path:
     chosen = files if len(files) == 1 else next(filter(None, splits), [])
     if len(chosen) != 1:
         raise InvalidInput(
-            f"{folder} holds {', '.join(file.name for file in files) or 'no file'}: name the one to"
-            " read"
+            f"{folder} contains {', '.join(file.name for file in files) or 'no file'}. Pass one"
+            " file."
         )
     return chosen[0]
 

@@ -80,7 +80,7 @@ def _opened(name: str, *, streaming: bool) -> tuple[HubName, Any]:
     try:
         datasets: Any = importlib.import_module("datasets")
     except ImportError as error:
-        raise InvalidInput(f"{name} needs the datasets library: pip install datasets") from error
+        raise InvalidInput(f"{name} needs datasets. Run pip install datasets.") from error
     which = {"path": wanted.path, "revision": wanted.revision}
     silent = not os.path.isdir(wanted.path) and hub_is_silent()
     with _reasons(name), cache_alone(silent):
@@ -136,7 +136,7 @@ def _split(name: str, splits: list[str]) -> str:
     known = next((split for split in SPLITS if split in splits), None)
     if known is None:
         raise InvalidInput(
-            f"{name} has the splits {', '.join(splits)}: name one, as in"
-            f" {name}:{splits[0] if splits else 'train'}"
+            f"{name} has the splits {', '.join(splits)}. Pass one, as in"
+            f" {name}:{splits[0] if splits else 'train'}."
         )
     return known

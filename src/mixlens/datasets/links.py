@@ -92,5 +92,5 @@ def _naacl(file: Path, lines: Iterable[str], sentences: int) -> list[Links]:
 def sentences_of(file: Path) -> list[str]:
     """The lines of a text file, blank ones too."""
     if not file.is_file():
-        raise InvalidInput(f"there is no {file}")
+        raise InvalidInput(f"{file} does not exist. Pass a file with word links.")
     return all_lines_of(file)

@@ -41,9 +41,9 @@ def read(
     read as text. Rows that cannot be read are in `errors`. If none can, `InvalidInput` says why.
     """
     if kind is not None and kind not in KINDS:
-        raise InvalidInput(f"there is no kind {kind!r} of data; choose one of: {', '.join(KINDS)}")
+        raise InvalidInput(f"Unknown kind of data {kind!r}. Choose one of: {', '.join(KINDS)}.")
     if not isinstance(path, (str, os.PathLike)):
-        raise InvalidInput(f"the name of a file or a folder is needed, not {type(path).__name__}")
+        raise InvalidInput(f"{type(path).__name__} is not a path. Pass a file or a folder.")
     if str(path).startswith("hf:"):
         data = dataset(str(path), hub.read(str(path)), kind, origin=str(path))
     else:
@@ -51,7 +51,8 @@ def read(
         if not place.exists():
             known = advice(str(path))
             raise InvalidInput(
-                f"there is no file or folder {path}" + (f". To get {known}" if known else "")
+                f"{path} does not exist. "
+                + (f"To get {known}" if known else "Pass a file or a folder.")
             )
         data = dataset(place.name, formats.read(place, kind), kind, origin=str(place.resolve()))
     return data if sample is None else data.sample(sample, seed)

@@ -52,7 +52,7 @@ class Shard:
 def cut_into_shards(source: str, rows: int) -> list[Shard]:
     """Reads a file, a folder of files or `hf:NAME` once; each shard has at most `rows` rows."""
     if rows < 1:
-        raise InvalidInput(f"a shard has at least one row, not {rows}")
+        raise InvalidInput(f"{rows} is out of range for the texts of a shard. Pass at least 1.")
     shards: list[Shard] = []
     files = _files(source)
     for path, kind in files:
@@ -60,7 +60,7 @@ def cut_into_shards(source: str, rows: int) -> list[Shard]:
         for part in _CUTTERS[kind](path, rows):
             shards.append(Shard(number=len(shards), path=path, format=kind, prefix=prefix, **part))
     if not shards:
-        raise InvalidInput(f"{source} has no rows")
+        raise InvalidInput(f"{source} is empty. Pass a file with texts.")
     return shards
 
 
@@ -69,21 +69,21 @@ def _files(source: str) -> list[tuple[str, str]]:
         return [(source, "hub")]
     place = Path(source)
     if not place.exists():
-        raise InvalidInput(f"there is no file or folder {source}")
+        raise InvalidInput(f"{source} does not exist. Pass a file, a folder or hf:NAME.")
     files = sorted(place.iterdir()) if place.is_dir() else [place]
     for path in files:
         if path.suffix.lower() in COMPRESSED:
             raise InvalidInput(
-                f"{path} is compressed: unpack it, since workers read from its middle"
+                f"{path} is compressed. Unpack it first, because workers read from its middle."
             )
     if place.is_dir():
         files = [path for path in files if path.suffix.lower() in FORMATS]
         if not files:
-            raise InvalidInput(f"{source} holds no file with one of: {', '.join(FORMATS)}")
+            raise InvalidInput(f"{source} has no supported file. Use one of: {', '.join(FORMATS)}.")
     elif place.suffix.lower() == ".json":
         raise InvalidInput(
-            f"{source} would be read line by line: write one JSON object on each line, and name"
-            " the file .jsonl"
+            f"{source} is JSON, and a corpus is read by lines. Write one object on each line of"
+            " a .jsonl file."
         )
     return [(str(p.resolve()), FORMATS.get(p.suffix.lower(), "text")) for p in files]
 

@@ -97,7 +97,7 @@ def classifier_finetuned(
 def labelled(examples: Sequence[Example]) -> list[Labelled]:
     """The examples, which must all have a class."""
     if not examples:
-        raise InvalidInput("there is no example to learn from")
+        raise InvalidInput("There is no example to learn from. Pass at least one.")
     for example in examples:
         if not isinstance(example, Labelled):
             raise InvalidInput(
@@ -116,7 +116,7 @@ def label_order(examples: Sequence[Labelled]) -> list[str]:
         labels, key=lambda label: (0, int(label), label) if label.isdecimal() else (1, 0, label)
     )
     if len(order) < 2:
-        raise InvalidInput(f"two classes at least are needed, and every example is {order[0]!r}")
+        raise InvalidInput(f"Every example has the class {order[0]!r}. Pass at least two classes.")
     return order
 
 

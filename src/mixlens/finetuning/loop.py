@@ -121,7 +121,8 @@ class Training:
             loss = cross_entropy(logits, answers)
             if not math.isfinite(loss.item()):
                 raise NonFiniteActivations(
-                    f"the loss became {loss.item()} in epoch {epoch + 1}: use a lower learning rate"
+                    f"The loss became {loss.item()} in epoch {epoch + 1}. Use a lower learning"
+                    " rate."
                 )
             self.optimizer.zero_grad(set_to_none=True)
             loss.backward()  # type: ignore[no-untyped-call]

@@ -96,10 +96,10 @@ def shown(scores: Mapping[str, Any]) -> str:
 def _prepared_folder(folder: Path) -> Path:
     """A folder that is empty, or holds an unfinished run."""
     if folder.exists() and not folder.is_dir():
-        raise InvalidInput(f"{folder} is a file: a folder is needed")
+        raise InvalidInput(f"{folder} is a file. Pass a folder.")
     remove_drafts(folder / checkpoint.NAME, folder / DESCRIPTION)
     if not (folder / checkpoint.NAME).exists() and folder.exists() and any(folder.iterdir()):
-        raise InvalidInput(f"{folder} is not empty: give a new folder for the fine-tuned model")
+        raise InvalidInput(f"{folder} is not empty. Pass a new folder for the fine-tuned model.")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -43,17 +43,22 @@ class Settings:
         for name in ("epochs", "batch", "longest", "patience"):
             value = getattr(self, name)
             if value is not None and value < 1:
-                raise InvalidInput(f"{name}={value}: at least one is needed")
+                raise InvalidInput(f"{name}={value} is out of range. Pass at least 1.")
         if not 0 < self.rate < 1:
             raise InvalidInput(
-                f"rate={self.rate}: a learning rate lies between 0 and 1, such as 2e-5"
+                f"rate={self.rate} is out of range. Pass a learning rate between 0 and 1, such"
+                " as 2e-5."
             )
         if not 0 <= self.warmup < 1:
             raise InvalidInput(
-                f"warmup={self.warmup}: a share of the steps is needed, from 0 to below 1"
+                f"warmup={self.warmup} is out of range. Pass a fraction of the steps, from 0 to"
+                " below 1."
             )
         if self.dtype not in DTYPES:
-            raise InvalidInput(f"dtype={self.dtype!r}: fine-tuning takes {', '.join(DTYPES)}")
+            raise InvalidInput(
+                f"Unsupported dtype {self.dtype!r} for fine-tuning. Choose one of:"
+                f" {', '.join(DTYPES)}."
+            )
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ def token_inputs(
     )
     made = tokenized(tokenizer, *texts, **cut)
     if not made["input_ids"]:
-        raise EmptyInput(f"the tokenizer makes no token of {text!r}")
+        raise EmptyInput(f"{text!r} has no token for this tokenizer. Remove the example.")
     accepted = inspect.signature(model.forward).parameters
     return {
         name: list(made[name])

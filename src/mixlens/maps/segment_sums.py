@@ -101,7 +101,7 @@ def tokens_inside(maps: MixingMaps, name: str, by: By) -> MixingMaps:
     row = maps.source_row
     groups = grouped(divided(row, by), sink=False, apart=False)
     if name not in groups:
-        raise InvalidInput(no_such("segment", name, list(groups), "the text has"))
+        raise InvalidInput(no_such("segment", name, list(groups), "The text has"))
     places = groups[name]
     part = TokenRow(
         tuple(row.labels[i] for i in places),

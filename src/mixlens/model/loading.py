@@ -205,7 +205,7 @@ _ABSENT = (OSError, ValueError, KeyError, ImportError, AttributeError, TypeError
 def _reasons(name: Any) -> Iterator[None]:
     """What goes wrong while a model is loaded, as one error that says what to do about it."""
     if not isinstance(name, (str, os.PathLike)):
-        raise CannotLoad(f"a hub name or a folder is needed, not {type(name).__name__}")
+        raise CannotLoad(f"{type(name).__name__} is not a model name. Pass a hub name or a folder.")
     shown = os.fspath(name)
     try:
         yield

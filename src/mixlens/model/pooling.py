@@ -39,7 +39,7 @@ def pooling_of(model: nn.Module, named: str | None) -> str:
     """The pooling that is named, or that the model was trained with."""
     if named is not None:
         if named not in POOLINGS:
-            raise InvalidInput(f"pooling={named!r}: choose one of {', '.join(POOLINGS)}")
+            raise InvalidInput(f"Unknown pooling {named!r}. Choose one of: {', '.join(POOLINGS)}.")
         return named
     known = _from_files(str(getattr(model.config, "_name_or_path", "")))
     if known is None:

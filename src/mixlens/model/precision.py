@@ -22,7 +22,7 @@ def matmul_precision(name: str | None) -> Iterator[None]:
         yield
         return
     if name not in PRECISIONS:
-        raise InvalidInput(f"precision {name!r}: choose one of {', '.join(PRECISIONS)}")
+        raise InvalidInput(f"Unknown precision {name!r}. Choose one of: {', '.join(PRECISIONS)}.")
     import torch
 
     before = torch.get_float32_matmul_precision()

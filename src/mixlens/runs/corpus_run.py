@@ -79,8 +79,8 @@ def run_corpus(
     store.require_parquet()
     if fresh and shards is not None:
         raise InvalidInput(
-            "--fresh clears the whole folder, and --shards is for tasks that share it: delete the"
-            " folder before the tasks start"
+            "--fresh clears the folder that tasks with --shards share. Delete the folder before"
+            " the tasks start."
         )
     out, heard = Path(job.out), on_event or (lambda event: None)
     chosen = Engine(
@@ -126,7 +126,9 @@ def _opened(
         (out / store.DATA).mkdir(exist_ok=True)
         plan = cut_into_shards(job.corpus, job.shard_rows)
         if shards is not None and not 0 <= shards[0] < shards[1] <= len(plan):
-            raise InvalidInput(f"shards {shards[0]}:{shards[1]}: the corpus has {len(plan)}")
+            raise InvalidInput(
+                f"Shards {shards[0]}:{shards[1]} are out of range. The corpus has {len(plan)}."
+            )
         settings = {**job.settings(), "model source": asdict(source), **_model(source)}
         begun = (out / SETTINGS).exists()
         guard(out, settings, begun=begun)
@@ -177,7 +179,7 @@ def _read_plan(out: Path) -> list[dict[str, Any]]:
         plan: list[dict[str, Any]] = parse_json((out / PLAN).read_text(encoding="utf-8"))
         require_form(plan, [_SHARD], PLAN)
     except (OSError, ValueError) as error:
-        raise InvalidInput(f"{out} does not hold a run over a corpus ({error})") from error
+        raise InvalidInput(f"{out} is not the folder of a corpus run ({error}).") from error
     return plan
 
 

@@ -71,13 +71,15 @@ class Job:
 
     def __post_init__(self) -> None:
         if not self.measures:
-            raise InvalidInput("name at least one measure")
+            raise InvalidInput("No measure was passed. Pass at least one.")
         for name in (*self.measures, *self.options):
             spec_of(name)
         if self.keep not in KEEP:
-            raise InvalidInput(f"keep {self.keep!r}: choose one of {', '.join(KEEP)}")
+            raise InvalidInput(f"Unknown keep {self.keep!r}. Choose one of: {', '.join(KEEP)}.")
         if self.targets not in TARGETS:
-            raise InvalidInput(f"targets {self.targets!r}: choose one of {', '.join(TARGETS)}")
+            raise InvalidInput(
+                f"Unknown targets {self.targets!r}. Choose one of: {', '.join(TARGETS)}."
+            )
         if (self.targets == "column") != (self.columns.target is not None):
             raise InvalidInput(
                 "targets of a column, and the column that they are in, belong together: name both"

@@ -36,7 +36,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     True
     """
     if not isinstance(path, (str, os.PathLike)):
-        raise InvalidInput(f"the name of a file or a folder is needed, not {type(path).__name__}")
+        raise InvalidInput(f"{type(path).__name__} is not a path. Pass a file or a folder.")
     if os.path.isdir(path):  # False for a name that no system takes
         from mixlens.runs.results import RunResults
 

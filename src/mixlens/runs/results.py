@@ -72,7 +72,7 @@ class RunResults:
         self.folder: Path = Path(folder)
         self.files: list[Path] = sorted((self.folder / DATA).glob("part-*.parquet"))
         if not self.files:
-            raise InvalidInput(f"{self.folder} holds no results of `mixlens run`")
+            raise InvalidInput(f"{self.folder} has no results. Pass the --out folder of a run.")
 
     @property
     def complete(self) -> bool:
@@ -83,7 +83,7 @@ class RunResults:
     def aggregates(self) -> dict[str, Any]:
         """Return the aggregates of the whole corpus by measure, as in `aggregates.json`."""
         if not self.complete:
-            raise InvalidInput(f"the run in {self.folder} is not complete: resume it first")
+            raise InvalidInput(f"{self.folder} contains an incomplete run. Resume it first.")
         path = self.folder / AGGREGATES
         with _readable(path):
             aggregates: dict[str, Any] = parse_json(path.read_text(encoding="utf-8"))

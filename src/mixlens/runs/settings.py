@@ -56,14 +56,14 @@ def guard(folder: Path, settings: Mapping[str, Any], *, begun: bool) -> None:
         require_form(before, {str: object}, SETTINGS)
     except (OSError, ValueError) as error:
         raise InvalidInput(
-            f"{folder} holds a run whose settings cannot be read: choose a different --out, or"
-            " --fresh"
+            f"{folder} contains a run whose settings cannot be read. Choose another --out, or"
+            " start over with --fresh."
         ) from error
     changed = differences(before, settings)
     if changed:
         raise InvalidInput(
-            f"{folder} holds a run with different settings ({'; '.join(changed)}): choose a"
-            " different --out, or start over with --fresh"
+            f"{folder} contains a run with different settings ({'; '.join(changed)}). Choose"
+            " another --out, or start over with --fresh."
         )
 
 
@@ -92,7 +92,7 @@ def _lock(file: IO[bytes], folder: Path) -> None:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         raise InvalidInput(
-            f"another run is writing into {folder}: wait for it, or choose a different --out"
+            f"{folder} is in use by another run. Wait for it, or choose another --out."
         ) from error
 
 

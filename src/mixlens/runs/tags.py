@@ -25,7 +25,8 @@ def token_tags(row: TokenRow, tags: Sequence[str], words: Words | None = None) -
     """A tag for each token; special tokens, and what is in no word, have one of their own."""
     if row.text is None or row.offsets is None:
         raise InvalidInput(
-            "parts of speech need a fast tokenizer, which says where each token is in the text"
+            "The tokenizer has no offset mapping, which part-of-speech tags need. Use a fast"
+            " tokenizer."
         )
     by_character = [NONE] * (len(row.text) + 1)
     words = words or [match.span() for match in re.finditer(r"\S+", row.text)]

@@ -90,7 +90,8 @@ class Measuring:
             count = len(tokenized(lens.tokenizer, text)["input_ids"])
             if count > self._limits.tokens:
                 raise InputTooLong(
-                    f"the text has {count} tokens, and this server takes {self._limits.tokens}"
+                    f"{count} tokens are too many for this server. Shorten the text to"
+                    f" {self._limits.tokens}."
                 )
         return texts[0] if len(texts) == 1 else (texts[0], texts[1])
 

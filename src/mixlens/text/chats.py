@@ -29,11 +29,10 @@ def written_out(tokenizer: Any, messages: Iterable[Message]) -> tuple[str, Spans
     for number, message in enumerate(messages, 1):
         _check(number, message)
     if not messages:
-        raise EmptyInput("there is no message in the chat")
+        raise EmptyInput("The chat has no message. Pass at least one.")
     if getattr(tokenizer, "chat_template", None) is None:
         raise InvalidInput(
-            "the tokenizer has no chat template, so messages cannot be written out: give the"
-            " prompt as one text"
+            "The tokenizer has no chat template for these messages. Pass the prompt as one text."
         )
     if not _takes_parts(tokenizer, messages):
         messages = [
@@ -54,12 +53,12 @@ def _check(number: int, message: Any) -> None:
             f" time.{ids}"
         )
     if not isinstance(message.get("role"), str):
-        raise InvalidInput(f"message {number} of the chat has no role, such as 'user'")
+        raise InvalidInput(f"Message {number} of the chat has no role. Add one, such as 'user'.")
     content = message.get("content")
     if isinstance(content, str) or (content is None and message.get("tool_calls")):
         return
     if content is None:
-        raise InvalidInput(f"message {number} of the chat has no content")
+        raise InvalidInput(f"Message {number} of the chat has no content. Add a text.")
     if not isinstance(content, list):
         raise InvalidInput(
             f"the content of message {number} of the chat is {type(content).__name__}: give a text,"

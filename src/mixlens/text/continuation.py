@@ -59,7 +59,7 @@ def continued(
     if answer is not None and not isinstance(answer, str):
         answer = _checked_ids(model, answer)
     if answer == "":
-        raise EmptyInput("the answer is empty")
+        raise EmptyInput("The answer is empty. Pass at least one token.")
     prompt = prompt_of(tokenizer, given)
     if takes_decoder_ids(model):
         return _decoded(model, tokenizer, prompt, answer, options, explain_end)
@@ -109,7 +109,7 @@ def _checked_ids(model: nn.Module, answer: Any) -> list[int]:
             f"an answer is a text or a list of token ids, not {type(answer).__name__}"
         )
     if isinstance(answer, Sequence) and not answer:
-        raise EmptyInput("the answer is empty")
+        raise EmptyInput("The answer is empty. Pass at least one token.")
     ids = whole_numbers(answer, "the token ids of an answer") or []
     check_answer_ids(model, ids)
     return ids

@@ -40,7 +40,7 @@ def encoded(
                 ]
     for row, text in zip(rows, texts, strict=True):
         if not row["input_ids"]:
-            raise EmptyInput(f"the tokenizer makes no token of {text!r}")
+            raise EmptyInput(f"{text!r} has no token for this tokenizer. Pass another text.")
     return rows
 
 

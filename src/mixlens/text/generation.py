@@ -38,8 +38,8 @@ def generated(
     """
     if not getattr(model, "can_generate", lambda: False)():
         raise UnsupportedModel(
-            f"{type(model).__name__} does not generate text: a causal or encoder-decoder language"
-            " model with its head is needed"
+            f"{type(model).__name__} cannot generate text. Use a causal or encoder-decoder"
+            " language model with its head."
         )
     options = _checked(model, len(ids), options)
     if tensors is None:
@@ -63,7 +63,7 @@ def generated(
     row: list[int] = rows[0].tolist()
     before = row[:1] if decodes else list(ids)
     if row[: len(before)] == before and len(row) == len(before):
-        raise InvalidInput("nothing was generated: allow more tokens with max_new_tokens")
+        raise InvalidInput("The model generated nothing. Allow more tokens with max_new_tokens.")
     _require_read(model, reads, before, row)
     return row
 

@@ -106,7 +106,7 @@ def texts_of(given: Any) -> list[Any]:
         raise InvalidInput(f"{wanted}, not {type(given).__name__}")
     texts = list(given)
     if not texts:
-        raise EmptyInput("no text was given")
+        raise EmptyInput("No text was passed. Pass at least one.")
     return texts
 
 
@@ -126,7 +126,7 @@ def check_text(text: Any) -> None:
                 " (a lone surrogate), as in text that was decoded from bytes other than UTF-8"
             ) from None
     if not (text if isinstance(text, str) else text[0]).strip():
-        raise EmptyInput("the text is empty")
+        raise EmptyInput("The text is empty. Pass at least one word.")
 
 
 def is_pair(text: Any) -> bool:

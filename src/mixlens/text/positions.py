@@ -50,13 +50,14 @@ def position_of(target: int | str, row: TokenRow, held: Sequence[int]) -> int:
     if isinstance(target, str):
         position = _labelled(target, row, list(dict.fromkeys(held)))
     elif isinstance(target, bool) or not hasattr(target, "__index__"):
-        raise InvalidInput(f"a token is named by its position or its label, not by {target!r}")
+        raise InvalidInput(f"{target!r} is not a token. Pass a position or a label.")
     else:
         try:
             (position,) = resolved([int(target)], len(row))
         except IndexError as error:
             raise InvalidInput(
-                f"there is no token {target}: the text has {len(row)} tokens, 0 to {len(row) - 1}"
+                f"Token {target} is out of range (0–{len(row) - 1}). The text has {len(row)}"
+                " tokens."
             ) from error
     if position not in held:
         raise InvalidInput(
@@ -73,13 +74,13 @@ def _labelled(label: str, row: TokenRow, held: list[int]) -> int:
         name, number = numbered[1], int(numbered[2])
         places = _written(name, row, held)
     if not places:
-        raise InvalidInput(no_such("token", name, _shown(row, held), "the text has"))
+        raise InvalidInput(no_such("token", name, _shown(row, held), "The text has"))
     if number is not None and number <= len(places):
         return places[number - 1]
     if number is not None or len(places) > 1:
         raise InvalidInput(
-            f"{name!r} is at the positions {', '.join(map(str, places))}: name one by its position,"
-            f" or write {' or '.join(f'{name}#{i + 1}' for i in range(min(len(places), 3)))}"
+            f"{name!r} occurs at the positions {', '.join(map(str, places))}. Pass a position,"
+            f" or write {' or '.join(f'{name}#{i + 1}' for i in range(min(len(places), 3)))}."
         )
     return places[0]
 

@@ -75,7 +75,7 @@ def tokenised(
     options = {"return_offsets_mapping": True} if fast else {}
     made = tokenized(tokenizer, text, add_special_tokens=specially, **options)
     if not made["input_ids"]:
-        raise EmptyInput(f"the tokenizer makes no token of {text!r}")
+        raise EmptyInput(f"{text!r} has no token for this tokenizer. Pass another text.")
     return list(made["input_ids"]), list(made["offset_mapping"]) if fast else None
 
 
@@ -116,7 +116,7 @@ def _from_ids(tokenizer: Any, given: Mapping[str, Any]) -> Prompt:
         )
     numbers = ids[mask.bool()]
     if not len(numbers):
-        raise EmptyInput("the prompt is empty")
+        raise EmptyInput("The prompt is empty. Pass at least one token.")
     check_token_ids("input_ids", numbers)
     row = token_row(tokenizer, numbers.tolist())
     prompt = Prompt(tuple(numbers.tolist()), row, begins_specially=False)

@@ -68,16 +68,15 @@ def divided(row: TokenRow, by: By = None) -> tuple[Segment, ...]:
     if by is None:
         if row.segments is None:
             raise InvalidInput(
-                "this text has no segments of its own: choose sentences or paragraphs, or name its"
-                " parts"
+                "This text has no named segments. Choose sentences or paragraphs, or name its"
+                " parts."
             )
         return row.segments
     if isinstance(by, str) and by not in KINDS:
         raise InvalidInput(no_such("kind of segments", by, KINDS))
     if row.text is None or row.offsets is None:
         raise InvalidInput(
-            "segments need to know where each token is in the text: measure a text with a fast"
-            " tokenizer"
+            "Segments need the offset mapping of a fast tokenizer. Measure a text with one."
         )
     spans = _spans(row, by)
     segments = token_segments(row, spans)
@@ -96,9 +95,7 @@ def _turns(row: TokenRow) -> tuple[Segment, ...]:
     segments = row.segments or ()
     names = {part.name for part in segments}
     if names <= {PROMPT, ANSWER, OTHER}:
-        raise InvalidInput(
-            "this text has no turns: they are known if the messages of a chat were given"
-        )
+        raise InvalidInput("This text has no turns. Pass the messages of a chat.")
     if CHAT in names:
         reason = (
             "the tokenizer does not say where each token is in the text: use a fast one"
@@ -171,15 +168,11 @@ def _check_names(names: Sequence[Any]) -> None:
     """Strings, each used once, and none that means something else."""
     for number, name in enumerate(names):
         if not isinstance(name, str):
-            raise InvalidInput(f"the name of a segment is a string, not {name!r}")
+            raise InvalidInput(f"{name!r} is not a segment name. Pass a string.")
         if name in RESERVED:
-            raise InvalidInput(
-                f"segment {name!r}: this name means something else here, give it a different one"
-            )
+            raise InvalidInput(f"Reserved segment name {name!r}. Choose another one.")
         if name in names[:number]:
-            raise InvalidInput(
-                f"segment {name!r}: there are two of this name, give each a name of its own"
-            )
+            raise InvalidInput(f"Duplicate segment name {name!r}. Give each segment its own name.")
 
 
 def _span(name: str, given: Any, text: str) -> tuple[int, int]:
@@ -206,9 +199,9 @@ def require_apart(spans: Sequence[tuple[str, int, int]], length: int) -> None:
     for name, start, stop in spans:
         if not 0 <= start < stop <= length:
             raise InvalidInput(
-                f"segment {name!r}: characters {start} to {stop} are empty, or outside a text of"
-                f" {length}"
+                f"Segment {name!r} ({start}–{stop}) is empty or outside the text of {length}"
+                " characters."
             )
         if start < end:
-            raise InvalidInput(f"the segments {before!r} and {name!r} overlap")
+            raise InvalidInput(f"Segments {before!r} and {name!r} overlap. Shorten one of them.")
         end, before = stop, name

@@ -1,19 +1,23 @@
-"""A name that does not exist: the nearest ones that do."""
+"""Messages for an unknown name, with the nearest known ones."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
 
+_LISTED_BY = {"measure": "Run `mixlens measures` for the list."}
 
-def no_such(kind: str, name: object, known: Iterable[str], among: str = "choose one of") -> str:
-    """ "there is no measure 'value_zeroin': did you mean value_zeroing?", or the whole list if
-    nothing is near.
+
+def no_such(kind: str, name: object, known: Iterable[str], among: str = "Choose one of") -> str:
+    """Return "Unknown measure 'value_zeroin'. Did you mean value_zeroing?", or where the known
+    names are listed if none is near.
     """
     names = {candidate.casefold().replace("-", "_"): candidate for candidate in known}
     wanted = str(name).casefold().replace("-", "_").replace(" ", "_")
     near = difflib.get_close_matches(wanted, names, 3, 0.65)
     near = near or [key for key in names if key.replace("_", "") == wanted.replace("_", "")]
     if near:
-        return f"there is no {kind} {name!r}: did you mean {' or '.join(names[n] for n in near)}?"
-    return f"there is no {kind} {name!r}; {among}: {', '.join(names.values()) or 'none'}"
+        advice = f"Did you mean {' or '.join(names[n] for n in near)}?"
+    else:
+        advice = _LISTED_BY.get(kind) or f"{among}: {', '.join(names.values()) or 'none'}."
+    return f"Unknown {kind} {name!r}. {advice}"

@@ -45,9 +45,9 @@ def label_id(recording: Recording, name: str | int, outputs: int) -> int:
         if name in known:
             return int(known[name])
         if not name.isdigit():
-            raise InvalidInput(no_such("class", name, known, "the model has"))
+            raise InvalidInput(no_such("class", name, known, "The model has"))
     if not 0 <= int(name) < outputs:
-        raise InvalidInput(f"there is no class {name}; the model has {outputs} classes")
+        raise InvalidInput(f"Unknown class {name}. The model has {outputs} classes.")
     return int(name)
 
 
@@ -88,7 +88,7 @@ def word_id(tokenizer: Any, word: str | int, outputs: int) -> int:
     parts = " ".join(token_names(tokenizer, tries[1]))
     made = f"it is split into: {parts}" if parts else "it has no tokens at all"
     raise InvalidInput(
-        f"{word!r} is not one token of this model's vocabulary ({made}); choose a different word"
+        f"{word!r} is not one token of this model's vocabulary ({made}). Choose another word."
     )
 
 

@@ -78,7 +78,7 @@ def merged(values: np.ndarray, groups: Sequence[Sequence[int]], axis: int, how: 
     of them.
     """
     if how not in REDUCTIONS:
-        raise InvalidInput(f"cannot merge by {how!r}; choose one of: {', '.join(REDUCTIONS)}")
+        raise InvalidInput(f"Unknown reduction {how!r}. Choose one of: {', '.join(REDUCTIONS)}.")
     if how == "first":
         return values.take([group[0] for group in groups], axis)
     parts = [

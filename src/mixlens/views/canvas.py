@@ -154,5 +154,8 @@ def figure_format(path: str | os.PathLike[str]) -> str:
     """The format that a file's name asks for."""
     kind = Path(path).suffix.lower().removeprefix(".")
     if kind not in FORMATS:
-        raise InvalidInput(f"{path}: a figure is a .{', a .'.join(FORMATS)} file")
+        raise InvalidInput(
+            f"Unsupported format {Path(path).suffix!r}. Use .{', .'.join(FORMATS[:-1])} or"
+            f" .{FORMATS[-1]}."
+        )
     return kind

@@ -25,11 +25,9 @@ def plot(comparison: Comparison, kind: str | None = None, *, most: int = 40) -> 
     """`Comparison.plot`."""
     kind = kind or KINDS[0]
     if kind not in KINDS:
-        raise InvalidInput(
-            f"there is no figure {kind!r} of a comparison; choose one of: {', '.join(KINDS)}"
-        )
+        raise InvalidInput(f"Unknown kind of figure {kind!r}. Choose one of: {', '.join(KINDS)}.")
     if most < 1:
-        raise InvalidInput(f"most={most}: draw at least one source")
+        raise InvalidInput(f"most={most} is out of range. Draw at least one source.")
     figure, detail = _sources(comparison, most) if kind == "sources" else _agreement(comparison)
     what = f"target {printable(comparison.target_token)} (token {comparison.target})"
     explained = f"output: {comparison.explained}" if comparison.explained else ""

@@ -42,7 +42,7 @@ class Engine:
         if self.kind not in ENGINES:
             raise InvalidInput(no_such("engine", self.kind, ENGINES))
         if self.workers < 1:
-            raise InvalidInput(f"{self.workers} workers: at least one is needed")
+            raise InvalidInput(f"{self.workers} is out of range for workers. Pass at least 1.")
 
     @property
     def is_here(self) -> bool:

@@ -46,9 +46,7 @@ def plot(
     """`MixingMaps.plot`."""
     kind = kind or _usual(maps, target, layer, head)
     if kind not in kinds():
-        raise InvalidInput(
-            f"there is no figure {kind!r} of maps; choose one of: {', '.join(kinds())}"
-        )
+        raise InvalidInput(f"Unknown kind of figure {kind!r}. Choose one of: {', '.join(kinds())}.")
     draw = importlib.import_module(f"{__name__}.{kind}").draw
     known = {
         name
@@ -60,7 +58,8 @@ def plot(
     unknown = sorted(set(given) - known)
     if unknown:
         raise InvalidInput(
-            f"a figure {kind!r} has no option {unknown[0]!r}; it has: {', '.join(sorted(known))}"
+            f"Unknown option {unknown[0]!r} of the figure {kind!r}. Choose one of:"
+            f" {', '.join(sorted(known))}."
         )
     check_width(options.get("width"))
     figure, detail = draw(maps, **given)

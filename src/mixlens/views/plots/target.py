@@ -29,7 +29,7 @@ def draw(
     Of a long text, the `most` largest sources are shown, in reading order. `width` is in inches.
     """
     if most < 1:
-        raise InvalidInput(f"most={most}: draw at least one source")
+        raise InvalidInput(f"most={most} is out of range. Draw at least one source.")
     maps, of_head = whole_layers(maps, head)
     position = target_of(maps, target)
     scores, sources = row_of(maps, position), source_labels(maps)

@@ -62,7 +62,7 @@ def _drawn(
     fragments, gaps = _fragments(row)
     fragments = drawable(fragments)
     if not fragments:
-        raise InvalidInput("there is no token to draw")
+        raise InvalidInput("There is no token to draw. Keep at least one.")
     figure, (axes,) = panels(1, width=width, height=1)
     axes.set_axis_off()
     inside = width * 72 - 60  # points, next to the scale

@@ -51,7 +51,7 @@ def payload_of(
     """
     given = [maps] if not isinstance(maps, Sequence) else list(maps)
     if not given:
-        raise InvalidInput("a page needs maps to show, and the list is empty")
+        raise InvalidInput("The list of maps is empty. Pass at least one.")
     for each in given:
         if not hasattr(each, "target_row"):
             raise InvalidInput(f"{each!r:.80} is not MixingMaps: a page shows these alone")
