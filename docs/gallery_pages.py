@@ -1,4 +1,4 @@
-"""Writes the pages that docs/gallery.md shows, and the README's pictures of the first of them.
+"""Write the pages that docs/gallery.md shows, and take the pictures of the first one.
 
 MkDocs calls `on_startup`; `python -m docs.gallery_pages` also takes the pictures, with
 Debian's Chromium.
@@ -13,7 +13,7 @@ from mixlens import Lens
 
 HERE = Path(__file__).parent
 PAGES = HERE / "gallery"
-TEXT = "The pictures of some hat [MASK] scaring Marcus."
+TEXT = "The keys to the cabinet [MASK] here."
 STORY = "Once upon a time there was a little dog. He liked to run in the park, and one day he"
 NAMES = ("value_zeroing", "attention", "attention_norm", "alti", "globenc", "random")
 

@@ -1,7 +1,7 @@
-"""Draws the pictures of the documentation: `python docs/pictures.py`.
+"""Draw the pictures of the documentation: `python docs/pictures.py`.
 
-docs/compare.svg is that of the README, docs/figures/ those of docs/figures.md, at 100 dots per inch
-so that the files stay small.
+docs/first_example.png is the picture of the README, docs/compare.svg that of docs/maps.md, and
+docs/figures/ has those of docs/figures.md, at 100 dots per inch to keep the files small.
 """
 
 from __future__ import annotations
@@ -15,26 +15,41 @@ from rich.console import Console
 
 from mixlens import Lens, MixingMaps
 from mixlens.cli.compare import show
-from mixlens.cli.demo import SENTENCES
 from mixlens.text.tokens import TokenRow
 from mixlens.views.canvas import save_figure
 
 HERE = Path(__file__).parent
+QUESTION = "The keys to the cabinet [MASK] here."
+CUE, WORDS = "keys", {"word": "are", "foil": "is"}
+SHOWN = (
+    "blank_out",
+    "decompx_logit",
+    "deep_lift",
+    "value_zeroing",
+    "alti",
+    "attention",
+    "random",
+)
 TEXT = "The keys to the old cabinet near the door [MASK] on the kitchen table."
 
 
+def first_example(lens: Lens) -> None:
+    """Draw docs/first_example.png: three output measures, three layer measures and chance."""
+    comparison = lens.compare(QUESTION, "[MASK]", only=list(SHOWN), explain=WORDS, cue=CUE)
+    save_figure(comparison.plot(), HERE / "first_example.png", dots_per_inch=160)
+
+
 def terminal(lens: Lens) -> None:
-    """docs/compare.svg: what `mixlens compare` prints."""
-    text, cue, word, foil = SENTENCES[0]
+    """Draw docs/compare.svg: the output of `mixlens compare`."""
     console = Console(
         record=True, width=90, highlight=False, file=io.StringIO(), force_terminal=True
     )
-    show(lens.compare(text, "[MASK]", cue=cue, explain={"word": word, "foil": foil}), console)
+    show(lens.compare(QUESTION, "[MASK]", cue=CUE, explain=WORDS), console)
     console.save_svg(str(HERE / "compare.svg"), title="mixlens compare")
 
 
 def figures(lens: Lens) -> None:
-    """docs/figures: one picture of each kind."""
+    """Draw docs/figures: one picture of each kind."""
     maps = lens.measure("value_zeroing", TEXT)
     heads = lens.measure("attention", TEXT, per_head=True)
     drawn = {
@@ -71,5 +86,6 @@ def _scripts() -> Iterator[MixingMaps]:
 
 if __name__ == "__main__":
     bundled = Lens.bundled()
+    first_example(bundled)
     terminal(bundled)
     figures(bundled)

@@ -1,8 +1,8 @@
 """`python -m release.walk`: what a newcomer does, from a fresh clone in an environment of its own.
 
 `make demo`, `make smoke` in the place of the README's `make test`, the README's commands, the code
-of the README, of the five-minute page and of the page on a measure of one's own, and one page in
-the browser.
+of the README, of both quickstarts and of the page on a measure of one's own, and one page in the
+browser.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from release.environment import ROOT, Environment, Failed, report, run
 
-PAGES = ("README.md", "docs/five_minutes.md", "docs/own_measure.md")
+PAGES = ("README.md", "docs/five_minutes.md", "docs/llm_quickstart.md", "docs/own_measure.md")
 BROWSER = "tests/viewer/test_browser.py"
 FIRST_SCREEN = "test_the_first_screen_has_the_numbers_of_the_maps"
 # What a command of the README needs that a clone does not have, or why it does not end.

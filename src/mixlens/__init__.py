@@ -1,6 +1,9 @@
-"""mixlens: how much of each token is inside every other token of a transformer.
+"""Measure how much each token contributes to every other token inside a transformer.
 
-Names are loaded when first used, so that `import mixlens` and `mixlens --help` need no torch.
+`Lens` wraps a Hugging Face model: `Lens.from_pretrained(name).measure("alti", text)` returns
+`MixingMaps`. If a score cannot be verified, mixlens raises a `MixlensError` that explains why.
+
+Names are imported on first use, so `import mixlens` and `mixlens --help` do not import torch.
 """
 
 from __future__ import annotations

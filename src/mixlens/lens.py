@@ -1,4 +1,4 @@
-"""Lens: measure a model with its tokenizer."""
+"""Lens: a model with its tokenizer or processor, and everything that you can measure on it."""
 
 from __future__ import annotations
 
