@@ -124,6 +124,35 @@ def test_encoder_and_decoder() -> None:
     assert alone[0] == pytest.approx(log - math.log(1 - math.exp(log)), abs=1e-10)
 
 
+def test_experts_in_float64(lens: Lens) -> None:
+    config = hf.MixtralConfig(
+        **models._CAUSAL | {"vocab_size": len(lens.tokenizer), "max_position_embeddings": 256},
+        num_local_experts=3,
+    )
+    cited = Lens(models.randomised(hf.MixtralForCausalLM(config)), lens.tokenizer)
+    made = cited.context_cite(CONTEXT, QUERY, ablations=3, held_out=2, max_new_tokens=2)
+    config._experts_implementation_internal = "eager"
+    prompts = [f"Context: {_kept(row)}\n\nQuery: {QUERY}" for row in made.kept]
+    odds = [_log_odds(cited, prompt, made.answer) for prompt in prompts]
+    assert made.log_odds == pytest.approx(odds, abs=1e-9)
+
+
+def test_frequencies_of_a_longer_prompt_do_not_stay() -> None:
+    """Dynamic NTK keeps the frequencies of the longest prompt that the model has read."""
+    rotary = {"rope_type": "dynamic", "factor": 4.0, "rope_theta": 10000.0}
+    sizes = models._CAUSAL | {"max_position_embeddings": 6}
+
+    def odds(prompts: list[list[int]]) -> list[float]:
+        config = hf.LlamaConfig(**sizes, rope_parameters=rotary)
+        model = models.randomised(hf.LlamaForCausalLM(config))
+        return answer_odds(model, None, prompts, [9]).tolist()
+
+    prompts = [[*range(5, 25)], [*range(7, 17)], [5, 6, 7]]
+    alone = [odds([prompt])[0] for prompt in prompts]
+    assert odds(prompts) == pytest.approx(alone, abs=1e-12)
+    assert odds(prompts[::-1]) == pytest.approx(alone[::-1], abs=1e-12)
+
+
 def test_certain_answers_stay_finite() -> None:
     """Where the package has log(0): P rounds to one."""
     logits = torch.zeros(2, 5)
