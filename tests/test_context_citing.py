@@ -137,20 +137,21 @@ def test_experts_in_float64(lens: Lens) -> None:
     assert made.log_odds == pytest.approx(odds, abs=1e-9)
 
 
-def test_frequencies_of_a_longer_prompt_do_not_stay() -> None:
+def test_frequencies_of_a_longer_prompt_do_not_stay(lens: Lens) -> None:
     """Dynamic NTK keeps the frequencies of the longest prompt that the model has read."""
     rotary = {"rope_type": "dynamic", "factor": 4.0, "rope_theta": 10000.0}
-    sizes = models._CAUSAL | {"max_position_embeddings": 6}
+    sizes = models._CAUSAL | {"vocab_size": len(lens.tokenizer), "max_position_embeddings": 6}
 
-    def odds(prompts: list[list[int]]) -> list[float]:
+    def fresh() -> Lens:
         config = hf.LlamaConfig(**sizes, rope_parameters=rotary)
-        model = models.randomised(hf.LlamaForCausalLM(config))
-        return answer_odds(model, None, prompts, [9]).tolist()
+        return Lens(models.randomised(hf.LlamaForCausalLM(config)), lens.tokenizer)
 
-    prompts = [[*range(5, 25)], [*range(7, 17)], [5, 6, 7]]
-    alone = [odds([prompt])[0] for prompt in prompts]
-    assert odds(prompts) == pytest.approx(alone, abs=1e-12)
-    assert odds(prompts[::-1]) == pytest.approx(alone[::-1], abs=1e-12)
+    made = fresh().context_cite(CONTEXT, QUERY, [9], ablations=6, held_out=2)
+    for kept, odds in zip(made.kept, made.log_odds, strict=True):
+        ids = lens.tokenizer(f"Context: {_kept(kept)}\n\nQuery: {QUERY}")["input_ids"]
+        with torch.no_grad():
+            logits = fresh().model(input_ids=torch.tensor([ids])).logits[0]
+        assert odds == pytest.approx(odds_of_tokens(logits[-1:], [9]), abs=1e-10)
 
 
 def test_certain_answers_stay_finite() -> None:
