@@ -124,6 +124,36 @@ def test_encoder_and_decoder() -> None:
     assert alone[0] == pytest.approx(log - math.log(1 - math.exp(log)), abs=1e-10)
 
 
+def test_experts_in_float64(lens: Lens) -> None:
+    config = hf.MixtralConfig(
+        **models._CAUSAL | {"vocab_size": len(lens.tokenizer), "max_position_embeddings": 256},
+        num_local_experts=3,
+    )
+    cited = Lens(models.randomised(hf.MixtralForCausalLM(config)), lens.tokenizer)
+    made = cited.context_cite(CONTEXT, QUERY, ablations=3, held_out=2, max_new_tokens=2)
+    config._experts_implementation_internal = "eager"
+    prompts = [f"Context: {_kept(row)}\n\nQuery: {QUERY}" for row in made.kept]
+    odds = [_log_odds(cited, prompt, made.answer) for prompt in prompts]
+    assert made.log_odds == pytest.approx(odds, abs=1e-9)
+
+
+def test_frequencies_of_a_longer_prompt_do_not_stay(lens: Lens) -> None:
+    """Dynamic NTK keeps the frequencies of the longest prompt that the model has read."""
+    rotary = {"rope_type": "dynamic", "factor": 4.0, "rope_theta": 10000.0}
+    sizes = models._CAUSAL | {"vocab_size": len(lens.tokenizer), "max_position_embeddings": 6}
+
+    def fresh() -> Lens:
+        config = hf.LlamaConfig(**sizes, rope_parameters=rotary)
+        return Lens(models.randomised(hf.LlamaForCausalLM(config)), lens.tokenizer)
+
+    made = fresh().context_cite(CONTEXT, QUERY, [9], ablations=6, held_out=2)
+    for kept, odds in zip(made.kept, made.log_odds, strict=True):
+        ids = lens.tokenizer(f"Context: {_kept(kept)}\n\nQuery: {QUERY}")["input_ids"]
+        with torch.no_grad():
+            logits = fresh().model(input_ids=torch.tensor([ids])).logits[0]
+        assert odds == pytest.approx(odds_of_tokens(logits[-1:], [9]), abs=1e-10)
+
+
 def test_certain_answers_stay_finite() -> None:
     """Where the package has log(0): P rounds to one."""
     logits = torch.zeros(2, 5)

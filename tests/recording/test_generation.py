@@ -109,3 +109,20 @@ def test_nothing_is_generated_of_logits_that_are_nan(options: dict[str, Any]) ->
         model.lm_head.weight[3] = torch.nan
     with pytest.raises(NonFiniteActivations, match=r"`lm_head\.weight`|weights of its head"):
         Lens(model).generate({"input_ids": torch.tensor([[5, 6, 7]])}, **options)
+
+
+@pytest.mark.parametrize("implementation", ["grouped_mm", "batched_mm", "eager"])
+def test_experts_generate_in_float64(implementation: str) -> None:
+    """Grouped expert products do not run in float64; the setting of the user comes back."""
+    model = built("mixtral", head=True).double()
+    model.config._experts_implementation_internal = implementation
+    made = Lens(model).generate({"input_ids": [[5, 6, 7]]}, max_new_tokens=4).produced
+    assert model.config._experts_implementation_internal == implementation
+    model.config._experts_implementation_internal = "eager"
+    ids = torch.tensor([[5, 6, 7]])
+    for _ in range(4):
+        with torch.no_grad():
+            likeliest = model(input_ids=ids).logits[:, -1:].argmax(-1)
+        ids = torch.cat([ids, likeliest], 1)
+    assert made is not None
+    assert made[0].ids == tuple(ids[0, 1:].tolist())

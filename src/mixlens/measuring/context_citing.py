@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mixlens.capture.attention_capture import runnable_experts
 from mixlens.errors import EmptyInput, InvalidInput, MissingExtra, MissingTokenizer
 from mixlens.measuring.answer_odds import answer_odds, require_causal
 from mixlens.measuring.estimates import estimate_of_prompt
@@ -116,7 +117,7 @@ def context_cite(
     in_words = memory_in_words(
         lambda: estimate_of_prompt(model, tokenizer, whole), available_to(model)
     )
-    with turn(model), in_words:
+    with turn(model), runnable_experts(model), in_words:
         ids, start = _answer_ids(model, tokenizer, whole, answer, options)
         prompts = [prompt_of(tokenizer, prompt(kept)).ids for kept in different.tolist()]
         odds = answer_odds(model, tokenizer, prompts, ids, batch_size, start)[again.reshape(-1)]

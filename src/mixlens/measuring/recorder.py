@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from mixlens.capture.attention_capture import runnable_experts
 from mixlens.capture.layer_calls import batch_size
 from mixlens.capture.restore_model import frequencies_restored
 from mixlens.errors import (
@@ -160,7 +161,7 @@ def _require_independent_texts(
 def _own_refusal(model: nn.Module, ready: Prepared) -> InvalidInput | None:
     """What the model raises for an input when nobody listens; None if it takes the input."""
     try:
-        with torch.no_grad():
+        with torch.no_grad(), runnable_experts(model):
             model(**ready.tensors)
     except _RAISED_BY_MODELS as error:
         kind = InvalidInput if batch_size(ready.tensors) < 2 else DependentTexts
@@ -193,14 +194,15 @@ def generate(
         in_words,
     ):
         try:
-            made = continued(
-                model,
-                lens.tokenizer,
-                prompt,
-                answer=answer,
-                options=options,
-                explain_end=explain_end,
-            )
+            with runnable_experts(model):
+                made = continued(
+                    model,
+                    lens.tokenizer,
+                    prompt,
+                    answer=answer,
+                    options=options,
+                    explain_end=explain_end,
+                )
         except NonFiniteActivations:
             _require_sound_weights(model)
             raise

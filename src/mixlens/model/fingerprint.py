@@ -69,9 +69,9 @@ def fingerprint(module: nn.Module) -> Fingerprint:
         code=tuple([as_written(code) or code for code in map(_forward, dict.fromkeys(kinds))]),
         functions=tuple(_functions(held)),
         names=tuple(map(tuple, map(vars, parts))),
-        attributes=tuple([_plain(each) if type(each) in _HELD else None for each in held]),
+        attributes=_attributes(held),
         layouts=tuple(map(_layout, tensors)),
-        contents=contents(map(_sample, tensors)),
+        contents=contents(map(_sample, {id(each): each for each in tensors}.values())),
         tensors=tuple(map(id, tensors)),
         versions=tuple(map(_version, tensors)),
         pointers=tuple(map(_pointer, tensors)),
@@ -112,6 +112,16 @@ def settings_of(model: nn.Module) -> tuple[tuple[tuple[str, Hashable], ...], ...
         tuple((name, _plain(value)) for name, value in vars(config).items() if name not in _UNUSED)
         for config in configs_of(model)
         if hasattr(config, "__dict__")  # Idefics puts its config into a tuple
+    )
+
+
+def _attributes(held: Sequence[Any]) -> tuple[Hashable, ...]:
+    """`_plain` of each, without a call for what is plain already or empty: nearly all are."""
+    return tuple(
+        [
+            each if type(each) in _PLAIN else _plain(each) if each else None
+            for each in [value if type(value) in _HELD else None for value in held]
+        ]
     )
 
 
