@@ -206,9 +206,10 @@ def test_a_text_that_cannot_fit_is_refused_before_the_model_runs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     lens, text = Lens.bundled("causal"), "The dogs are old."
-    recording, rows = lens.record(text), lens.record(text, targets=[-1])
     calls: list[int] = []
     lens.model.register_forward_pre_hook(lambda module, args: calls.append(1))
+    recording, rows = lens.record(text), lens.record(text, targets=[-1])
+    calls.clear()
     free(monkeypatch, 1000)
     for refused in (
         lambda: lens.measure("attention", text),
