@@ -81,7 +81,8 @@ def test_a_list_is_cut_by_tokens_and_gives_what_single_texts_give() -> None:
     model: Any = lens.model
     words = model.get_input_embeddings()
     handle = words.register_forward_pre_hook(lambda _, ids: sizes.append(len(ids[0])))
-    lens.measure("attention", texts[0])  # takes the model apart, with its hook
+    # With the hook, the structure is found and texts of a batch are proved independent, once.
+    lens.measure("attention", texts, batch_size=2)
     sizes.clear()
     batched = lens.measure("attention", texts, batch_size=2)
     handle.remove()

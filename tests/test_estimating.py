@@ -137,8 +137,8 @@ def test_a_gradient_of_generated_text_needs_no_attention_weights(
     peak = peak_bytes(functools.partial(mixlens.measure, "gradient_norm", rows))
     whole = estimate_of(model, "attention", 2000)
     assert whole.least > 1.5 * peak
-    for module in ("recorder", "measuring"):
-        monkeypatch.setattr(f"mixlens.{module}.available_to", lambda _: int(1.5 * peak))
+    for module in ("recorder", "measure"):
+        monkeypatch.setattr(f"mixlens.measuring.{module}.available_to", lambda _: int(1.5 * peak))
     mixlens.measure("gradient_norm", rows)
 
 
