@@ -77,11 +77,13 @@ def test_a_list_is_cut_by_tokens_and_gives_what_single_texts_give() -> None:
     lens = Lens.bundled()
     texts = ["The dogs bark .", "A cat .", "The old keys are on the table ."]
     assert token_counts(lens.tokenizer, texts) == [6, 5, 10]
-    lens.measure("attention", texts[0])  # takes the model apart
     sizes: list[int] = []
     model: Any = lens.model
     words = model.get_input_embeddings()
     handle = words.register_forward_pre_hook(lambda _, ids: sizes.append(len(ids[0])))
+    # With the hook, the structure is found and texts of a batch are proved independent, once.
+    lens.measure("attention", texts, batch_size=2)
+    sizes.clear()
     batched = lens.measure("attention", texts, batch_size=2)
     handle.remove()
     assert sizes == [2, 1]

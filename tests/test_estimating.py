@@ -137,8 +137,8 @@ def test_a_gradient_of_generated_text_needs_no_attention_weights(
     peak = peak_bytes(functools.partial(mixlens.measure, "gradient_norm", rows))
     whole = estimate_of(model, "attention", 2000)
     assert whole.least > 1.5 * peak
-    for module in ("recorder", "measuring"):
-        monkeypatch.setattr(f"mixlens.{module}.available_to", lambda _: int(1.5 * peak))
+    for module in ("recorder", "measure"):
+        monkeypatch.setattr(f"mixlens.measuring.{module}.available_to", lambda _: int(1.5 * peak))
     mixlens.measure("gradient_norm", rows)
 
 
@@ -206,9 +206,10 @@ def test_a_text_that_cannot_fit_is_refused_before_the_model_runs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     lens, text = Lens.bundled("causal"), "The dogs are old."
-    recording, rows = lens.record(text), lens.record(text, targets=[-1])
     calls: list[int] = []
     lens.model.register_forward_pre_hook(lambda module, args: calls.append(1))
+    recording, rows = lens.record(text), lens.record(text, targets=[-1])
+    calls.clear()
     free(monkeypatch, 1000)
     for refused in (
         lambda: lens.measure("attention", text),

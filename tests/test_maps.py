@@ -38,7 +38,12 @@ def recording(sources: list[TokenRow] = ROWS) -> Any:
         named_targets=lambda site, row: ROWS[row],
         rows_refused=None,
         source_tokens=lambda site, row: sources[row],
-        structure=SimpleNamespace(site=lambda name: SimpleNamespace(numbers=tuple(range(8)))),
+        structure=SimpleNamespace(
+            site=lambda name: SimpleNamespace(numbers=tuple(range(8))),
+            stack_of=lambda site: "stack",
+        ),
+        last_stack="stack",
+        produced=None,
     )
 
 

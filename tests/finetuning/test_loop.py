@@ -74,7 +74,7 @@ def test_a_killed_run_goes_on_and_ends_where_an_uninterrupted_one_does(
     whole: Path, lens: Lens, tmp_path: Path
 ) -> None:
     folder = tmp_path / "killed"
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(
         [sys.executable, "-c", KILLED, str(folder)],
         cwd=ROOT,

@@ -36,7 +36,7 @@ def test_is_the_shortest_distribution_with_the_same_product(
 
 def test_a_target_that_sees_nothing_has_a_row_of_zeros() -> None:
     weights = torch.softmax(torch.randn(1, 2, 3, 3, dtype=torch.float64), -1)
-    seen = torch.ones(1, 3, 3, dtype=torch.bool).tril(-1)
+    seen = torch.ones(1, 1, 3, 3, dtype=torch.bool).tril(-1)
     rows = shortest_rows(weights * seen, torch.randn(1, 2, 3, 2, dtype=torch.float64), seen)
     assert not rows[:, :, 0].any()
     assert rows[:, :, 1:].any(-1).all()

@@ -38,6 +38,7 @@ class _OfTwoRows(hf.BertForMaskedLM):
 
     rows = 2
     error: Exception = ValueError("images\nare packed")
+    # Of the class: a recording is bound to the attributes of its model.
 
     def forward(self, input_ids: Any, attention_mask: Any = None) -> Any:
         if len(input_ids) > self.rows:
@@ -45,19 +46,20 @@ class _OfTwoRows(hf.BertForMaskedLM):
         return super().forward(input_ids, attention_mask)
 
 
-def test_a_model_that_does_not_run_on_copies_runs_one_by_one_or_says_so() -> None:
+def test_a_model_that_does_not_run_on_copies_runs_one_by_one_or_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     config = hf.BertConfig(**models._SIZES, max_position_embeddings=40)
     recorded = Lens(models.randomised(_OfTwoRows(config))).record(inputs("masked"))
-    model: Any = recorded.model
     few = models.scores("blank_out", recorded, replacement=1, position=1).values
-    model.rows = 100
+    monkeypatch.setattr(_OfTwoRows, "rows", 100)
     many = models.scores("blank_out", recorded, replacement=1, position=1).values
     torch.testing.assert_close(few, many, atol=1e-10, rtol=0)
-    model.rows = 0
+    monkeypatch.setattr(_OfTwoRows, "rows", 0)
     for replacement in (1, "zero"):
         with pytest.raises(UnsupportedModel, match=r"copies of a row .*\(images are packed\)"):
             models.scores("blank_out", recorded, replacement=replacement, position=1)
-    model.error = torch.OutOfMemoryError("no room")
+    monkeypatch.setattr(_OfTwoRows, "error", torch.OutOfMemoryError("no room"))
     with pytest.raises(torch.OutOfMemoryError):  # so that fewer copies are tried
         models.scores("blank_out", recorded, replacement=1, position=1)
 

@@ -334,16 +334,17 @@ def test_extras_of_several_words_are_theirs() -> None:
 
 
 def test_several_measures_share_one_pass() -> None:
-    lens = bundled()
-    rows = lens.generate(PROMPT, answer=" are on the table")
-    passes = 0
+    lens, passes = bundled(), 0
 
     def count(*_: Any) -> None:
         nonlocal passes
         passes += 1
 
+    # A recording is bound to the hooks of its model, so this one comes first.
     hook = lens.model.register_forward_pre_hook(count)
     try:
+        rows = lens.generate(PROMPT, answer=" are on the table")
+        passes = 0
         made = measure_together(["attention", "attention_norm", "alti"], rows)
     finally:
         hook.remove()

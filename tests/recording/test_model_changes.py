@@ -23,6 +23,7 @@ from mixlens.evaluations.norm_statistics import singular_values
 from mixlens.maps.attention_identifiability import identifiability
 from mixlens.maps.encoder_decoder import alti_through
 from mixlens.maps.routes import routes
+from mixlens.model.model_changes import MARKS
 from mixlens.text.inputs import prepared
 from tests.conformance.zoo import built, inputs
 
@@ -459,3 +460,21 @@ def test_nested_inputs_and_arrays_are_copied() -> None:
     assert bool((copied[0] == 1).all())
     assert bool((copied["hidden_states"][0] == 1).all())
     np.testing.assert_array_equal(tensors["decoder_input_ids"].numpy(), first)
+
+
+class _TakesNotes(transformers.LlamaForCausalLM):
+    """Gives itself attributes while it runs: a new one, and one that hides that of its class."""
+
+    def forward(self, input_ids: Any = None, **given: Any) -> Any:
+        self.last_length, self.main_input_name = input_ids.shape[1], "ids"
+        return super().forward(input_ids=input_ids, **given)
+
+
+def test_attributes_that_a_run_adds_are_no_change() -> None:
+    model = _TakesNotes(_model().config).double().eval()
+    names, lens = {*vars(model)}, Lens(model)
+    for kind, recording in _recordings(lens).items():
+        for name, options in _MEASURES.items():
+            if not options or kind in ("kept", "recomputed"):
+                _scores(name, recording, options)
+                assert {*vars(model)} - names <= MARKS

@@ -78,8 +78,8 @@ PROGRAM = """
 import torch
 import torch.nn.functional as F
 from mixlens.kernels.fused.zeroing import ACTIVATIONS, OutputNorm, distances, hidden_change
-from mixlens.replay.changes import block_distances
-from mixlens.replay.perceptron import ACTIVATIONS as PLAIN
+from mixlens.replay.zeroing_delta_proof import block_distances
+from mixlens.replay.mlp import ACTIVATIONS as PLAIN
 torch.manual_seed(0)
 sources, targets, width = 2, 3, 40
 for name in ACTIVATIONS:

@@ -16,6 +16,7 @@ from torch import nn
 
 from mixlens.capture.layer_calls import Inputs, forward
 from mixlens.errors import UnsupportedModel
+from mixlens.model.model_changes import MARKS
 from mixlens.model.module_walk import parts_of
 from mixlens.model.rotary import depends_on_length
 
@@ -85,6 +86,10 @@ def _put_back(part: nn.Module, own: dict[str, Any], tables: dict[str, Any]) -> I
         if isinstance(value, _PLAIN) and (type(new) is not type(value) or new != value):
             now[name] = value
             if isinstance(value, (str, bool)):
+                yield name
+    for name in [each for each in now if each not in own and each not in MARKS]:
+        if isinstance(now[name], _PLAIN):  # it may hide one of the class
+            if isinstance(now.pop(name), (str, bool)):
                 yield name
 
 

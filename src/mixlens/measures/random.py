@@ -49,7 +49,8 @@ def score_model(recording: Recording, request: Request, *, seed: int = 0) -> Sco
         for row, (rows, columns) in enumerate(zip(targets, sources, strict=True)):
             drawn = _noise((seed, index, rows.labels, columns.labels), len(rows), len(columns))
             noise[row, : len(rows), : len(columns)] = drawn.to(noise)
-        noise = noise if seen is None else noise * seen.any(1)
+        if seen is not None:  # of sources that are padding in every text (LUKE entities) as well
+            noise = noise * seen.any(1)[..., : noise.shape[-1]]
         drawn_layers.append(wanted.take(noise, 1))
     return Scores(by_layer(drawn_layers))
 

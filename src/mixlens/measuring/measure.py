@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from mixlens.capture.restore_model import frequencies_restored
+from mixlens.capture.restore_model import restored
 from mixlens.contracts import Request, Scores
 from mixlens.errors import InvalidInput, RowsUnavailable, UnsupportedModel
 from mixlens.maps.mixing_maps import MixingMaps
@@ -280,7 +280,7 @@ def at_work(
     with contextlib.ExitStack() as stack:
         for context in (turn(model), weights_unchanged(model), matmul_precision(precision)):
             stack.enter_context(context)
-        stack.enter_context(frequencies_restored(model))
+        stack.enter_context(restored(model))
         recording.require_state()
         estimate, available = _largest(measures, recording, request), available_to(model)
         require_room(estimate, available)

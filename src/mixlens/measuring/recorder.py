@@ -13,7 +13,7 @@ import torch
 
 from mixlens.capture.attention_capture import runnable_experts
 from mixlens.capture.layer_calls import batch_size
-from mixlens.capture.restore_model import frequencies_restored
+from mixlens.capture.restore_model import frequencies_restored, restored
 from mixlens.errors import (
     InvalidInput,
     MixlensError,
@@ -190,7 +190,7 @@ def generate(
         turn(model),
         outside_inference_mode(),
         uncompiled(model),
-        frequencies_restored(model),
+        restored(model),
         in_words,
     ):
         try:

@@ -13,7 +13,7 @@ from mixlens.model.fingerprint import Fingerprint, ModelState, hooks_of_others
 from mixlens.model.model_cache import state_of
 from mixlens.model.module_walk import parts_of
 
-_MARKS = frozenset(  # that libraries leave on modules; they change no number
+MARKS = frozenset(  # that libraries leave on modules; they change no number
     {"_is_full_backward_hook", "_is_torch_compile", "_output_capturing_hooks_installed"}
     | {"warnings_issued"}
 )
@@ -90,7 +90,7 @@ def _attributes(numbers: Fingerprint) -> dict[tuple[int, str], Any]:
     """Place of the module and name -> value."""
     keys = [(place, name) for place, own in enumerate(numbers.names) for name in own]
     pairs = zip(keys, numbers.attributes, strict=True)
-    return {key: value for key, value in pairs if value is not None and key[1] not in _MARKS}
+    return {key: value for key, value in pairs if value is not None and key[1] not in MARKS}
 
 
 def _thawed(value: Any) -> Any:

@@ -155,7 +155,8 @@ def _batches(
     how: dict[str, Any] = {"site": job.site, "memory_budget": memory}
     measures = {name: _options(job, name, rows) for name in job.measures}
     if job.targets == "generated":
-        recording = generate(lens, rows[0].text, answer=None, options={}, **how)
+        how |= {"answer": None, "explain_end": True}
+        recording = generate(lens, rows[0].text, options={}, **how)
         return _measured(job, recording, measures)
     if targets is not None and job.keep != "rollout" and all(spec.row_by_row for spec in specs):
         recording = record(lens, given, targets=targets, **how)
