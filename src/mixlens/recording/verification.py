@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from mixlens.capture.layer_calls import LayerCall
 from mixlens.contracts import AttentionKind
