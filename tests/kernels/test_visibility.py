@@ -63,3 +63,14 @@ def test_targets_that_see_nothing_are_found() -> None:
     assert blank is not None
     assert blank.flatten().tolist() == [False, False, False, True, False]
     assert Visibility(seen=LOWER).blank is None
+
+
+def test_on_a_gpu_no_number_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mixlens.kernels.differences.may_look_at", lambda numbers: False)
+    blank = Visibility(seen=LOWER).blank
+    assert blank is not None
+    assert not blank.any()
+    with torch.device("meta"):  # a look raises there
+        triangle = Visibility(seen=torch.ones(5, 5, dtype=torch.bool).tril(), triangle=True)
+    assert triangle.blank is None
+    assert triangle.hides_later

@@ -175,8 +175,8 @@ def test_integrated_gradients_add_up() -> None:
 @pytest.mark.parametrize("name", HEADS)
 def test_deep_lift_adds_up_on_every_block(name: str, baseline: str) -> None:
     model, given = build(name), inputs(name)
+    model.config.pad_token_id = 0
     recorded = Lens(model).record(given)
-    recorded.model.config.pad_token_id = 0
     made = models.scores(
         "deep_lift", recorded, layers=[1], of="logit", baseline=baseline, **options(name)
     )

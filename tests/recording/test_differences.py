@@ -115,7 +115,7 @@ def test_errors_that_speak_of_memory() -> None:
 
 
 def test_weighted_sums_without_a_look_at_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(differences, "_may_look_at", lambda numbers: False)
+    monkeypatch.setattr(differences, "may_look_at", lambda numbers: False)
     generator = torch.Generator().manual_seed(3)
     shapes = (2, 3, 4, 6), (2, 3, 3, 5)
     scores, half = (torch.randn(s, generator=generator).double() for s in shapes)

@@ -29,7 +29,7 @@ def _built(name: str) -> Any:
     [
         ("bert", 7),
         ("llama", 7),
-        ("bart", 9),  # two of them without padding: it has both causal and other attention
+        ("bart", 8),  # one of them without padding: it has both causal and other attention
         ("bloom", 7),  # its attention does not pass transformers' interface
         ("gpt_neox", 9),  # parallel: one more run proves it
     ],

@@ -46,7 +46,7 @@ def _worker(tmp_path: Path, lens: Lens, *measures: str) -> tuple[ShardWorker, An
 def test_a_batch_is_started_without_a_look_at_a_number(
     measure: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mixlens.kernels.differences._may_look_at", lambda numbers: False)
+    monkeypatch.setattr("mixlens.kernels.differences.may_look_at", lambda numbers: False)
     worker, shard = _worker(tmp_path, Lens.bundled(), measure)
     texts = read_texts(worker.lens, worker.job, shard)
     worker.measure(texts)  # finds out how the model is put together

@@ -67,13 +67,14 @@ def as_seen(mask: Any, query: Tensor, key: Tensor, is_causal: bool) -> Mask:
 
 def as_fused(mask: Any, query: Tensor, key: Tensor, is_causal: bool) -> Mask:
     """As torch's fused attention takes it."""
-    if mask is None and is_causal and query.shape[2] > 1:
+    triangle = mask is None and is_causal and query.shape[2] > 1
+    if triangle:
         shape = (1, 1, query.shape[2], key.shape[2])
         mask = torch.ones(shape, dtype=torch.bool, device=query.device).tril()
     if not isinstance(mask, Tensor):
         return Mask(mask, _visibility(mask, key))
     if mask.dtype == torch.bool:
-        visibility = Visibility(seen=mask[..., : key.shape[2]])
+        visibility = Visibility(seen=mask[..., : key.shape[2]], triangle=triangle)
     elif mask.is_floating_point():
         visibility = Visibility(mask[..., : key.shape[2]])
     else:  # the model's own attention raises this, too

@@ -99,7 +99,7 @@ def _errors_of_rounding(gaps: Tensor, sizes: Tensor) -> Tensor | None:
     """The errors, if the rows' own sizes already show that they are rounding: then what was summed
     up in them is not needed. None: it is.
     """
-    if not _may_look_at(gaps):
+    if not may_look_at(gaps):
         return None
     errors = _relative(gaps, sizes).flatten(1).amax(1)
     return errors if bool((errors <= ROUNDING[gaps.dtype]).all()) else None
@@ -122,7 +122,7 @@ def attention_product(
 ) -> tuple[Float[Tensor, "batch target head d_head"], Float[Tensor, ""]]:
     """The product of weights and values, and how far an attention output is from it."""
     product = (weights @ values).transpose(1, 2)
-    none_is_negative = _may_look_at(weights) and bool(weights.amin() >= 0)
+    none_is_negative = may_look_at(weights) and bool(weights.amin() >= 0)
     parts = weights if none_is_negative else weights.abs()
     summands = (parts @ row_sizes(values)[..., None])[..., 0].transpose(1, 2)
     return product, largest_difference(product, output, summands, dtype)
@@ -180,7 +180,7 @@ def weighted_sum_errors(
     number may be looked at. A negative one makes what was summed up smaller, and the check
     stricter.
     """
-    if _may_look_at(weights):
+    if may_look_at(weights):
         return product_errors(product, weights, vectors)
     directions = _directions(product.shape[-1], product.dtype, product.device)
     lengths = torch.linalg.vector_norm(vectors, dim=-1)[..., None, :]
@@ -191,7 +191,7 @@ def weighted_sum_errors(
     return _relative(gaps, sizes).flatten(1).amax(1)
 
 
-def _may_look_at(numbers: Tensor) -> bool:
+def may_look_at(numbers: Tensor) -> bool:
     """On a CPU a look often saves work; on a GPU it would stop the queue."""
     return numbers.device.type == "cpu"
 

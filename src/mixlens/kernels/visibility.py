@@ -18,6 +18,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from mixlens.kernels import differences
+
 _HIDES = 5e3
 
 
@@ -33,11 +35,13 @@ class Visibility:
         *,
         seen: Bool[Tensor, "*batch target source"] | None = None,
         ends: Sequence[int] | None = None,
+        triangle: bool = False,
     ) -> None:
         """`added`: what was added to the scores before the softmax, or `seen` itself; nothing hides
         nothing. `ends`: for each text how many sources its targets see at most, if it is known.
+        `triangle`: is `seen` a lower triangle? Then nobody has to look at it.
         """
-        self._added, self._seen, self._ends = added, seen, ends
+        self._added, self._seen, self._ends, self._triangle = added, seen, ends, triangle
 
     @classmethod
     def of_weights(cls, weights: Float[Tensor, "batch head target source"]) -> Visibility:
@@ -65,7 +69,7 @@ class Visibility:
         seen = self.seen
         if seen is None or seen.shape[-2] != seen.shape[-1]:
             return False
-        return not bool(seen.triu(1).any())
+        return self._triangle or not bool(seen.triu(1).any())
 
     @cached_property
     def ends(self) -> list[int] | None:
@@ -80,12 +84,12 @@ class Visibility:
     @cached_property
     def blank(self) -> Bool[Tensor, "texts heads target 1"] | None:
         """Targets that see nothing, to which torch's fused attention gives zeros; None if there are
-        none.
+        none. On a GPU it is a mask even if there are none: a look would stop the queue.
         """
-        if self.seen is None:
+        if self.seen is None or self._triangle:
             return None
         blank = ~self.seen.any(-1, keepdim=True)
-        return blank if bool(blank.any()) else None
+        return blank if not differences.may_look_at(blank) or bool(blank.any()) else None
 
     def columns(self, sources: slice) -> Visibility:
         """The same of some sources."""

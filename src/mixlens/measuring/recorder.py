@@ -46,7 +46,7 @@ from mixlens.recording.batch_independence import (
 from mixlens.recording.few_targets import RowRecording, row_recording
 from mixlens.recording.output_recording import recorded_output
 from mixlens.recording.recording import Recording, StructureDiffers, recorded
-from mixlens.recording.verification import masks_more_than_padding, require_same_natively
+from mixlens.recording.verification import require_same_natively
 from mixlens.replay.explained_output import read_at
 from mixlens.structure.model_discovery import model_structure
 from mixlens.structure.model_structure import ModelStructure
@@ -302,10 +302,11 @@ def _recorded(
             output=not specs or any(spec.explains_output for spec in specs),
             blocks_only=bool(specs)
             and all(spec.within_blocks for spec in specs)
-            and not masks_more_than_padding(tensors),
+            and not ready.masks_more_than_padding,
             logits_at=None if options is None else read_at(model, structure, tensors, options),
         )
-        require_same_natively(recording)
+        if ready.masks_more_than_padding:
+            require_same_natively(recording)
     else:
         recording = recorded_output(
             model, structure, tensors, memory_budget=budget, graph="gradient" in reads

@@ -7,9 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from mixlens.capture.layer_calls import Inputs, LayerCall
+from mixlens.capture.layer_calls import LayerCall
 from mixlens.contracts import AttentionKind
 from mixlens.errors import UnsupportedModel
 from mixlens.kernels.differences import difference, rounding
@@ -18,7 +17,6 @@ from mixlens.recording.layer import Layer
 from mixlens.recording.recording import Recording
 from mixlens.structure.model_structure import StackStructure
 from mixlens.structure.probe_passes import layer_error, native_calls
-from mixlens.text.padding import row_lengths
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,23 +164,13 @@ def _layer_error(layer: Layer, length: int) -> float:
 
 
 def require_same_natively(recording: Recording) -> None:
-    """Compare every layer with the native model, if the inputs mask more than padding.
+    """Compare every layer with the native model, for inputs that mask more than padding.
 
     A probe shows that padding is read as the model reads it. Masks with holes and masks of pairs
     come in forms that it does not have.
     """
-    if masks_more_than_padding(recording.inputs):
-        _native_difference(
-            recording, advice=". Pass an attention_mask that shows every token at least one token."
-        )
-
-
-def masks_more_than_padding(inputs: Inputs) -> bool:
-    """Do the inputs hold a mask of pairs of tokens, or one with holes?"""
-    return any(
-        isinstance(inputs.get(f"{prefix}attention_mask"), Tensor)
-        and row_lengths(inputs, prefix) is None
-        for prefix in ("", "decoder_", "encoder_")
+    _native_difference(
+        recording, advice=". Pass an attention_mask that shows every token at least one token."
     )
 
 

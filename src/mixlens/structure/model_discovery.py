@@ -123,7 +123,7 @@ def _assembled(model: nn.Module, probe: Probe, passes: Passes) -> ModelStructure
         raise UnsupportedModel(f"{type(model).__name__}, {next(iter(left_out.values()))}")
     left_out |= dict.fromkeys(heard.silent, _SILENT)
     structure = assembled(heard.backend, structures, left_out, probe.whole)
-    require_same_unpadded(model, probe, structure)
+    require_same_unpadded(model, probe, structure, passes.native)
     return structure
 
 

@@ -6,9 +6,12 @@ One padded row gives all rows of a batch their mask, so a padded probe does not 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 
+from mixlens.capture.layer_calls import LayerCall
 from mixlens.errors import UnsupportedModel
 from mixlens.kernels.differences import rounding
 from mixlens.structure.model_structure import ModelStructure
@@ -16,9 +19,11 @@ from mixlens.structure.probe import Probe
 from mixlens.structure.probe_passes import native_calls, native_error
 
 
-def require_same_unpadded(model: nn.Module, probe: Probe, structure: ModelStructure) -> None:
-    """Runs the model natively on the first text by itself and in a padded batch, if a causal layer
-    holds a module that says it is not causal.
+def require_same_unpadded(
+    model: nn.Module, probe: Probe, structure: ModelStructure, padded: Sequence[LayerCall]
+) -> None:
+    """Compare the first text by itself with the native run of the padded probe (`padded`), if a
+    causal layer holds a module that says it is not causal.
     """
     paths = {
         layer.path
@@ -35,9 +40,9 @@ def require_same_unpadded(model: nn.Module, probe: Probe, structure: ModelStruct
     }
     row["attention_mask"] = torch.ones_like(mask[:1])
     with torch.no_grad():
-        padded = native_calls(model, probe.inputs, paths)
         native = native_calls(model, row, paths)
-    error, where = native_error([call.hidden_out[:1] for call in padded], native, row)
+    in_batch = [call.hidden_out[:1] for call in padded if call.path in paths]
+    error, where = native_error(in_batch, native, row)
     if not error <= rounding(native[0].hidden_out):
         raise UnsupportedModel(
             f"layer `{where}`: without padding {type(model).__name__} computes something else than"

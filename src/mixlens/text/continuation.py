@@ -24,6 +24,7 @@ from mixlens.text.encoding import encoded, token_row
 from mixlens.text.generation import generated, require_room, with_mask, without_end
 from mixlens.text.input_checks import check_answer_ids, takes_decoder_ids
 from mixlens.text.inputs import Prepared, made_ready
+from mixlens.text.padding import masks_more_than_padding
 from mixlens.text.prompts import Given, Prompt, prompt_of, tokenised, with_answer
 from mixlens.text.tokenizer_calls import decoded
 from mixlens.text.tokens import Produced, TokenRow, whole_numbers
@@ -80,7 +81,10 @@ def continued(
     ready = made_ready(model, with_mask(model, inputs))
     produced = Produced(_part(row, slice(1, None)), tuple(ids[1:]))
     targets = tuple(range(count - 1, len(ids) - 1))
-    return Continued(Prepared(ready, [_part(row, slice(-1))], None, [produced]), targets)
+    prepared = Prepared(
+        ready, [_part(row, slice(-1))], None, [produced], masks_more_than_padding=False
+    )
+    return Continued(prepared, targets)
 
 
 def _part(row: TokenRow, part: slice) -> TokenRow:
@@ -243,5 +247,11 @@ def _decoded(
     tensors |= with_mask(model, {"decoder_input_ids": torch.tensor([[first, *new[:-1]]])})
     ready = made_ready(model, tensors)
     produced = Produced(_part(row, slice(1, None)), tuple(new))
-    prepared = Prepared(ready, [prompt.row], [_part(row, slice(-1))], [produced])
+    prepared = Prepared(
+        ready,
+        [prompt.row],
+        [_part(row, slice(-1))],
+        [produced],
+        masks_more_than_padding=masks_more_than_padding(ready),
+    )
     return Continued(prepared, tuple(range(len(new))))

@@ -9,7 +9,7 @@ import functools
 import inspect
 from collections.abc import Mapping, MutableMapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -40,7 +40,7 @@ from mixlens.text.input_checks import (
     padding_token,
     takes_decoder_ids,
 )
-from mixlens.text.padding import real_tokens_first, row_lengths
+from mixlens.text.padding import masks_more_than_padding, real_tokens_first, row_lengths
 from mixlens.text.tokens import Produced, TokenRow
 
 Text = str | tuple[str, str]
@@ -59,6 +59,7 @@ class Prepared:
     rows: Sequence[TokenRow] | None
     decoder_rows: Sequence[TokenRow] | None
     produced: Sequence[Produced] | None = None
+    masks_more_than_padding: bool = field(kw_only=True)  # pairs of tokens, or with holes
 
 
 def prepared(
@@ -171,7 +172,12 @@ def _from_texts(
         text if pair is None or translated else f"{text} {pair}"
         for text, pair in zip(firsts, pairs, strict=True)
     ]
-    return Prepared(tensors, _labelled(tokenizer, rows, whole), decoder_rows)
+    return Prepared(
+        tensors,
+        _labelled(tokenizer, rows, whole),
+        decoder_rows,
+        masks_more_than_padding=False,  # known of our own masks without a look at them
+    )
 
 
 def _shifted(model: nn.Module, tokenizer: Any, target: Encoding) -> Encoding:
@@ -202,7 +208,12 @@ def _from_tensors(model: nn.Module, tokenizer: Any, given: dict[str, Any]) -> Pr
     if takes_decoder_ids(model) and not any(name.startswith("decoder_input") for name in tensors):
         tensors = _with_decoder_ids(model, tensors, labels)
     tensors = made_ready(model, tensors)
-    return Prepared(tensors, _rows(tokenizer, tensors, ""), _rows(tokenizer, tensors, "decoder_"))
+    return Prepared(
+        tensors,
+        _rows(tokenizer, tensors, ""),
+        _rows(tokenizer, tensors, "decoder_"),
+        masks_more_than_padding=masks_more_than_padding(tensors),
+    )
 
 
 def _with_decoder_ids(model: nn.Module, tensors: dict[str, Any], labels: Any) -> dict[str, Any]:

@@ -28,6 +28,15 @@ def row_lengths(tensors: Mapping[str, Any], prefix: str = "") -> list[int] | Non
     return [int(n) for n in lengths] if bool((in_front == mask.bool()).all()) else None
 
 
+def masks_more_than_padding(tensors: Mapping[str, Any]) -> bool:
+    """Return whether the inputs hold a mask of pairs of tokens, or one with holes."""
+    return any(
+        isinstance(tensors.get(f"{prefix}attention_mask"), Tensor)
+        and row_lengths(tensors, prefix) is None
+        for prefix in ("", "decoder_", "encoder_")
+    )
+
+
 def is_padded_sound(tensors: Mapping[str, Any]) -> bool:
     """A batch of sounds of different lengths: its padding would reach real frames."""
     mask = tensors.get("attention_mask")
