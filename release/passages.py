@@ -49,13 +49,14 @@ def _pages(root: Path) -> Iterator[Passage]:
 
 
 def paragraphs(markdown: str) -> Iterator[str]:
-    """Yield paragraphs and bullet points, without headings, tables, quotes and code."""
+    """Yield paragraphs and bullet points, without headings, tables, quotes, code and formulas."""
     markdown = _FENCE.sub("\n", markdown)
     markdown = re.sub(r"<!--.*?-->|<[^>\n]+>", "", markdown, flags=re.DOTALL)
     markdown = re.sub(r"^ *([*-]|\d+\.) ", "\n", markdown, flags=re.MULTILINE)
     for block in re.split(r"\n\s*\n", markdown):
+        is_indented = all(line.startswith("    ") for line in block.splitlines())
         text = " ".join(block.split())
-        if text and not re.match(r"[#|>!\[:]", text) and len(text.split()) > 3:
+        if text and not is_indented and not re.match(r"[#|>!\[:]", text) and len(text.split()) > 3:
             yield re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text)
 
 

@@ -52,7 +52,7 @@ def methods(entry: Any) -> Iterator[tuple[str, Any]]:
 def complaints(name: str, function: Any) -> list[str]:
     text = inspect.getdoc(function) or ""
     signature = inspect.signature(function)
-    takes = [each for each in signature.parameters if each not in ("self", "cls")]
+    takes = list(signature.parameters)["." in name :]  # of a method without its object
     sections = re.findall(r"^(\w+)\n-+$", text, flags=re.M)
     wrong = [] if ">>>" in text else [f"{name}: no example"]
     wrong += [f"{name}: no Parameters"] * bool(takes and "Parameters" not in sections)

@@ -24,6 +24,8 @@ on two lines.
 what = "code: not prose"
 ```
 
+    y = a formula: what x gives
+
 - A bullet point with [a link](what.md) in it.
 """
 
