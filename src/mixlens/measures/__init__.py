@@ -133,7 +133,19 @@ def names() -> tuple[str, ...]:
 
 
 def list_measures() -> dict[str, Spec]:
-    """Name -> what the measure is: summary, citation, scope, facts and options."""
+    """Return the description of every measure.
+
+    Returns
+    -------
+    dict of str to Spec
+        By name: summary, citation, scope, properties and options.
+
+    Examples
+    --------
+    >>> import mixlens
+    >>> mixlens.list_measures()["alti"].per_head
+    False
+    """
     return {name: _described(measure) for name, measure in MEASURES.entries().items()}
 
 

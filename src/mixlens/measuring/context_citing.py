@@ -44,10 +44,34 @@ _ALPHA = 0.01  # of the LASSO, on standardised columns
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ContextCitation:
-    """How much each part of a context supports an answer.
+    """Scores of the parts of a context: how much each supports an answer.
 
-    `scores`: by how much the log-odds of the answer fall if a part is left out. `correlation`: of
-    the surrogate's predictions with the log-odds after held-out prompts; NaN if either is constant.
+    Attributes
+    ----------
+    segments, texts : tuple of str
+        Names and texts of the parts.
+    scores : numpy.ndarray
+        By how much the log-odds of the answer fall if a part is left out.
+    intercept : float
+        The log-odds of the linear model without any part.
+    correlation : float
+        The rank correlation of the linear model with the log-odds on held-out prompts. NaN if
+        either is constant.
+    answer : str
+        The text of the answer.
+    kept : numpy.ndarray
+        [ablation, segment]: True for the parts of each prompt.
+    log_odds : numpy.ndarray
+        [ablation]: log-odds of the answer after each prompt.
+
+    Examples
+    --------
+    >>> from mixlens import Lens
+    >>> citation = Lens.bundled("causal").context_cite(
+    ...     "The dogs bark. The cat sleeps.", "Who barks?", "The dogs", ablations=8, held_out=4
+    ... )
+    >>> citation.scores.shape
+    (2,)
     """
 
     segments: tuple[str, ...]  # their names
@@ -66,12 +90,39 @@ class ContextCitation:
         )
 
     def top(self, count: int | None = None) -> list[tuple[str, float]]:
-        """Segments and their scores, highest first."""
+        """Return segments with their scores, highest first.
+
+        Parameters
+        ----------
+        count
+            How many to return. By default all.
+
+        Returns
+        -------
+        list of (str, float)
+            Names and scores.
+
+        Examples
+        --------
+        >>> len(citation.top(1))
+        1
+        """
         order = np.argsort(-self.scores, kind="stable")[:count]
         return [(self.segments[place], float(self.scores[place])) for place in order]
 
     def to_dataframe(self) -> pd.DataFrame:
-        """One line for each segment."""
+        """Return a pandas table of the segments.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns: segment, score, text.
+
+        Examples
+        --------
+        >>> list(citation.to_dataframe().columns)
+        ['segment', 'score', 'text']
+        """
         import pandas as pd
 
         columns = {"segment": self.segments, "score": self.scores, "text": self.texts}

@@ -42,12 +42,39 @@ def measure(
     precision: str | None = None,
     **options: Any,
 ) -> MixingMaps | list[MixingMaps]:
-    """The scores of one measure: `MixingMaps` for a recording of one row, a list of them for
-    several.
+    """Compute one measure of a recording.
 
-    `layers` and `targets` restrict what is computed; negative numbers count from the end.
-    `precision`: float32, tf32 or bf16 for the products of this call; by default torch's own
-    setting.
+    Parameters
+    ----------
+    name
+        The measure. See `mixlens.list_measures`.
+    recording
+        A recording (`lens.record`, `lens.generate`).
+    site, layers, targets, per_head, precision
+        As for `Lens.measure`.
+    **options
+        Options of the measure.
+
+    Returns
+    -------
+    MixingMaps or list of MixingMaps
+        The maps of one text, or a list for several texts.
+
+    Raises
+    ------
+    InvalidInput
+        If there is no such measure, option, layer or target.
+    ModelChanged
+        If the model has changed since it was recorded.
+    UnsupportedModel
+        If the scores would not be right on this model.
+
+    Examples
+    --------
+    >>> import mixlens
+    >>> recording = mixlens.Lens.bundled().record("The dogs bark.")
+    >>> mixlens.measure("attention", recording).scores.shape
+    (6, 6, 6)
     """
     if isinstance(name, Recording):
         raise InvalidInput("the name of a measure comes first, then the recording")

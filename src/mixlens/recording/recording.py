@@ -55,7 +55,32 @@ class StructureDiffers(UnsupportedModel):
 class Recording:
     """One verified forward pass of one batch.
 
-    Rows hold real tokens first; `lengths` says how many.
+    `Lens.record` and `Lens.generate` return it. Real tokens come first in each text of the batch,
+    and padding follows.
+
+    Attributes
+    ----------
+    model : torch.nn.Module
+        The recorded model.
+    inputs : mapping
+        The inputs of the forward pass, as a copy.
+    output
+        The output of the model, with logits if it has a head.
+    tokens : mapping
+        Tokens of each text, by stack ("encoder", "decoder").
+    lengths : mapping
+        Numbers of real tokens of each text, by stack.
+    memory_budget : int
+        Bytes that the recording may keep next to the inputs and outputs of the layers.
+    targets : tuple or None
+        Targets of each text, if it was recorded for a few targets.
+
+    Examples
+    --------
+    >>> from mixlens import Lens
+    >>> recording = Lens.bundled().record(["The dogs bark.", "The cat sleeps."])
+    >>> recording.batch, recording.sites
+    (2, ('encoder',))
     """
 
     model: nn.Module

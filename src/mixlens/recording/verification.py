@@ -49,7 +49,38 @@ class StackReport:
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class Report:
-    """The result of `Lens.verify`."""
+    """Result of `Lens.verify`.
+
+    Attributes
+    ----------
+    model, dtype, device, attention_implementation, backend : str
+        The class of the model and how it was run.
+    tokens : int
+        The number of tokens of the input.
+    stacks : tuple of StackReport
+        Layers, heads, sizes and numerical errors of each stack.
+    native_error, tolerance : float
+        The largest relative difference from the unmodified model, and the rounding error to expect.
+    sites : tuple of str
+        The attentions that you can pass as `site`.
+    measures : mapping
+        None for each measure that the model supports, and the reason for the others.
+    left_out : mapping
+        Layers that cannot be measured, with the reason.
+    open : mapping
+        Layers whose output is not known as a sum, with the reason.
+    slow_paths : mapping
+        Layers that need a slower form, with the reason.
+    from_maps : mapping
+        By attention: why a few targets are taken from whole maps, or None if they are not.
+
+    Examples
+    --------
+    >>> from mixlens import Lens
+    >>> report = Lens.bundled().verify()
+    >>> report.sites
+    ('encoder',)
+    """
 
     model: str
     dtype: str
@@ -79,7 +110,18 @@ class Report:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values, for JSON."""
+        """Return the report as plain values, for JSON.
+
+        Returns
+        -------
+        dict
+            All attributes.
+
+        Examples
+        --------
+        >>> report.to_dict()["model"]
+        'BertForMaskedLM'
+        """
         return asdict(self)
 
 
