@@ -30,6 +30,22 @@ def test_what_needs_a_random_head_is_refused_by_name(tmp_path: Path) -> None:
     Lens.from_pretrained(str(tmp_path)).measure("gradient_norm", given)
 
 
+def test_nothing_is_generated_or_cited_with_a_random_head(tmp_path: Path) -> None:
+    tokenizer = Lens.bundled("causal").tokenizer
+    config = hf.LlamaConfig(**models._CAUSAL | {"vocab_size": len(tokenizer)})
+    models.randomised(hf.LlamaModel(config)).save_pretrained(tmp_path)
+    config.architectures = ["LlamaForCausalLM"]
+    config.save_pretrained(tmp_path)
+    lens = Lens.from_pretrained(str(tmp_path), tokenizer=tokenizer)
+    missing = r"no lm_head\.weight"
+    with pytest.raises(UnsupportedModel, match=missing):
+        lens.generate("The keys", max_new_tokens=2)
+    for answer in (None, " A cat."):
+        with pytest.raises(UnsupportedModel, match=missing):
+            lens.context_cite("A dog. A cat.", "Who?", answer, ablations=2, held_out=2)
+    lens.generate("The keys", answer=" are")  # no word is predicted for it
+
+
 def test_the_report_does_not_list_what_needs_a_random_head(tmp_path: Path) -> None:
     config = hf.BertConfig(**models._SIZES)
     models.randomised(hf.BertModel(config)).float().save_pretrained(tmp_path)

@@ -29,6 +29,17 @@ def test_a_bad_text_is_named(lens: Lens) -> None:
             lens.measure("gradient_norm", [*TEXTS, bad])
 
 
+@pytest.mark.parametrize("rows", [(1,), (1, 1), (2, 1), (2,)])
+@pytest.mark.parametrize("batch_size", [None, 1])
+def test_a_list_of_dicts_is_refused(
+    lens: Lens, rows: tuple[int, ...], batch_size: int | None
+) -> None:
+    """Never the texts of the first dict in the place of all."""
+    given: Any = [{"input_ids": [[1, 5, 6, 7]] * count} for count in rows]
+    with pytest.raises(mixlens.InvalidInput, match="a string or a pair of strings, not dict"):
+        lens.measure("attention", given, batch_size=batch_size)
+
+
 def test_bad_texts_are_left_out(lens: Lens) -> None:
     given: Any = [TEXTS[0], "no mask", TEXTS[1], None]
     kept = lens.measure("gradient_norm", given, on_error="skip")

@@ -26,6 +26,7 @@ from mixlens.measuring.answer_odds import answer_odds, require_causal
 from mixlens.measuring.estimates import estimate_of_prompt
 from mixlens.measuring.memory_check import memory_in_words
 from mixlens.measuring.recorder import require_eval
+from mixlens.model.loading import require_head
 from mixlens.model.model_lock import turn
 from mixlens.model.placement import available_to
 from mixlens.text.continuation import continued
@@ -150,6 +151,7 @@ def context_cite(
             "a context is cut as a text, and the model came without a tokenizer: give it one"
         )
     require_eval(model)
+    require_head(model)
     for name, count in (("ablations", ablations), ("held_out", held_out)):
         if isinstance(count, bool) or not isinstance(count, int) or count < 2:
             raise InvalidInput(f"{name}={count!r}: at least 2 are needed")

@@ -89,7 +89,7 @@ def measure_given(
     def measured(places: list[int]) -> list[MixingMaps]:
         own = {key: _entries(value, places, len(texts)) for key, value in options.items()}
         batch = [texts[place] for place in places]
-        inputs = batch[0] if isinstance(batch[0], Mapping) else batch
+        inputs = batch[0] if isinstance(given, Mapping) else batch  # its rows go one by one
         maps = _measure_at_once(lens, name, inputs, {**chosen, **own})
         return maps if isinstance(maps, list) else [maps]
 

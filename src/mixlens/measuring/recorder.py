@@ -31,7 +31,7 @@ from mixlens.measuring.estimates import (
 )
 from mixlens.measuring.memory_check import memory_in_words, require_room
 from mixlens.model.free_memory import free_memory
-from mixlens.model.loading import damaged_weights
+from mixlens.model.loading import damaged_weights, require_head
 from mixlens.model.model_cache import Remembered, weights_unchanged
 from mixlens.model.model_lock import turn
 from mixlens.model.module_walk import parts_of
@@ -182,6 +182,8 @@ def generate(
     """`Lens.generate`."""
     model = lens.model
     require_eval(model)
+    if answer is None:
+        require_head(model)
     in_words = memory_in_words(
         lambda: estimate_of_prompt(model, lens.tokenizer, prompt),
         available_to(model),
