@@ -79,7 +79,7 @@ def test_errors_of_the_system_are_one_line(tmp_path: Path) -> None:
     result = run(
         "reproduce", "kobayashi2020/fig3", "--out", str(tmp_path / "file"), "--sample", "2"
     )
-    assert result.status == 1
+    assert result.status == 2
     assert "Traceback" not in result.err
     assert str(tmp_path / "file") in result.err
 
@@ -98,7 +98,7 @@ def test_text_from_a_file_or_standard_input(tmp_path: Path) -> None:
         (("map", "--text-file", str(tmp_path / "no")), "No such file"),
     ):
         result = run(*arguments, stdin=b"caf\xe9")
-        assert (result.status, words in result.err) == (1, True), result.err
+        assert (result.status, words in result.err) == (2, True), result.err
     for wrong in (["map"], ["map", TEXT, "--text-file", str(file)]):
         result = run(*wrong)
         assert (result.status, "TEXT" in result.err) == (2, True), result.err

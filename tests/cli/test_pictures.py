@@ -55,9 +55,9 @@ def test_a_long_text_is_drawn_though_a_terminal_cannot_show_it(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--figure", "x.docx"], "a figure is a .png"),
-        (["--figure", "nowhere/x.png"], "no folder nowhere"),
-        (["--kind", "flow"], "name its file with --figure"),
+        (["--figure", "x.docx"], "Unsupported format"),
+        (["--figure", "nowhere/x.png"], "folder nowhere does not exist"),
+        (["--kind", "flow"], "needs --figure"),
         (["--figure", "x.png", "--kind", "foo"], "Unknown kind of figure 'foo'. Choose one"),
     ],
 )
@@ -70,4 +70,4 @@ def test_wrong_files_are_refused(command: str, arguments: list[str], message: st
 
 def test_flow_starts_from_layers_that_are_not_joined() -> None:
     result = run(app, ["map", TEXT, "--rollout", "--figure", "x.png", "--kind", "flow"])
-    assert "drop --rollout" in str(result.exception)
+    assert "Drop --rollout" in str(result.exception)

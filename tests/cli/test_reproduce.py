@@ -41,9 +41,7 @@ def test_several_experiments_read_the_data_once_and_are_kept(
     command = ["reproduce", *CHEAP, "--data", str(sentences), "--out", str(tmp_path / "out")]
     result = run(app, [*command, "--json"])
     assert result.exit_code == 0, result.output
-    assert result.stderr.count("Skipped 1 row of") == 1, (
-        "the row without text is reported, and once"
-    )
+    assert result.stderr.count("Skipped 1 row of") == 1, "the record without text is reported once"
     printed = json.loads(result.stdout)
     assert [entry["settings"]["experiment"] for entry in printed["results"]] == CHEAP
     assert all(entry["settings"]["texts"] == 4 for entry in printed["results"])

@@ -61,10 +61,10 @@ def _usage_message(error: Any) -> str:
         return f"Unknown option '{error.option_name}'.{advice}"
     if message.startswith("No such command"):
         return _unknown_command(message.split("'")[1], error.ctx)
-    if found := re.match(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)", message):
-        return f"Unexpected argument '{found[1]}'. Quote a text that contains spaces."
-    if found := re.match(r"Option '(.*)' requires", message):
-        return f"{found[1]} needs a value."
+    if match := re.match(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)", message):
+        return f"Unexpected argument '{match[1]}'. Quote a text that contains spaces."
+    if match := re.match(r"Option '(.*)' requires", message):
+        return f"{match[1]} needs a value."
     if param is None:
         return f"{message}."
     name = _spelling(param)
@@ -82,9 +82,9 @@ def _value_message(name: str, error: Any) -> str:
     cause: list[Any] = getattr(error.__cause__, "errors", list)()
     value = repr(cause[0]["input"]) if cause else message.partition(" is not ")[0]
     value = value if "'" in value else f"'{value}'"
-    if found := re.search(r"('.*') is not one of (.+?)\.?$", message):
-        choices = found[2].replace("'", "")
-        return f"Unknown {name} {found[1]}. Choose one of: {choices}."
+    if match := re.search(r"('.*') is not one of (.+?)\.?$", message):
+        choices = match[2].replace("'", "")
+        return f"Unknown {name} {match[1]}. Choose one of: {choices}."
     if "valid int" in message:
         return f"{value} is not an integer. Pass one to {name}."
     if "valid" in message:

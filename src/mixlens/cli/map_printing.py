@@ -108,6 +108,6 @@ def _show_matrix(console: Any, maps: MixingMaps, steps: str) -> None:
         )
         console.print(f"sources: {legend}", markup=False)
     console.print(
-        f"--target {maps.target_positions[-1]} (or a token) shows one row through all layers",
+        f"Pass --target {maps.target_positions[-1]} (or a token) for one target in all layers.",
         style="dim",
     )
