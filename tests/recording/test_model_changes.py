@@ -322,6 +322,33 @@ def test_no_false_alarm(harmless: Callable[[Any], None]) -> None:
         np.testing.assert_array_equal(before[key], run(), str(key))
 
 
+class _Noting(nn.Module):
+    """A part that notes the size of its last input and counts its calls."""
+
+    def __init__(self, part: nn.Module) -> None:
+        super().__init__()
+        self.part, self.calls, self.factor = part, 0, 1.0
+
+    def forward(self, given: Tensor) -> Any:
+        self.calls += 1
+        self.tokens = given.shape[1]
+        return self.part(given) * self.factor
+
+
+def test_numbers_that_a_model_notes_while_it_runs_are_no_change() -> None:
+    model = _model()
+    noting = model.model.layers[0].mlp = _Noting(model.model.layers[0].mlp).eval()
+    for kind, recording in _recordings(lens := Lens(model)).items():
+        noting.factor = 1.0
+        run = _uses(lens, kind, recording)["value_zeroing"]
+        before = run()
+        model(input_ids=_ids(40))
+        np.testing.assert_array_equal(before, run(), kind)
+        noting.factor = 2.0
+        with pytest.raises(ModelChanged, match="factor` is 2.0 and was 1.0"):
+            run()
+
+
 def test_offloaded_weights() -> None:
     accelerate = pytest.importorskip("accelerate")
     model = accelerate.cpu_offload(_model(), execution_device="cpu")

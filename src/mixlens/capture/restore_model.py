@@ -16,7 +16,7 @@ from torch import nn
 
 from mixlens.capture.layer_calls import Inputs, forward
 from mixlens.errors import UnsupportedModel
-from mixlens.model.model_changes import MARKS
+from mixlens.model.model_changes import MARKS, written_by_passes
 from mixlens.model.module_walk import parts_of
 from mixlens.model.rotary import depends_on_length
 
@@ -81,6 +81,9 @@ def _put_back(part: nn.Module, own: dict[str, Any], tables: dict[str, Any]) -> I
                 yield "modules"
     if _identical(now, own):
         return
+    written_by_passes.setdefault(part, set()).update(
+        name for name, new in now.items() if _is_number(new) and new != own.get(name)
+    )
     for name, value in own.items():
         new = now.get(name)
         if isinstance(value, _PLAIN) and (type(new) is not type(value) or new != value):
@@ -91,6 +94,10 @@ def _put_back(part: nn.Module, own: dict[str, Any], tables: dict[str, Any]) -> I
         if isinstance(now[name], _PLAIN):  # it may hide one of the class
             if isinstance(now.pop(name), (str, bool)):
                 yield name
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float)
 
 
 def _identical(now: dict[str, Any], before: dict[str, Any]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import weakref
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -17,6 +18,9 @@ MARKS = frozenset(  # that libraries leave on modules; they change no number
     {"_is_full_backward_hook", "_is_torch_compile", "_output_capturing_hooks_installed"}
     | {"warnings_issued"}
 )
+# Attributes with the sizes of the last input (Funnel) or a count of calls: a pass of the model writes
+# these numbers anew, so they are no part of its state.
+written_by_passes: weakref.WeakKeyDictionary[nn.Module, set[str]] = weakref.WeakKeyDictionary()
 _TRAINING = "the model is in training mode, where dropout makes every run different"
 
 
@@ -79,11 +83,14 @@ def _changed_hook(model: nn.Module, recorded: ModelState, now: ModelState) -> st
 
 def _changed_attribute(model: nn.Module, before: Fingerprint, numbers: Fingerprint) -> str | None:
     old, new = _attributes(before), _attributes(numbers)
-    changed = next((key for key in {**new, **old} if old.get(key) != new.get(key)), None)
-    if changed is None:
+    own = [written_by_passes.get(part, set()) for part in parts_of(model)]
+    changed = [key for key in {**new, **old} if old.get(key) != new.get(key)]
+    changed = [(place, name) for place, name in changed if name not in own[place]]
+    if not changed:
         return None
-    path = f"{_paths(model)[changed[0]]}.{changed[1]}".lstrip(".")
-    return f"`{path}` is {_thawed(new.get(changed))!r} and was {_thawed(old.get(changed))!r}"
+    place, name = changed[0]
+    path = f"{_paths(model)[place]}.{name}".lstrip(".")
+    return f"`{path}` is {_thawed(new.get(changed[0]))!r} and was {_thawed(old.get(changed[0]))!r}"
 
 
 def _attributes(numbers: Fingerprint) -> dict[tuple[int, str], Any]:
