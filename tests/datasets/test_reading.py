@@ -79,7 +79,7 @@ def test_folders_with_several_files(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=r"Pass one file"):
         corpus.read(tmp_path)
     (tmp_path / "none").mkdir()
-    with pytest.raises(InvalidInput, match="holds no file"):
+    with pytest.raises(InvalidInput, match="contains no file"):
         corpus.read(tmp_path / "none")
 
 
