@@ -129,7 +129,7 @@ def test_a_classifier_is_explained_by_its_label() -> None:
         ({"only": []}, "empty list of measures"),
         ({"options": {"foo": {}}}, "Unknown measure 'foo'"),
         ({"only": FEW, "options": {"globenc": {}}}, "globenc, which is not compared"),
-        ({"aggregate": "sideways"}, "Choose one of mean, rollout, last"),
+        ({"aggregate": "sideways"}, "choose one of mean, rollout, last"),
         ({"aggregate": 6}, "there are 6 layers, 0 to 5"),
         ({"explain": "are"}, "explain is a dict of options, not str"),
         ({"options": {"attention": 3}}, r"options\['attention'\] is a dict, not int"),

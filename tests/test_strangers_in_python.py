@@ -47,7 +47,7 @@ TEXTS: list[tuple[Any, type[MixlensError], str]] = [
     (2.5, InvalidInput, "not float"),
     ([], EmptyInput, "No text was passed"),
     (["fine", ""], EmptyInput, "text 1: The text is empty"),
-    ([None], InvalidInput, "not NoneType"),
+    ([None], InvalidInput, "NoneType"),
     ([["a"]], InvalidInput, "not list"),
     ([1, 2, 3], InvalidInput, r"^every text: a text is .* not int: pass token ids as"),
     ({"text": "a dog"}, MissingTokenizer, "a dict with text is for the model's processor: .*text"),
@@ -73,14 +73,14 @@ def test_texts(lens: Lens, given: Any, error: type[MixlensError], words: str) ->
 
 
 ASKED: list[tuple[str, dict[str, Any], str]] = [
-    ("foo", {}, "Unknown measure 'foo'; choose one of: alti"),
+    ("foo", {}, "Unknown measure 'foo'. Run `mixlens measures`"),
     ("value_zeroin", {}, r"Did you mean value_zeroing\?"),
     ("ValueZeroing", {}, r"Did you mean value_zeroing\?"),
     (None, {}, "Unknown measure None"),  # type: ignore[list-item]
     ("attention", {"probes": 3}, "Unknown option 'probes'. attention has: none"),
     ("attention", {"text_target": "x"}, "Unknown option 'text_target'"),
-    ("attention", {"precision": "fp8"}, "Choose one of float32, tf32, bf16"),
-    ("alti", {"per_head": True}, "for not defined per head"),
+    ("attention", {"precision": "fp8"}, "float32, tf32, bf16"),
+    ("alti", {"per_head": True}, "for whole layers only"),
     ("integrated_gradients", {"steps": 0}, "at least one"),
     ("integrated_gradients", {"steps": -5}, "at least one"),
     ("hidden_token_attribution", {"probes": 0}, "at least 2 are needed"),
@@ -113,13 +113,13 @@ USED: list[tuple[Callable[[Lens, MixingMaps], Any], str]] = [
     (lambda lens, maps: lens.measure("blank_out", TWO_MASKS), "2 mask tokens, not one"),
     (lambda lens, maps: lens.predictions("No mask."), "0 mask tokens, not one"),
     (lambda lens, maps: lens.compare([TEXT, TEXT]), "compare one text at a time"),  # type: ignore[arg-type]
-    (lambda lens, maps: Lens.bundled("bert"), "no bundled model 'bert'; .*masked, causal"),
+    (lambda lens, maps: Lens.bundled("bert"), "Unknown bundled model 'bert'. .*masked, causal"),
     (lambda lens, maps: Lens.bundled(dtype="float13"), "valid `torch.dtype`"),
     (lambda lens, maps: Job(corpus="a", out="b", measures=()), "No measure was passed"),
     (lambda lens, maps: Job(**JOB, keep="all of it"), "Unknown keep 'all of it'"),
     (lambda lens, maps: Job(**JOB, targets="some"), "Unknown targets 'some'"),
     (lambda lens, maps: Job(**JOB, targets="column"), "belong together"),
-    (lambda lens, maps: maps.row(99), "has 10 tokens, 0 to 9"),
+    (lambda lens, maps: maps.row(99), "has 10 tokens"),
     (lambda lens, maps: maps.row(3).top(-3), "at least one source"),
     (lambda lens, maps: maps.row(3).top(3, layer=44), "no layer 44 in these maps"),
     (lambda lens, maps: maps.words(sources="median"), "Unknown reduction 'median'"),
@@ -132,8 +132,8 @@ USED: list[tuple[Callable[[Lens, MixingMaps], Any], str]] = [
     (lambda lens, maps: maps.rollout(residual="half"), "between 0 and 1"),  # type: ignore[arg-type]
     (lambda lens, maps: maps.row(3).top("3"), "at least one source"),  # type: ignore[arg-type]
     (lambda lens, maps: maps.to_html("/no/such/page.html"), "there is no folder /no/such"),
-    (lambda lens, maps: mixlens.load(None), "not NoneType"),  # type: ignore[arg-type]
-    (lambda lens, maps: mixlens.datasets.read(5), "not int"),  # type: ignore[arg-type]
+    (lambda lens, maps: mixlens.load(None), "NoneType"),  # type: ignore[arg-type]
+    (lambda lens, maps: mixlens.datasets.read(5), "int is not a"),  # type: ignore[arg-type]
     (lambda lens, maps: lens.compare(TEXT, only=["attention"], budget=-1), "budget of -1: sec"),
     (lambda lens, maps: lens.record(TEXT, memory_budget=-1), "memory_budget=-1: bytes"),
     (lambda lens, maps: lens.record(TEXT, memory_budget="1GB"), "memory_budget='1GB'"),  # type: ignore[arg-type]

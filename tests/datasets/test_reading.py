@@ -79,7 +79,7 @@ def test_folders_with_several_files(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=r"Pass one file"):
         corpus.read(tmp_path)
     (tmp_path / "none").mkdir()
-    with pytest.raises(InvalidInput, match="holds no file"):
+    with pytest.raises(InvalidInput, match="contains no file"):
         corpus.read(tmp_path / "none")
 
 
@@ -91,7 +91,7 @@ def test_kinds(tmp_path: Path) -> None:
     assert (type(example), example.text, example.pair) == (corpus.Example, "a", "b")
     with pytest.raises(InvalidInput, match="holds classification examples, not agreement"):
         corpus.read(path, "agreement")
-    with pytest.raises(InvalidInput, match="no kind 'glue'"):
+    with pytest.raises(InvalidInput, match="Unknown kind of data 'glue'"):
         corpus.read(path, "glue")
     (tmp_path / "a.jsonl").write_text('{"text": "a"}\n{"text": "a", "label": 1}\n')
     with pytest.raises(InvalidInput, match="classification and text"):

@@ -220,9 +220,9 @@ def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="does not exist"):
         cut_into_shards(str(tmp_path / "absent.txt"), 2)
     (tmp_path / "x.jsonl.gz").write_bytes(b"")
-    with pytest.raises(InvalidInput, match="unpack"):
+    with pytest.raises(InvalidInput, match="Unpack"):
         cut_into_shards(str(tmp_path / "x.jsonl.gz"), 2)
-    with pytest.raises(InvalidInput, match="unpack"):  # nor is it left out
+    with pytest.raises(InvalidInput, match="Unpack"):  # nor is it left out
         cut_into_shards(str(tmp_path), 2)
     (tmp_path / "x.json").write_text('[{"text": "a dog"}]')
     with pytest.raises(InvalidInput, match=r"one object on each line.*\.jsonl"):
