@@ -124,6 +124,7 @@ def test_near_duplicates_share_a_column() -> None:
     assert sorted(name for group in groups for name in group) == sorted(comparison.scores)
     assert groups[-1] == ["random"]
     assert len(groups) < len(comparison.scores)
+    assert comparison.cue is not None
     agreement, ranks = comparison.agreement(), comparison.rank_of(comparison.cue)
     for first, *more in groups:
         for name in more:
@@ -165,6 +166,7 @@ def test_demo_tells_one_story() -> None:
     comparison = mixlens.Lens.bundled().compare(
         text, "[MASK]", explain={"word": word, "foil": foil}, cue=cue
     )
+    assert comparison.cue is not None
     ranks = comparison.rank_of(comparison.cue)
     for name in (demo.OUTPUT_MEASURE, demo.LAYER_MEASURE, "alti"):
         assert ranks[name] == 1, name
