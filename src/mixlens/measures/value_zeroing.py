@@ -49,8 +49,8 @@ SPEC = Spec(
     ),
     citation='Mohebbi et al. (2023), "Quantifying Context Mixing in Transformers", EACL, eq. 10',
     use_when=(
-        "the most faithful picture of what a layer mixes: it contains the feed-forward part, the"
-        " norms and the residual stream"
+        "to see what a whole layer mixes, with its MLP, norms and residual stream; attention weights"
+        " stay fixed"
     ),
     cost="about 0.4 n forward passes for all targets, 2 to 3 for one",
     facts=Facts(),
