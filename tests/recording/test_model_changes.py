@@ -344,7 +344,7 @@ def test_numbers_that_a_model_notes_while_it_runs_are_no_change() -> None:
         model(input_ids=_ids(40))
         np.testing.assert_array_equal(before, run(), kind)
         noting.factor = 2.0
-        with pytest.raises(ModelChanged, match="factor` is 2.0 and was 1.0"):
+        with pytest.raises(ModelChanged, match=r"factor` is 2\.0 and was 1\.0"):
             run()
 
 

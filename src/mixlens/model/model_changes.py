@@ -18,8 +18,8 @@ _MARKS = frozenset(  # that libraries leave on modules; they change no number
     {"_is_full_backward_hook", "_is_torch_compile", "_output_capturing_hooks_installed"}
     | {"warnings_issued"}
 )
-# Attributes with the sizes of the last input (Funnel) or a count of calls: a pass of the model writes
-# these numbers anew, so they are no part of its state.
+# Attributes with the size of the last input (Funnel) or a count of calls: a pass of the model
+# writes these numbers anew, so they are no part of its state.
 written_by_passes: weakref.WeakKeyDictionary[nn.Module, set[str]] = weakref.WeakKeyDictionary()
 _TRAINING = "the model is in training mode, where dropout makes every run different"
 
