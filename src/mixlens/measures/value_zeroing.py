@@ -49,8 +49,8 @@ SPEC = Spec(
     ),
     citation='Mohebbi et al. (2023), "Quantifying Context Mixing in Transformers", EACL, eq. 10',
     use_when=(
-        "to see what a whole layer mixes, with its MLP, norms and residual stream; attention weights"
-        " stay fixed"
+        "to see what a whole layer mixes, with its MLP, norms and residual stream; attention"
+        " weights stay fixed"
     ),
     cost="about 0.4 n forward passes for all targets, 2 to 3 for one",
     facts=Facts(),
