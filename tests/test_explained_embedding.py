@@ -152,7 +152,7 @@ def test_what_does_not_fit_together_is_refused() -> None:
     for options, words in (
         ({"of": "similarity", "pooling": "mean"}, "needs the option to"),
         ({"of": "embedding", "pooling": "mean", "to": OTHER}, "explained by itself"),
-        ({"of": "embedding", "pooling": "max"}, "choose one of mean, cls, last"),
+        ({"of": "embedding", "pooling": "max"}, "Choose one of: mean, cls, last"),
         ({"of": "embedding", "pooling": "mean", "word": "a"}, "word name a word"),
         ({"to": OTHER}, "are for of='similarity'"),
     ):

@@ -121,7 +121,7 @@ def test_names_of_ours_are_not_taken(toy: str) -> None:
         with pytest.raises(InvalidInput, match="='x': choose "):
             replace(SPEC, **wrong)
     MEASURES.unregister(toy)
-    with pytest.raises(InvalidInput, match="no measure 'toy'"):
+    with pytest.raises(InvalidInput, match="Unknown measure 'toy'"):
         mixlens.measure(toy, Lens.bundled().record("The dogs bark."))
 
 

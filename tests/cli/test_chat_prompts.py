@@ -105,7 +105,7 @@ def test_messages_may_name_documents(tmp_path: Path, model: str) -> None:
     saved = run(
         "map", "--prompt-file", str(path), "-m", model, "--answer", "x", "--no-chat-template"
     )
-    assert "only a template can write out" in " ".join(saved.err.split())
+    assert "--no-chat-template does not work for the chat in" in " ".join(saved.err.split())
 
 
 def test_documents_that_cannot_be_placed_are_refused(tmp_path: Path, prompt_file: str) -> None:

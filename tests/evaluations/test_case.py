@@ -107,7 +107,7 @@ def test_misuse_is_named() -> None:
         accuracy.observe(Case(lens(), Example(name="x", text=text)))
     with pytest.raises(InvalidInput, match="first word"):
         _ = Case(lens("causal"), Agreement(name="x", text=text, place=(0, 3), foil="a")).given
-    with pytest.raises(InvalidInput, match="no measure 'atention'"):
+    with pytest.raises(InvalidInput, match="Unknown measure 'atention'"):
         cases()[0].maps("atention")
     with pytest.raises(MissingTokenizer):
         _ = Case(Lens(lens().model), Example(name="x", text=text)).causal

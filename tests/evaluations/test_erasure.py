@@ -160,7 +160,7 @@ def test_misuse_is_named() -> None:
         erasure.observe(
             Case(lens(), Labelled(name="x", text="The keys .", label="1")), "alti", against="foil"
         )
-    with pytest.raises(InvalidInput, match="no measure"):
+    with pytest.raises(InvalidInput, match="Unknown measure"):
         erasure.observe(cases()[0], "atention")
     with pytest.raises(InvalidInput, match="no option"):
         erasure.protocol(sign=True)

@@ -82,6 +82,7 @@ def test_every_way_to_roll_out_warns() -> None:
 
 def test_the_command_prints_the_warning() -> None:
     command = ["map", TEXT, "-m", "mixlens/bundled/causal", "--target", "-1"]
+    command += ["--measure", "value_zeroing"]
     rolled = run(*command, "--rollout")
     assert rolled.status == 0
     assert "warning: The rollout has collapsed onto the token '<s>'" in rolled.err

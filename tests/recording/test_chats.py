@@ -139,8 +139,8 @@ def test_a_call_of_a_tool_has_no_text(tokenizer: Any) -> None:
     [
         ("text", "this list holds str"),
         (5, "Token ids are given as"),
-        ({"content": "Hi"}, "message 1 of the chat has no role"),
-        ({"role": "user"}, "message 1 of the chat has no content$"),
+        ({"content": "Hi"}, "Message 1 of the chat has no role"),
+        ({"role": "user"}, "Message 1 of the chat has no content. Add a text"),
         (said("user", b"Hi"), "the content of message 1 of the chat is bytes"),
         (said("user", [{"type": "image", "url": "x"}]), "a part of type 'image'"),
         (said("user", ["Hi"]), "a part of type 'str'"),

@@ -36,7 +36,7 @@ def test_two_tasks_are_in_hand_at_once() -> None:
         return lambda task: both.wait() * 0 + task
 
     assert sorted(do_tasks(Engine(at_once=2), start, [5, 6, 7, 8])) == list(enumerate([5, 6, 7, 8]))
-    with pytest.raises(InvalidInput, match="at least one"):
+    with pytest.raises(InvalidInput, match="at least 1"):
         Engine(workers=0)
 
 

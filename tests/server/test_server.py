@@ -34,7 +34,7 @@ BODY = {"model": "bundled", "text": TEXT, "measures": ["attention"]}
     ("options", "words"),
     [
         (["--port", "{taken}"], "open http://127.0.0.1:{taken}/"),
-        (["--host", "192.0.2.1", "--port", "0"], "whoever reaches this address can run"),
+        (["--host", "192.0.2.1", "--port", "0"], "Anyone who can reach this address can run"),
     ],
 )
 def test_an_address_that_is_not_to_be_had_ends_the_command(options: list[str], words: str) -> None:

@@ -266,7 +266,7 @@ def test_the_same_figure_is_the_same_file(maps: MixingMaps, tmp_path: Path) -> N
         for name in ("a", "b"):
             save_figure(maps.plot("target"), tmp_path / f"{name}.{kind}")
         assert (tmp_path / f"a.{kind}").read_bytes() == (tmp_path / f"b.{kind}").read_bytes()
-    with pytest.raises(InvalidInput, match="\\.png, a \\.pdf, a \\.svg"):
+    with pytest.raises(InvalidInput, match=r"Unsupported format '\.docx'"):
         save_figure(maps.plot("map"), tmp_path / "a.docx")
 
 
