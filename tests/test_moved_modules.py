@@ -21,6 +21,9 @@ DOCUMENTED = [  # by the pages of the versions before the move
     ("mixlens.trust", "mixlens.benchmark", "benchmark"),
     ("mixlens.trust.plan", "mixlens.benchmark.plan", "BASELINE"),
     ("mixlens.render.canvas", "mixlens.views.canvas", "save_figure"),
+    ("mixlens.alignments", "mixlens.maps.alignments", "align_words"),
+    ("mixlens.encoder_decoder", "mixlens.maps.encoder_decoder", "alti_through"),
+    ("mixlens.tokens", "mixlens.text.tokens", "TokenRow"),
     ("mixlens.viewer.payload", "mixlens.views.viewer.payload", "payload_of"),
 ]
 

@@ -11,9 +11,13 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 MOVED = {
+    "alignments": "maps.alignments",
     "corpus": "datasets",
+    "encoder_decoder": "maps.encoder_decoder",
     "experiments": "papers",
+    "explained_embedding": "replay.explained_embedding",
     "render": "views",
+    "tokens": "text.tokens",
     "trust": "benchmark",
     "viewer": "views.viewer",
     "web": "server",
