@@ -6,10 +6,11 @@ And the order in which modules may import each other.
 from __future__ import annotations
 
 import ast
+import graphlib
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import pytest
@@ -255,3 +256,28 @@ def test_imports_run_one_way() -> None:
             if other != own and rank[other] >= rank[own]
         ]
     assert not wrong
+
+
+def test_no_module_imports_itself_through_others() -> None:
+    """Lazy imports included; `prepare` raises for a cycle and names it."""
+    names = {
+        ".".join(("mixlens", *path.relative_to(SOURCE).with_suffix("").parts)): path
+        for path in SOURCE.rglob("*.py")
+    }
+    modules = {name.removesuffix(".__init__"): path for name, path in names.items()}
+    graph = {name: set(_modules_imported_by(path, modules)) for name, path in modules.items()}
+    graphlib.TopologicalSorter(graph).prepare()
+
+
+def _modules_imported_by(path: Path, modules: Collection[str]) -> Iterator[str]:
+    nodes: list[ast.AST] = [ast.parse(path.read_text())]
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            nodes += node.orelse
+            continue
+        nodes += ast.iter_child_nodes(node)
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("mixlens."):
+            for alias in node.names:
+                inside = f"{node.module}.{alias.name}"
+                yield inside if inside in modules else node.module

@@ -21,7 +21,7 @@ from mixlens.datasets.dataset import digest
 from mixlens.datasets.examples import Aligned, Example
 from mixlens.errors import InvalidInput
 from mixlens.maps.provenance import model_name, plain
-from mixlens.papers import module, resolved
+from mixlens.papers.catalogue import module, resolved
 from mixlens.papers.contracts import ExperimentSpec, Outcome, Setting
 from mixlens.papers.folder import published, read_finished, result_of, write_finished
 from mixlens.papers.memory import Memory

@@ -22,7 +22,7 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
 from mixlens.errors import MixlensError
-from mixlens.runs.engines import (
+from mixlens.runs.engines.engine import (
     DEATHS,
     Engine,
     Result,

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from mixlens.errors import MissingExtra, MixlensError
-from mixlens.runs.engines import (
+from mixlens.runs.engines.engine import (
     DEATHS,
     Engine,
     Result,
