@@ -7,7 +7,6 @@ modules (`mixlens.model.sentence_encoder`).
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -17,6 +16,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from mixlens.errors import InvalidInput, UnsupportedModel
+from mixlens.model.sentence_folder import embedding_steps, read_settings
 
 POOLINGS = ("mean", "cls", "last")
 _NAMES = {"mean": "mean", "cls": "cls", "lasttoken": "last"}  # as sentence-transformers has them
@@ -53,28 +53,24 @@ def pooling_of(model: nn.Module, named: str | None) -> str:
 def _from_files(name: str) -> str | None:
     if not os.path.isdir(name):
         return None
-    steps = os.path.join(name, "modules.json")
-    if os.path.exists(steps):
-        with open(steps) as file:
-            kinds = [str(step["type"]).rpartition(".")[2] for step in json.load(file)]
-        other = [kind for kind in kinds if kind not in _PLAIN]
-        if other:
-            raise UnsupportedModel(
-                f"{', '.join(other)} follows the pooling of this encoder, so the pooled states"
-                " are not yet its embedding: set the option pooling to explain them as they are"
-            )
-    path = os.path.join(name, "1_Pooling", "config.json")
-    if not os.path.exists(path):
+    other = [kind for kind, _ in embedding_steps(name) if kind not in _PLAIN]
+    if other:
+        raise UnsupportedModel(
+            f"{', '.join(other)} follows the pooling of this encoder, so the pooled states are not"
+            " yet its embedding: set the option pooling to explain them as they are"
+        )
+    settings = read_settings(name, "1_Pooling", "config.json")
+    if not settings:
         return None
     _require_plain_texts(name)
-    return _kind(_settings(path))
+    return _kind(settings)
 
 
 def _require_plain_texts(name: str) -> None:
     """Raise if the encoder reads texts otherwise than its tokenizer does."""
-    texts = _settings(os.path.join(name, "config_sentence_transformers.json"))
+    texts = read_settings(name, "config_sentence_transformers.json")
     prompt = (texts.get("prompts") or {}).get(texts.get("default_prompt_name"))
-    spelling = _settings(os.path.join(name, "sentence_bert_config.json")).get("do_lower_case")
+    spelling = read_settings(name, "sentence_bert_config.json").get("do_lower_case")
     if prompt or spelling or texts.get("truncate_dim"):
         said = f"the prompt {prompt!r}" if prompt else "settings of its own"
         raise UnsupportedModel(
@@ -87,15 +83,7 @@ def _require_plain_texts(name: str) -> None:
 def length_limit(model: nn.Module) -> int | None:
     """Return how many tokens of a text a saved encoder reads; None if its files do not say."""
     name = str(getattr(model.config, "_name_or_path", ""))
-    return _settings(os.path.join(name, "sentence_bert_config.json")).get("max_seq_length")
-
-
-def _settings(path: str) -> dict[str, Any]:
-    """Read a file of settings; a file that does not exist has none."""
-    if not os.path.isfile(path):
-        return {}
-    with open(path) as file:
-        return dict(json.load(file))
+    return read_settings(name, "sentence_bert_config.json").get("max_seq_length")
 
 
 def _kind(settings: Mapping[str, Any]) -> str | None:

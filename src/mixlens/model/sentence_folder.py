@@ -11,7 +11,7 @@ from typing import Any
 
 from mixlens.model.json_values import parse_json, require_form
 
-_STEPS = [{"type": str, "path": str}]
+_STEPS = [{"type": str}]
 
 
 def encoder_folder(name: Any) -> str | None:
@@ -20,18 +20,36 @@ def encoder_folder(name: Any) -> str | None:
     """
     if not isinstance(name, (str, os.PathLike)) or not os.path.isdir(name):
         return None
-    path = os.path.join(name, "modules.json")
-    if not os.path.isfile(path):
-        return None
-    steps = _read(path)
-    require_form(steps, _STEPS, "modules.json")
-    kinds = [step["type"].rpartition(".")[2] for step in steps]
+    steps = embedding_steps(name)
+    kinds = [kind for kind, _ in steps]
     if kinds[:1] != ["Transformer"] or "Pooling" not in kinds:
         return None
-    folder = os.path.join(name, steps[0]["path"]) if steps[0]["path"] else os.fspath(name)
-    settings = os.path.join(folder, "sentence_bert_config.json")
-    task = _read(settings).get("transformer_task") if os.path.isfile(settings) else None
+    folder = os.path.join(name, steps[0][1]) if steps[0][1] else os.fspath(name)
+    task = read_settings(folder, "sentence_bert_config.json").get("transformer_task")
     return folder if task in (None, "feature-extraction") else None
+
+
+def embedding_steps(folder: str | os.PathLike[str]) -> list[tuple[str, str]]:
+    """Return the kind and the path of each step from a text to its embedding; none if the folder
+    does not list them.
+    """
+    steps = _read(folder, "modules.json")
+    if steps is None:
+        return []
+    require_form(steps, _STEPS, "modules.json")
+    paths = [step.get("path", "") for step in steps]
+    require_form(paths, [str], "the paths of modules.json")
+    kinds = [step["type"].rpartition(".")[2] for step in steps]
+    return list(zip(kinds, paths, strict=True))
+
+
+def read_settings(folder: str | os.PathLike[str], *path: str) -> dict[str, Any]:
+    """Return a file of settings; a file that does not exist has none."""
+    settings = _read(folder, *path)
+    if settings is None:
+        return {}
+    require_form(settings, {}, path[-1])
+    return dict(settings)
 
 
 def encoder_class(config: Any) -> Any:
@@ -47,6 +65,9 @@ def encoder_class(config: Any) -> Any:
     return transformers.AutoModelForTextEncoding if known else transformers.AutoModel
 
 
-def _read(path: str) -> Any:
-    with open(path, encoding="utf-8") as file:
-        return parse_json(file.read())
+def _read(*path: str | os.PathLike[str]) -> Any:
+    file = os.path.join(*path)
+    if not os.path.isfile(file):
+        return None
+    with open(file, encoding="utf-8") as opened:
+        return parse_json(opened.read())
