@@ -1,7 +1,7 @@
 """A model is left as it was: what it changes in itself while it runs is put back.
 
 BigBird switches to full attention for good when it first sees a short text, and answers every later
-one differently.
+one differently. Dynamic NTK keeps the rotary frequencies of the longest text so far.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from mixlens.capture.layer_calls import Inputs, forward
 from mixlens.errors import UnsupportedModel
 from mixlens.model.model_changes import MARKS, written_by_passes
 from mixlens.model.module_walk import parts_of
-from mixlens.model.rotary import depends_on_length
 
 _PLAIN = (bool, int, float, str, type(None))
 _TABLES = ("_modules", "_parameters", "_buffers")
@@ -38,13 +37,6 @@ def restored(model: nn.Module) -> Iterator[list[str]]:
         switches = [(part, name) for part, *state in before for name in _put_back(part, *state)]
         paths = {part: path for path, part in model.named_modules()} if switches else {}
         turned += [f"{paths[part]}.{name}".lstrip(".") for part, name in switches]
-
-
-def frequencies_restored(model: nn.Module) -> contextlib.AbstractContextManager[Any]:
-    """`restored` for models that keep the rotary frequencies of the longest text so far (dynamic
-    NTK): a shorter text after it would be rotated differently.
-    """
-    return restored(model) if depends_on_length(model) else contextlib.nullcontext()
 
 
 def require_own_switches(model: nn.Module, inputs: Inputs, turned: list[str]) -> None:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from mixlens.capture.layer_calls import forward
-from mixlens.capture.restore_model import frequencies_restored
+from mixlens.capture.restore_model import restored
 from mixlens.errors import InvalidInput, NonFiniteActivations, UnsupportedModel
 from mixlens.measuring.batching import halve_until_it_fits, plan_batches
 from mixlens.model.rotary import require_same_frequencies
@@ -123,7 +123,7 @@ def _logits(model: nn.Module, tensors: dict[str, Any], last: int) -> Tensor:
     """Logits, of the `last` positions alone if the model can leave out the others."""
     known = _parameters(model)
     keep = {"logits_to_keep": last} if "logits_to_keep" in known else {}
-    with frequencies_restored(model):
+    with restored(model):  # a longer prompt may leave its rotary frequencies behind
         logits = logits_of(forward(model, {**made_ready(model, tensors), **keep}))
     if logits.dim() != 3 or gives_token_classes(model.config, logits):
         raise UnsupportedModel(f"{type(model).__name__} predicts classes, not the next token")

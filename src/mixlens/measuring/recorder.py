@@ -13,7 +13,7 @@ import torch
 
 from mixlens.capture.attention_capture import runnable_experts
 from mixlens.capture.layer_calls import batch_size
-from mixlens.capture.restore_model import frequencies_restored, restored
+from mixlens.capture.restore_model import restored
 from mixlens.errors import (
     InvalidInput,
     MixlensError,
@@ -107,7 +107,7 @@ def record(
         turn(model),
         outside_inference_mode(),
         weights_unchanged(model),
-        frequencies_restored(model),
+        restored(model),
     ):
         given = processed(lens.processor, given, model) if is_raw(given) else given
         ready = given if isinstance(given, Prepared) else prepared(model, lens.tokenizer, given)

@@ -19,7 +19,6 @@ from torch import Tensor, nn
 
 from mixlens.capture.attention_capture import runnable_experts
 from mixlens.capture.layer_calls import Inputs, LayerCall, layer_calls
-from mixlens.capture.restore_model import restored
 from mixlens.errors import InvalidInput
 from mixlens.recording.deferred_checks import checks_wait
 from mixlens.recording.layer import Layer
@@ -77,12 +76,7 @@ def recorded_output(
     kept = _EnteringStates(model, structure, graph, memory_budget)
     order = structure.calls
     paths = {stack.layers[index].path for stack, index in order}
-    with (
-        torch.set_grad_enabled(graph),
-        restored(model),
-        runnable_experts(model),
-        checks_wait(),
-    ):
+    with torch.set_grad_enabled(graph), runnable_experts(model), checks_wait():
         calls, output = layer_calls(
             model,
             inputs,

@@ -24,7 +24,6 @@ from torch import Tensor, nn
 
 from mixlens.capture.bare_products import part_at
 from mixlens.capture.layer_calls import Inputs, Keep, LayerCall, batch_size, layer_calls
-from mixlens.capture.restore_model import restored
 from mixlens.capture.witnesses import Witness, watch
 from mixlens.contracts import AttentionKind, Request, Targets
 from mixlens.errors import NonFiniteActivations, UnsupportedModel
@@ -370,7 +369,7 @@ def recorded(
         return [watch(module, witness, keep) for witness in watched[path]]
 
     kept = _Kept(order, memory_budget)
-    with torch.no_grad(), restored(model), checks_wait():
+    with torch.no_grad(), checks_wait():
         calls, said = layer_calls(
             model,
             inputs if logits_at is None else {**inputs, "logits_to_keep": logits_at},
