@@ -19,6 +19,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from mixlens.model.free_memory import raise_if_out_of_memory
+
 _log = logging.getLogger(__name__)
 _works: dict[Combination, bool] = {}
 
@@ -69,7 +71,7 @@ def run_checked(
         with _current(combination.device):
             return fused()
     except Exception as error:
-        _raise_if_out_of_memory(error)
+        raise_if_out_of_memory(error)
         _works[combination] = False
         _log_fallback(combination, _describe(error))
     return plain()
@@ -83,7 +85,7 @@ def _find_failure(trial: Callable[[], Trial], device: torch.device) -> str | Non
             size = float(plain.abs().max())
             error = float((fused.to(plain) - plain).abs().max())
     except Exception as raised:
-        _raise_if_out_of_memory(raised)
+        raise_if_out_of_memory(raised)
         return _describe(raised)
     if error <= tolerance * size:  # False for NaN
         return None
@@ -93,13 +95,6 @@ def _find_failure(trial: Callable[[], Trial], device: torch.device) -> str | Non
 def _current(device: torch.device) -> AbstractContextManager[object]:
     """Triton launches kernels on torch's current GPU, wherever the tensors are."""
     return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
-
-
-def _raise_if_out_of_memory(error: Exception) -> None:
-    if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
-        raise error
-    if isinstance(error, RuntimeError) and "out of memory" in str(error).lower():
-        raise error
 
 
 def _describe(error: Exception) -> str:
