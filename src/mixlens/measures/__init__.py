@@ -65,6 +65,7 @@ __all__ = [
     "recorded_refusal",
     "refusal",
     "register",
+    "scores_layers",
     "scores_of",
     "spec_of",
     "unregister",
@@ -252,8 +253,12 @@ def _first_name(function: Callable[..., Any]) -> str:
 
 
 def _is_of_layers(measure: Measure) -> bool:
-    """Does a measure score one layer at a time?"""
     return getattr(measure, "score_layer", None) is not None
+
+
+def scores_layers(name: str) -> bool:
+    """Does a measure score one layer at a time?"""
+    return _is_of_layers(MEASURES.entry(name))
 
 
 def _function_of(name: str, measure: Measure) -> Callable[..., Any]:

@@ -25,8 +25,8 @@ from mixlens.errors import EmptyInput, InvalidInput, MissingExtra, MissingTokeni
 from mixlens.measuring.answer_odds import answer_odds, require_causal
 from mixlens.measuring.estimates import estimate_of_prompt
 from mixlens.measuring.memory_check import memory_in_words
-from mixlens.measuring.recorder import require_eval
 from mixlens.model.loading import require_head
+from mixlens.model.model_changes import require_eval
 from mixlens.model.model_lock import turn
 from mixlens.model.placement import available_to
 from mixlens.text.continuation import continued

@@ -14,7 +14,14 @@ from mixlens.capture.restore_model import restored
 from mixlens.contracts import Request, Scores
 from mixlens.errors import InvalidInput, RowsUnavailable, UnsupportedModel
 from mixlens.maps.mixing_maps import MixingMaps
-from mixlens.measures import layer_function, refusal, scores_of, spec_of, without_noise
+from mixlens.measures import (
+    layer_function,
+    refusal,
+    scores_layers,
+    scores_of,
+    spec_of,
+    without_noise,
+)
 from mixlens.measuring.estimates import Estimate, estimate_of
 from mixlens.measuring.measured_batch import MeasuredBatch
 from mixlens.measuring.memory_check import memory_in_words, require_room
@@ -129,8 +136,16 @@ def measure_batches(
     if isinstance(recording, RowRecording):
         request = next(iter(requests.values()))
         return _batches_of_rows(measures, recording, request, precision)
+    of_layers = {name: own for name, own in measures.items() if scores_layers(name)}
+    scores: dict[str, Scores] = {}
+    if of_layers:
+        request = requests[next(iter(of_layers))]  # all of them give maps, so it is one for all
+        with at_work(of_layers, recording, request, precision):
+            scores = _scores_of_layers(of_layers, recording, request)
     return {
-        name: _measured_whole(name, recording, requests[name], own, precision)
+        name: _batch(name, recording, requests[name], scores[name], own)
+        if name in scores
+        else _measured_whole(name, recording, requests[name], own, precision)
         for name, own in measures.items()
     }
 
@@ -153,27 +168,21 @@ def _batches_of_rows(
     try:
         if wanted:
             with at_work(wanted, recording, request, precision):
-                scores = _scores_of_targets(wanted, recording, request, refused)
+                rows = recording.of(request.site, request.targets or recording.targets)
+                scores = _scores_of_layers(wanted, rows, request, refused)
     except RowsUnavailable as error:  # the proof of the rows is one for all measures
         refused = {**{name: str(error) for name in wanted}, **refused}
     return {
         name: _from_maps(name, recording, request, options, refused[name], precision)
         if name in refused
-        else MeasuredBatch(
-            name=name,
-            spec=spec_of(name),
-            recording=recording,
-            request=request,
-            scores=without_noise(name, scores[name]),
-            options=options,
-        )
+        else _batch(name, recording, request, scores[name], options)
         for name, options in measures.items()
     }
 
 
-def _scores_of_targets(
+def _scores_of_layers(
     measures: Mapping[str, Mapping[str, Any]],
-    recording: RowRecording,
+    recording: Recording,
     request: Request,
     refused: dict[str, str] | None = None,
 ) -> dict[str, Scores]:
@@ -181,8 +190,8 @@ def _scores_of_targets(
         name: layer_function(name, options, per_head=request.per_head)
         for name, options in measures.items()
     }
-    rows = recording.of(request.site, request.targets or recording.targets)
-    return score_layers(functions, rows, request, refused)
+    scores = score_layers(functions, recording, request, refused)
+    return {name: without_noise(name, made) for name, made in scores.items()}
 
 
 def measure_targets_alone(name: str, recording: RowRecording) -> Scores:
@@ -191,7 +200,7 @@ def measure_targets_alone(name: str, recording: RowRecording) -> Scores:
     """
     request = _checked_request(name, recording, None, None, None, False)
     with at_work({name: {}}, recording, request, None):
-        return _scores_of_targets({name: {}}, recording, request)[name]
+        return _scores_of_layers({name: {}}, recording, request)[name]
 
 
 def _needing_all(measures: Mapping[str, Mapping[str, Any]]) -> list[str]:
@@ -261,6 +270,12 @@ def _measured_whole(
 ) -> MeasuredBatch:
     with at_work({name: options}, recording, request, precision):
         scores = scores_of(name, recording, request, options)
+    return _batch(name, recording, request, scores, options)
+
+
+def _batch(
+    name: str, recording: Recording, request: Request, scores: Scores, options: Mapping[str, Any]
+) -> MeasuredBatch:
     return MeasuredBatch(
         name=name,
         spec=spec_of(name),

@@ -33,8 +33,8 @@ from mixlens.measuring.memory_check import memory_in_words, require_room
 from mixlens.model.free_memory import free_memory
 from mixlens.model.loading import damaged_weights, require_head
 from mixlens.model.model_cache import Remembered, weights_unchanged
+from mixlens.model.model_changes import require_eval
 from mixlens.model.model_lock import turn
-from mixlens.model.module_walk import parts_of
 from mixlens.model.placement import available_to, entry_device
 from mixlens.model.precision import outside_inference_mode
 from mixlens.model.uncompiled import uncompiled
@@ -355,15 +355,6 @@ def _count(named: Any) -> int | None:
     several = isinstance(named, Sized) and not isinstance(named, str)
     has_axes = getattr(named, "ndim", None) != 0
     return None if named is None else len(named) if several and has_axes else 1
-
-
-def require_eval(model: nn.Module) -> None:
-    """Raise `UnsupportedModel` if a model, or a part of it, is in training mode."""
-    if [part for part in parts_of(model) if part.training]:
-        raise UnsupportedModel(
-            "the model is in training mode, where dropout makes every run different: call"
-            " model.eval() first"
-        )
 
 
 def _require_sound_weights(model: nn.Module) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from mixlens.errors import ModelChanged
+from mixlens.errors import ModelChanged, UnsupportedModel
 from mixlens.model.fingerprint import Fingerprint, ModelState, hooks_of_others
 from mixlens.model.model_cache import state_of
 from mixlens.model.module_walk import parts_of
@@ -22,6 +22,12 @@ MARKS = frozenset(  # that libraries leave on modules; they change no number
 # writes these numbers anew, so they are no part of its state.
 written_by_passes: weakref.WeakKeyDictionary[nn.Module, set[str]] = weakref.WeakKeyDictionary()
 _TRAINING = "the model is in training mode, where dropout makes every run different"
+
+
+def require_eval(model: nn.Module) -> None:
+    """Raise `UnsupportedModel` if a model, or a part of it, is in training mode."""
+    if any(part.training for part in parts_of(model)):
+        raise UnsupportedModel(f"{_TRAINING}: call model.eval() first")
 
 
 def require_state(model: nn.Module, recorded: ModelState) -> None:

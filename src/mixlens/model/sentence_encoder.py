@@ -18,6 +18,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from mixlens.errors import UnsupportedModel
+from mixlens.model.model_changes import require_eval
 
 _OFF = 1e-3  # relative difference to the encoder's own embedding; half precision has 5e-4
 
@@ -127,11 +128,8 @@ class SentenceEmbedding:
         steps = list(encoder)[1:]
         while steps and type(steps[-1]).__name__ == "Normalize":
             steps.pop()
-        if any(part.training for step in steps for part in step.modules()):
-            raise UnsupportedModel(
-                "the encoder is in training mode, where dropout makes every run different: call"
-                " model.eval() first"
-            )
+        for step in steps:
+            require_eval(step)
         self.steps = steps
         self.dimensions = getattr(encoder, "truncate_dim", None)
         self.prompt_length = encoder_features(encoder, "a").get("prompt_length")
