@@ -1,4 +1,4 @@
-"""What one attention call saw and returned, and who listens to such calls."""
+"""The inputs and outputs of one attention call, and the context in which calls are captured."""
 
 from __future__ import annotations
 

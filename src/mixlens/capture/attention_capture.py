@@ -1,5 +1,5 @@
-"""Capture of attention internals while a transformers model runs. With `native_attention`, the only
-file that touches transformers' attention.
+"""Capture attention weights and values while a transformers model runs. With `native_attention`,
+the only file that touches transformers' attention.
 
 Two back ends, both undone when their context closes:
 

@@ -1,5 +1,5 @@
-"""Products with bare parameters, seen as if a linear module made them (XLNet's queries, values and
-output projection).
+"""Treat products with bare parameters as linear modules (queries, values and output projection of
+XLNet).
 
 `torch.einsum` of rows and a parameter is what a linear module computes, but no hook can see or
 replace it. While `BareProducts` is open, such a product is made by a linear module that reads the

@@ -1,4 +1,4 @@
-"""Which axis of a recorded argument carries the batch, and copies of one of its rows.
+"""Find the batch axis of a recorded argument, and copy one text along it.
 
 The axis cannot be guessed from shapes (ALiBi biases come as [batch * head, 1, n], cosines as
 [1, n, d]). It is found by running the model on two numbers of rows and comparing. If rows are

@@ -1,5 +1,4 @@
-"""One forward pass, seen layer by layer: what each transformer layer was called with, what it
-returned, and its attention calls.
+"""Capture one forward pass layer by layer: inputs, outputs and attention calls of each layer.
 
 Layers are distinguished by the order of their calls, because ALBERT calls one module many times.
 """

@@ -1,4 +1,5 @@
-"""What a mask means to the attention that a model was loaded with, as numbers that eager code adds.
+"""Translate a mask, as the loaded attention implementation reads it, into numbers that eager code
+adds.
 
 Eager code adds whatever it is given. Torch's fused attention takes a boolean mask as what is seen,
 returns zeros for a target that sees nothing, and without a mask hides what is later if the module

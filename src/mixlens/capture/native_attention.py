@@ -1,4 +1,5 @@
-"""Overhearing the attention that a model was loaded with (sdpa, flash): queries, keys and values.
+"""Capture queries, keys and values of the attention implementation that a model was loaded with
+(sdpa, flash).
 
 For rows of a long prompt, whose full attention weights would not fit.
 """

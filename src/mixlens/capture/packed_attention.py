@@ -1,5 +1,5 @@
-"""Attention over rows that follow each other on one axis: one call for each image or window, or one
-call for all of them with a mask between them.
+"""Attention over sequences packed along one axis: one call per image or window, or one call with a
+block mask.
 
 The calls come in the order of the tokens, so that each has its place in a full map, and what no
 call connects has no weight. That the pieces were put in the right place is proved like any

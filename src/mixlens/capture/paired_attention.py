@@ -1,4 +1,4 @@
-"""Attention of two streams in a layer (the words and boxes of LXMERT): a call for each of them.
+"""Attention of two streams in one layer (words and boxes of LXMERT), one call each.
 
 The streams are one sequence, one after the other. Two calls that follow each other, one from each
 stream, are blocks of one map: on its diagonal if each stream reads itself, next to it if each reads

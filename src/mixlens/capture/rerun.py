@@ -1,5 +1,5 @@
-"""Runs one recorded layer again: on copies of one row of the batch, with edited values, attention
-output or hidden states.
+"""Run one recorded layer again, on copies of one text, with edited values, attention output or
+hidden states.
 """
 
 from __future__ import annotations

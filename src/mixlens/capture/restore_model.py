@@ -1,4 +1,4 @@
-"""A model is left as it was: what it changes in itself while it runs is put back.
+"""Restore attributes, buffers and submodules that a model changes in itself while it runs.
 
 BigBird switches to full attention for good when it first sees a short text, and answers every later
 one differently. Dynamic NTK keeps the rotary frequencies of the longest text so far.

@@ -1,4 +1,4 @@
-"""Attention of modelling files that do not route through transformers' interface.
+"""Capture attention in modelling files that do not use transformers' attention interface.
 
 A `TorchFunctionMode` follows a softmax into the product with the values (matmul, bmm, einsum), or
 takes a `scaled_dot_product_attention` apart.

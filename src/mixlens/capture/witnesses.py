@@ -1,4 +1,4 @@
-"""Hooks that keep the tensors a running layer really had: a recording proves itself by them."""
+"""Hooks that keep intermediate tensors of a running layer, to verify a recording against them."""
 
 from __future__ import annotations
 

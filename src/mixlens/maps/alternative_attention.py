@@ -1,5 +1,4 @@
-"""Other rows of attention with the same output: one that is far away, and how far each weight can
-go.
+"""Alternative attention weights with the same output, and bounds of each weight.
 
 Brunner et al. 2020, On Identifiability in Transformers
 (https://openreview.net/forum?id=BJg1f6EFDB), section 3. A head's output is A T, T = V W_O. What the

@@ -1,6 +1,4 @@
-"""Every measure side by side for one target: what each says about the sources, and how far they
-agree.
-"""
+"""All measures side by side for one target, and their agreement."""
 
 from __future__ import annotations
 

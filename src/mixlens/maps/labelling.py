@@ -1,4 +1,4 @@
-"""Numbers from elsewhere, made ready to be maps: tokens, facts and the way of rolling out."""
+"""Turn scores from elsewhere into maps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How results show themselves.
+"""Load views of results on demand.
 
 Pictures and pages are drawn by `mixlens.views`, which knows the results. Results must not import
 what knows them, so they name a view here and it is loaded when it is asked for.

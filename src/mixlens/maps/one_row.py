@@ -1,4 +1,4 @@
-"""One row out of all layers: what a measure says about one target.
+"""Aggregate the layers of one target into one row.
 
 `reading_of` decides how the layers of maps become one row unless the caller names a layer. Python,
 the command line, figures and the viewer all ask it.

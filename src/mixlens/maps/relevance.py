@@ -1,4 +1,4 @@
-"""Relevance through several streams: gradient-weighted attention joined by its authors' rules.
+"""Relevance through several streams: gradient-weighted attention, aggregated by its authors' rules.
 
 Chefer, Gur, Wolf 2021, Generic Attention-model Explainability, section 3.2. Self-attention of a
 stream s adds A R_ss to R_ss and A R_sq to R_sq. Attention of s to a stream q adds

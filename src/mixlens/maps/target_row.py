@@ -1,6 +1,4 @@
-"""Parts of maps: one target's row, with the sources that gave most, and what was measured next to
-the scores.
-"""
+"""One target of maps with its largest sources, and extras."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Can an input token be read off a hidden state?
+"""Identify an input token from a hidden state.
 
 Probes that map hidden states back to input embeddings, and the test by nearest neighbour.
 

@@ -1,4 +1,4 @@
-"""How likely an answer is after each of many prompts, as log-odds.
+"""Log-odds of an answer after each of many prompts.
 
 The answer follows every prompt, token by token (teacher forcing). P is the probability of all
 its tokens. What comes back is log P - log(1 - P). Every step is in float64 and by the log-odds of

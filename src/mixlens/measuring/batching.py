@@ -1,4 +1,4 @@
-"""Which texts are recorded together: of similar length, as many as fit a bound on memory.
+"""Group texts of similar length into batches that fit into memory.
 
 The bound is on an estimate of what a batch holds at once, and the estimate depends on the model and
 the lengths alone. The same texts under the same bound are therefore always cut the same way, and

@@ -1,5 +1,5 @@
-"""What a comparison is of: a target, its measures, a cue and the explained output. All of it is
-checked before anything is measured.
+"""Resolve the target, measures, cue and explained output of a comparison. All of it is checked
+before anything is measured.
 """
 
 from __future__ import annotations

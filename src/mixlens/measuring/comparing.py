@@ -1,4 +1,4 @@
-"""One recording by every measure that applies to it, for one target.
+"""Apply every suitable measure to one target of a recording.
 
 Unless layers are rolled out, only the target's rows are computed.
 """

@@ -1,4 +1,4 @@
-"""What a measure will need, from shapes alone: memory in bytes, work in products.
+"""Estimate the memory and work of a measure from shapes alone.
 
 `needed` is about what is held at once beyond the weights. What a recording keeps up to its memory
 budget is not counted: it is kept only if there is room. `sure` is what cannot be less. Shapes come

@@ -1,6 +1,4 @@
-"""One measure of one recording, as maps: the request is checked, the scores are computed for the
-whole batch, and each text gets its own part of them.
-"""
+"""Measure a recording: check the request, score the batch, and split it into maps per text."""
 
 from __future__ import annotations
 

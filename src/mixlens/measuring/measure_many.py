@@ -1,4 +1,4 @@
-"""A measure of whatever was given: one text, or several in batches of similar length.
+"""Measure one text, or several in batches of similar length.
 
 A text that cannot be measured is named.
 """

@@ -1,4 +1,4 @@
-"""Whether an estimate fits into memory, and what would, in words.
+"""Check that an estimate fits into memory, and report what would fit.
 
 An estimate whose `sure` does not fit is refused before the model runs. If memory runs out after
 all, the error says the same.

@@ -1,4 +1,4 @@
-"""From what a person gives (a text, tensors, a picture, a sound) to a verified recording of it."""
+"""Record a text, tensors, an image or audio, verified."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Rollout to the input for a few targets, without maps: rows of the product, from the last layer
-down.
+"""Roll out a few targets to the input without storing maps, from the last layer down.
 
 R_l = M_l R_(l-1) (Abnar & Zuidema 2020), so a target's row of R_l is that of M_l, multiplied by
 M_(l-1), then by M_(l-2), and so on to the input. A layer's map is needed in blocks of rows only,

@@ -1,4 +1,4 @@
-"""How long a rollout of a few targets will take, said before it starts."""
+"""Estimate the time of a rollout before it starts."""
 
 from __future__ import annotations
 

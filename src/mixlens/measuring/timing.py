@@ -1,4 +1,4 @@
-"""How long a measure will take on a long text, from how long it takes on the first tokens of it.
+"""Estimate the time of a measure on a long text from its first tokens.
 
 Time is a constant plus a power of the length, between the first and the third. A few short runs,
 each twice as long as the one before, show how it grows. They stop as soon as the answer is clear.

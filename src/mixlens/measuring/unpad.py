@@ -1,4 +1,4 @@
-"""One text's part of a measure's batch: its tokens, and its numbers without padding."""
+"""Cut one text out of a batch of scores, without padding."""
 
 from __future__ import annotations
 

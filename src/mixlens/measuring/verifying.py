@@ -1,4 +1,4 @@
-"""What can be measured on a model, and how well it was taken apart: the report of `doctor`."""
+"""Report which measures support a model, and whether its structure was verified (`doctor`)."""
 
 from __future__ import annotations
 

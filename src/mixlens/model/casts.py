@@ -1,4 +1,4 @@
-"""Modules that cast themselves while they run, as the routers of Switch and NLLB-MoE do.
+"""Modules that cast themselves while they run (routers of Switch and NLLB-MoE).
 
 A cast writes into parameters, even one that changes nothing. Inside a transform of torch.func it
 would put the transform's own wrappers there. They outlive the transform, and the next run of the

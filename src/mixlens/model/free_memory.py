@@ -1,4 +1,4 @@
-"""How much memory is free, and whether an error says that there was too little."""
+"""Measure free memory, and recognise out-of-memory errors."""
 
 from __future__ import annotations
 

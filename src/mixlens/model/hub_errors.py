@@ -1,4 +1,4 @@
-"""Why the hub did not give a model or a data set, and what to do about it."""
+"""Explain why the hub did not return a model or a data set."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A hub that does not answer.
+"""Detect a hub that does not answer.
 
 The hub's client asks six times for each file and waits between, which is half a minute for each if
 the network is down, and minutes if the network swallows what is sent. One short question before a

@@ -1,4 +1,4 @@
-"""JSON that somebody else may have written: parsed without surprises, and checked for its form."""
+"""Parse JSON from outside and check its form."""
 
 from __future__ import annotations
 

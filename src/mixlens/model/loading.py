@@ -1,4 +1,4 @@
-"""Loading a model and its tokenizer by hub name or folder, as the class that it was saved as."""
+"""Load a model and its tokenizer by hub name or folder, as the class that it was saved as."""
 
 from __future__ import annotations
 

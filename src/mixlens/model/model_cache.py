@@ -1,6 +1,4 @@
-"""What was found out about a module, remembered until its numbers, its parts, their code or their
-settings change.
-"""
+"""Per-module cache, cleared when weights, submodules, code or attributes change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which change took a model out of the state in which it was recorded."""
+"""Name the change that separates a model from its recorded state."""
 
 from __future__ import annotations
 

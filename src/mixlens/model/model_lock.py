@@ -1,4 +1,4 @@
-"""One thread at a time works with a model.
+"""Per-model lock.
 
 While a model is recorded or a layer runs again, hooks and configs of the model object are changed
 and put back. A second thread would run into them, so it waits. Different models do not wait for

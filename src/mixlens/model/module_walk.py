@@ -1,4 +1,4 @@
-"""Every part of a model, without names, and a copy of a part.
+"""Walk over all submodules of a model, and copy a submodule.
 
 `Module.modules` and `Module.parameters` name and compare what they give. That takes five times as
 long, and each call of a measure goes through a model several times.

@@ -1,4 +1,4 @@
-"""Where the weights of a model are: on a device as plain numbers, packed, or away.
+"""Where the weights of a model are: on a device, packed (quantised), or offloaded.
 
 accelerate keeps the weights of large models in the machine's memory or on disk and brings them to
 the device for each call of a module. Between calls such a parameter is on the meta device: it has a

@@ -1,4 +1,4 @@
-"""From the states of a text's tokens to one vector, as a sentence encoder makes it.
+"""Pool the states of tokens into one vector, as a sentence encoder does.
 
 Which pooling a model was trained with is in the file `1_Pooling/config.json` that
 sentence-transformers saves next to the weights. A SentenceTransformer itself pools with its own

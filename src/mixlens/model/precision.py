@@ -1,4 +1,4 @@
-"""How exactly float32 products are taken: torch's own switch, for one call.
+"""Set the precision of float32 products for one call.
 
 `float32` is exact; `tf32` and `bf16` trade digits for speed on hardware that has them. Nothing is
 traded unless asked for, here or by `torch.set_float32_matmul_precision`. `torch.autocast` is off

@@ -1,4 +1,4 @@
-"""A SentenceTransformer: the texts that it reads, and the embedding that it makes of token states.
+"""Tokenise and embed texts as a SentenceTransformer does.
 
 Its own `preprocess` makes the token ids, with its prompt, its maximum length and its spelling. Its
 own modules after the transformer (pooling, dense layers) make the embedding, which is cut to

@@ -1,4 +1,4 @@
-"""Folders that sentence-transformers saved: which model inside them is the encoder.
+"""Read folders that sentence-transformers saved.
 
 `modules.json` lists the steps from a text to its embedding. The config.json of the first step often
 names the class that it was pretrained as (`MPNetForMaskedLM`), whose head is not in the folder.

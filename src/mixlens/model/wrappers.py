@@ -1,4 +1,4 @@
-"""What people hold instead of a transformers model, and the model inside it.
+"""Unwrap PEFT, compiled and parallel models, pipelines and sentence encoders.
 
 PEFT adapters live inside the layers of the model that they adapt, so that model is what is
 measured, adapter included. A compiled or parallel copy computes what its original computes.

@@ -3,35 +3,30 @@
 Measures read a `Recording`, its `Layer`s and their attention. How a model is put together is found
 out in `structure`; layers are run again in `replay`.
 
-    attention           One attention site of one recorded layer: its parts, and what follows from
-                        them.
-    batch_independence  Check that batch elements are independent: that a text gets in a batch
-                        what it gets alone.
-    block               A block with the sigma of every norm held fixed, and its output as a sum
-                        over sources.
-    deferred_checks     Checks that wait for the end of a forward pass, or of a measure.
-    few_targets         Rows instead of maps: one forward pass with the model's own attention,
-                        taken apart for a few targets.
-    internals           What a recording keeps of one attention site, before it is rebuilt and
-                        checked.
-    layer               One recorded layer of a stack: its attention sites, and ways to run it
-                        again.
-    layer_loop          The one loop over layers: each layer is scored by every measure while it
-                        is there.
-    output_recording    What a model says, from one pass of the model as it is: the cheapest
-                        recording.
-    rebuilding          An attention site rebuilt from the discovered structure, and checked
-                        against what was seen.
-    recording           A recording: one forward pass taken apart, layer by layer, each part
-                        checked against what the model really computed.
-    target_attention    The attention weights of a few targets, from the query and key that
-                        attention is given.
-    target_blocks       All rows of every layer, a block at a time, from the last layer down: for
+    attention           The attention of one recorded layer: weights, values, projection, residual
+                        and norms.
+    batch_independence  Check that batch elements are independent: a text must get the same result
+                        in a batch as alone.
+    block               An attention block with the sigma of every norm held fixed, and its output
+                        as a sum over sources.
+    deferred_checks     Checks that are deferred to the end of a forward pass or of a measure.
+    few_targets         Single-target mode: one forward pass with the model's own attention, split
+                        by source for a few targets.
+    internals           Tensors that a recording keeps of one attention call before it is rebuilt.
+    layer               One recorded layer: its attention, and methods to run it again.
+    layer_loop          The loop over layers: every measure scores a layer while it is available.
+    output_recording    The cheapest recording: the output of one native pass and the inputs of
+                        the layers.
+    rebuilding          Rebuild the attention of a layer from its structure, and check it against
+                        the captured tensors.
+    recording           One forward pass, split layer by layer, each part checked against the
+                        activations of the model.
+    target_attention    Attention weights of a few targets, computed from queries and keys.
+    target_blocks       All targets of every layer in blocks, from the last layer down, for
                         products of maps that are never stored.
-    target_pass         The forward pass behind a recording of rows: each layer is cut to the
-                        wanted targets when it has run, and handed on.
-    upcast              Half precision is taken apart in float32: tensors, and one layer at a time
-                        as a copy.
-    verification        What was found in a model and how well its parts add up: the contents of
-                        `mixlens doctor`.
+    target_pass         The forward pass of single-target mode: each layer is cut to its targets
+                        as soon as it has run.
+    upcast              Upcast half-precision tensors and layers to float32.
+    verification        Report the structure of a model and how well its parts add up (`mixlens
+                        doctor`).
 """

@@ -1,4 +1,4 @@
-"""One attention site of one recorded layer: its parts, and what follows from them."""
+"""The attention of one recorded layer: weights, values, projection, residual and norms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check that batch elements are independent: that a text gets in a batch what it gets alone.
+"""Check that batch elements are independent: a text must get the same result in a batch as alone.
 
 Three kinds of models fail. Experts with a capacity that the whole batch shares (NLLB-MoE) drop
 tokens of one text because of the others. Convolutions over tokens (ConvBERT, MobileBERT) and heads

@@ -1,4 +1,4 @@
-"""A block with the sigma of every norm held fixed, and its output as a sum over sources."""
+"""An attention block with the sigma of every norm held fixed: its output as a sum over sources."""
 
 from __future__ import annotations
 

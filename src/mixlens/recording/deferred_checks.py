@@ -1,4 +1,4 @@
-"""Checks that wait for the end of a forward pass, or of a measure.
+"""Checks that are deferred to the end of a forward pass or of a measure.
 
 A look at a number on a GPU stops the queue of its work, and on short prompts each small step costs
 more to start than to run. So what is to be compared is kept as it goes by. All layers are compared

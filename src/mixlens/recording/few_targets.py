@@ -1,4 +1,4 @@
-"""Rows instead of maps: one forward pass with the model's own attention, taken apart for a few
+"""Single-target mode: one forward pass with the model's own attention, split by source for a few
 targets.
 
 The model runs as it was loaded (sdpa, flash). Each layer is handed on as it goes by, cut to the

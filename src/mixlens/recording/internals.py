@@ -1,4 +1,4 @@
-"""What a recording keeps of one attention site, before it is rebuilt and checked."""
+"""Tensors that a recording keeps of one attention call before it is rebuilt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One recorded layer of a stack: its attention sites, and ways to run it again."""
+"""One recorded layer: its attention, and methods to run it again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one loop over layers: each layer is scored by every measure while it is there."""
+"""The loop over layers: every measure scores a layer while it is available."""
 
 from __future__ import annotations
 

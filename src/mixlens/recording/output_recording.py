@@ -1,4 +1,4 @@
-"""What a model says, from one pass of the model as it is: the cheapest recording.
+"""The cheapest recording: the output of one native pass and the inputs of the layers.
 
 Gradients and erasures need what enters the layers and what comes out of the model, not the
 attention inside. So attention is neither overheard nor taken apart here. Two things are checked:

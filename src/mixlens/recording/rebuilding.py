@@ -1,4 +1,4 @@
-"""An attention site rebuilt from the discovered structure, and checked against what was seen."""
+"""Rebuild the attention of a layer from its structure and check it against captured tensors."""
 
 from __future__ import annotations
 

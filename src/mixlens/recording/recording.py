@@ -1,5 +1,4 @@
-"""A recording: one forward pass taken apart, layer by layer, each part checked against what the
-model really computed.
+"""One forward pass, split layer by layer, each part checked against the activations of the model.
 
 Memory: a recording keeps the input and output of every layer, layers x batch x n x d_model numbers.
 Attention weights, values and the witnesses of the checks are kept as well while all of them fit

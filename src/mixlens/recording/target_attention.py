@@ -1,4 +1,4 @@
-"""The attention weights of a few targets, from the query and key that attention is given.
+"""Attention weights of a few targets, computed from queries and keys.
 
 The model runs its fast attention (sdpa, flash), which returns no weights. For the wanted targets
 they are formed again from the equation, A_i = softmax(scale q_i K^T + bias + mask), with soft-caps

@@ -1,5 +1,5 @@
-"""All rows of every layer, a block at a time, from the last layer down: for products of maps that
-are never stored.
+"""All targets of every layer in blocks, from the last layer down, for products of maps that are
+never stored.
 
 One forward pass keeps what entered each layer. Then each layer runs once more with the model's own
 attention, and its rows are formed, proved and handed on in blocks.

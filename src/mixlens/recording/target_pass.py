@@ -1,6 +1,4 @@
-"""The forward pass behind a recording of rows: each layer is cut to the wanted targets when it has
-run, and handed on.
-"""
+"""The forward pass of single-target mode: each layer is cut to its targets once it has run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Half precision is taken apart in float32: tensors, and one layer at a time as a copy."""
+"""Upcast half-precision tensors and layers to float32."""
 
 from __future__ import annotations
 

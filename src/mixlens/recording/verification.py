@@ -1,4 +1,4 @@
-"""What was found in a model and how well its parts add up: the contents of `mixlens doctor`."""
+"""Report the structure of a model and how well its parts add up (`mixlens doctor`)."""
 
 from __future__ import annotations
 

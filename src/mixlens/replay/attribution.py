@@ -1,4 +1,4 @@
-"""What the gradient measures share: one explained output, the layers at which it is explained, one
+"""Shared by the gradient measures: one explained output, the layers at which it is explained, one
 number per token.
 """
 

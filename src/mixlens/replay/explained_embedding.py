@@ -1,5 +1,4 @@
-"""The embedding of a text as an output to explain: what made it, or what made it similar to a
-different text.
+"""Explain the embedding of a text, or its similarity to another text.
 
 * `of="similarity"`: the cosine of the text's embedding and that of the text `to`, which is held
   fixed.

@@ -1,4 +1,4 @@
-"""Ways that are slower but always right: that one is taken is logged (`logging`, level debug)."""
+"""Log when a slower form is used because a fast one does not apply."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A layer in two halves: what its attention sites return, and the rest as a function of that."""
+"""Split a layer into its attention and the rest as a function of the attention output."""
 
 from __future__ import annotations
 

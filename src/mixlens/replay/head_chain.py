@@ -1,4 +1,4 @@
-"""What follows the last layer, as a chain of products, norms and activations: found by numbers.
+"""Read the head of a model as a chain of products, norms and activations.
 
 From the hidden state that the output is read off (the first or last token of a classifier, the
 explained position of a language model) each step is the module whose input is the present state, or

@@ -1,5 +1,4 @@
-"""The steps of a model's head: what each makes of the state that logits are read off, and of its
-parts.
+"""The steps of a model's head, applied to the final state and to its parts.
 
 A norm's sigma is held, an activation is taken by its chord from zero, and biases are shared by the
 rules of DecompX or left out.

@@ -1,5 +1,4 @@
-"""Interventions on a recorded model: a layer as a function of what it is given, and the whole model
-from one layer's input on.
+"""Run a layer, or the model from one layer on, as a function of its input.
 
 Nothing of the model is changed: layers are called with other tensors, or their input is exchanged
 by a hook that is removed afterwards.

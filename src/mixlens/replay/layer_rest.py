@@ -1,4 +1,4 @@
-"""The rest of a layer after an attention site, as a function of rows.
+"""The rest of a layer after its attention, as a function of single tokens.
 
 Beyond its attention a layer treats every target on its own: e_i depends on x_i and on the attention
 output o_i alone. So when only o_i changes there is no need to run whole sequences: any number of

@@ -1,4 +1,4 @@
-"""What `alti_logit` and `logit_update` share: what each source adds to a logit in each layer.
+"""The contribution of each source to a logit in each layer, for `alti_logit` and `logit_update`.
 
 Ferrando et al. 2023, Explaining How Transformers Use Context to Build Predictions (ACL): in a
 pre-norm model the state that a logit is read off is a sum, of the embedding and of what every

@@ -1,5 +1,4 @@
-"""The feed-forward part of a layer as matrices, if it is a plain or gated perceptron: found and
-checked by numbers.
+"""Read the MLP of a layer as matrices, if it is plain or gated.
 
 feed_forward(z) = act(z W_1 + b_1) W_2 + b_2, or (act(z W_g + b_g) * (z W_u + b_u)) W_2 + b_2, for
 the output z of a norm, or for the stream itself. Mixtures of experts, convolutions and anything

@@ -1,4 +1,4 @@
-"""What the norm-based measures after the feed-forward part share.
+"""Norm-based measures through the MLP: their shared computation.
 
 Kobayashi et al. 2024, Analyzing Feed-Forward Blocks in Transformers through the Lens of Attention
 Maps (https://openreview.net/forum?id=mYWsyTuiRp): each source's part of the attention block goes on

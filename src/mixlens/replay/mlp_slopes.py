@@ -1,5 +1,5 @@
-"""The derivative of everything after an attention block that ends in a perceptron, as one matrix
-for each target.
+"""The derivative of everything after an attention block that ends in an MLP, as one matrix per
+target.
 
 With u = beta x + alpha o, z = N(u) and feed_forward(z) = act(z W_1 + b_1) W_2 + b_2 the matrix is
 made of W_1 diag(act'_i) W_2 (for gated perceptrons (W_g diag(act'_i * up_i) + W_u diag(act_i)) W_2)

@@ -1,4 +1,4 @@
-"""What a model would say: its likeliest words at the mask or after the last token, or classes."""
+"""The model's most likely words at the mask or after the last token, or its classes."""
 
 from __future__ import annotations
 

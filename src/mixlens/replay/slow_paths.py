@@ -1,4 +1,4 @@
-"""Which layers of a recording do not allow the fast forms, and why: for `mixlens doctor`.
+"""List the layers that do not allow the fast forms, and why (`mixlens doctor`).
 
 The fast ways of Value Zeroing and of hidden token attribution are tried on one layer of each kind,
 as the measures do. Their scores are the same either way.

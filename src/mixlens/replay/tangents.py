@@ -1,4 +1,4 @@
-"""Vectors that are pushed through layers, and the squared lengths of what comes out.
+"""Tangent vectors pushed through layers, and their squared lengths.
 
 Source x d_model one-hot vectors give the norms of a Jacobian's blocks exactly. Gaussian ones
 estimate them, because E|Jv|^2 = |J|_F^2.

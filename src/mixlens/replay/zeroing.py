@@ -1,5 +1,4 @@
-"""What happens to every target when one source's value is set to zero: exact, without running whole
-sequences again.
+"""Value Zeroing without running whole sequences again: choose the fastest exact form.
 
 The rest of a layer after its attention works on rows. So the layer's output for every pair (i, j)
 is that rest on the rows o_i - c_ij. Pairs with no attention between them (the future, padding,

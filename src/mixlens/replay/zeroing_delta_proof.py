@@ -1,5 +1,5 @@
-"""Whether a layer's distances may be computed by products on what changed (`by_changes`), and these
-distances for a few targets.
+"""Check that Value Zeroing of a layer may use products on the changes, and compute distances for a
+few targets.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Value Zeroing on a GPU: distances straight from products on what changed.
+"""Value Zeroing on a GPU: distances from products on the changes.
 
 For a perceptron after a norm, with t_ij = u_i - s c_ij the sum without source j and z = norm(t):
 

@@ -1,4 +1,4 @@
-"""Value Zeroing for feed-forward parts that are perceptrons, by products of matrices.
+"""Value Zeroing through an MLP by matrix products.
 
 The first product is linear in c_ij, so W_1 c_ij = sum_h A^h_ij (W_1 f^h_j) costs heads x d_ff
 operations for each pair instead of d_model x d_ff. All products act on what changed, W_2 (h_ij -

@@ -1,4 +1,4 @@
-"""Value Zeroing by the layer's own code: the rest of a layer on rows, or whole sequences."""
+"""Value Zeroing by the layer's own code, on single tokens or whole sequences."""
 
 from __future__ import annotations
 

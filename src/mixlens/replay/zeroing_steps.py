@@ -1,5 +1,5 @@
-"""The element-wise steps between the products of `by_changes`, in plain torch or by a fused kernel
-on a GPU.
+"""The element-wise steps between the products of `zeroing_deltas`, in plain torch or fused on a
+GPU.
 
 `hidden_change` is the change of the hidden layer of an MLP if one source is zeroed, and `distances`
 compares the layer's new output with the unedited one.

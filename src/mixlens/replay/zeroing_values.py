@@ -1,4 +1,4 @@
-"""Value Zeroing with the values themselves: the whole layer on a sequence in which one is zero.
+"""Value Zeroing in its literal form: the whole layer on a sequence in which one value is zero.
 
 For layers in which no output projection is known, so that what a source writes is not known either.
 It needs nothing but the attention call.

@@ -1,4 +1,4 @@
-"""One attention block, read from the numbers of one run: from A V to the residual sum.
+"""Infer the structure of one attention block from the activations of one run.
 
 The output projection is the affine module that takes A V, as it is or gated. Norms and scales that
 follow it are the branch. The residual sum is the first tensor that is a linear combination of the

@@ -1,4 +1,4 @@
-"""Whose tokens an attention reads: its own, those of a different stack, or both at once."""
+"""Decide which tokens an attention reads: its own, those of another stack, or both."""
 
 from __future__ import annotations
 

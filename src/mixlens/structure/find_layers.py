@@ -1,4 +1,4 @@
-"""Which modules of a model are its layers, from one pass in which all attention is overheard.
+"""Find the layers of a model from one pass in which all attention is captured.
 
 Layers are found by what happens, not by their names: a layer is the outermost item of a
 `ModuleList` inside which attention was overheard, and that hands on what it is given in the same

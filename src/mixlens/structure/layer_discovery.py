@@ -1,4 +1,4 @@
-"""Finds out how a layer is put together from the numbers of one run, and from nothing else.
+"""Infer the structure of a layer from the activations of one run.
 
 For each attention call `attention_reading` finds the block around it, and `feed_forward_reading`
 what follows. Whether a norm after the residual sum is the block's output norm (post-norm) or the

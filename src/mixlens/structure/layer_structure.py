@@ -1,6 +1,4 @@
-"""How a transformer layer is put together: the facts that discovery finds, as plain data, and the
-sums that they describe.
-"""
+"""The structure of a transformer layer as plain data, and the sums that it describes."""
 
 from __future__ import annotations
 

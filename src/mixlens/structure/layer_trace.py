@@ -1,6 +1,4 @@
-"""What happens inside one layer, module by module, when it runs: the evidence from which its
-structure is read.
-"""
+"""Trace one layer, module by module, while it runs."""
 
 from __future__ import annotations
 

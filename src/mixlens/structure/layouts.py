@@ -1,4 +1,4 @@
-"""Layers whose hidden states are not [batch, tokens, d_model]: a view of them in that form.
+"""View layers whose hidden states are not [batch, tokens, d_model] in that form.
 
 Image towers keep a grid of patches, detectors put the channels first, models of time series have a
 row for each variable, and models that take images of any size pack the tokens of all of them into

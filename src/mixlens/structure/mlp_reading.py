@@ -1,4 +1,4 @@
-"""What a layer does after its last attention block, or next to it, read from the numbers of one
+"""Infer the part of a layer after, or next to, its last attention block from the activations of one
 run.
 """
 

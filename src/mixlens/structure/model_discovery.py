@@ -1,4 +1,4 @@
-"""Finds out how a whole model is put together, on a probe like the user's own input.
+"""Infer the structure of a whole model on a short probe made from the user's input.
 
 Each layer gets a verdict of its own. A layer that is proved is measured. One that is not (a
 recurrent layer of a hybrid, a tower with window attention) is left out, with the reason.

@@ -1,5 +1,5 @@
-"""How a whole model is put together: its stacks of layers, the sites they offer, and the back end
-that overhears them.
+"""The structure of a whole model: its stacks of layers, their attention, and the backend that
+captures it.
 """
 
 from __future__ import annotations

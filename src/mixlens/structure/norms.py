@@ -1,4 +1,4 @@
-"""The linear part of a norm, found by numbers: N(u) = gain * centred(u) / sigma(u) + shift.
+"""Find the linear part of a norm by evaluating it: N(u) = gain * centred(u) / sigma(u) + shift.
 
 Layer norms, RMS norms (with gain or 1 + gain), norms without bias and per-channel scales all have
 this form; which one a module is shows in what it returns for a few chosen vectors. No class names

@@ -1,4 +1,5 @@
-"""A layer whose output is not known as a sum: its attention is heard, and the rest is run as it is.
+"""Layers whose output is not known as a sum: their attention is captured, and the rest is run as it
+is.
 
 Several streams of a token that are mixed anew in each layer (Gemma 3n, DeepSeek V4), a norm between
 A V and the output projection (BitNet) or factors on the residual (Doge) have no block that could be

@@ -1,4 +1,4 @@
-"""The small batches on which a model shows how it is put together.
+"""Small batches that are used to infer the structure of a model.
 
 Plain text is cut to a dozen tokens: structure shows there as well as in a long prompt. Other inputs
 (an image next to its text, boxes, sounds) are tried in the same way, and as they are if the model

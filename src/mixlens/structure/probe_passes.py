@@ -1,5 +1,4 @@
-"""The few passes in which a model shows its layers: with attention overheard, with a different
-number of rows, and natively.
+"""The probe passes of discovery: with captured attention, with another batch size, and natively.
 
 A short probe has two rows, and one of them for the second pass. With the run of each layer on two
 rows that `events` takes apart these are seven row-passes of the probe, and nine for layers whose

@@ -1,5 +1,5 @@
-"""The output projection as a matrix, whatever module holds it (Linear, Conv1D, an adapter, a
-quantised layer).
+"""Read the output projection as a matrix from any module (Linear, Conv1D, an adapter, a quantised
+layer).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Layers that are spread over several lists of modules (XLM, Flaubert), seen as one.
+"""Treat layers that are spread over several module lists (XLM, Flaubert) as one.
 
 XLM has a list of attentions, two of norms and one of feed-forward parts, and the code of the model
 adds up what they return. Which sums these are shows in one pass: what each item of a list is given

@@ -1,4 +1,4 @@
-"""What one run of a layer shows, and how its tensors are compared.
+"""Compare the tensors in the trace of one layer.
 
 A structure is believed only if its sum is exact, number by number: a large channel of one token
 must not hide the others.

@@ -1,4 +1,4 @@
-"""Parts of a layer that have the tokens before the rows, [tokens, batch, channel].
+"""Submodules that put tokens before the batch: [tokens, batch, channel].
 
 While such a layer runs, each of these parts is turned for whoever looks at it: two hooks around all
 others give them rows first and turn back what they hand on. So nothing else has to know of it.

@@ -1,5 +1,5 @@
-"""Does a model compute the same without padding? Torch's fused attention is then given no mask, and
-asks the module whether it is causal. AIMv2's text tower says that it is not.
+"""Check that a model computes the same with and without padding. Torch's fused attention is then
+given no mask, and asks the module whether it is causal. AIMv2's text tower says that it is not.
 
 One padded row gives all rows of a batch their mask, so a padded probe does not show it.
 """

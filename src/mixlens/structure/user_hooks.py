@@ -1,4 +1,4 @@
-"""Hooks that somebody put on the layers of a model, for instance to steer it.
+"""Detect hooks that the user put on layers, for instance to steer a model.
 
 A hook changes what a part returns, and no weight shows it. A layer whose hooks change something is
 left out, and what was found out about a model holds while its hooks stay as they are.

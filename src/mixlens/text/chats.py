@@ -1,4 +1,4 @@
-"""The messages of a chat as one text, and where each of them is in it.
+"""Render the messages of a chat as one text, and locate each message in it.
 
 The tokenizer's own chat template writes the messages out. To find them in its text, the template
 writes out the same chat a second time, with marks in place of what the messages say. What is

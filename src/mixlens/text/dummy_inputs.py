@@ -1,4 +1,4 @@
-"""Inputs made up for a model when the user has none: enough to see how it is put together."""
+"""Dummy inputs for a model when the user has none."""
 
 from __future__ import annotations
 

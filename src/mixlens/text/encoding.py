@@ -1,4 +1,4 @@
-"""What a tokenizer makes of texts: ids, their padding, and the names and places of tokens."""
+"""Tokenise texts: ids, padding, labels and offsets of tokens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model generates after a prompt, with its options checked before it runs."""
+"""Generate a continuation, after checking the options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The picture that a model was given, as it saw it: cut and scaled by its processor.
+"""The image that a model received, cropped and scaled by its processor.
 
 The patches lie on this picture, not on the file that it was made from, which may have had margins.
 """

@@ -1,4 +1,4 @@
-"""Every input tensor against the model and against the others: its name, dtype, shape and range.
+"""Check every input tensor against the model and the other inputs: name, dtype, shape and range.
 
 What passes here is what the model's own embeddings and masks take. A mask that is shorter than its
 tokens would otherwise give a corner of the map, and a wrong id an error from deep inside torch.

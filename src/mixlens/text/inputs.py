@@ -1,6 +1,4 @@
-"""From a text or a dict of tensors to what a model takes: checked, on its device, real tokens
-first.
-"""
+"""Prepare a text or a dict of tensors for a model: checked, on its device, real tokens first."""
 
 from __future__ import annotations
 

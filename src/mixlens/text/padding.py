@@ -1,4 +1,4 @@
-"""Padding: which tokens of a batch are real, and how they come to the front.
+"""Find the real tokens of a batch, and move them to the front.
 
 Padding never changes a score. Rows that are padded on the left are moved to the front, because many
 models count positions from the first column. Padding on the right is cut off if no row needs it,

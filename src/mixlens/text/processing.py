@@ -1,4 +1,4 @@
-"""Images and sounds as people have them: a processor makes the tensors that the model takes.
+"""Turn images and audio into tensors with a processor.
 
 `{"images": picture, "text": "what is this?"}` or `{"audio": waveform}` are what a processor of
 transformers takes, and so is a PIL image by itself.

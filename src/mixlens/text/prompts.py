@@ -1,4 +1,4 @@
-"""A prompt as a language model is given it: one text, the messages of a chat, or token ids.
+"""A prompt for a language model: a text, the messages of a chat, or token ids.
 
 Messages are written out as one text, which is then tokenised. So every token has its place in that
 text, and every turn of the chat is a segment. What the chat template puts around the messages

@@ -1,4 +1,4 @@
-"""Messages for an unknown name, with the nearest known ones."""
+"""Suggest the nearest names for one that does not exist."""
 
 from __future__ import annotations
 

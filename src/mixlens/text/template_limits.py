@@ -1,4 +1,4 @@
-"""Limits for chat templates, which come with a tokenizer and may be anybody's program.
+"""Limit the time and the output of chat templates, which may be any program.
 
 Jinja's sandbox keeps a template away from files and the network, but lets it run and write for as
 long as it likes. A trace function of the thread that renders it (`sys.settrace`) sees every line of

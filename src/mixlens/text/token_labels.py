@@ -1,4 +1,4 @@
-"""What tokens that are not words are called: patches by row and column, frames by time.
+"""Labels of tokens that are not words: patches by row and column, frames by time.
 
 Names are given only if the numbers fit: as many patches as the image has, and a rate of samples
 that the processor names. Otherwise tokens are numbered.

@@ -1,6 +1,4 @@
-"""Calls of a tokenizer, which may be anybody's code: its failures and answers in the wrong form are
-errors of mixlens, raised before a model runs.
-"""
+"""Call a tokenizer and check its answer. Failures and malformed answers raise errors of mixlens."""
 
 from __future__ import annotations
 

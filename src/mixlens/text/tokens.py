@@ -1,4 +1,4 @@
-"""The tokens of one row of a recording: their labels, and where each is in the text."""
+"""The tokens of one text: their labels and offsets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Words and classes by name: which output of a model each is, and what an output is called."""
+"""Find words and classes by name, and name outputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tokens make up a word, and their rows and columns merged.
+"""Find the tokens of each word, and merge their rows and columns.
 
 A word is a run of characters without space; punctuation at its ends is split off, each mark a word
 of its own ("..." is one). Tokens are laid on the text by the tokenizer's offsets. A token that lies
