@@ -53,7 +53,7 @@ def test_memory_counts_words_of_a_large_vocabulary() -> None:
 
 def test_a_batch_that_does_not_fit_is_halved() -> None:
     calls: list[list[int]] = []
-    heard: list[list[int]] = []
+    captured: list[list[int]] = []
 
     def measure(places: list[int]) -> list[int]:
         calls.append(list(places))
@@ -61,8 +61,8 @@ def test_a_batch_that_does_not_fit_is_halved() -> None:
             raise torch.OutOfMemoryError("CUDA out of memory")
         return [10 * place for place in places]
 
-    assert halve_until_it_fits(measure, [3, 1, 4, 2, 5], heard.append) == [30, 10, 40, 20, 50]
-    assert heard == [[3, 1, 4, 2, 5], [4, 2, 5]]
+    assert halve_until_it_fits(measure, [3, 1, 4, 2, 5], captured.append) == [30, 10, 40, 20, 50]
+    assert captured == [[3, 1, 4, 2, 5], [4, 2, 5]]
 
     def fail(places: list[int]) -> list[int]:
         raise RuntimeError("shapes do not match")

@@ -107,11 +107,11 @@ def matches(shown: str, printed: str) -> bool:
     if ELLIPSIS not in expected:
         return expected == actual
     gap = expected.index(ELLIPSIS)
-    head, tail = expected[:gap], expected[gap + 1 :]
+    head, layer_rest = expected[:gap], expected[gap + 1 :]
     return (
-        len(actual) >= len(head) + len(tail)
+        len(actual) >= len(head) + len(layer_rest)
         and actual[:gap] == head
-        and actual[len(actual) - len(tail) :] == tail
+        and actual[len(actual) - len(layer_rest) :] == layer_rest
     )
 
 

@@ -29,7 +29,7 @@ from mixlens.contracts import (
 )
 from mixlens.evaluating.contracts import EvaluationSpec
 from mixlens.measures import MEASURES, alti, list_measures, register
-from mixlens.recording.attention import Site
+from mixlens.recording.attention import Attention
 from mixlens.recording.layer import Layer
 from mixlens.recording.recording import Recording
 from mixlens.registry import Registry
@@ -50,7 +50,7 @@ SPEC = Spec(
 def toy() -> Iterator[str]:
     @register("toy", SPEC)
     def score_layer(
-        layer: Layer, attention: Site, targets: Targets, *, power: int = 1
+        layer: Layer, attention: Attention, targets: Targets, *, power: int = 1
     ) -> LayerScores:
         return LayerScores(targets.take(attention.weights.mean(1) ** power, 1))
 

@@ -172,8 +172,8 @@ class Clauses:
     def reflexive(self) -> tuple[str, ...]:
         """A clause that ends in a reflexive."""
         subject = self.subject("person" if self.chance(0.88) else "thing", plain=0.72)
-        tail = self.verbs.place() if self.chance(0.15) else ()
-        return (*subject.words, *self.verbs.reflexive(subject), *tail)
+        layer_rest = self.verbs.place() if self.chance(0.15) else ()
+        return (*subject.words, *self.verbs.reflexive(subject), *layer_rest)
 
     def demonstrative(self) -> tuple[str, ...]:
         """A short clause whose object has a demonstrative."""
@@ -183,8 +183,8 @@ class Clauses:
         pool = "derived" if self.chance(0.12) else pool
         verb = self.verbs.finite(subject, self.pick(self.lexicon.verbs[pool]))
         target = self.nouns.demonstrated(kind, self.chance(0.5), self.chance(0.55))
-        tail = self.verbs.place() if self.chance(0.15) else ()
-        return (*subject.words, *verb, *target.words, *tail)
+        layer_rest = self.verbs.place() if self.chance(0.15) else ()
+        return (*subject.words, *verb, *target.words, *layer_rest)
 
     def coordinated(self) -> tuple[str, ...]:
         """One subject, two predicates that agree with it."""

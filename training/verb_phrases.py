@@ -160,8 +160,8 @@ class VerbPhrases:
                 if subject.gender != "t" and self.chance(0.7)
                 else "intransitive"
             )
-        tail = self.place() if self.chance(0.35) else ()
-        return self.finite(subject, self.pick(self.lexicon.verbs[pool])) + tail
+        layer_rest = self.place() if self.chance(0.35) else ()
+        return self.finite(subject, self.pick(self.lexicon.verbs[pool])) + layer_rest
 
     def copular(self, subject: NounPhrase) -> tuple[str, ...]:
         """be, seem, look or become, with an adjective, a noun of the same number or a place."""
@@ -203,8 +203,8 @@ class VerbPhrases:
             verb = (*self.with_auxiliary("perfect", subject), "been")
         pool = "object" if subject.gender == "t" else "social"
         entry = self.pick(self.lexicon.verbs["derived" if self.chance(0.3) else pool])
-        tail = ("by", *self.nouns.plain("person").words) if self.chance(0.5) else ()
-        return verb + (entry.forms.participle,) + entry.particle + tail
+        layer_rest = ("by", *self.nouns.plain("person").words) if self.chance(0.5) else ()
+        return verb + (entry.forms.participle,) + entry.particle + layer_rest
 
     def any(self, subject: NounPhrase) -> tuple[str, ...]:
         """Any predicate."""

@@ -58,8 +58,11 @@ class CannotWrite(InvalidInput, OSError):
     """Raised if a file cannot be written. An existing file stays as it was."""
 
 
-class RowsUnavailable(UnsupportedModel):
+class TargetsUnavailable(UnsupportedModel):
     """Raised if a few targets cannot be measured on their own, although whole maps can."""
+
+
+RowsUnavailable = TargetsUnavailable  # its name before 0.2
 
 
 class NonFiniteActivations(MixlensError, ArithmeticError):

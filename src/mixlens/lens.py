@@ -97,9 +97,9 @@ class Lens:
         self.model, self.tokenizer = unwrapped(model, tokenizer)
         self.processor = processor
         self.memory_budget = memory_budget
-        doubt = tokenizer_doubt(self.model, self.tokenizer)
-        if doubt is not None:
-            warnings.warn(doubt, stacklevel=2)
+        check = tokenizer_doubt(self.model, self.tokenizer)
+        if check is not None:
+            warnings.warn(check, stacklevel=2)
 
     def __repr__(self) -> str:
         config: Any = self.model.config

@@ -19,19 +19,19 @@ from torch import Tensor
 import mixlens
 from benchmarks.naive import relative_error
 from mixlens import InvalidInput, Lens, UnsupportedModel
-from mixlens.capture.witnesses import Witness
+from mixlens.capture.hook_points import HookPoint
 from mixlens.contracts import AttentionKind
-from mixlens.recording.attention import Site
+from mixlens.recording.attention import Attention
 from mixlens.recording.layer import Layer
 from mixlens.recording.recording import Recording
 from mixlens.structure.norms import norm_of
 from tests.conformance.families import Family
 from tests.conformance.zoo import FAMILIES, ZOO, inputs
 
-Oracle = Callable[[Layer, Site], Tensor]
+Oracle = Callable[[Layer, Attention], Tensor]
 
 
-def written(site: Site) -> Tensor:
+def written(site: Attention) -> Tensor:
     """c_ij, [target, source, d_model]"""
     f = torch.stack(
         [site.values[0, h] @ site.output_weight[h] for h in range(len(site.output_weight))]
@@ -39,7 +39,7 @@ def written(site: Site) -> Tensor:
     return torch.einsum("hij,hjd->ijd", site.weights[0], f)
 
 
-def added(site: Site) -> tuple[Tensor, Tensor]:
+def added(site: Attention) -> tuple[Tensor, Tensor]:
     """c_ij after the norms and scales of its branch, and x_i next to it."""
     parts, state = written(site), site.projected[0]
     for norm in site.branch:
@@ -51,7 +51,7 @@ def added(site: Site) -> tuple[Tensor, Tensor]:
     )
 
 
-def on_diagonal(parts: Tensor, own: Tensor, site: Site) -> Tensor:
+def on_diagonal(parts: Tensor, own: Tensor, site: Attention) -> Tensor:
     parts = parts.clone()
     if site.structure.kind is AttentionKind.SELF:
         for i in range(len(own)):
@@ -59,7 +59,7 @@ def on_diagonal(parts: Tensor, own: Tensor, site: Site) -> Tensor:
     return parts
 
 
-def normed(site: Site) -> tuple[Tensor, Tensor]:
+def normed(site: Attention) -> tuple[Tensor, Tensor]:
     """T_ij without the residual, and the residual's own part."""
     parts, own = added(site)
     if site.output_norm is None:
@@ -76,30 +76,30 @@ def normed(site: Site) -> tuple[Tensor, Tensor]:
     )
 
 
-def attention_norm(layer: Layer, site: Site) -> Tensor:
+def attention_norm(layer: Layer, site: Attention) -> Tensor:
     return written(site).norm(dim=-1)
 
 
-def attention_norm_res(layer: Layer, site: Site) -> Tensor:
+def attention_norm_res(layer: Layer, site: Attention) -> Tensor:
     return on_diagonal(*added(site), site).norm(dim=-1)
 
 
-def attention_norm_res_ln(layer: Layer, site: Site) -> Tensor:
+def attention_norm_res_ln(layer: Layer, site: Attention) -> Tensor:
     return on_diagonal(*normed(site), site).norm(dim=-1)
 
 
-def globenc(layer: Layer, site: Site) -> Tensor:
+def globenc(layer: Layer, site: Attention) -> Tensor:
     feed_forward = layer.structure.feed_forward
     assert feed_forward is not None
     assert feed_forward.output_norm is not None
     second = norm_of(layer.module.get_submodule(feed_forward.output_norm), site.block_output)
     assert second is not None
-    sigma = second.inverse_sigma(layer.seen(Witness(feed_forward.output_norm, "in"))[0])
+    sigma = second.inverse_sigma(layer.seen(HookPoint(feed_forward.output_norm, "in"))[0])
     parts = on_diagonal(*normed(site), site) * feed_forward.residual_scale
     return (second.linear(parts) * sigma[:, None, None]).norm(dim=-1)
 
 
-def alti(layer: Layer, site: Site) -> Tensor:
+def alti(layer: Layer, site: Attention) -> Tensor:
     parts, own = normed(site)
     y = site.block_output[0]
 
@@ -111,7 +111,7 @@ def alti(layer: Layer, site: Site) -> Tensor:
     return (gains / (gains.sum(-1) + rest)[:, None]).nan_to_num(0)
 
 
-def effective_attention(layer: Layer, site: Site) -> Tensor:
+def effective_attention(layer: Layer, site: Attention) -> Tensor:
     """The mean over heads of A less what lies in the left null space of the rows of T that the
     target sees.
     """
@@ -127,7 +127,7 @@ def effective_attention(layer: Layer, site: Site) -> Tensor:
     return result.mean(0)
 
 
-def value_zeroing(layer: Layer, site: Site) -> Tensor:
+def value_zeroing(layer: Layer, site: Attention) -> Tensor:
     kind, columns = site.structure.kind, []
     before = layer.rerun(0, copies=1, kind=kind)[0].double()
     for j in range(site.values.shape[2]):

@@ -13,7 +13,7 @@ import transformers as hf
 from mixlens import InvalidInput, Lens
 from mixlens.contracts import AttentionKind
 from mixlens.measures import value_zeroing
-from mixlens.replay.layer_rest import Tail
+from mixlens.replay.layer_rest import LayerRest
 from mixlens.replay.zeroed_sources import sources_of
 from mixlens.replay.zeroing import fastest_rest
 from mixlens.replay.zeroing_products import ByProducts
@@ -96,25 +96,25 @@ def test_fast_rows_equal_whole_sequences(name: str, site: str) -> None:
     recorded = models.recording(name, 8)
     kind = AttentionKind.CROSS if site == "cross" else AttentionKind.SELF
     for layer in recorded.layers(site):
-        tail = Tail(layer, kind)
+        layer_rest = LayerRest(layer, kind)
         targets = torch.tensor([0, 2, 2, 3, 4, 2])
         texts = torch.zeros_like(targets)
         edited = (
-            tail.site.projected[texts, targets]
+            layer_rest.site.projected[texts, targets]
             * torch.linspace(0.5, 2, 6, dtype=torch.float64)[:, None]
         )
-        if tail.mode == "sequences":
+        if layer_rest.mode == "sequences":
             continue
-        copies = tail.site.projected[:1].repeat(len(targets), 1, 1)
+        copies = layer_rest.site.projected[:1].repeat(len(targets), 1, 1)
         copies[torch.arange(len(targets)), targets] = edited
         whole = layer.rerun(0, attention_output=copies, kind=kind)
         expected = whole[torch.arange(len(targets)), targets]
-        torch.testing.assert_close(tail(texts, targets, edited), expected, atol=1e-10, rtol=0)
+        torch.testing.assert_close(layer_rest(texts, targets, edited), expected, atol=1e-10, rtol=0)
 
 
 def test_which_layers_take_the_fast_way() -> None:
     def modes(name: str, site: str, kind: AttentionKind = AttentionKind.SELF) -> set[str]:
-        return {Tail(layer, kind).mode for layer in models.recording(name, 8).layers(site)}
+        return {LayerRest(layer, kind).mode for layer in models.recording(name, 8).layers(site)}
 
     assert (
         modes("bert", "encoder")
@@ -133,13 +133,13 @@ def rest_of(name: str, site: str, index: int = 1) -> Any:
     if name == "llama":  # its norms compute in float32, so the two ways agree to that only
         recorded = Lens(copy.deepcopy(models.build(name)).float()).record(models.inputs(name, 9))
     kind = AttentionKind.CROSS if site == "cross" else AttentionKind.SELF
-    tail = Tail(recorded.layers(site)[index], kind)
-    weights = tail.site.weights
+    layer_rest = LayerRest(recorded.layers(site)[index], kind)
+    weights = layer_rest.site.weights
     positions = torch.arange(weights.shape[2])[None]
     real = torch.ones(1, *weights.shape[2:], dtype=torch.bool)
     return (
-        fastest_rest(tail, weights, real, positions, per_head=False),
-        ByRows(tail, weights, positions),
+        fastest_rest(layer_rest, weights, real, positions, per_head=False),
+        ByRows(layer_rest, weights, positions),
         weights,
         real,
     )
@@ -159,10 +159,12 @@ def test_the_first_product_taken_early_gives_the_same_rows(name: str, site: str)
     fast, slow, weights, real = rest_of(name, site)
     assert isinstance(fast, ByProducts)
     linked = (weights[0] != 0).any(0) & real[0]
-    few = sources_of(slow.tail.site, weights, linked, 0, torch.tensor([1, 3]), slice(0, 4))
+    few = sources_of(slow.layer_rest.site, weights, linked, 0, torch.tensor([1, 3]), slice(0, 4))
     tolerance: dict[str, Any] = {"atol": 1e-5 if name == "llama" else 1e-12, "rtol": 0}
     torch.testing.assert_close(fast(few), slow(few), **tolerance)
-    one_head = sources_of(slow.tail.site, weights, linked, 0, torch.tensor([1, 3]), slice(2, 3))
+    one_head = sources_of(
+        slow.layer_rest.site, weights, linked, 0, torch.tensor([1, 3]), slice(2, 3)
+    )
     torch.testing.assert_close(fast(one_head), slow(one_head), **tolerance)
 
 
@@ -190,34 +192,34 @@ def test_products_that_miss_what_the_layer_returned_are_not_used(
 
 def test_where_no_fast_way_gives_what_the_layer_returned_whole_sequences_are_run() -> None:
     recorded = Lens(models.build("bert")).record(models.inputs("bert", 6))
-    tail = Tail(recorded.layers()[0], AttentionKind.SELF)
-    tail.layer.native_output.add_(0.1)
-    weights, positions = tail.site.weights, torch.arange(6)[None]
+    layer_rest = LayerRest(recorded.layers()[0], AttentionKind.SELF)
+    layer_rest.layer.native_output.add_(0.1)
+    weights, positions = layer_rest.site.weights, torch.arange(6)[None]
     rest = fastest_rest(
-        tail, weights, torch.ones(1, 6, 6, dtype=torch.bool), positions, per_head=False
+        layer_rest, weights, torch.ones(1, 6, 6, dtype=torch.bool), positions, per_head=False
     )
     assert isinstance(rest, BySequences)
 
 
 def test_a_wrong_shortcut_is_not_used() -> None:
     recorded = Lens(models.build("bert")).record(models.inputs("bert", 6))
-    tail = Tail(recorded.layers()[0], AttentionKind.SELF)
-    tail.layer.native_output.add_(0.1)  # as if the shortcut missed what the layer returned
-    tail.require_recorded_output(torch.tensor([0]), torch.tensor([2]))
-    assert tail.mode == "sequences"
+    layer_rest = LayerRest(recorded.layers()[0], AttentionKind.SELF)
+    layer_rest.layer.native_output.add_(0.1)  # as if the shortcut missed what the layer returned
+    layer_rest.require_recorded_output(torch.tensor([0]), torch.tensor([2]))
+    assert layer_rest.mode == "sequences"
 
 
 def test_shortcuts_are_undone_after_an_exception() -> None:
     model = models.build("bert")
     recorded = Lens(model).record(models.inputs("bert", 6))
-    tail = Tail(recorded.layers()[0], AttentionKind.SELF)
+    layer_rest = LayerRest(recorded.layers()[0], AttentionKind.SELF)
 
     def fail(*given: object) -> None:
         raise ArithmeticError
 
     rest = model.encoder.layer[0].intermediate.register_forward_hook(fail)
     with pytest.raises(ArithmeticError):
-        tail(torch.tensor([0]), torch.tensor([1]), torch.zeros(1, 16, dtype=torch.float64))
+        layer_rest(torch.tensor([0]), torch.tensor([1]), torch.zeros(1, 16, dtype=torch.float64))
     rest.remove()
     assert not any("forward" in vars(module) for module in model.modules())
 
@@ -322,7 +324,7 @@ def test_mixtures_of_experts_and_attention_inside_the_residual_module() -> None:
         recorded = Lens(models.randomised(model)).record(models.inputs("llama", 6))
         made = models.scores("value_zeroing", recorded).values[:, 0]
         for index, layer in enumerate(recorded.layers()):
-            assert Tail(layer, AttentionKind.SELF).mode == "shortcut"
+            assert LayerRest(layer, AttentionKind.SELF).mode == "shortcut"
             site = layer.site()
             values = (
                 site.values[:, :: site.structure.heads // site.structure.kv_heads]

@@ -65,8 +65,8 @@ def test_transformers_modelling_files_have_the_eager_function_that_capture_calls
 
 def test_transformers_attention_is_overheard_as_the_model_itself_returns_it(model: Any) -> None:
     inputs = {"input_ids": torch.arange(7)[None]}
-    heard = Lens(model).measure("attention", inputs, per_head=True).scores
+    captured = Lens(model).measure("attention", inputs, per_head=True).scores
     model.set_attn_implementation("eager")
     with torch.no_grad():
         own = torch.stack(model(**inputs, output_attentions=True).attentions)[:, 0]
-    torch.testing.assert_close(torch.tensor(heard), own, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(torch.tensor(captured), own, rtol=1e-5, atol=1e-6)

@@ -10,7 +10,7 @@ import torch
 from mixlens import Lens, measure
 from mixlens.errors import InvalidInput, UnsupportedModel
 from mixlens.recording.deferred_checks import (
-    Doubts,
+    DeferredChecks,
     checks_wait,
     not_finite,
     require_small,
@@ -48,12 +48,12 @@ def test_checks_are_settled_when_the_outermost_context_closes() -> None:
 
 
 def test_whoever_brings_doubts_settles_them() -> None:
-    doubts = Doubts()
-    with checks_wait(doubts):
+    deferred = DeferredChecks()
+    with checks_wait(deferred):
         _require(torch.nan, "lost")
     with pytest.raises(UnsupportedModel, match="lost nan"):
-        doubts.settle()
-    doubts.settle()  # each doubt once
+        deferred.settle()
+    deferred.settle()  # each doubt once
 
 
 @pytest.mark.parametrize(
@@ -77,17 +77,17 @@ def test_what_fails_on_wrong_numbers_is_reported_as_wrong_numbers(
 
 
 def test_small_tensors_wait_for_those_of_other_layers_and_the_first_wrong_one_is_raised() -> None:
-    rows, doubts = torch.ones(2, 3), Doubts()
+    rows, deferred = torch.ones(2, 3), DeferredChecks()
     assert waiting_for(rows) is None  # nobody waits
-    with checks_wait(doubts):
-        assert waiting_for(rows) is doubts
+    with checks_wait(deferred):
+        assert waiting_for(rows) is deferred
         assert waiting_for(rows, rows.expand(2**20, 2, 3)) is None  # too many to be copied
         for number, factor in enumerate((1.0, 1.5, 2.0)):
             failure = functools.partial(_failure, number)
-            doubts.stacked_error_is_small(row_errors, (rows, factor * rows), 0.1, failure)
+            deferred.stacked_error_is_small(row_errors, (rows, factor * rows), 0.1, failure)
             _require(3.0 if factor == 2.0 else 0.0, "later")
     with pytest.raises(UnsupportedModel, match="layer 1"):
-        doubts.settle()
+        deferred.settle()
 
 
 def _failure(number: int, error: float) -> UnsupportedModel:
@@ -99,17 +99,17 @@ def test_a_projection_that_was_changed_is_refused_at_once_or_when_checks_are_set
     waiting: bool,
 ) -> None:
     model = built("bert")
-    recording, doubts = Lens(model).record(inputs("bert")), Doubts()
+    recording, deferred = Lens(model).record(inputs("bert")), DeferredChecks()
     # A number between those that the fingerprint of the model samples.
     model.encoder.layer[1].attention.output.dense.weight.data[0, 1] += 1
     if not waiting:
         with pytest.raises(UnsupportedModel, match="rebuilt output projection is off"):
             measure("attention", recording)
         return
-    with checks_wait(doubts):
+    with checks_wait(deferred):
         measure("attention", recording)
     with pytest.raises(UnsupportedModel, match="rebuilt output projection is off"):
-        doubts.settle()
+        deferred.settle()
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from mixlens.contracts import AttentionKind
-from mixlens.structure.layer_structure import LayerStructure, SiteStructure
+from mixlens.structure.layer_structure import AttentionStructure, LayerStructure
 from mixlens.structure.model_structure import assembled
 
 
 def layer(path: str, *kinds: AttentionKind) -> LayerStructure:
     sites = [
-        SiteStructure(
+        AttentionStructure(
             kind=kind,
             heads=2,
             kv_heads=2,

@@ -227,8 +227,8 @@ def test_a_mask_of_which_rows_are_not_known_leads_to_maps(monkeypatch: pytest.Mo
     """Flex attention is given such a mask. It takes minutes to compile."""
     hidden = row_attention._hidden
 
-    def given_blocks(heard: NativeCall, *others: Any) -> object:
-        return hidden(replace(heard, mask=object()), *others)
+    def given_blocks(captured: NativeCall, *others: Any) -> object:
+        return hidden(replace(captured, mask=object()), *others)
 
     monkeypatch.setattr(row_attention, "_hidden", given_blocks)
     maps = as_list(Lens(built("llama")).measure("attention", inputs("llama"), targets=[-1]))

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from mixlens.capture.hook_points import HookPoint
 from mixlens.capture.layer_calls import LayerCall
-from mixlens.capture.witnesses import Witness
 from mixlens.structure.transposed_parts import turned_parts, turned_sides
 
 
@@ -35,7 +35,11 @@ class Turned(nn.Module):
 def test_a_part_may_take_the_tokens_first_and_return_the_rows_first(tokens: int, rows: int) -> None:
     layer = Turned()
     sides = turned_sides(LayerCall("", layer, (torch.randn(5, 2, 3),), {}))
-    assert sides == {Witness("turning", "in"), Witness("plain", "in"), Witness("plain", "out")}
+    assert sides == {
+        HookPoint("turning", "in"),
+        HookPoint("plain", "in"),
+        HookPoint("plain", "out"),
+    }
     given = torch.randn(tokens, rows, 3, generator=torch.manual_seed(0))
     expected, seen = layer(given), dict[str, Tensor]()
 

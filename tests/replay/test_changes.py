@@ -15,7 +15,7 @@ import torch
 from mixlens import Lens
 from mixlens.contracts import AttentionKind, Request
 from mixlens.kernels.distances import prepared_for, separation
-from mixlens.replay.layer_rest import Tail
+from mixlens.replay.layer_rest import LayerRest
 from mixlens.replay.mlp import perceptron
 from mixlens.replay.zeroed_sources import nothing_zeroed, sources_of
 from mixlens.replay.zeroing import changed
@@ -31,18 +31,18 @@ from tests.conformance.zoo import built, inputs
 def test_distances_are_those_of_the_layers_code(name: str, distance: str, folded: bool) -> None:
     recording = Lens(built(name).double()).record(inputs(name))
     layer = recording.layers()[1]
-    tail = Tail(layer, AttentionKind.SELF)
+    layer_rest = LayerRest(layer, AttentionKind.SELF)
     mlp = perceptron(layer, torch.float64)
     assert mlp is not None
-    weights = tail.site.weights
+    weights = layer_rest.site.weights
     batch, heads, targets, _ = weights.shape
     places = torch.arange(targets).expand(batch, targets)
-    changes = ByChanges(tail, mlp, places, distance=distance, folded=folded)
-    rows, linked = ByRows(tail, weights, places), (weights[1] != 0).any(0)
+    changes = ByChanges(layer_rest, mlp, places, distance=distance, folded=folded)
+    rows, linked = ByRows(layer_rest, weights, places), (weights[1] != 0).any(0)
     for columns in (torch.arange(3), torch.tensor([1, 5])):
-        few = sources_of(tail.site, weights, linked, 1, columns, slice(0, heads))
+        few = sources_of(layer_rest.site, weights, linked, 1, columns, slice(0, heads))
         target = few.linked.nonzero()[:, 1] + few.targets.start
-        unedited = rows(nothing_zeroed(tail.site, 1, targets))[target]
+        unedited = rows(nothing_zeroed(layer_rest.site, 1, targets))[target]
         prepare = prepared_for(distance)
         expected = separation(distance, prepare(rows(few)), prepare(unedited))
         torch.testing.assert_close(changes(few), expected, atol=1e-6, rtol=1e-5)
@@ -56,17 +56,23 @@ def test_blocks_of_a_map_are_those_of_its_linked_pairs(name: str, per_head: bool
     mask[0, -1] = 0
     recording = Lens(built(name).double()).record({**given, "attention_mask": mask})
     layer = recording.layers()[1]
-    tail, mlp = Tail(layer, AttentionKind.SELF), perceptron(layer, torch.float64)
+    layer_rest, mlp = LayerRest(layer, AttentionKind.SELF), perceptron(layer, torch.float64)
     assert mlp is not None
-    weights = tail.site.weights
+    weights = layer_rest.site.weights
     batch, _, targets, sources = weights.shape
     places = torch.arange(targets).expand(batch, targets)
     request = Request.resolved(recording, site=None, layers=None, targets=None, per_head=per_head)
     real = request.chosen(recording).real_pairs(places, sources)
-    changes = ByChanges(tail, mlp, places, distance="cosine", folded=True)
+    changes = ByChanges(layer_rest, mlp, places, distance="cosine", folded=True)
     few = 3 * targets  # rows: three sources at a time
     expected = changed(
-        changes, tail.site, weights, real, lambda *given: given[2], per_head=per_head, rows=few
+        changes,
+        layer_rest.site,
+        weights,
+        real,
+        lambda *given: given[2],
+        per_head=per_head,
+        rows=few,
     )
     actual = block_distances(changes, weights, real, per_head=per_head, rows=few)
     assert (expected == 0).any()

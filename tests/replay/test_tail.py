@@ -13,7 +13,7 @@ from torch import Tensor, nn
 import mixlens
 from mixlens import Lens
 from mixlens.contracts import AttentionKind
-from mixlens.replay.layer_rest import Tail
+from mixlens.replay.layer_rest import LayerRest
 from tests.conformance.zoo import built, inputs
 from tests.measures import models
 from tests.zoo.native import cosine_distance, output_without, value_channels
@@ -31,7 +31,7 @@ def require_native_zeroing(
     modes = set()
     for number, layer in enumerate(recording.layers()):
         site = layer.site()
-        modes.add(Tail(layer, AttentionKind.SELF).mode)
+        modes.add(LayerRest(layer, AttentionKind.SELF).mode)
         module = model.get_submodule(layer.structure.path)
         channels = value_channels(model, given, site.values[0], module)
         assert channels is not None
@@ -145,7 +145,7 @@ def test_a_proof_for_which_memory_ran_out_is_made_again(monkeypatch: pytest.Monk
         with pytest.raises(mixlens.OutOfMemory, match="memory ran out"):
             lens.measure("value_zeroing", given, targets=[-1])
     layer = lens.record(given).layers()[0]
-    assert Tail(layer, AttentionKind.SELF).mode == "shortcut"
+    assert LayerRest(layer, AttentionKind.SELF).mode == "shortcut"
     maps = lens.measure("value_zeroing", given, targets=[-1])
     assert isinstance(maps, mixlens.MixingMaps)
     assert maps.provenance["recorded"] == "rows"

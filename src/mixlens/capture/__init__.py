@@ -27,6 +27,6 @@ Every hook is undone by a context manager. Nothing is interpreted here.
     torch_attention    Torch's own multi-head attention taken apart
                        (`F.multi_head_attention_forward`, which `nn.MultiheadAttention` calls):
                        WavLM, and image towers after the first CLIP.
-    witnesses          Hooks that keep intermediate tensors of a running layer, to verify a
+    hook_points         Hooks that keep intermediate tensors of a running layer, to verify a
                        recording against them.
 """

@@ -50,7 +50,7 @@ class Listener:
         """The values to use: edited if the listener edits."""
         return values if self.edit_values is None else self.edit_values(self.calls, values)
 
-    def heard(self, call: AttentionCall) -> None:
+    def captured(self, call: AttentionCall) -> None:
         """Counts a call and passes it on."""
         self.calls += 1
         if self.on_call is not None:

@@ -70,7 +70,7 @@ def _attention(
         output = output.masked_fill(mask.blank.transpose(1, 2), 0)
     if listener is not None and weights is not None:
         call = AttentionCall(weights, value, output, "interface", visibility=mask.visibility)
-        listener.heard(call)
+        listener.captured(call)
     return output, weights
 
 
@@ -158,7 +158,7 @@ def runnable_experts(model: nn.Module) -> contextlib.AbstractContextManager[None
 
 
 @contextlib.contextmanager
-def overheard(module: nn.Module, backend: str) -> Iterator[None]:
+def attention_captured(module: nn.Module, backend: str) -> Iterator[None]:
     """While open, attention inside `module` (a model or one layer) reports to the current listener.
 
     Everything it changes is put back when it closes, even after an exception.

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor, nn
 
 from mixlens.capture.attention_call import AttentionCall, Listener, listening
-from mixlens.capture.attention_capture import overheard
+from mixlens.capture.attention_capture import attention_captured
 from mixlens.capture.bare_products import part_at
 from mixlens.model.model_cache import Remembered
 from mixlens.model.module_walk import configs_of
@@ -208,7 +208,7 @@ def layer_calls(
             handles.append(last.register_forward_hook(run.left, with_kwargs=True))
         if backend is not None:
             stack.enter_context(listening(run.listener))
-            stack.enter_context(overheard(model, backend))
+            stack.enter_context(attention_captured(model, backend))
         try:
             output = forward(model, inputs)
         except _EnoughLayers:
@@ -313,7 +313,8 @@ def _in_rows(layout: Layout, call: LayerCall, seen: dict[Any, Tensor]) -> dict[A
     call.output = layout.left(call.output, batch)
     layout.attention(call)
     return {
-        witness: layout.inside(tensor, witness, batch, tokens) for witness, tensor in seen.items()
+        hook_point: layout.inside(tensor, hook_point, batch, tokens)
+        for hook_point, tensor in seen.items()
     }
 
 

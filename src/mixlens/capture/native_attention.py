@@ -33,9 +33,9 @@ class NativeCall:
     is_eager: bool = False  # does it add whatever mask it is given?
 
 
-Hear = Callable[[NativeCall], None]
+Report = Callable[[NativeCall], None]
 
-_native_listener: contextvars.ContextVar[Hear | None] = contextvars.ContextVar(
+_native_listener: contextvars.ContextVar[Report | None] = contextvars.ContextVar(
     "mixlens_native_listener", default=None
 )
 _handed_out = 0
@@ -49,7 +49,7 @@ def _names(function: Callable[..., Any]) -> list[str]:
     return list(inspect.signature(function).parameters)[1:]
 
 
-def _reporting(function: Callable[..., Any], hear: Hear, is_eager: bool) -> Callable[..., Any]:
+def _reporting(function: Callable[..., Any], report: Report, is_eager: bool) -> Callable[..., Any]:
     """The model's own attention function, which then reports what it did."""
     names = _names(function)
 
@@ -57,14 +57,14 @@ def _reporting(function: Callable[..., Any], hear: Hear, is_eager: bool) -> Call
         result = function(module, *args, **options)
         named = dict(zip(names, args, strict=False)) | options
         query, key, value, mask = map(named.pop, names[:4])
-        hear(NativeCall(module, query, key, value, mask, result[0], named, is_eager))
+        report(NativeCall(module, query, key, value, mask, result[0], named, is_eager))
         return result
 
     return attention
 
 
 @contextlib.contextmanager
-def native_attention(hear: Hear) -> Iterator[None]:
+def native_attention(report: Report) -> Iterator[None]:
     """While open, every attention function that transformers hands out reports each of its calls.
 
     The model keeps the implementation that it was loaded with (sdpa, flash), and its configs.
@@ -72,7 +72,7 @@ def native_attention(hear: Hear) -> Iterator[None]:
     from transformers import AttentionInterface
 
     global _handed_out, _original
-    token = _native_listener.set(hear)
+    token = _native_listener.set(report)
     with _lock:
         _handed_out += 1
         if _handed_out == 1:
@@ -90,5 +90,5 @@ def native_attention(hear: Hear) -> Iterator[None]:
 
 def _hand_out(interface: Any, name: str, default: Any) -> Any:
     function = _original(interface, name, default)
-    hear = _native_listener.get()
-    return function if hear is None else _reporting(function, hear, function is default)
+    report = _native_listener.get()
+    return function if report is None else _reporting(function, report, function is default)

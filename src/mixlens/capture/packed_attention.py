@@ -39,22 +39,22 @@ class PackedAttention(Listener):
         edited = self.outer.values(whole).transpose(0, 1).flatten(1, 2)
         return edited[None, :, self._start : self._start + values.shape[2]]
 
-    def heard(self, call: AttentionCall) -> None:
+    def captured(self, call: AttentionCall) -> None:
         """Passes on the whole attention when its last piece is heard."""
         self._calls.append(call)
         self._start += int(call.weights.shape[2])
         if self._start == self.rows * self.tokens:
-            self.outer.heard(_whole(self._calls, self.rows, self.tokens))
+            self.outer.captured(_whole(self._calls, self.rows, self.tokens))
             self._calls, self._start = [], 0
 
 
 def placed(calls: Sequence[AttentionCall], rows: int, tokens: int) -> list[AttentionCall]:
     """The attention of a layer from the calls of all pieces."""
-    heard: list[AttentionCall] = []
-    packed = PackedAttention(Listener(on_call=heard.append), rows, tokens)
+    captured: list[AttentionCall] = []
+    packed = PackedAttention(Listener(on_call=captured.append), rows, tokens)
     for call in calls:
-        packed.heard(call)
-    return heard
+        packed.captured(call)
+    return captured
 
 
 def _by_row(tensor: Tensor, rows: int, axis: int) -> Tensor:

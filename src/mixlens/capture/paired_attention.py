@@ -36,7 +36,7 @@ class PairedAttention(Listener):
         whole[:, :, place] = values
         return self.outer.values(whole)[:, :, place]
 
-    def heard(self, call: AttentionCall) -> None:
+    def captured(self, call: AttentionCall) -> None:
         """Passes on a pair when its second call is heard, and what is not of a pair as it is."""
         if self._first is None and self._is_piece(call):
             self._first = call
@@ -44,8 +44,8 @@ class PairedAttention(Listener):
         pending = [call] if self._first is None else [self._first, call]
         self._first = None
         whole = self._whole(pending)
-        for heard in pending if whole is None else [whole]:
-            self.outer.heard(heard)
+        for captured in pending if whole is None else [whole]:
+            self.outer.captured(captured)
 
     def _is_piece(self, call: AttentionCall) -> bool:
         known = len(self.places) == 2 and call.weights.dim() == 4
@@ -83,8 +83,8 @@ def _room(like: Tensor, axis: int, size: int) -> Tensor:
 
 def paired(calls: Sequence[AttentionCall], sizes: tuple[int, int]) -> list[AttentionCall]:
     """The attention of a layer from the calls of both streams."""
-    heard: list[AttentionCall] = []
-    listener = PairedAttention(Listener(on_call=heard.append), sizes)
+    captured: list[AttentionCall] = []
+    listener = PairedAttention(Listener(on_call=captured.append), sizes)
     for call in calls:
-        listener.heard(call)
-    return heard
+        listener.captured(call)
+    return captured

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from mixlens.capture.attention_call import AttentionCall, Listener, ValueEdit, listening
-from mixlens.capture.attention_capture import overheard
+from mixlens.capture.attention_capture import attention_captured
 from mixlens.capture.bare_products import part_at
 from mixlens.capture.batch_axes import row_copies
 from mixlens.capture.layer_calls import (
@@ -94,7 +94,7 @@ def run_layer(
             handles.append(part_at(module, path).register_forward_hook(returning(tensor)))
         listener = Listener(on_call=on_call, edit_values=edit_values, batch=batch)
         stack.enter_context(listening(listener))
-        stack.enter_context(overheard(module, backend))
+        stack.enter_context(attention_captured(module, backend))
         stack.enter_context(idle_casts_skipped(module))
         stack.enter_context(torch.set_grad_enabled(grad))
         return first_tensor(module(*args, **kwargs))

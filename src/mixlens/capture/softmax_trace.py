@@ -138,7 +138,7 @@ class SoftmaxTrace(TorchFunctionMode):
                 visibility=self._visibility(by_row, by_row(weights)),
             )
             self._followed.clear()
-            listener.heard(call)
+            listener.captured(call)
         return output
 
     def _visibility(self, by_row: Callable[[Tensor], Tensor], weights: Tensor) -> Visibility | None:
@@ -154,7 +154,7 @@ class SoftmaxTrace(TorchFunctionMode):
         named as what it is.
         """
         self._followed.clear()
-        listener.heard(AttentionCall(weights, values, output, "trace"))
+        listener.captured(AttentionCall(weights, values, output, "trace"))
         return output
 
     def _einsum(
@@ -168,7 +168,7 @@ class SoftmaxTrace(TorchFunctionMode):
         seen = torch.einsum(f"{made}->{batch}{target}{head}{channel}", output)
         self._followed.clear()
         visibility = self._visibility(lambda tensor: tensor, weights)
-        listener.heard(AttentionCall(weights, edited, seen, "trace", visibility=visibility))
+        listener.captured(AttentionCall(weights, edited, seen, "trace", visibility=visibility))
         return output
 
     def _taken_apart(
@@ -201,7 +201,7 @@ class SoftmaxTrace(TorchFunctionMode):
         blank = visibility.blank
         weights = weights if blank is None else weights.masked_fill(blank, 0)
         output = weights @ values
-        listener.heard(
+        listener.captured(
             AttentionCall(weights, value, output.transpose(1, 2), "trace", visibility=visibility)
         )
         return output

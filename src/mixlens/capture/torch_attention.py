@@ -44,7 +44,7 @@ def taken_apart(listener: Listener, owners: dict[int, nn.Linear], *args: Any, **
     weights = torch.softmax(scores, -1)
     output = (weights @ value).transpose(1, 2)
     visibility = Visibility(mask if mask.dim() else None)
-    listener.heard(AttentionCall(weights, value, output, "trace", visibility=visibility))
+    listener.captured(AttentionCall(weights, value, output, "trace", visibility=visibility))
     projected = owner(output.flatten(2)).transpose(0, 1)
     if not given["need_weights"]:
         return projected, None

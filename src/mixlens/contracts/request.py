@@ -15,7 +15,7 @@ from mixlens.text.tokens import listed, whole_numbers
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from mixlens.recording.attention import Site
+    from mixlens.recording.attention import Attention
     from mixlens.recording.layer import Layer
     from mixlens.recording.recording import Recording
 
@@ -69,7 +69,7 @@ class Request:
         known = recording.structure.site(self.site).numbers
         return tuple(known[position] for position in self.layers)
 
-    def sites(self, recording: Recording) -> Iterator[tuple[Layer, Site]]:
+    def sites(self, recording: Recording) -> Iterator[tuple[Layer, Attention]]:
         """The requested layers, each with the requested attention site, one at a time."""
         stack = recording.layers(self.site)
         for index in self.layers:

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from mixlens.contracts.scores import LayerScores, Scores
     from mixlens.contracts.sizes import Sizes
     from mixlens.contracts.targets import Targets
-    from mixlens.recording.attention import Site
+    from mixlens.recording.attention import Attention
     from mixlens.recording.layer import Layer
     from mixlens.recording.recording import Recording
-    from mixlens.structure.layer_structure import LayerStructure, SiteStructure
+    from mixlens.structure.layer_structure import AttentionStructure, LayerStructure
 
 GIVES = ("maps", "rows", "row", "graph")
 READS = ("attention", "output", "gradient")
@@ -156,7 +156,7 @@ class ScoreLayer(Protocol):
     """
 
     def __call__(
-        self, layer: Layer, attention: Site, targets: Targets, /, *args: Any, **options: Any
+        self, layer: Layer, attention: Attention, targets: Targets, /, *args: Any, **options: Any
     ) -> LayerScores:
         """Return the numbers of one layer for the whole batch, padding still inside."""
 
@@ -177,7 +177,7 @@ class ScoreModel(Protocol):
 class Refusal(Protocol):
     """`refusal(layer, site)`: why a measure cannot be right on a layer of this structure."""
 
-    def __call__(self, layer: LayerStructure, site: SiteStructure, /) -> str | None:
+    def __call__(self, layer: LayerStructure, site: AttentionStructure, /) -> str | None:
         """The reason, or None."""
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from mixlens.capture.witnesses import Witness, watching
+from mixlens.capture.hook_points import HookPoint, watching
 from mixlens.errors import UnsupportedModel
 from mixlens.kernels.differences import difference, rounding
 from mixlens.structure.norms import norm_of
@@ -20,11 +20,11 @@ from mixlens.structure.projection import affine_map
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from mixlens.recording.attention import Site
+    from mixlens.recording.attention import Attention
     from mixlens.recording.layer import Layer
 
 
-def read_by(layer: Layer, site: Site) -> Tensor:
+def read_by(layer: Layer, site: Attention) -> Tensor:
     """What the self-attention of a layer reads, [batch, target, d_model]: the stream, after the
     input norm if there is one.
     """
@@ -33,7 +33,7 @@ def read_by(layer: Layer, site: Site) -> Tensor:
     return layer.input if norm is None else norm(layer.input)
 
 
-def value_map(layer: Layer, site: Site) -> Tensor:
+def value_map(layer: Layer, site: Attention) -> Tensor:
     """[head, d_model + 1, d_head]: the value projection of each head, its bias as the last row."""
     module, dtype = layer.module, layer.native_input.dtype
     heads, tokens, d_head = site.values.shape[1:]
@@ -43,16 +43,16 @@ def value_map(layer: Layer, site: Site) -> Tensor:
         for path, part in module.named_modules()
         if path and any(p.dim() == 2 for p in part.parameters(recurse=False))
     ]
-    with watching(module, frozenset(Witness(path, "out") for path in paths)) as seen:
+    with watching(module, frozenset(HookPoint(path, "out") for path in paths)) as seen:
         layer.rerun(copies=1)
-    for witness, output in seen.items():
+    for hook_point, output in seen.items():
         channels = output.reshape(-1, output.shape[-1]).to(wanted)
         if len(channels) != tokens:
             continue
         gaps, places = torch.cdist(wanted.T, channels.T, p=float("inf")).min(1)
         if float(gaps.max()) > rounding(wanted, dtype) * float(wanted.abs().max()):
             continue
-        affine = affine_map(module.get_submodule(witness.path), layer.input.shape[-1], wanted)
+        affine = affine_map(module.get_submodule(hook_point.path), layer.input.shape[-1], wanted)
         if affine is None:
             continue
         matrix, bias = affine[0][:, places], affine[1][places]
@@ -67,7 +67,7 @@ def value_map(layer: Layer, site: Site) -> Tensor:
     )
 
 
-def singular_values_of(layer: Layer, site: Site) -> Tensor:
+def singular_values_of(layer: Layer, site: Attention) -> Tensor:
     """[head, d_head]: singular values, largest first, of x -> f(x) = (x W_V + b_V) W_O with d_model
     + 1 rows; the others are zero.
     """

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from mixlens.evaluating.case import Case
-    from mixlens.recording.attention import Site
+    from mixlens.recording.attention import Attention
 
 KINDS = ("outputs", "transformed")
 
@@ -79,7 +79,7 @@ def observe(
     return {key: np.stack(values) for key, values in sums.items()}
 
 
-def _transformed(site: Site, targets: np.ndarray, sources: int) -> Iterable[Tensor]:
+def _transformed(site: Attention, targets: np.ndarray, sources: int) -> Iterable[Tensor]:
     """The parts T_i(x_j) of one target after another, [source, d_model]; the residual belongs to
     the target's own.
     """

@@ -23,7 +23,7 @@ from mixlens.kernels.simplex import left_null_basis
 from mixlens.measures import effective_attention
 
 if TYPE_CHECKING:
-    from mixlens.recording.attention import Site
+    from mixlens.recording.attention import Attention
     from mixlens.recording.recording import Recording
 
 
@@ -272,7 +272,7 @@ def _free_row(
 
 
 def _visible_columns(
-    recording: Recording, request: Request, parts: Site, row: int, head: int, target: int
+    recording: Recording, request: Request, parts: Attention, row: int, head: int, target: int
 ) -> tuple[Int[np.ndarray, " seen"], Float[np.ndarray, "source k"]]:
     """Which sources a target sees, and the columns of [T, 1] over all of them."""
     sources = effective_attention.visible_sources(parts, request.chosen(recording))

@@ -49,11 +49,11 @@ from mixlens.text.suggestions import no_such
 
 if TYPE_CHECKING:
     from mixlens.contracts import LayerScores, Targets
-    from mixlens.recording.attention import Site
+    from mixlens.recording.attention import Attention
     from mixlens.recording.layer import Layer
     from mixlens.recording.recording import Recording
     from mixlens.replay.explained_output import Explained
-    from mixlens.structure.layer_structure import SiteStructure
+    from mixlens.structure.layer_structure import AttentionStructure
     from mixlens.structure.model_structure import ModelStructure
 
 __all__ = [
@@ -229,7 +229,7 @@ def recorded_refusal(name: str, recording: Recording, site: str) -> str | None:
     return None
 
 
-def _no_sum(spec: Spec, site: SiteStructure) -> str | None:
+def _no_sum(spec: Spec, site: AttentionStructure) -> str | None:
     """Why an open site lacks the sum that a measure splits."""
     if spec.splits == "block" and site.open is not None:
         return (
@@ -291,7 +291,7 @@ def scores_of(
 
 def layer_function(
     name: str, options: Mapping[str, Any], *, per_head: bool
-) -> Callable[[Layer, Site, Targets], LayerScores]:
+) -> Callable[[Layer, Attention, Targets], LayerScores]:
     """Return the function that scores one layer with these options, which are checked here, once
     for all layers.
     """

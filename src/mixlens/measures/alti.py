@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float
     from torch import Tensor
 
-    from mixlens.recording.attention import Site
+    from mixlens.recording.attention import Attention
     from mixlens.recording.layer import Layer
 
 SPEC = Spec(
@@ -74,7 +74,7 @@ _RELEASED_SHIFT = 1e-6
 
 
 def score_layer(
-    layer: Layer, attention: Site, targets: Targets, *, variant: str = "paper"
+    layer: Layer, attention: Attention, targets: Targets, *, variant: str = "paper"
 ) -> LayerScores:
     """`variant`: paper or released."""
     near, residual = contributions(
@@ -87,7 +87,7 @@ def score_layer(
 
 
 def contributions(
-    site: Site, targets: Targets, budget: int, *, released: bool = False
+    site: Attention, targets: Targets, budget: int, *, released: bool = False
 ) -> tuple[Float[Tensor, "batch target source"], Float[Tensor, "batch target"]]:
     """The scores, and the share of the residual stream if it is not one of the sources."""
     y, shift = targets.take(site.block_output, 1), _RELEASED_SHIFT if released else 0.0

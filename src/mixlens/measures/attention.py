@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from mixlens.contracts import Facts, LayerScores, Spec, Targets
 
 if TYPE_CHECKING:
-    from mixlens.recording.attention import Site
+    from mixlens.recording.attention import Attention
     from mixlens.recording.layer import Layer
 
 SPEC = Spec(
@@ -41,7 +41,7 @@ SPEC = Spec(
 
 
 def score_layer(
-    layer: Layer, attention: Site, targets: Targets, *, per_head: bool = False
+    layer: Layer, attention: Attention, targets: Targets, *, per_head: bool = False
 ) -> LayerScores:
     """Return the weights of each head, or their mean."""
     weights = targets.take(attention.weights, 2)

@@ -19,7 +19,7 @@ from mixlens.kernels.chunks import block_bytes
 from mixlens.kernels.gram import summed_norms
 
 if TYPE_CHECKING:
-    from mixlens.recording.attention import Site
+    from mixlens.recording.attention import Attention
     from mixlens.recording.layer import Layer
 
 SPEC = Spec(
@@ -50,7 +50,7 @@ SPEC = Spec(
 
 
 def score_layer(
-    layer: Layer, attention: Site, targets: Targets, *, per_head: bool = False
+    layer: Layer, attention: Attention, targets: Targets, *, per_head: bool = False
 ) -> LayerScores:
     """Return the norms of each head's vectors, or of their sum."""
     limit = block_bytes(layer.memory_budget)

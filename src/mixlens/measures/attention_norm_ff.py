@@ -13,9 +13,9 @@ from mixlens.contracts import LayerScores, Targets
 from mixlens.replay.mlp_scopes import no_feed_forward, plain_perceptron, scope_norms, scope_spec
 
 if TYPE_CHECKING:
-    from mixlens.recording.attention import Site
+    from mixlens.recording.attention import Attention
     from mixlens.recording.layer import Layer
-    from mixlens.structure.layer_structure import LayerStructure, SiteStructure
+    from mixlens.structure.layer_structure import AttentionStructure, LayerStructure
 
 SPEC = scope_spec(
     summary=(
@@ -33,7 +33,7 @@ SPEC = scope_spec(
 )
 
 
-def refusal(layer: LayerStructure, site: SiteStructure) -> str | None:
+def refusal(layer: LayerStructure, site: AttentionStructure) -> str | None:
     """Why parts cannot be followed through such a layer."""
     return no_feed_forward(layer, site)
 
@@ -44,7 +44,7 @@ def require_layer(layer: Layer) -> None:
 
 
 def score_layer(
-    layer: Layer, attention: Site, targets: Targets, *, bias: str = "joint"
+    layer: Layer, attention: Attention, targets: Targets, *, bias: str = "joint"
 ) -> LayerScores:
     """`bias`: joint or fixed."""
     return scope_norms(layer, attention, targets, bias=bias, residual=False)

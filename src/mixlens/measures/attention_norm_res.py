@@ -17,7 +17,7 @@ from mixlens.kernels.chunks import block_bytes
 from mixlens.kernels.gram import part_norms
 
 if TYPE_CHECKING:
-    from mixlens.recording.attention import Site
+    from mixlens.recording.attention import Attention
     from mixlens.recording.layer import Layer
 
 SPEC = Spec(
@@ -46,7 +46,7 @@ SPEC = Spec(
 )
 
 
-def score_layer(layer: Layer, attention: Site, targets: Targets) -> LayerScores:
+def score_layer(layer: Layer, attention: Attention, targets: Targets) -> LayerScores:
     """Return the norms of the sum over heads, with the residual stream on the diagonal."""
     parts = attention.decomposition(targets, normed=False)
     return LayerScores(part_norms(parts, block_bytes(layer.memory_budget)))

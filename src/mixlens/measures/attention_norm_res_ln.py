@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float
     from torch import Tensor
 
-    from mixlens.recording.attention import Site
+    from mixlens.recording.attention import Attention
     from mixlens.recording.layer import Layer
 
 SPEC = Spec(
@@ -58,7 +58,7 @@ SPEC = Spec(
 
 
 def score_layer(
-    layer: Layer, attention: Site, targets: Targets, *, next_norm: bool = False
+    layer: Layer, attention: Attention, targets: Targets, *, next_norm: bool = False
 ) -> LayerScores:
     """`next_norm`: of pre-norm layers, with the norm in front of the MLP."""
     parts = attention.decomposition(targets)
@@ -71,7 +71,7 @@ def score_layer(
     )
 
 
-def _norm_in_front(layer: Layer, site: Site) -> LinearisedNorm:
+def _norm_in_front(layer: Layer, site: Attention) -> LinearisedNorm:
     """Of the feed-forward part that reads the block's output."""
     feed_forward, block = layer.structure.feed_forward, layer.structure.sites[-1]
     path = None if feed_forward is None else feed_forward.input_norm

@@ -30,7 +30,7 @@ from mixlens.replay.vector_parts import (
 if TYPE_CHECKING:
     from mixlens.recording.layer import Layer
     from mixlens.recording.recording import Recording
-    from mixlens.structure.layer_structure import LayerStructure, SiteStructure
+    from mixlens.structure.layer_structure import AttentionStructure, LayerStructure
 
 SPEC = Spec(
     summary=(
@@ -63,7 +63,7 @@ SPEC = Spec(
 )
 
 
-def refusal(layer: LayerStructure, site: SiteStructure) -> str | None:
+def refusal(layer: LayerStructure, site: AttentionStructure) -> str | None:
     """Why vectors cannot be followed through such a layer."""
     return no_feed_forward(layer, site)
 

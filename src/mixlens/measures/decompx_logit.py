@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from mixlens.recording.layer import Layer
     from mixlens.recording.recording import Recording
     from mixlens.replay.head_steps import Head
-    from mixlens.structure.layer_structure import LayerStructure, SiteStructure
+    from mixlens.structure.layer_structure import AttentionStructure, LayerStructure
 
 SPEC = Spec(
     summary="each input token's signed part of one logit, carried as vectors through the model",
@@ -70,7 +70,7 @@ SPEC = Spec(
 )
 
 
-def refusal(layer: LayerStructure, site: SiteStructure) -> str | None:
+def refusal(layer: LayerStructure, site: AttentionStructure) -> str | None:
     """Why vectors cannot be followed through such a layer."""
     return no_feed_forward(layer, site)
 

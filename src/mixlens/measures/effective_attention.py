@@ -37,9 +37,9 @@ from mixlens.model.fingerprint import contents
 from mixlens.model.model_cache import Remembered
 
 if TYPE_CHECKING:
-    from mixlens.recording.attention import Site
+    from mixlens.recording.attention import Attention
     from mixlens.recording.layer import Layer
-    from mixlens.structure.layer_structure import LayerStructure, SiteStructure
+    from mixlens.structure.layer_structure import AttentionStructure, LayerStructure
 
 _full_rows: Remembered[Tensor] = Remembered()  # of output projections: no text changes them
 
@@ -73,7 +73,7 @@ SPEC = Spec(
 CONSTRAINTS = ("none", "sum", "simplex")
 
 
-def refusal(layer: LayerStructure, site: SiteStructure) -> str | None:
+def refusal(layer: LayerStructure, site: AttentionStructure) -> str | None:
     """The null space of a head is that of one output map."""
     if site.gated:
         return "its attention is gated: each target has an output map of its own"
@@ -82,7 +82,7 @@ def refusal(layer: LayerStructure, site: SiteStructure) -> str | None:
 
 def score_layer(
     layer: Layer,
-    attention: Site,
+    attention: Attention,
     targets: Targets,
     *,
     per_head: bool = False,
@@ -94,8 +94,8 @@ def score_layer(
             f"effective_attention has no constraint {constraint!r}; choose one of:"
             f" {', '.join(CONSTRAINTS)}"
         )
-    if layer.doubts is not None:  # a decomposition of NaN raises in words of its own
-        layer.doubts.settle()
+    if layer.deferred is not None:  # a decomposition of NaN raises in words of its own
+        layer.deferred.settle()
     visible = visible_sources(attention, targets)
     projection = layer.submodule(attention.structure.output_projection)
     matrix = attention.output_weight
@@ -137,7 +137,7 @@ class VisibleSources:
         return self.seen[:, min(head, self.seen.shape[1] - 1)]
 
 
-def visible_sources(site: Site, wanted: Targets) -> VisibleSources:
+def visible_sources(site: Attention, wanted: Targets) -> VisibleSources:
     """Which sources every recorded target of a site can see.
 
     Targets of a causal model have a projector each, so that one alone is scored as in a map.
@@ -154,7 +154,7 @@ def visible_sources(site: Site, wanted: Targets) -> VisibleSources:
 
 
 def _effective(
-    site: Site,
+    site: Attention,
     columns: Float[Tensor, "batch head source d_head"],
     wanted: Targets,
     visible: VisibleSources,

@@ -19,9 +19,9 @@ from mixlens.contracts import AttentionKind, Facts, LayerScores, Spec, Targets
 from mixlens.replay.route_shares import RouteRules, attention_shares, feed_forward_shares, no_routes
 
 if TYPE_CHECKING:
-    from mixlens.recording.attention import Site
+    from mixlens.recording.attention import Attention
     from mixlens.recording.layer import Layer
-    from mixlens.structure.layer_structure import LayerStructure, SiteStructure
+    from mixlens.structure.layer_structure import AttentionStructure, LayerStructure
 
 SPEC = Spec(
     summary=(
@@ -59,7 +59,7 @@ SPEC = Spec(
 )
 
 
-def refusal(layer: LayerStructure, site: SiteStructure) -> str | None:
+def refusal(layer: LayerStructure, site: AttentionStructure) -> str | None:
     """Why a layer of this structure has no such shares."""
     return no_routes(layer, site)
 
@@ -67,7 +67,7 @@ def refusal(layer: LayerStructure, site: SiteStructure) -> str | None:
 @torch.no_grad()
 def score_layer(
     layer: Layer,
-    attention: Site,
+    attention: Attention,
     targets: Targets,
     *,
     per_head: bool = False,

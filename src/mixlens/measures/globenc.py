@@ -16,16 +16,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from mixlens.capture.witnesses import Witness
+from mixlens.capture.hook_points import HookPoint
 from mixlens.contracts import AttentionKind, Facts, LayerScores, Spec, Targets
 from mixlens.kernels.chunks import block_bytes
 from mixlens.kernels.gram import part_norms
 from mixlens.structure.norms import norm_of
 
 if TYPE_CHECKING:
-    from mixlens.recording.attention import Site
+    from mixlens.recording.attention import Attention
     from mixlens.recording.layer import Layer
-    from mixlens.structure.layer_structure import LayerStructure, SiteStructure
+    from mixlens.structure.layer_structure import AttentionStructure, LayerStructure
 
 SPEC = Spec(
     summary=(
@@ -53,7 +53,7 @@ SPEC = Spec(
 )
 
 
-def refusal(layer: LayerStructure, site: SiteStructure) -> str | None:
+def refusal(layer: LayerStructure, site: AttentionStructure) -> str | None:
     """Why there is no second norm to pass through."""
     use = "; use attention_norm_res_ln or alti instead"
     if site.output_norm is None:
@@ -74,14 +74,14 @@ def refusal(layer: LayerStructure, site: SiteStructure) -> str | None:
     return None
 
 
-def score_layer(layer: Layer, attention: Site, targets: Targets) -> LayerScores:
+def score_layer(layer: Layer, attention: Attention, targets: Targets) -> LayerScores:
     """Return the norms of each source's part after both norms of the layer."""
     feed_forward = layer.structure.feed_forward
     assert feed_forward is not None  # `refusal` was asked before
     assert feed_forward.output_norm is not None
     norm = norm_of(layer.module.get_submodule(feed_forward.output_norm), attention.block_output)
     assert norm is not None
-    entering = targets.take(layer.seen(Witness(feed_forward.output_norm, "in")), 1)
+    entering = targets.take(layer.seen(HookPoint(feed_forward.output_norm, "in")), 1)
     factor = norm.inverse_sigma(entering) * feed_forward.residual_scale
     parts = attention.decomposition(targets, through=norm)
     parts = replace(parts, scale=parts.scale * factor, own=parts.own * factor[..., None])

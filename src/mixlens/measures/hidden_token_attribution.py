@@ -33,7 +33,7 @@ from mixlens.replay.tangents import Seeds, SquaredNorms
 if TYPE_CHECKING:
     from mixlens.recording.layer import Layer
     from mixlens.recording.recording import Recording
-    from mixlens.structure.layer_structure import LayerStructure, SiteStructure
+    from mixlens.structure.layer_structure import AttentionStructure, LayerStructure
     from mixlens.structure.norms import LinearisedNorm
 
 SPEC = Spec(
@@ -76,7 +76,7 @@ class _NormStep:
         return self.norm(hidden)
 
 
-def refusal(layer: LayerStructure, site: SiteStructure) -> str | None:
+def refusal(layer: LayerStructure, site: AttentionStructure) -> str | None:
     """Derivatives of one layer at a time miss what an earlier layer hands past it."""
     if site.kind is AttentionKind.SELF and not site.own_values:
         return "its values come from an earlier layer, so its derivatives are not the model's"

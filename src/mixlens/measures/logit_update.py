@@ -18,7 +18,7 @@ from mixlens.replay.logit_parts import LogitParts, not_a_sum
 if TYPE_CHECKING:
     from mixlens.recording.recording import Recording
     from mixlens.replay.explained_output import Explained
-    from mixlens.structure.layer_structure import LayerStructure, SiteStructure
+    from mixlens.structure.layer_structure import AttentionStructure, LayerStructure
 
 SPEC = Spec(
     summary="what each token adds to one logit through the attention of each layer",
@@ -48,7 +48,7 @@ SPEC = Spec(
 )
 
 
-def refusal(layer: LayerStructure, site: SiteStructure) -> str | None:
+def refusal(layer: LayerStructure, site: AttentionStructure) -> str | None:
     """Why a logit is not a sum over layers."""
     return not_a_sum(layer, site)
 

@@ -28,7 +28,7 @@ from mixlens.errors import InvalidInput
 from mixlens.kernels.chunks import rows_at_once
 from mixlens.kernels.distances import DISTANCES, prepared_for, separation, standardised
 from mixlens.recording.upcast import bytes_of_a_row
-from mixlens.replay.layer_rest import Tail
+from mixlens.replay.layer_rest import LayerRest
 from mixlens.replay.zeroed_sources import nothing_zeroed
 from mixlens.replay.zeroing import changed, fastest_rest
 from mixlens.replay.zeroing_delta_proof import (
@@ -39,7 +39,7 @@ from mixlens.replay.zeroing_delta_proof import (
 )
 
 if TYPE_CHECKING:
-    from mixlens.recording.attention import Site
+    from mixlens.recording.attention import Attention
     from mixlens.recording.layer import Layer
 
 SPEC = Spec(
@@ -75,7 +75,7 @@ SPEC = Spec(
 @torch.no_grad()
 def score_layer(
     layer: Layer,
-    attention: Site,
+    attention: Attention,
     targets: Targets,
     *,
     per_head: bool = False,
@@ -115,19 +115,19 @@ def _distances(
     states = layer.native_input if targets.is_cut else layer.input
     row_bytes = bytes_of_a_row(layer.submodule(""), int(states.shape[-1]), states.dtype)
     rows = rows_at_once(row_bytes, layer.memory_budget, states.device)
-    tail = Tail(layer, targets.kind, rows=rows)
+    layer_rest = LayerRest(layer, targets.kind, rows=rows)
     if targets.is_cut and not normalised:
-        changes = row_changes(tail, distance=distance)
+        changes = row_changes(layer_rest, distance=distance)
         if changes is not None:
-            last = _last_sources(targets, tail.site)
+            last = _last_sources(targets, layer_rest.site)
             return row_distances(changes, last, per_head=per_head, rows=rows)
-    weights = targets.take(tail.site.weights, 2)
+    weights = targets.take(layer_rest.site.weights, 2)
     batch, _, count, sources = weights.shape
     positions = targets.at(batch, count, weights.device)
     real = targets.real_pairs(positions, sources)
     places = targets.places(batch, count, weights.device)
     if weights.device.type == "cuda" and not (normalised or targets.is_cut):
-        changes = map_changes(tail, real, places, distance=distance, per_head=per_head)
+        changes = map_changes(layer_rest, real, places, distance=distance, per_head=per_head)
         if changes is not None:
             return block_distances(changes, weights, real, per_head=per_head, rows=rows)
     prepare = prepared_for(distance)
@@ -135,18 +135,18 @@ def _distances(
     def ready(outputs: Float[Tensor, "row d_model"]) -> Float[Tensor, "row d_model"]:
         return prepare(standardised(outputs) if normalised else outputs)
 
-    rest = fastest_rest(tail, weights, real, places, per_head=per_head)
+    rest = fastest_rest(layer_rest, weights, real, places, per_head=per_head)
     unedited = torch.stack(
-        [ready(rest(nothing_zeroed(tail.site, text, count))) for text in range(batch)]
+        [ready(rest(nothing_zeroed(layer_rest.site, text, count))) for text in range(batch)]
     )
 
     def compare(text: int, target: Tensor, outputs: Tensor) -> Tensor:
         return separation(distance, ready(outputs), unedited[text, target])
 
-    return changed(rest, tail.site, weights, real, compare, per_head=per_head, rows=rows)
+    return changed(rest, layer_rest.site, weights, real, compare, per_head=per_head, rows=rows)
 
 
-def _last_sources(targets: Targets, site: Site) -> list[int]:
+def _last_sources(targets: Targets, site: Attention) -> list[int]:
     """For each text how many sources any of its targets can see."""
     counts, ends = list(targets.source_lengths), site.visibility.ends
     if ends is None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from mixlens.capture.restore_model import restored
 from mixlens.contracts import Request, Scores
-from mixlens.errors import InvalidInput, RowsUnavailable, UnsupportedModel
+from mixlens.errors import InvalidInput, TargetsUnavailable, UnsupportedModel
 from mixlens.maps.mixing_maps import MixingMaps
 from mixlens.measures import (
     layer_function,
@@ -168,7 +168,7 @@ def _batches_of_rows(
             with at_work(wanted, recording, request, precision):
                 rows = recording.of(request.site, request.targets or recording.targets)
                 scores = _scores_of_layers(wanted, rows, request, refused)
-    except RowsUnavailable as error:  # the proof of the rows is one for all measures
+    except TargetsUnavailable as error:  # the proof of the rows is one for all measures
         refused = {**{name: str(error) for name in wanted}, **refused}
     return {
         name: _from_maps(name, recording, request, options, refused[name], precision)

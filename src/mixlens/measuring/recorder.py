@@ -18,7 +18,7 @@ from mixlens.errors import (
     InvalidInput,
     MixlensError,
     NonFiniteActivations,
-    RowsUnavailable,
+    TargetsUnavailable,
     UnsupportedModel,
     in_short,
 )
@@ -240,7 +240,7 @@ def _recorded_targets(
         return row_recording(
             lens, structure, ready, site=site, targets=targets, memory_budget=budget
         )
-    except RowsUnavailable as error:
+    except TargetsUnavailable as error:
         _log.info("whole maps are recorded for these targets: %s", error)
         whole = record(lens, ready, targets=None, site=None, memory_budget=budget)
         named = [whole.named_targets(site, row) for row in range(whole.rows(site))]

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from mixlens.contracts import AttentionKind, LayerScores, Request, Scores, Spec
-from mixlens.errors import InvalidInput, RowsUnavailable, UnsupportedModel
+from mixlens.errors import InvalidInput, TargetsUnavailable, UnsupportedModel
 from mixlens.kernels.chunks import rows_at_once
 from mixlens.maps.mixing_maps import MixingMaps
 from mixlens.maps.rollout import Rule, joined_facts, roll_out
@@ -69,7 +69,7 @@ def roll_out_targets(
     if rows is not None:
         try:
             return _by_rows(name, rows, request, residual, normalise, options)
-        except RowsUnavailable as error:
+        except TargetsUnavailable as error:
             _log.info("%s: whole maps are rolled out for these targets: %s", name, error)
             recording = replace(record_whole(rows, name), rows_refused=str(error))
     return _from_maps(name, recording, request, residual, normalise, options)
@@ -130,7 +130,7 @@ def _by_rows(
 ) -> MixingMaps:
     spec = spec_of(name)
     if not spec.row_by_row:
-        raise RowsUnavailable(f"{name} needs all targets of a text")
+        raise TargetsUnavailable(f"{name} needs all targets of a text")
     assert request.targets is not None
     rule, (targets,) = Rule.of(spec, residual, normalise), request.targets
     layers = recording.site.stack.layers

@@ -16,7 +16,7 @@ from mixlens.kernels.decomposition import Decomposition
 from mixlens.kernels.value_vectors import Vectors
 from mixlens.kernels.visibility import Visibility
 from mixlens.recording.block import Block, Parts
-from mixlens.structure.layer_structure import SiteStructure
+from mixlens.structure.layer_structure import AttentionStructure
 from mixlens.structure.norms import LinearisedNorm
 
 
@@ -49,10 +49,10 @@ class BlockParts:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Site:
+class Attention:
     """One attention site of one layer, for the whole batch, in float32 or better."""
 
-    structure: SiteStructure
+    structure: AttentionStructure
     weights: Float[Tensor, "batch head target source"]
     values: Float[Tensor, "batch kv_head source d_head"]  # of rows alone: as the model has them
     visibility: Visibility  # which sources each target sees in this pass
@@ -110,7 +110,7 @@ class Site:
             raise UnsupportedModel(f"its output is not known as a sum: {self.structure.open}")
         return self.block_parts
 
-    def reading(self, kind: AttentionKind) -> Site:
+    def reading(self, kind: AttentionKind) -> Attention:
         """The same site with the sources of one kind, if it reads both at once."""
         if self.structure.own_sources is None:
             return self

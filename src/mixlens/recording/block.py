@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mixlens.kernels.value_vectors import Vectors
-from mixlens.structure.layer_structure import SiteStructure
+from mixlens.structure.layer_structure import AttentionStructure
 from mixlens.structure.norms import LinearisedNorm
 
 
@@ -34,7 +34,7 @@ class Block:
     @classmethod
     def of(
         cls,
-        structure: SiteStructure,
+        structure: AttentionStructure,
         residual: Tensor,
         projected: Tensor,
         branch: Sequence[LinearisedNorm],

@@ -37,7 +37,7 @@ class _Group(NamedTuple):
     verdicts: list[Verdict]
 
 
-class Doubts:
+class DeferredChecks:
     """Tensors with what must hold for them, and what to raise if it does not."""
 
     def __init__(self) -> None:
@@ -130,22 +130,22 @@ def raise_if_true(errors: Sequence[float], verdicts: Sequence[Verdict]) -> None:
         raise failure(error)
 
 
-_open: contextvars.ContextVar[Doubts | None] = contextvars.ContextVar(
+_open: contextvars.ContextVar[DeferredChecks | None] = contextvars.ContextVar(
     "mixlens_doubts", default=None
 )
 
 
 @contextlib.contextmanager
-def checks_wait(doubts: Doubts | None = None) -> Iterator[None]:
+def checks_wait(deferred: DeferredChecks | None = None) -> Iterator[None]:
     """While open, `require_small` looks at no number. With `doubts` of their own, whoever opened
     this settles them before anything is handed out; without, they are settled when it closes, or
     by whoever opened it first.
     """
     before = _open.get()
-    if doubts is None and before is not None:
+    if deferred is None and before is not None:
         yield
         return
-    own = Doubts() if doubts is None else doubts
+    own = DeferredChecks() if deferred is None else deferred
     token = _open.set(own)
     try:
         yield
@@ -155,11 +155,11 @@ def checks_wait(doubts: Doubts | None = None) -> Iterator[None]:
         raise
     finally:
         _open.reset(token)
-    if doubts is None:
+    if deferred is None:
         own.settle()
 
 
-def waiting_for(*tensors: Tensor) -> Doubts | None:
+def waiting_for(*tensors: Tensor) -> DeferredChecks | None:
     """Who compares these tensors later, those of all layers in one go; None if nobody waits, or if
     they are too large to be kept and copied for it.
     """
@@ -168,9 +168,9 @@ def waiting_for(*tensors: Tensor) -> Doubts | None:
 
 def require_small(error: Tensor, bar: float, failure: Failure) -> None:
     """Raises if an error exceeds its bar, at once or when the open `checks_wait` is settled."""
-    doubts = _open.get()
-    if doubts is not None:
-        doubts.error_is_small(error, bar, failure)
+    deferred = _open.get()
+    if deferred is not None:
+        deferred.error_is_small(error, bar, failure)
     else:
         raise_if_true([float(error)], [(0, bar, failure)])
 

@@ -23,7 +23,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from mixlens.contracts import AttentionKind, Request
-from mixlens.errors import InvalidInput, RowsUnavailable
+from mixlens.errors import InvalidInput, TargetsUnavailable
 from mixlens.model.placement import entry_device, sent
 from mixlens.recording.layer import Layer
 from mixlens.recording.recording import Recording, Visitor, recorded
@@ -90,7 +90,7 @@ class RowRecording(Recording):
 
     def layers(self, site: str | None = None) -> list[Layer]:
         """Raise: layers that are cut to targets are there only while the model runs."""
-        raise RowsUnavailable("its layers are there only while they are measured")
+        raise TargetsUnavailable("its layers are there only while they are measured")
 
     @functools.cached_property
     def short(self) -> Recording:
@@ -133,13 +133,13 @@ def row_recording(
     """A recording of these targets (labels or positions); nothing runs before it is visited."""
     chosen = structure.site(site)
     if not len(targets):
-        raise RowsUnavailable("no target is named")
+        raise TargetsUnavailable("no target is named")
     _require_rows(structure, chosen)
     tokens = _text_tokens(structure, ready)
     if len(tokens) < (2 if chosen.kind is AttentionKind.CROSS else 1) or (
         chosen.stack.name not in tokens
     ):
-        raise RowsUnavailable(f"the tokens of {chosen.name} are known only after a run")
+        raise TargetsUnavailable(f"the tokens of {chosen.name} are known only after a run")
     rows = tokens[chosen.stack.name]
     last = chosen.stack is structure.calls[-1][0]
     produced = ready.produced if last else None
@@ -168,17 +168,19 @@ def row_recording(
 def _require_rows(structure: ModelStructure, chosen: AttentionSite) -> None:
     """Raises `RowsUnavailable` if a site of this structure is never cut to rows."""
     if any(layer.layout is not None for layer in chosen.stack.layers):
-        raise RowsUnavailable("its layers are not modules that take and return rows of tokens")
+        raise TargetsUnavailable("its layers are not modules that take and return rows of tokens")
     if any(layer.open is not None for layer in chosen.stack.layers):
-        raise RowsUnavailable("what follows its attention is run on whole sequences")
+        raise TargetsUnavailable("what follows its attention is run on whole sequences")
     if structure.whole or len(chosen.numbers) != len(chosen.stack.layers):
-        raise RowsUnavailable("its structure shows on the whole input only, or differs by layer")
+        raise TargetsUnavailable("its structure shows on the whole input only, or differs by layer")
     if chosen.kind is AttentionKind.CROSS and len(structure.stacks) != 2:
-        raise RowsUnavailable("which stack the cross-attention reads is known only after a run")
+        raise TargetsUnavailable("which stack the cross-attention reads is known only after a run")
     if any(part.own_sources for layer in chosen.stack.layers for part in layer.sites):
-        raise RowsUnavailable("its attention reads two stacks at once")
+        raise TargetsUnavailable("its attention reads two stacks at once")
     if structure.backend != "interface":
-        raise RowsUnavailable("its attention does not go through transformers' attention interface")
+        raise TargetsUnavailable(
+            "its attention does not go through transformers' attention interface"
+        )
 
 
 def _text_tokens(structure: ModelStructure, ready: Prepared) -> dict[str, Sequence[TokenRow]]:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from mixlens.capture.attention_call import AttentionCall
-from mixlens.capture.witnesses import Witness
-from mixlens.recording.deferred_checks import Doubts
+from mixlens.capture.hook_points import HookPoint
+from mixlens.recording.deferred_checks import DeferredChecks
 
 
 @dataclass(frozen=True)
@@ -17,20 +17,20 @@ class Internals:
     """What a recording keeps of one attention site."""
 
     attention: AttentionCall
-    seen: Mapping[Witness, Tensor]
+    seen: Mapping[HookPoint, Tensor]
     layer_output: Tensor | None  # None: the layer was left after its attention block
-    doubts: Doubts | None = None  # if checks wait for the end of the pass
+    deferred: DeferredChecks | None = None  # if checks wait for the end of the pass
 
     @classmethod
     def of_layer(
         cls,
         calls: Sequence[AttentionCall],
-        seen: Mapping[Witness, Tensor],
+        seen: Mapping[HookPoint, Tensor],
         output: Tensor | None,
-        doubts: Doubts | None = None,
+        deferred: DeferredChecks | None = None,
     ) -> list[Internals]:
         """One for each attention call of a layer."""
-        return [cls(call, seen, output, doubts) for call in calls]
+        return [cls(call, seen, output, deferred) for call in calls]
 
     @property
     def nbytes(self) -> int:

@@ -14,18 +14,18 @@ from torch import Tensor, nn
 
 from mixlens.capture.attention_call import AttentionCall, ValueEdit
 from mixlens.capture.bare_products import part_at
+from mixlens.capture.hook_points import HookPoint, watching
 from mixlens.capture.layer_calls import LayerCall, with_hidden_argument
 from mixlens.capture.rerun import cast_call, expanded, replacing_values, run_layer
-from mixlens.capture.witnesses import Witness, watching
 from mixlens.contracts import AttentionKind
-from mixlens.errors import InvalidInput, RowsUnavailable
+from mixlens.errors import InvalidInput, TargetsUnavailable
 from mixlens.kernels.differences import rounding
-from mixlens.recording.attention import Site
+from mixlens.recording.attention import Attention
 from mixlens.recording.batch_independence import apart, leave_each_other_alone
-from mixlens.recording.deferred_checks import Doubts
+from mixlens.recording.deferred_checks import DeferredChecks
 from mixlens.recording.internals import Internals
 from mixlens.recording.rebuilding import rebuilt_site
-from mixlens.recording.upcast import WideModules, computing_dtype, wide
+from mixlens.recording.upcast import UpcastModules, computing_dtype, wide
 from mixlens.structure.gates import all_ones, gate_of
 from mixlens.structure.layer_structure import LayerStructure
 from mixlens.structure.layer_trace import Run, observed_run
@@ -44,7 +44,7 @@ class Layer:
         index: int,
         call: LayerCall,
         internals: Sequence[Internals] | None,
-        wide_modules: WideModules,
+        upcast_modules: UpcastModules,
         memory_budget: int,
         whole: Callable[[], Layer] | None = None,
     ) -> None:
@@ -56,18 +56,18 @@ class Layer:
         self._whole = whole
         self.memory_budget = memory_budget  # bytes, for the measures
         self._is_held = False
-        self._internals, self._wide_modules = internals, wide_modules
+        self._internals, self._wide_modules = internals, upcast_modules
         self.call = call  # how the model called it, and what it returned
-        self._sites: tuple[Site, ...] | None = None
+        self._sites: tuple[Attention, ...] | None = None
         self._wide_rows: dict[str, Tensor] = {}
         self.structure: LayerStructure = stack.layers[index]  # how the layer is put together
         # What the layer was given, in the model's own precision.
         self.native_input: Float[Tensor, "batch target d_model"] = call.hidden_in.detach()
 
     @property
-    def doubts(self) -> Doubts | None:
+    def deferred(self) -> DeferredChecks | None:
         """Checks that wait for the end of the pass; None if each is made at once."""
-        return self._internals[0].doubts if self._internals else None
+        return self._internals[0].deferred if self._internals else None
 
     @property
     def whole(self) -> Layer:
@@ -162,7 +162,7 @@ class Layer:
             return args, kwargs
         return cast_call(self.call, args, kwargs, dtype)
 
-    def sites(self) -> list[Site]:
+    def sites(self) -> list[Attention]:
         """The layer's attention sites in the order of their calls, each verified.
 
         Remembered if the internals are kept.
@@ -171,7 +171,7 @@ class Layer:
             return list(self._sites)
         where = f"layer {self.index} of {self.stack.name} (`{self.structure.path}`)"
         internals = self._internals or self._recomputed()
-        rebuilt: list[Site] = []
+        rebuilt: list[Attention] = []
         entry = self.structure.sites[0].enters
         stream = self.input
         if entry is not None:
@@ -212,21 +212,21 @@ class Layer:
                 return number
         raise InvalidInput(f"layer {self.index} of {self.stack.name} has no {kind}-attention")
 
-    def site(self, kind: AttentionKind = AttentionKind.SELF) -> Site:
+    def site(self, kind: AttentionKind = AttentionKind.SELF) -> Attention:
         """The layer's attention site of one kind."""
         position = self.position(kind)
         return self.sites()[position].reading(AttentionKind(kind))
 
-    def seen(self, witness: Witness) -> Float[Tensor, "batch target d_model"]:
+    def seen(self, hook_point: HookPoint) -> Float[Tensor, "batch target d_model"]:
         """A tensor that the layer really had: at once if the recording kept it, else by one more
         run of the layer.
         """
-        kept: Mapping[Witness, Tensor] = self._internals[0].seen if self._internals else {}
-        if witness not in kept:
+        kept: Mapping[HookPoint, Tensor] = self._internals[0].seen if self._internals else {}
+        if hook_point not in kept:
             self._require_whole()
-            with watching(self.call.module, frozenset({witness})) as kept:
+            with watching(self.call.module, frozenset({hook_point})) as kept:
                 self._run_natively()
-        return wide(kept[witness]).reshape(self.input.shape)
+        return wide(kept[hook_point]).reshape(self.input.shape)
 
     def _recomputed(self) -> list[Internals]:
         calls: list[AttentionCall] = []
@@ -236,7 +236,7 @@ class Layer:
 
     def _gate(self, number: int, parts: Internals) -> Tensor:
         """What multiplies A V of one site: one more run of the layer."""
-        entered = Witness(self.structure.sites[number].output_projection, "in")
+        entered = HookPoint(self.structure.sites[number].output_projection, "in")
         with watching(self.call.module, frozenset({entered})) as seen:
             self._run_natively(edit_values=all_ones(number))
         return gate_of(wide(seen[entered]), wide(parts.attention.weights))
@@ -306,7 +306,7 @@ class Layer:
 
     def _require_whole(self) -> None:
         if self._whole is not None:
-            raise RowsUnavailable(
+            raise TargetsUnavailable(
                 f"layer {self.index} of {self.stack.name} has to be run again on the whole sequence"
             )
 

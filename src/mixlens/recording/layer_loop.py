@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from mixlens.contracts import LayerScores, Request, Scores, Targets
-from mixlens.errors import RowsUnavailable
+from mixlens.errors import TargetsUnavailable
 
 if TYPE_CHECKING:
-    from mixlens.recording.attention import Site
+    from mixlens.recording.attention import Attention
     from mixlens.recording.layer import Layer
     from mixlens.recording.recording import Recording
 
-ScoreLayer = Callable[["Layer", "Site", Targets], LayerScores]
+ScoreLayer = Callable[["Layer", "Attention", Targets], LayerScores]
 
 
 def score_layers(
@@ -35,13 +35,13 @@ def score_layers(
             for name in list(parts):
                 try:
                     parts[name][position] = measures[name](layer, attention, targets)
-                except RowsUnavailable as error:
+                except TargetsUnavailable as error:
                     if refused is None:
                         raise
                     refused[name] = str(error)
                     del parts[name]
         if not parts and refused:
-            raise RowsUnavailable(refused[next(reversed(refused))])
+            raise TargetsUnavailable(refused[next(reversed(refused))])
 
     recording.visit(request, visit)
     return {

@@ -28,7 +28,7 @@ from mixlens.recording.recording import (
     require_as_probed,
     require_finite,
 )
-from mixlens.recording.upcast import WideModules
+from mixlens.recording.upcast import UpcastModules
 from mixlens.structure.model_structure import ModelStructure
 
 
@@ -45,7 +45,7 @@ class OutputLayer(Layer):
         """They are not kept."""
         self._refuse()
 
-    def seen(self, witness: Any) -> NoReturn:
+    def seen(self, hook_point: Any) -> NoReturn:
         """Nothing was watched."""
         self._refuse()
 
@@ -109,7 +109,7 @@ class _EnteringStates:
     ) -> None:
         self.model, self.structure, self.graph = model, structure, graph
         self.memory_budget = memory_budget
-        self.wide_modules = WideModules()
+        self.upcast_modules = UpcastModules()
         self.stack_layers: dict[str, list[Layer]] = {}
         self.entered: dict[tuple[str, int], Tensor] = {}
         self.finished = 0
@@ -126,7 +126,7 @@ class _EnteringStates:
             index=index,
             call=LayerCall(call.path, call.module, (hidden.detach(),), {}),
             internals=None,
-            wide_modules=self.wide_modules,
+            upcast_modules=self.upcast_modules,
             memory_budget=self.memory_budget,
         )
         self.stack_layers.setdefault(stack.name, []).append(layer)

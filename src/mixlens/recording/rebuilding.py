@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from mixlens.capture.attention_call import AttentionCall
 from mixlens.capture.bare_products import part_at
-from mixlens.capture.witnesses import Witness
-from mixlens.errors import RowsUnavailable, UnsupportedModel
+from mixlens.capture.hook_points import HookPoint
+from mixlens.errors import TargetsUnavailable, UnsupportedModel
 from mixlens.kernels.differences import (
     attention_product,
     largest_difference,
@@ -22,24 +22,24 @@ from mixlens.kernels.differences import (
     weighted_sum_errors,
 )
 from mixlens.kernels.visibility import Visibility
-from mixlens.recording.attention import BlockParts, Projection, Site
+from mixlens.recording.attention import Attention, BlockParts, Projection
 from mixlens.recording.block import Block
 from mixlens.recording.deferred_checks import require_small, row_errors, waiting_for
 from mixlens.recording.internals import Internals
-from mixlens.structure.layer_structure import LayerStructure, SiteStructure
+from mixlens.structure.layer_structure import AttentionStructure, LayerStructure
 from mixlens.structure.norms import LinearisedNorm, norm_of
 from mixlens.structure.projection import Affine, affine_map, plain_matrix
 
 
 def rebuilt_site(
-    structure: SiteStructure,
+    structure: AttentionStructure,
     layer: LayerStructure,
     module: nn.Module,
     stream: Float[Tensor, "batch target d_model"],
     internals: Internals,
     where: str,
     gate: Tensor | None = None,
-) -> Site:
+) -> Attention:
     """The site from what was overheard; raises `UnsupportedModel` if its parts do not add up.
 
     `gate`: the factors of a gated site.
@@ -49,7 +49,7 @@ def rebuilt_site(
     values = attention.values if rows else attention.values.to(stream)
     _require_plain_shapes(weights, values, attention, stream, where)
     if rows and structure.gated:
-        raise RowsUnavailable(f"{where}: gates are found by a run on the whole sequence")
+        raise TargetsUnavailable(f"{where}: gates are found by a run on the whole sequence")
     if not rows and weights.shape[1] != values.shape[1]:
         values = values.repeat_interleave(weights.shape[1] // values.shape[1], 1)
     gate = None if gate is None else gate.to(stream)
@@ -71,7 +71,7 @@ def rebuilt_site(
         parts = _block_parts(structure, module, stream, projection.output, where)
         checks["block output"] = _block_check(parts.block, structure, layer, internals)
     _require_rounding(structure, internals, where, errors, checks)
-    return Site(
+    return Attention(
         structure=structure,
         weights=weights,
         values=values,
@@ -89,7 +89,7 @@ _Check = tuple[Callable[..., Tensor], tuple[Tensor, ...]]
 
 
 def _projection(
-    structure: SiteStructure,
+    structure: AttentionStructure,
     module: nn.Module,
     stream: Tensor,
     internals: Internals,
@@ -122,7 +122,7 @@ def _projection(
 
 
 def _block_parts(
-    structure: SiteStructure, module: nn.Module, stream: Tensor, projected: Tensor, where: str
+    structure: AttentionStructure, module: nn.Module, stream: Tensor, projected: Tensor, where: str
 ) -> BlockParts:
     norm = functools.partial(_norm, module, stream, where)
     residual = stream if structure.residual_from is None else norm(structure.residual_from)(stream)
@@ -140,7 +140,7 @@ def _norm(module: nn.Module, stream: Tensor, where: str, path: str) -> Linearise
 
 
 def _require_rounding(
-    structure: SiteStructure,
+    structure: AttentionStructure,
     internals: Internals,
     where: str,
     errors: dict[str, Tensor],
@@ -153,16 +153,16 @@ def _require_rounding(
     rows = internals.attention.product is not None
 
     def failure(part: str, error: float) -> UnsupportedModel:
-        return (RowsUnavailable if rows else UnsupportedModel)(
+        return (TargetsUnavailable if rows else UnsupportedModel)(
             f"{where}, {structure.kind}-attention: the rebuilt {part} is off by {error:.1e}"
             f" (relative; {bar:.0e} would be rounding). No numbers are given for this model; please"
             " report its architecture."
         )
 
     for part, (error, tensors) in checks.items():
-        doubts = internals.doubts or waiting_for(*tensors)
-        if doubts is not None:
-            doubts.stacked_error_is_small(error, tensors, bar, functools.partial(failure, part))
+        deferred = internals.deferred or waiting_for(*tensors)
+        if deferred is not None:
+            deferred.stacked_error_is_small(error, tensors, bar, functools.partial(failure, part))
         else:
             errors[part] = error(*(tensor[None] for tensor in tensors))[0]
     for part, known in errors.items():
@@ -177,7 +177,7 @@ def _projected_rows(
     """
     (matrix, bias), attention = affine, internals.attention
     assert attention.product is not None
-    seen, output = internals.seen[Witness(path, "out")].reshape(stream.shape), attention.output
+    seen, output = internals.seen[HookPoint(path, "out")].reshape(stream.shape), attention.output
     product = attention.product.to(stream)
     remade = torch.addmm(bias, product.reshape(-1, len(matrix)), matrix).view(stream.shape)
     tokens = output.reshape(*output.shape[:2], 1, -1)  # all heads of one token
@@ -199,7 +199,7 @@ def _seen_projection(
     """What the output projection returned, and what must agree: it has all its digits, so no
     product is made again.
     """
-    seen, output = internals.seen[Witness(path, "out")], internals.attention.output
+    seen, output = internals.seen[HookPoint(path, "out")], internals.attention.output
     seen = seen.reshape(*stream.shape[:2], -1)
     return seen, {
         "attention product": (weighted_sum_errors, (output.transpose(1, 2), weights, values)),
@@ -221,9 +221,9 @@ def _projected(
     """
     (matrix, bias), output = affine, internals.attention.output.to(stream)
     dtype = internals.attention.output.dtype
-    seen = internals.seen[Witness(path, "out")].to(stream).reshape(*stream.shape[:2], -1)
+    seen = internals.seen[HookPoint(path, "out")].to(stream).reshape(*stream.shape[:2], -1)
     if gate is not None:
-        output = internals.seen[Witness(path, "in")].to(stream).reshape(output.shape)
+        output = internals.seen[HookPoint(path, "in")].to(stream).reshape(output.shape)
         product = gate * (weights @ values).transpose(1, 2)
         product_error = largest_difference(product.flatten(2), output.flatten(2), dtype=dtype)
     else:
@@ -238,7 +238,7 @@ def _projected(
 
 
 def _block_check(
-    block: Block, structure: SiteStructure, layer: LayerStructure, internals: Internals
+    block: Block, structure: AttentionStructure, layer: LayerStructure, internals: Internals
 ) -> _Check:
     """How far y is from the tensor in which the running layer had it."""
     rows = internals.attention.product is not None
@@ -246,16 +246,16 @@ def _block_check(
 
 
 def _blocks(
-    block: Block, structure: SiteStructure, layer: LayerStructure, internals: Internals
+    block: Block, structure: AttentionStructure, layer: LayerStructure, internals: Internals
 ) -> tuple[Tensor, ...]:
     """y, the tensor in which the running layer had it, and what was summed up."""
     rebuilt, output = block.total, internals.layer_output
-    if structure.witness is not None:
-        seen = internals.seen[structure.witness].reshape(rebuilt.shape)
+    if structure.hook_point is not None:
+        seen = internals.seen[structure.hook_point].reshape(rebuilt.shape)
         if not structure.parallel:
             return rebuilt, seen, block.own, rebuilt
     assert output is not None  # a layer is left early only where neither is so
-    if structure.witness is None:
+    if structure.hook_point is None:
         return rebuilt, output, block.own, rebuilt
     assert layer.feed_forward is not None
     added = layer.feed_forward.scaled(seen.to(rebuilt))

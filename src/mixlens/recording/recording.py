@@ -22,8 +22,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from mixlens.capture.bare_products import part_at
+from mixlens.capture.hook_points import HookPoint, watch
 from mixlens.capture.layer_calls import Inputs, Keep, LayerCall, batch_size, layer_calls
-from mixlens.capture.witnesses import Witness, watch
 from mixlens.contracts import AttentionKind, Request, Targets
 from mixlens.errors import NonFiniteActivations, UnsupportedModel
 from mixlens.model.fingerprint import ModelState
@@ -34,7 +34,7 @@ from mixlens.model.placement import is_moved
 from mixlens.recording.deferred_checks import checks_wait, not_finite, require_small, waiting_for
 from mixlens.recording.internals import Internals
 from mixlens.recording.layer import Layer
-from mixlens.recording.upcast import WideModules
+from mixlens.recording.upcast import UpcastModules
 from mixlens.structure.model_structure import ModelStructure, StackStructure
 from mixlens.structure.user_hooks import hooks_inside
 from mixlens.text.encoding import token_row
@@ -247,9 +247,9 @@ def require_finite(order: Order, number: int, path: str, output: Tensor) -> None
         return error
 
     output = output.detach()
-    doubts = waiting_for(output)
-    if doubts is not None:
-        doubts.rows_are_finite(output, failure)
+    deferred = waiting_for(output)
+    if deferred is not None:
+        deferred.rows_are_finite(output, failure)
     else:
         lowest, highest = output.aminmax()  # NaN is both: one pass, and no copy
         require_small(0.0 * lowest + 0.0 * highest, 0.0, failure)
@@ -270,7 +270,7 @@ class _Kept:
         stack, index = self._order[position]
         expected = stack.layers[index].sites
         output = None if call.output is None else call.hidden_out
-        left = seen[expected[-1].witness] if output is None else output
+        left = seen[expected[-1].hook_point] if output is None else output
         require_finite(self._order, position, call.path, left)
         if len(expected) != len(call.attention):
             raise StructureDiffers(
@@ -304,7 +304,7 @@ def _stack_layers(
     memory_budget: int,
 ) -> dict[str, list[Layer]]:
     """The layers of each stack, in the order of their calls."""
-    wide_modules, layers = WideModules(), dict[str, list[Layer]]()
+    upcast_modules, layers = UpcastModules(), dict[str, list[Layer]]()
     for (stack, index), call, parts in zip(structure.calls, calls, internals, strict=True):
         layer = Layer(
             model=model,
@@ -313,7 +313,7 @@ def _stack_layers(
             index=index,
             call=call,
             internals=parts,
-            wide_modules=wide_modules,
+            upcast_modules=upcast_modules,
             memory_budget=memory_budget,
         )
         layers.setdefault(stack.name, []).append(layer)
@@ -325,15 +325,15 @@ def _stack_layers(
     return layers
 
 
-def _last_block(model: nn.Module, order: Order) -> tuple[Witness, ...]:
+def _last_block(model: nn.Module, order: Order) -> tuple[HookPoint, ...]:
     """What must be seen of the last layer if nothing after its attention block is needed: at the
     end the block's output. Empty if the layer must run to its end: that output is seen nowhere
     else, its witness runs twice and may see something else first, or hooks wait for the end.
     """
     stack, index = order[-1]
     layer = stack.layers[index]
-    shown = all(site.witness and not site.parallel and not site.open for site in layer.sites)
-    end = layer.sites[-1].witness
+    shown = all(site.hook_point and not site.parallel and not site.open for site in layer.sites)
+    end = layer.sites[-1].hook_point
     if end is None or not shown or layer.layout:
         return ()
     module = part_at(model, layer.path)
@@ -359,13 +359,13 @@ def recorded(
     `logits_at` with logits at these positions alone.
     """
     order = structure.calls
-    watched: dict[str, set[Witness]] = {}
+    watched: dict[str, set[HookPoint]] = {}
     for stack, index in order:  # a module may run several times, with cross-attention or without
         layer_structure = stack.layers[index]
         watched.setdefault(layer_structure.path, set()).update(layer_structure.watched)
 
     def watches(module: nn.Module, path: str, keep: Keep) -> list[Any]:
-        return [watch(module, witness, keep) for witness in watched[path]]
+        return [watch(module, hook_point, keep) for hook_point in watched[path]]
 
     kept = _Kept(order, memory_budget)
     with torch.no_grad(), checks_wait():

@@ -20,7 +20,7 @@ from torch import Tensor
 from mixlens.capture.attention_call import AttentionCall
 from mixlens.capture.layer_calls import LayerCall, with_hidden_argument
 from mixlens.capture.native_attention import NativeCall
-from mixlens.errors import RowsUnavailable
+from mixlens.errors import TargetsUnavailable
 from mixlens.kernels.visibility import Visibility
 
 _SOURCES = 16_384  # keys and values are widened so many at a time
@@ -87,7 +87,7 @@ class Wanted:
         """A layer's call as if it had been given the wanted targets alone."""
         hidden, output = call.hidden_in, call.hidden_out
         if hidden.dim() != 3 or output.dim() != 3:
-            raise RowsUnavailable(
+            raise TargetsUnavailable(
                 f"layer `{call.path}` takes states of shape {tuple(hidden.shape)}"
             )
         args, kwargs = with_hidden_argument(call.args, call.kwargs, self.of_stream(hidden))
@@ -101,9 +101,9 @@ def _range(positions: Sequence[Sequence[int]]) -> tuple[int, int] | None:
     return (first, count) if all(tuple(row) == wanted for row in positions) else None
 
 
-def can_be_cut(heard: NativeCall) -> bool:
+def can_be_cut(captured: NativeCall) -> bool:
     """Did an attention function return [batch, target, head, d_head], one row for each query?"""
-    return heard.output.dim() == 4 and heard.output.shape[:2] == heard.query.shape[::2]
+    return captured.output.dim() == 4 and captured.output.shape[:2] == captured.query.shape[::2]
 
 
 _Hidden = tuple[
@@ -120,15 +120,15 @@ class RowAttention:
         self.wanted = wanted
         self._hidden: dict[tuple[object, ...], tuple[Any, _Hidden]] = {}
 
-    def call(self, heard: NativeCall) -> AttentionCall:
+    def call(self, captured: NativeCall) -> AttentionCall:
         """The wanted rows of one call."""
-        query, key, value = heard.query, heard.key, heard.value
-        output, options = heard.output, heard.options
+        query, key, value = captured.query, captured.key, captured.value
+        output, options = captured.output, captured.options
         wanted, scale = self.wanted, options.get("scaling")
         scale = query.shape[-1] ** -0.5 if scale is None else scale
         rows = wanted.of(query, 2, copied=False)
         rows = rows.to(torch.float64 if query.dtype == torch.float64 else torch.float32)
-        hidden, grouped, visibility = self._hides(heard, rows, query.shape[2])
+        hidden, grouped, visibility = self._hides(captured, rows, query.shape[2])
         cap, bias = options.get("softcap"), options.get("position_bias")
         if cap is None and not isinstance(bias, Tensor) and isinstance(scale, float):
             scores = _grouped(rows, key, scale, grouped)
@@ -146,22 +146,22 @@ class RowAttention:
 
     def _hides(
         self,
-        heard: NativeCall,
+        captured: NativeCall,
         rows: Float[Tensor, "batch head target d_head"],
         all_targets: int,
     ) -> _Hidden:
         """`_hidden`, made once for all layers that are given the same mask: one row for each row of
         the weights, and the same for each row of a product with grouped keys.
         """
-        mask, options, key_shape = heard.mask, heard.options, heard.key.shape
+        mask, options, key_shape = captured.mask, captured.options, captured.key.shape
         causal = options.get("is_causal")
-        causal = bool(getattr(heard.module, "is_causal", True) if causal is None else causal)
-        causal = causal and all_targets > 1 and _may_be_causal(heard)
+        causal = bool(getattr(captured.module, "is_causal", True) if causal is None else causal)
+        causal = causal and all_targets > 1 and _may_be_causal(captured)
         window = options.get("sliding_window")
         known = (id(mask), causal, window, rows.shape, key_shape, rows.device)
         if known not in self._hidden:  # the mask is kept with it, so that its id stays its own
             (batch, heads, count, _), (_, groups, sources, _) = rows.shape, key_shape
-            hidden = _hidden(heard, self.wanted, rows, sources, causal, window)
+            hidden = _hidden(captured, self.wanted, rows, sources, causal, window)
             made: _Hidden = (None, None, Visibility())
             if hidden is not None:
                 hidden = hidden.expand(batch, heads, count, sources).contiguous()
@@ -208,16 +208,18 @@ def _pieces(tensor: Tensor, dim: int) -> Sequence[Tensor]:
     return (tensor,) if tensor.shape[dim] <= _SOURCES else torch.split(tensor, _SOURCES, dim)
 
 
-def _may_be_causal(heard: NativeCall) -> bool:
+def _may_be_causal(captured: NativeCall) -> bool:
     """Does attention ask the module for its direction? Only without a mask of pairs, and eager code
     never does.
     """
-    mask = heard.mask
-    return not heard.is_eager and (mask is None or (isinstance(mask, Tensor) and mask.dim() == 2))
+    mask = captured.mask
+    return not captured.is_eager and (
+        mask is None or (isinstance(mask, Tensor) and mask.dim() == 2)
+    )
 
 
 def _hidden(
-    heard: NativeCall,
+    captured: NativeCall,
     wanted: Wanted,
     like: Tensor,
     sources: int,
@@ -225,15 +227,17 @@ def _hidden(
     window: int | None,
 ) -> Tensor | None:
     """What is added to the scores of sources that a target may not see."""
-    mask = heard.mask
+    mask = captured.mask
     if not (mask is None or isinstance(mask, Tensor)):  # flex attention
-        raise RowsUnavailable(f"its mask is a {type(mask).__name__}, of which rows are not known")
+        raise TargetsUnavailable(
+            f"its mask is a {type(mask).__name__}, of which rows are not known"
+        )
     targets = wanted.targets.to(like.device)
     if isinstance(mask, Tensor) and mask.dim() == 2:  # flash attention takes the padding alone
         seen = mask.bool()[:, None, None, :]
     elif isinstance(mask, Tensor):
         rows = wanted.of(mask, -2)[..., :sources]
-        if rows.dtype != torch.bool or heard.is_eager:
+        if rows.dtype != torch.bool or captured.is_eager:
             return rows.to(like)
         seen = rows
     else:

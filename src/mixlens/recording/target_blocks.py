@@ -18,16 +18,16 @@ import torch
 from torch import Tensor
 
 from mixlens.capture.attention_capture import runnable_experts
+from mixlens.capture.hook_points import watch
 from mixlens.capture.layer_calls import LayerCall, first_tensor, hooks_removed, layer_calls
 from mixlens.capture.native_attention import NativeCall, native_attention
-from mixlens.capture.witnesses import watch
-from mixlens.errors import RowsUnavailable
-from mixlens.recording.deferred_checks import Doubts
+from mixlens.errors import TargetsUnavailable
+from mixlens.recording.deferred_checks import DeferredChecks
 from mixlens.recording.few_targets import RowRecording
 from mixlens.recording.layer import Layer
 from mixlens.recording.target_attention import RowAttention, Wanted, can_be_cut
 from mixlens.recording.target_pass import cut_layer
-from mixlens.recording.upcast import WideModules
+from mixlens.recording.upcast import UpcastModules
 
 Blocks = Callable[[int], Sequence[Sequence[int]]]
 """The targets of a layer that are needed, in blocks; asked when it is that layer's turn."""
@@ -38,14 +38,14 @@ def visit_blocks(
 ) -> None:
     """Hands on every layer of the stack, the last first, cut to each block of its targets."""
     if recording.batch != 1:
-        raise RowsUnavailable("several texts at once: blocks are taken of one")
-    doubts, wide_modules = Doubts(), WideModules()
+        raise TargetsUnavailable("several texts at once: blocks are taken of one")
+    deferred, upcast_modules = DeferredChecks(), UpcastModules()
     with torch.no_grad(), runnable_experts(recording.model):
         calls = _entered(recording)
         while calls:
             index, call = len(calls) - 1, calls.pop()
             needed = blocks(index)
-            heard, seen = _run_again(recording, index, call)
+            captured, seen = _run_again(recording, index, call)
             for block in needed:
                 places = torch.tensor([list(block)], device=call.hidden_in.device)
                 wanted = Wanted(places, [block])
@@ -54,14 +54,14 @@ def visit_blocks(
                     recording,
                     index,
                     call,
-                    [attention.call(each) for each in heard],
-                    {witness: wanted.of_witness(tensor) for witness, tensor in seen.items()},
+                    [attention.call(each) for each in captured],
+                    {hook_point: wanted.of_witness(tensor) for hook_point, tensor in seen.items()},
                     wanted,
-                    doubts,
-                    wide_modules,
+                    deferred,
+                    upcast_modules,
                 )
                 visitor(layer, block)
-            doubts.settle()
+            deferred.settle()
 
 
 def _entered(recording: RowRecording) -> list[LayerCall]:
@@ -81,7 +81,7 @@ def _entered(recording: RowRecording) -> list[LayerCall]:
         stop_after=len(paths),
     )
     if [call.path for call in calls] != paths:
-        raise RowsUnavailable("the layers are called in a different order than on the probe")
+        raise TargetsUnavailable("the layers are called in a different order than on the probe")
     return calls
 
 
@@ -89,16 +89,16 @@ def _run_again(
     recording: RowRecording, index: int, call: LayerCall
 ) -> tuple[list[NativeCall], Mapping[Any, Tensor]]:
     """Runs one layer as the model did: its attention calls and its witnesses, of all targets."""
-    heard: list[NativeCall] = []
+    captured: list[NativeCall] = []
     seen: dict[Any, Tensor] = {}
 
     def on_call(call: NativeCall) -> None:
         if can_be_cut(call):
-            heard.append(call)
+            captured.append(call)
 
     handles: list[Any] = []
     with hooks_removed(handles), native_attention(on_call):
-        for witness in recording.site.stack.layers[index].watched:
-            handles.append(watch(call.module, witness, seen.__setitem__))
+        for hook_point in recording.site.stack.layers[index].watched:
+            handles.append(watch(call.module, hook_point, seen.__setitem__))
         call.output = first_tensor(call.module(*call.args, **call.kwargs))
-    return heard, seen
+    return captured, seen

@@ -10,15 +10,15 @@ from torch import Tensor, nn
 
 from mixlens.capture.attention_call import AttentionCall
 from mixlens.capture.attention_capture import runnable_experts
+from mixlens.capture.hook_points import watch
 from mixlens.capture.layer_calls import Keep, LayerCall, layer_calls
 from mixlens.capture.native_attention import NativeCall, native_attention
-from mixlens.capture.witnesses import watch
-from mixlens.errors import RowsUnavailable
-from mixlens.recording.deferred_checks import Doubts, not_finite
+from mixlens.errors import TargetsUnavailable
+from mixlens.recording.deferred_checks import DeferredChecks, not_finite
 from mixlens.recording.internals import Internals
 from mixlens.recording.layer import Layer
 from mixlens.recording.target_attention import RowAttention, Wanted, can_be_cut
-from mixlens.recording.upcast import WideModules
+from mixlens.recording.upcast import UpcastModules
 from mixlens.structure.layer_structure import LayerStructure
 
 if TYPE_CHECKING:
@@ -31,31 +31,33 @@ def run_by_rows(recording: RowRecording, visitor: Visit) -> None:
     """Run the model up to the end of the stack and hand on its layers, cut to the targets."""
     stack = recording.site.stack
     wanted = Wanted(recording.places, recording.targets)
-    attention, wide_modules = RowAttention(wanted), WideModules()
+    attention, upcast_modules = RowAttention(wanted), UpcastModules()
     shape = (recording.batch, recording.width)
     by_path = {layer.path: layer for layer in stack.layers}
-    count, doubts = 0, Doubts()
+    count, deferred = 0, DeferredChecks()
     inside: list[str] = []
-    heard: list[AttentionCall] = []
+    captured: list[AttentionCall] = []
 
     def on_call(call: NativeCall) -> None:
         if inside and can_be_cut(call):
-            heard.append(attention.call(call))
+            captured.append(attention.call(call))
 
     def on_enter(number: int, call: LayerCall) -> None:
         if call.hidden_in.shape[:2] != shape:
-            raise RowsUnavailable(f"layer `{call.path}` takes other tokens than those of the text")
+            raise TargetsUnavailable(
+                f"layer `{call.path}` takes other tokens than those of the text"
+            )
         inside.append(call.path)
-        heard.clear()
+        captured.clear()
 
     def on_layer(call: LayerCall, seen: Mapping[Any, Tensor]) -> None:
         nonlocal count
         inside.pop()
         if stack.layers[count].path != call.path:
-            raise RowsUnavailable("the layers are called in a different order than on the probe")
-        calls = list(heard)
-        heard.clear()
-        visitor(cut_layer(recording, count, call, calls, seen, wanted, doubts, wide_modules))
+            raise TargetsUnavailable("the layers are called in a different order than on the probe")
+        calls = list(captured)
+        captured.clear()
+        visitor(cut_layer(recording, count, call, calls, seen, wanted, deferred, upcast_modules))
         count += 1
         call.args, call.kwargs, call.output = (), {}, None
 
@@ -63,7 +65,7 @@ def run_by_rows(recording: RowRecording, visitor: Visit) -> None:
         def rows(tensor: Tensor) -> Tensor:
             return wanted.of_witness(tensor) if inside else tensor
 
-        return [watch(module, witness, keep, rows) for witness in by_path[path].watched]
+        return [watch(module, hook_point, keep, rows) for hook_point in by_path[path].watched]
 
     with torch.no_grad(), native_attention(on_call), runnable_experts(recording.model):
         layer_calls(
@@ -77,33 +79,33 @@ def run_by_rows(recording: RowRecording, visitor: Visit) -> None:
             stop_after=len(stack.layers),
         )
     if count != len(stack.layers):
-        raise RowsUnavailable(f"{count} of {len(stack.layers)} layers were called on this input")
-    doubts.settle()
+        raise TargetsUnavailable(f"{count} of {len(stack.layers)} layers were called on this input")
+    deferred.settle()
 
 
 def cut_layer(
     recording: RowRecording,
     index: int,
     call: LayerCall,
-    heard: Sequence[AttentionCall],
+    captured: Sequence[AttentionCall],
     seen: Mapping[Any, Tensor],
     wanted: Wanted,
-    doubts: Doubts,
-    wide_modules: WideModules,
+    deferred: DeferredChecks,
+    upcast_modules: UpcastModules,
 ) -> Layer:
     """A layer that has just run, cut to some targets: attention and witnesses are cut already."""
     stack = recording.site.stack
     row = wanted.of_call(call)
     error = not_finite(f"`{row.path}`", row.hidden_out)
-    doubts.rows_are_finite(row.hidden_out, lambda _: error)
+    deferred.rows_are_finite(row.hidden_out, lambda _: error)
     return Layer(
         model=recording.model,
         backend=recording.structure.backend,
         stack=stack,
         index=index,
         call=row,
-        internals=_internals(row, heard, seen, stack.layers[index], doubts),
-        wide_modules=wide_modules,
+        internals=_internals(row, captured, seen, stack.layers[index], deferred),
+        upcast_modules=upcast_modules,
         memory_budget=recording.memory_budget,
         whole=lambda: recording.short.stack_layers[stack.name][index],
     )
@@ -111,14 +113,14 @@ def cut_layer(
 
 def _internals(
     call: LayerCall,
-    heard: Sequence[AttentionCall],
+    captured: Sequence[AttentionCall],
     seen: Mapping[Any, Tensor],
     structure: LayerStructure,
-    doubts: Doubts,
+    deferred: DeferredChecks,
 ) -> list[Internals]:
-    if len(heard) != len(structure.sites):
-        raise RowsUnavailable(
-            f"layer `{call.path}` made {len(heard)} attention calls that can be cut to rows, and"
+    if len(captured) != len(structure.sites):
+        raise TargetsUnavailable(
+            f"layer `{call.path}` made {len(captured)} attention calls that can be cut to rows, and"
             f" has {len(structure.sites)}"
         )
-    return Internals.of_layer(heard, dict(seen), call.hidden_out, doubts)
+    return Internals.of_layer(captured, dict(seen), call.hidden_out, deferred)

@@ -17,7 +17,7 @@ def computing_dtype(dtype: torch.dtype) -> torch.dtype:
     return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
 
 
-class WideModules:
+class UpcastModules:
     """Layers in float32 or better: for half-precision models a copy, one at a time."""
 
     def __init__(self) -> None:

@@ -16,14 +16,14 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from mixlens.capture.bare_products import BareProducts
+from mixlens.capture.hook_points import HookPoint
 from mixlens.capture.layer_calls import hooks_removed
-from mixlens.capture.witnesses import Witness
 from mixlens.errors import UnsupportedModel
 from mixlens.replay.intervention import model_output
 
 if TYPE_CHECKING:
     from mixlens.contracts import AttentionKind
-    from mixlens.recording.attention import Site
+    from mixlens.recording.attention import Attention
     from mixlens.recording.recording import Recording
     from mixlens.replay.explained_output import Explained
 
@@ -73,14 +73,14 @@ def projection_gradients(
             raise UnsupportedModel(f"`{layer.structure.path}`: its heads are not laid out by token")
         layout = layer.structure.layout
         if layout is not None:
-            entered = Witness(structure.output_projection, "in")
+            entered = HookPoint(structure.output_projection, "in")
             given = layout.inside(given, entered, *shape[:2])
         by_layer.append(given.reshape(shape).to(layer.input.dtype))
     return by_layer
 
 
 def weight_gradients(
-    site: Site, gradient: Float[Tensor, "batch target head d_head"]
+    site: Attention, gradient: Float[Tensor, "batch target head d_head"]
 ) -> Float[Tensor, "batch head target source"]:
     """dy/dA of one site, from the gradient at the input of its output projection."""
     if site.gate is not None:

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from mixlens.capture.layer_calls import hooks_removed
-from mixlens.recording.attention import Site
+from mixlens.recording.attention import Attention
 from mixlens.replay.intervention import LayerFunction
 from mixlens.structure.norms import LinearisedNorm, norm_of
 
@@ -35,7 +35,7 @@ _PRODUCTS = {torch.matmul, torch.bmm, Tensor.matmul, Tensor.bmm, Tensor.__matmul
 class AttentionSlopes:
     """Tangents of the attention output of one text of a layer with one attention site."""
 
-    def __init__(self, step: LayerFunction, site: Site) -> None:
+    def __init__(self, step: LayerFunction, site: Attention) -> None:
         path = site.structure.input_norm
         self.norm: LinearisedNorm | None = (
             None if path is None else norm_of(step.module.get_submodule(path), step.point)
@@ -161,12 +161,12 @@ def _overheard(step: LayerFunction, norm: str | None, rows: Tensor) -> tuple[Ten
     """Queries, keys, weights and values [head, token, ...] of the first attention, from what enters
     its projections.
     """
-    heard = _Around()
-    with _returning(step.module, norm, rows), contextlib.suppress(_Overheard), heard:
+    captured = _Around()
+    with _returning(step.module, norm, rows), contextlib.suppress(_Overheard), captured:
         step(step.point[None] if norm is not None else rows[None])
-    if len(heard.parts) != 4:
+    if len(captured.parts) != 4:
         raise ValueError("no softmax between two products")
-    return heard.parts
+    return captured.parts
 
 
 @contextlib.contextmanager

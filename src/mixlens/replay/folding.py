@@ -32,7 +32,7 @@ from mixlens.replay.halves import AfterAttention, attention_outputs, pushed
 from mixlens.replay.intervention import LayerFunction
 from mixlens.replay.mlp import perceptron
 from mixlens.replay.mlp_slopes import PerceptronSlopes
-from mixlens.structure.layer_structure import SiteStructure
+from mixlens.structure.layer_structure import AttentionStructure
 
 # Some models take norms and softmaxes in float32 whatever their dtype.
 _AGREES = {torch.float64: 1e-6, torch.float32: 2e-5}
@@ -191,7 +191,7 @@ def _matrices_of(step: LayerFunction, rest: AfterAttention, size: int) -> tuple[
     return tuple(matrices)
 
 
-def _joined(site: SiteStructure) -> bool:
+def _joined(site: AttentionStructure) -> bool:
     return (
         not site.parallel
         and not site.branch

@@ -11,10 +11,10 @@ from torch import Tensor, nn
 
 from mixlens.capture.bare_products import part_at
 from mixlens.capture.layer_calls import first_tensor, hooks_removed
-from mixlens.recording.attention import Site
+from mixlens.recording.attention import Attention
 from mixlens.recording.layer import Layer
 from mixlens.replay.intervention import LayerFunction
-from mixlens.replay.layer_rest import Tail
+from mixlens.replay.layer_rest import LayerRest
 from mixlens.replay.shortcuts import Shortcut, answered_run
 
 
@@ -53,9 +53,11 @@ class AfterAttention:
     def __init__(self, step: LayerFunction) -> None:
         self.step = step
         self.layer: Layer = step.layer
-        tail = Tail(step.layer, step.layer.structure.sites[-1].kind)
-        self.sites: list[Site] = tail.sites
-        self.shortcuts: tuple[Shortcut, ...] = tail.shortcuts if tail.mode == "shortcut" else ()
+        layer_rest = LayerRest(step.layer, step.layer.structure.sites[-1].kind)
+        self.sites: list[Attention] = layer_rest.sites
+        self.shortcuts: tuple[Shortcut, ...] = (
+            layer_rest.shortcuts if layer_rest.mode == "shortcut" else ()
+        )
 
     def __call__(self, hidden: Tensor, *outputs: Tensor) -> Tensor:
         """The layer's output, from rows of its input and what each site's projection returned."""

@@ -16,6 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from mixlens.capture.attention_capture import plain_experts
+from mixlens.capture.hook_points import float_tensors
 from mixlens.capture.layer_calls import (
     LayerCall,
     first_tensor,
@@ -24,7 +25,6 @@ from mixlens.capture.layer_calls import (
     layer_calls,
     with_hidden_argument,
 )
-from mixlens.capture.witnesses import float_tensors
 from mixlens.errors import InvalidInput, UnsupportedModel
 from mixlens.kernels.differences import difference
 from mixlens.model.free_memory import is_out_of_memory

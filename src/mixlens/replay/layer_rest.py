@@ -24,7 +24,7 @@ from mixlens.contracts import AttentionKind
 from mixlens.kernels.differences import difference, same_bar
 from mixlens.model.free_memory import raise_if_out_of_memory
 from mixlens.model.model_cache import Remembered
-from mixlens.recording.attention import Site
+from mixlens.recording.attention import Attention
 from mixlens.recording.layer import Layer
 from mixlens.replay.fallbacks import note_fallback
 from mixlens.replay.shortcuts import Shortcut, answered_run, find_shortcuts
@@ -44,7 +44,7 @@ _known: Remembered[_Proved | None] = Remembered()  # of layers that are built in
 _of_layers: Remembered[_Proved | None] = Remembered()
 
 
-class Tail:
+class LayerRest:
     """The rest of one layer after one of its attention sites.
 
     `mode` says how it runs: sum, shortcut, or sequences if rows alone cannot be run.
@@ -54,9 +54,9 @@ class Tail:
         self.layer = layer
         self.kind = kind
         self.rows = rows  # the most that go through the layer at once
-        self.sites: list[Site] = layer.sites()
+        self.sites: list[Attention] = layer.sites()
         self.position: int = layer.position(kind)
-        self.site: Site = self.sites[self.position].reading(kind)
+        self.site: Attention = self.sites[self.position].reading(kind)
         self.shortcuts: tuple[Shortcut, ...] = ()
         self.mode: str = self._chosen_mode()
 
@@ -174,8 +174,12 @@ class Tail:
         whole = self.layer.whole
         if whole is self.layer:
             return self._proved(find_shortcuts(self.layer))
-        tail = Tail(whole, self.kind, rows=self.rows)
-        return _Proved(tail.shortcuts, tail.rows) if tail.mode == "shortcut" else None
+        layer_rest = LayerRest(whole, self.kind, rows=self.rows)
+        return (
+            _Proved(layer_rest.shortcuts, layer_rest.rows)
+            if layer_rest.mode == "shortcut"
+            else None
+        )
 
     def _proved(self, candidates: Sequence[Shortcut | None]) -> _Proved | None:
         """The shortcuts, if many rows of two edited copies of a text, shuffled and repeated, come

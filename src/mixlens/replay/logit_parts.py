@@ -30,13 +30,13 @@ from mixlens.replay.head_steps import Head
 
 if TYPE_CHECKING:
     from mixlens.contracts import Request
-    from mixlens.recording.attention import Site
+    from mixlens.recording.attention import Attention
     from mixlens.recording.layer import Layer
     from mixlens.recording.recording import Recording
-    from mixlens.structure.layer_structure import LayerStructure, SiteStructure
+    from mixlens.structure.layer_structure import AttentionStructure, LayerStructure
 
 
-def not_a_sum(layer: LayerStructure, site: SiteStructure) -> str | None:
+def not_a_sum(layer: LayerStructure, site: AttentionStructure) -> str | None:
     """Why the state that logits are read off is not a sum over layers of this structure."""
     use = ": use decompx_logit or attention_gradient instead"
     if layer.has_other_parts:
@@ -106,7 +106,7 @@ class LogitParts:
         factor = self.reach[0] * site.residual_scale * _scale_after(first.structure)
         return self._of_states(factor * first.input)
 
-    def updates(self, number: int, site: Site) -> Float[Tensor, "batch source"]:
+    def updates(self, number: int, site: Attention) -> Float[Tensor, "batch source"]:
         """What each source adds in one layer."""
         parts = site.parts()
         factor = self.reach[number] * _scale_after(self.layers[number].structure)

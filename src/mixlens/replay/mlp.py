@@ -55,7 +55,7 @@ class _PerceptronModules:
 
 
 @dataclass(frozen=True)
-class Perceptron:
+class Mlp:
     """The matrices of one layer."""
 
     norm: LinearisedNorm  # whose output z is
@@ -95,7 +95,7 @@ class Perceptron:
 
 def perceptron(
     layer: Layer, dtype: torch.dtype | None = None, *, normed: bool = True
-) -> Perceptron | None:
+) -> Mlp | None:
     """The feed-forward part of a layer, or None if it has no such form.
 
     Its matrices are in float32 or better, or in `dtype`: the model's own needs no copy.
@@ -120,7 +120,7 @@ def perceptron(
     second = affine_map(parts.second, int(first[0][0].shape[1]), like)
     if second is None:
         return None
-    return Perceptron(
+    return Mlp(
         norm=norm,
         first=tuple(first),
         second=second,

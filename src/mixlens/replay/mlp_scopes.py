@@ -20,20 +20,20 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mixlens.capture.witnesses import Witness
+from mixlens.capture.hook_points import HookPoint
 from mixlens.contracts import AttentionKind, Facts, LayerScores, Spec, Targets
 from mixlens.errors import InvalidInput, UnsupportedModel
 from mixlens.kernels.chords import chord, chord_norms
 from mixlens.kernels.chunks import block_bytes
 from mixlens.kernels.decomposition import Decomposition
 from mixlens.kernels.value_vectors import Vectors
-from mixlens.replay.mlp import Perceptron, perceptron
+from mixlens.replay.mlp import Mlp, perceptron
 from mixlens.structure.norms import LinearisedNorm, norm_of
 
 if TYPE_CHECKING:
-    from mixlens.recording.attention import Site
+    from mixlens.recording.attention import Attention
     from mixlens.recording.layer import Layer
-    from mixlens.structure.layer_structure import LayerStructure, SiteStructure
+    from mixlens.structure.layer_structure import AttentionStructure, LayerStructure
 
 BIASES = ("joint", "fixed")
 
@@ -65,7 +65,7 @@ def scope_spec(*, summary: str, use_when: str, also: str = "") -> Spec:
     )
 
 
-def no_feed_forward(layer: LayerStructure, site: SiteStructure) -> str | None:
+def no_feed_forward(layer: LayerStructure, site: AttentionStructure) -> str | None:
     """Why parts cannot be followed through the feed-forward part of such a layer."""
     use = "; use attention_norm_res_ln or value_zeroing instead"
     if layer.has_other_parts:
@@ -83,7 +83,7 @@ def no_feed_forward(layer: LayerStructure, site: SiteStructure) -> str | None:
     return None
 
 
-def plain_perceptron(layer: Layer) -> Perceptron:
+def plain_perceptron(layer: Layer) -> Mlp:
     """The feed-forward part of a layer, if it has the one form that these parts are defined for."""
     mlp = perceptron(layer, normed=False)
     if mlp is None or len(mlp.first) > 1 or mlp.after is not None:
@@ -98,7 +98,7 @@ def plain_perceptron(layer: Layer) -> Perceptron:
 @torch.no_grad()
 def scope_norms(
     layer: Layer,
-    site: Site,
+    site: Attention,
     targets: Targets,
     *,
     bias: str,
@@ -120,7 +120,7 @@ def scope_norms(
         assert feed_forward.output_norm is not None  # `refusal` was asked before
         norm = norm_of(layer.module.get_submodule(feed_forward.output_norm), site.block_output)
         assert norm is not None
-        entering = targets.take(layer.seen(Witness(feed_forward.output_norm, "in")), 1)
+        entering = targets.take(layer.seen(HookPoint(feed_forward.output_norm, "in")), 1)
         inverse = norm.inverse_sigma(entering)
         second, through = norm.linear(second), [norm.linear(part) for part in through]
         slope, through[0] = slope * inverse[..., None], through[0] * inverse[..., None]
@@ -131,7 +131,7 @@ def scope_norms(
 
 
 def _first_product(
-    stream: Decomposition, mlp: Perceptron, site: Site, bias: str
+    stream: Decomposition, mlp: Mlp, site: Attention, bias: str
 ) -> tuple[Decomposition, Float[Tensor, "batch target d_ff"]]:
     """Each source's part of the pre-activation, and the slope that all of them share."""
     matrix, shift = mlp.first[0]

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from mixlens.kernels.chunks import product_bytes, slices
 from mixlens.recording.layer import Layer
-from mixlens.replay.mlp import Perceptron
+from mixlens.replay.mlp import Mlp
 from mixlens.structure.norms import LinearisedNorm, norm_of
 
 
@@ -29,7 +29,7 @@ class PerceptronSlopes:
         layer: Layer,
         stream: Float[Tensor, "row d"],
         projected: Float[Tensor, "row d"],
-        mlp: Perceptron,
+        mlp: Mlp,
     ) -> None:
         structure, feed_forward = layer.structure.sites[0], layer.structure.feed_forward
         assert feed_forward is not None

@@ -23,7 +23,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mixlens.capture.witnesses import Witness
+from mixlens.capture.hook_points import HookPoint
 from mixlens.contracts import Targets, is_released
 from mixlens.kernels.chunks import cached_bytes
 from mixlens.kernels.gains import manhattan_gain
@@ -32,9 +32,9 @@ from mixlens.replay.value_map import value_bias as bias_of_values
 from mixlens.structure.norms import norm_of
 
 if TYPE_CHECKING:
-    from mixlens.recording.attention import Site
+    from mixlens.recording.attention import Attention
     from mixlens.recording.layer import Layer
-    from mixlens.structure.layer_structure import LayerStructure, SiteStructure
+    from mixlens.structure.layer_structure import AttentionStructure, LayerStructure
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class RouteRules:
         return 1e-5 if self.released else 0.0
 
 
-def no_routes(layer: LayerStructure, site: SiteStructure) -> str | None:
+def no_routes(layer: LayerStructure, site: AttentionStructure) -> str | None:
     """Why a layer of this structure has no such shares."""
     if len(layer.sites) > 1:
         return (
@@ -95,7 +95,7 @@ class AttentionShares:
 
 
 def attention_shares(
-    layer: Layer, site: Site, targets: Targets, rules: RouteRules
+    layer: Layer, site: Attention, targets: Targets, rules: RouteRules
 ) -> AttentionShares:
     """Of the wanted targets."""
     bias = None if rules.value_bias else bias_of_values(layer, site)
@@ -114,7 +114,7 @@ def attention_shares(
 
 
 def feed_forward_shares(
-    layer: Layer, site: Site, targets: Targets, rules: RouteRules
+    layer: Layer, site: Attention, targets: Targets, rules: RouteRules
 ) -> tuple[Float[Tensor, "batch target"], Float[Tensor, "batch target"]]:
     """The shares of the feed-forward part and of the stream that it is added to."""
     total, stream = targets.take(layer.output, 1), targets.take(site.block_output, 1)
@@ -124,7 +124,7 @@ def feed_forward_shares(
     stream = stream if site.structure.parallel else structure.own(stream)
     added = total - stream
     if structure.output_norm is not None:
-        entering = targets.take(layer.seen(Witness(structure.output_norm, "in")), 1)
+        entering = targets.take(layer.seen(HookPoint(structure.output_norm, "in")), 1)
         norm = norm_of(layer.module.get_submodule(structure.output_norm), total)
         assert norm is not None  # it was one when the layer was taken apart
         inverse = norm.inverse_sigma(entering)[..., None]

@@ -15,7 +15,7 @@ from torch import Tensor
 from mixlens.errors import UnsupportedModel
 from mixlens.kernels.differences import difference, same_bar
 from mixlens.model.model_cache import Remembered
-from mixlens.recording.attention import Site
+from mixlens.recording.attention import Attention
 from mixlens.recording.layer import Layer
 from mixlens.structure.projection import affine_map, may_add_bias
 
@@ -34,7 +34,7 @@ class _ValueColumns:
 
 
 @torch.no_grad()
-def value_map(layer: Layer, site: Site) -> ValueMap:
+def value_map(layer: Layer, site: Attention) -> ValueMap:
     """Weights and biases of v = z W + b, with z what the module that makes them reads. Where they
     are is remembered until the weights change.
     """
@@ -43,7 +43,7 @@ def value_map(layer: Layer, site: Site) -> ValueMap:
     return weight[:, places].reshape(-1, *shape).transpose(0, 1), bias[places].view(shape)
 
 
-def _affine_columns(layer: Layer, site: Site) -> tuple[Tensor, Tensor, Places]:
+def _affine_columns(layer: Layer, site: Attention) -> tuple[Tensor, Tensor, Places]:
     """Weight and bias of the module that makes the values, and which of its columns are theirs."""
     columns = _columns(layer, site)
     affine = affine_map(layer.submodule(columns.path), columns.width, layer.input)
@@ -51,7 +51,7 @@ def _affine_columns(layer: Layer, site: Site) -> tuple[Tensor, Tensor, Places]:
     return *affine, columns.places
 
 
-def _columns(layer: Layer, site: Site) -> _ValueColumns:
+def _columns(layer: Layer, site: Attention) -> _ValueColumns:
     return _known.of(
         layer.submodule(""),
         (site.structure.kind, layer.has_one_token),
@@ -62,7 +62,7 @@ def _columns(layer: Layer, site: Site) -> _ValueColumns:
 _known: Remembered[_ValueColumns] = Remembered()
 
 
-def value_bias(layer: Layer, site: Site) -> Float[Tensor, "head d_head"] | None:
+def value_bias(layer: Layer, site: Attention) -> Float[Tensor, "head d_head"] | None:
     """b alone, or None if it is zero."""
     try:
         if not may_add_bias(layer.submodule(_columns(layer, site).path)):
@@ -76,7 +76,7 @@ def value_bias(layer: Layer, site: Site) -> Float[Tensor, "head d_head"] | None:
     return bias.to(site.head_maps) if bool(bias.any()) else None
 
 
-def _discovered_columns(layer: Layer, site: Site) -> _ValueColumns:
+def _discovered_columns(layer: Layer, site: Attention) -> _ValueColumns:
     """The affine module that makes the values, in a run in float32 or better on noise: columns that
     are alike there are alike, which a text may make them by chance.
     """

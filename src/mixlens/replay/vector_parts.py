@@ -23,16 +23,16 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from mixlens.capture.witnesses import Witness
+from mixlens.capture.hook_points import HookPoint
 from mixlens.contracts import AttentionKind
 from mixlens.errors import UnsupportedModel
 from mixlens.kernels.chords import chord
 from mixlens.kernels.chunks import chunked, rows_at_once
 from mixlens.kernels.differences import difference, row_sizes
 from mixlens.kernels.shares import SHIFT, share
-from mixlens.recording.attention import Site
+from mixlens.recording.attention import Attention
 from mixlens.recording.layer import Layer
-from mixlens.replay.mlp import Perceptron, perceptron
+from mixlens.replay.mlp import Mlp, perceptron
 from mixlens.replay.value_map import value_map
 from mixlens.structure.layer_structure import FeedForwardStructure
 from mixlens.structure.norms import LinearisedNorm, norm_of
@@ -71,7 +71,7 @@ def require_followed(layer: Layer) -> None:
     _perceptron(layer)
 
 
-def _perceptron(layer: Layer) -> Perceptron:
+def _perceptron(layer: Layer) -> Mlp:
     mlp = perceptron(layer, normed=False)
     if mlp is None or mlp.after is not None:
         raise UnsupportedModel(
@@ -86,7 +86,9 @@ def _perceptron(layer: Layer) -> Perceptron:
 class VectorLayer:
     """One layer as a map from the parts of its input to those of its output, for one text."""
 
-    def __init__(self, layer: Layer, site: Site, text: int, length: int, rules: PartRules) -> None:
+    def __init__(
+        self, layer: Layer, site: Attention, text: int, length: int, rules: PartRules
+    ) -> None:
         feed_forward = layer.structure.feed_forward
         assert feed_forward is not None  # `refusal` was asked before
         self.rules, self.rounding = rules, layer.rounding
@@ -100,11 +102,11 @@ class VectorLayer:
         self.input_norm: LinearisedNorm | None = _norm(layer, site.structure.input_norm)
         self.output_norm: LinearisedNorm | None = site.output_norm
         self._require_values_of_the_stream(layer, text)
-        self.mlp: Perceptron = _perceptron(layer)
+        self.mlp: Mlp = _perceptron(layer)
         self.last_norm: LinearisedNorm | None = _norm(layer, feed_forward.output_norm)
         self.entering_last: Tensor | None = None
         if feed_forward.output_norm is not None:
-            seen = layer.seen(Witness(feed_forward.output_norm, "in"))
+            seen = layer.seen(HookPoint(feed_forward.output_norm, "in"))
             self.entering_last = seen[text, :length]
 
     def _require_values_of_the_stream(self, layer: Layer, text: int) -> None:

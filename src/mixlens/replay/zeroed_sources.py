@@ -15,7 +15,7 @@ from torch import Tensor
 
 from mixlens.kernels.differences import row_sizes
 from mixlens.kernels.distances import Rows
-from mixlens.recording.attention import Site
+from mixlens.recording.attention import Attention
 
 MASSIVE = 1e3  # times the usual value
 
@@ -47,7 +47,7 @@ class Rest(Protocol):
 
 
 def sources_of(
-    site: Site, weights: Tensor, linked: Tensor, text: int, columns: Tensor, heads: slice
+    site: Attention, weights: Tensor, linked: Tensor, text: int, columns: Tensor, heads: slice
 ) -> Sources:
     """The named source columns, with the range of targets that read any of them: for causal
     attention those that come later.
@@ -58,7 +58,7 @@ def sources_of(
 
 
 def sources_within(
-    site: Site,
+    site: Attention,
     weights: Tensor,
     linked: Tensor,
     text: int,
@@ -74,7 +74,7 @@ def sources_within(
     return Sources(text, columns, targets, heads, taken, values, linked[targets][:, columns].T)
 
 
-def nothing_zeroed(site: Site, text: int, count: int) -> Sources:
+def nothing_zeroed(site: Attention, text: int, count: int) -> Sources:
     """A source that no target reads: the unedited outputs, rounded as the edited ones are."""
     heads, d_head, like = site.structure.heads, site.values.shape[3], site.weights
     weights, values = like.new_zeros(1, count, heads), like.new_zeros(1, heads, d_head)
@@ -82,7 +82,7 @@ def nothing_zeroed(site: Site, text: int, count: int) -> Sources:
     return Sources(text, None, slice(0, count), slice(0, heads), weights, values, everywhere)
 
 
-def is_massive(site: Site) -> bool:
+def is_massive(site: Attention) -> bool:
     """Is some value so much larger than the usual one that o_i - c_ij is rounding without it?"""
     sizes = row_sizes(site.values)
     return bool((sizes.amax(-1) > MASSIVE * sizes.median(-1).values).any())

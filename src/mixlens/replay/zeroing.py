@@ -21,10 +21,10 @@ from torch import Tensor
 from mixlens.kernels.chunks import chunked
 from mixlens.kernels.differences import difference, same_bar
 from mixlens.kernels.distances import Rows
-from mixlens.recording.attention import Site
+from mixlens.recording.attention import Attention
 from mixlens.replay.fallbacks import note_fallback
-from mixlens.replay.layer_rest import Tail
-from mixlens.replay.mlp import Perceptron, perceptron
+from mixlens.replay.layer_rest import LayerRest
+from mixlens.replay.mlp import Mlp, perceptron
 from mixlens.replay.zeroed_sources import Rest, is_massive, nothing_zeroed, sources_of
 from mixlens.replay.zeroing_products import ByProducts, folding_is_faster
 from mixlens.replay.zeroing_rows import ByRows, BySequences
@@ -33,7 +33,7 @@ from mixlens.replay.zeroing_values import ByValues
 
 def changed(
     rest: Rest,
-    site: Site,
+    site: Attention,
     weights: Float[Tensor, "batch head target source"],
     real: Bool[Tensor, "batch target source"],
     compare: Callable[[int, Int[Tensor, " row"], Rows], Float[Tensor, " row"]],
@@ -61,24 +61,24 @@ def changed(
     return scores
 
 
-def feed_forward_matrices(tail: Tail) -> Perceptron | None:
+def feed_forward_matrices(layer_rest: LayerRest) -> Mlp | None:
     """What follows attention as matrices, if the layer has that form and its values allow it."""
-    if tail.mode != "shortcut":
+    if layer_rest.mode != "shortcut":
         return None
-    if tail.site.gate is not None:
+    if layer_rest.site.gate is not None:
         reason = "a gate makes what a source writes differ from target to target"
-    elif is_massive(tail.site):
+    elif is_massive(layer_rest.site):
         reason = "a value is a thousand times as large as the others"
-    elif (mlp := perceptron(tail.layer)) is not None:
+    elif (mlp := perceptron(layer_rest.layer)) is not None:
         return mlp
     else:
         reason = "what follows attention is not one norm and a perceptron"
-    note_fallback(tail.layer, f"Value Zeroing runs the layer's own code, because {reason}")
+    note_fallback(layer_rest.layer, f"Value Zeroing runs the layer's own code, because {reason}")
     return None
 
 
 def fastest_rest(
-    tail: Tail,
+    layer_rest: LayerRest,
     weights: Tensor,
     real: Tensor,
     positions: Int[Tensor, "batch target"],
@@ -86,23 +86,23 @@ def fastest_rest(
     per_head: bool,
 ) -> Rest:
     """By products if the layer allows it and they prove right, else by rows."""
-    if tail.site.projection is None:
-        return ByValues(tail, positions)
-    if tail.mode == "sequences":
-        return BySequences(tail, positions)
-    by_rows, mlp = ByRows(tail, weights, positions), feed_forward_matrices(tail)
+    if layer_rest.site.projection is None:
+        return ByValues(layer_rest, positions)
+    if layer_rest.mode == "sequences":
+        return BySequences(layer_rest, positions)
+    by_rows, mlp = ByRows(layer_rest, weights, positions), feed_forward_matrices(layer_rest)
     texts = torch.arange(len(positions), device=positions.device)[:, None].expand_as(positions)
     if mlp is not None:
-        folded = folding_is_faster(tail.site, real, per_head=per_head)
-        by_products = ByProducts(tail, mlp, positions, folded=folded)
-        if _proved(by_products, by_rows, weights, real, tail.layer.output[texts, positions]):
+        folded = folding_is_faster(layer_rest.site, real, per_head=per_head)
+        by_products = ByProducts(layer_rest, mlp, positions, folded=folded)
+        if _proved(by_products, by_rows, weights, real, layer_rest.layer.output[texts, positions]):
             return by_products
         note_fallback(
-            tail.layer,
+            layer_rest.layer,
             "Value Zeroing runs the layer's own code, because products of its matrices are off",
         )
-    tail.require_recorded_output(texts.reshape(-1), positions.reshape(-1))
-    return BySequences(tail, positions) if tail.mode == "sequences" else by_rows
+    layer_rest.require_recorded_output(texts.reshape(-1), positions.reshape(-1))
+    return BySequences(layer_rest, positions) if layer_rest.mode == "sequences" else by_rows
 
 
 def _proved(
@@ -111,14 +111,17 @@ def _proved(
     """Whether products give what the layer returned, and for a few pairs of the first text what the
     layer's own code gives.
     """
-    tail, asked = by_products.tail, real.any(2)
+    layer_rest, asked = by_products.layer_rest, real.any(2)
     unedited = torch.stack(
-        [by_products(nothing_zeroed(tail.site, text, real.shape[1])) for text in range(len(real))]
+        [
+            by_products(nothing_zeroed(layer_rest.site, text, real.shape[1]))
+            for text in range(len(real))
+        ]
     )
-    if not difference(unedited[asked], recorded[asked]) <= tail.layer.rounding:
+    if not difference(unedited[asked], recorded[asked]) <= layer_rest.layer.rounding:
         return False
     linked = (weights[0] != 0).any(0) & real[0]
     columns = linked.any(0).nonzero()[:, 0]
     columns = columns[torch.linspace(0, len(columns) - 1, 3).long().unique()]  # type: ignore[no-untyped-call]
-    few = sources_of(tail.site, weights, linked, 0, columns, slice(0, int(weights.shape[1])))
+    few = sources_of(layer_rest.site, weights, linked, 0, columns, slice(0, int(weights.shape[1])))
     return difference(by_products(few), by_rows(few)) <= same_bar(weights)

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from mixlens.errors import RowsUnavailable
+from mixlens.errors import TargetsUnavailable
 from mixlens.kernels.differences import rounding
 from mixlens.kernels.distances import prepared_for, separation
 from mixlens.kernels.fused import zeroing as fused_zeroing
@@ -18,8 +18,8 @@ from mixlens.model.model_cache import Remembered
 from mixlens.model.precision import matmul_precision
 from mixlens.recording.deferred_checks import row_errors
 from mixlens.replay.fallbacks import note_fallback
-from mixlens.replay.layer_rest import Tail
-from mixlens.replay.mlp import Perceptron, perceptron
+from mixlens.replay.layer_rest import LayerRest
+from mixlens.replay.mlp import Mlp, perceptron
 from mixlens.replay.zeroed_sources import (
     is_massive,
     nothing_zeroed,
@@ -34,7 +34,7 @@ _proofs: Remembered[bool] = Remembered()
 
 
 def map_changes(
-    tail: Tail,
+    layer_rest: LayerRest,
     real: Bool[Tensor, "batch target source"],
     places: Int[Tensor, "batch target"],
     *,
@@ -46,50 +46,50 @@ def map_changes(
 
     `places`: where the targets are in the site's tensors.
     """
-    layer, site = tail.layer, tail.site
-    mlp = _matrices(tail, distance)
+    layer, site = layer_rest.layer, layer_rest.site
+    mlp = _matrices(layer_rest, distance)
     if mlp is None or is_massive(site):
         return None
     half = site.values.element_size() < 4  # its products are cheap, those of folding are not
     folded = not half and folding_is_faster(site, real, per_head=per_head)
-    changes = ByChanges(tail, mlp, places, distance=distance, folded=folded)
+    changes = ByChanges(layer_rest, mlp, places, distance=distance, folded=folded)
     texts = torch.arange(len(places), device=places.device)[:, None]
     recorded, asked = layer.output[texts, places], real.any(2)
     unedited = changes.unedited.outputs.view_as(recorded)
     if not bool(row_errors(unedited[asked][None], recorded[asked][None]) <= layer.rounding):
         return None
-    return changes if _is_proved(tail, distance, folded) else None
+    return changes if _is_proved(layer_rest, distance, folded) else None
 
 
-def row_changes(tail: Tail, *, distance: str) -> ByChanges | None:
+def row_changes(layer_rest: LayerRest, *, distance: str) -> ByChanges | None:
     """The same for all targets of a recording of rows. Its checks wait for the end of the pass."""
-    layer, site, doubts = tail.layer, tail.site, tail.layer.doubts
-    mlp = _matrices(tail, distance)
-    assert doubts is not None
+    layer, site, deferred = layer_rest.layer, layer_rest.site, layer_rest.layer.deferred
+    mlp = _matrices(layer_rest, distance)
+    assert deferred is not None
     if mlp is None or is_massive(site):
         return None
-    changes, path = ByChanges(tail, mlp, None, distance=distance, folded=False), layer.path
+    changes, path = ByChanges(layer_rest, mlp, None, distance=distance, folded=False), layer.path
     recorded = layer.native_output.flatten(0, 1)
-    doubts.rows_agree(changes.unedited.outputs, recorded, layer.rounding, _failure(path))
-    return changes if _is_proved(tail, distance, False) else None
+    deferred.rows_agree(changes.unedited.outputs, recorded, layer.rounding, _failure(path))
+    return changes if _is_proved(layer_rest, distance, False) else None
 
 
-def _matrices(tail: Tail, distance: str) -> Perceptron | None:
+def _matrices(layer_rest: LayerRest, distance: str) -> Mlp | None:
     """What follows attention, if distances can be had from products on what changed."""
-    if tail.mode != "shortcut" or distance not in fused_zeroing.DISTANCES:
+    if layer_rest.mode != "shortcut" or distance not in fused_zeroing.DISTANCES:
         return None
-    if tail.site.gate is not None:  # what a source writes differs from target to target
+    if layer_rest.site.gate is not None:  # what a source writes differs from target to target
         return None
-    mlp = perceptron(tail.layer, tail.site.values.dtype)
+    mlp = perceptron(layer_rest.layer, layer_rest.site.values.dtype)
     return None if mlp is None or mlp.after is not None else mlp
 
 
-def _is_proved(tail: Tail, distance: str, folded: bool) -> bool:
-    layer, native = tail.layer, tail.site.values.dtype
+def _is_proved(layer_rest: LayerRest, distance: str, folded: bool) -> bool:
+    layer, native = layer_rest.layer, layer_rest.site.values.dtype
     proof = _proofs.of(
         layer.model,
-        (layer.path, tail.kind, distance, folded, native, layer.has_one_token),
-        lambda: _proved(tail, distance, folded, native),
+        (layer.path, layer_rest.kind, distance, folded, native, layer.has_one_token),
+        lambda: _proved(layer_rest, distance, folded, native),
     )
     if not proof:
         note_fallback(layer, "Value Zeroing does without fused products, because they are off")
@@ -97,7 +97,7 @@ def _is_proved(tail: Tail, distance: str, folded: bool) -> bool:
 
 
 def _failure(path: str) -> Callable[[float], Exception]:
-    return lambda error: RowsUnavailable(
+    return lambda error: TargetsUnavailable(
         f"layer `{path}`: products of rows are off by {error:.1e} from what the layer returned"
     )
 
@@ -110,7 +110,7 @@ def row_distances(
 
     Short texts go together, `rows` pairs at once.
     """
-    weights = changes.tail.site.weights
+    weights = changes.layer_rest.site.weights
     batch, heads, count, sources = weights.shape
     step, texts_at_once = max(1, rows // count), max(1, rows // (count * max(last)))
     by_texts = []
@@ -151,7 +151,7 @@ def block_distances(
             linked = weights[text, group].any(0) & real[text]
             for columns, targets in _linked_blocks(linked, max(1, rows // count)):
                 few = sources_within(
-                    changes.tail.site, weights, linked, text, columns, targets, group
+                    changes.layer_rest.site, weights, linked, text, columns, targets, group
                 )
                 made = changes.block(few) * few.linked
                 scores[text, number, targets, columns] = made.T
@@ -175,11 +175,11 @@ def _linked_blocks(
 
 
 @torch.no_grad()
-def _proved(tail: Tail, distance: str, folded: bool, native: torch.dtype) -> bool:
+def _proved(layer_rest: LayerRest, distance: str, folded: bool, native: torch.dtype) -> bool:
     """Whether a few pairs of the whole layer, on a short input, have the distances that the layer's
     own code gives.
     """
-    whole = Tail(tail.layer.whole, tail.kind, rows=tail.rows)
+    whole = LayerRest(layer_rest.layer.whole, layer_rest.kind, rows=layer_rest.rows)
     mlp = perceptron(whole.layer, native)
     if mlp is None or whole.mode != "shortcut":
         return False

@@ -20,11 +20,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from mixlens.replay.layer_rest import Tail
-from mixlens.replay.mlp import Perceptron
+from mixlens.replay.layer_rest import LayerRest
+from mixlens.replay.mlp import Mlp
 from mixlens.replay.zeroed_sources import Sources
 from mixlens.replay.zeroing_steps import distances, hidden_change
-from mixlens.structure.layer_structure import FeedForwardStructure, SiteStructure
+from mixlens.structure.layer_structure import AttentionStructure, FeedForwardStructure
 from mixlens.structure.norms import LinearisedNorm, norm_of
 
 _FEW = 32  # targets for which every pair's heads are summed inside one product
@@ -68,26 +68,26 @@ class ByChanges:
 
     def __init__(
         self,
-        tail: Tail,
-        mlp: Perceptron,
+        layer_rest: LayerRest,
+        mlp: Mlp,
         places: Int[Tensor, "batch target"] | None,
         *,
         distance: str,
         folded: bool,
     ) -> None:
         """`places`: where the targets are in the site's tensors; None: they are all there is."""
-        self.tail = tail
+        self.layer_rest = layer_rest
         self.mlp = mlp
         self.distance = distance
         self.folded = folded
-        site = tail.site
-        feed_forward = tail.layer.structure.feed_forward
+        site = layer_rest.site
+        feed_forward = layer_rest.layer.structure.feed_forward
         assert feed_forward is not None
         self.feed_forward: FeedForwardStructure = feed_forward
-        self.structure: SiteStructure = site.structure
+        self.structure: AttentionStructure = site.structure
         self.output_norm: LinearisedNorm | None = None
         if feed_forward.output_norm is not None:
-            norm = tail.layer.submodule(feed_forward.output_norm)
+            norm = layer_rest.layer.submodule(feed_forward.output_norm)
             self.output_norm = norm_of(norm, site.projected)
         if folded:
             linear = mlp.norm.linear(self._output_weight)
@@ -99,7 +99,7 @@ class ByChanges:
     @functools.cached_property
     def _output_weight(self) -> Float[Tensor, "head d_head d_model"]:
         """The output projection as it enters the sum."""
-        return self.structure.scaled(self.tail.site.output_weight)
+        return self.structure.scaled(self.layer_rest.site.output_weight)
 
     @functools.cached_property
     def _native_weight(self) -> Float[Tensor, "head d_head d_model"]:
@@ -107,7 +107,7 @@ class ByChanges:
         return self._output_weight.to(self.mlp.second[0].dtype)
 
     def _unedited_rows(self, places: Int[Tensor, "batch target"] | None) -> _UneditedRows:
-        site, mlp = self.tail.site, self.mlp
+        site, mlp = self.layer_rest.site, self.mlp
         residual, projected = site.residual, site.projected
         if places is not None:
             texts = torch.arange(len(places), device=places.device)[:, None]
@@ -154,7 +154,7 @@ class ByChanges:
         """The same for some sources of some texts and all targets of a recording of rows, of
         one head or of all.
         """
-        vectors, weights = self.tail.site.vectors, self.tail.site.weights
+        vectors, weights = self.layer_rest.site.vectors, self.layer_rest.site.weights
         if head is not None:
             vectors, weights = vectors.head(head), weights[:, head : head + 1]
         if weights.shape[0] > 1:

@@ -14,9 +14,9 @@ from torch import Tensor
 
 from mixlens.kernels.chunks import product_bytes
 from mixlens.kernels.distances import Rows
-from mixlens.recording.attention import Site
-from mixlens.replay.layer_rest import Tail
-from mixlens.replay.mlp import Perceptron
+from mixlens.recording.attention import Attention
+from mixlens.replay.layer_rest import LayerRest
+from mixlens.replay.mlp import Mlp
 from mixlens.replay.zeroed_sources import Sources
 from mixlens.structure.layer_structure import FeedForwardStructure
 
@@ -33,12 +33,17 @@ class ByProducts:
     mixes = False
 
     def __init__(
-        self, tail: Tail, mlp: Perceptron, positions: Int[Tensor, "batch target"], *, folded: bool
+        self,
+        layer_rest: LayerRest,
+        mlp: Mlp,
+        positions: Int[Tensor, "batch target"],
+        *,
+        folded: bool,
     ) -> None:
-        site, norm = tail.site, mlp.norm
-        structure, feed_forward = site.structure, tail.layer.structure.feed_forward
+        site, norm = layer_rest.site, mlp.norm
+        structure, feed_forward = site.structure, layer_rest.layer.structure.feed_forward
         assert feed_forward is not None
-        self.tail = tail
+        self.layer_rest = layer_rest
         self.mlp = mlp
         self.feed_forward: FeedForwardStructure = feed_forward
         self.folded = folded
@@ -86,7 +91,7 @@ class ByProducts:
             change = self._hidden(sources, normed, inverse).sub_(self.hidden[at])
             branch = torch.nn.functional.linear(change, self.mlp.second[0].T).add_(self.branch[at])
         return self._summed(
-            moved if self.tail.site.structure.output_norm is None else normed, branch
+            moved if self.layer_rest.site.structure.output_norm is None else normed, branch
         )
 
     def _moved(self, sources: Sources) -> Float[Tensor, "source target d_model"]:
@@ -129,7 +134,7 @@ class ByProducts:
         For all sources of a text at once while that is small: a few at a time, reading the matrix
         is what costs.
         """
-        site, first = self.tail.site, self.first[number][sources.heads]
+        site, first = self.layer_rest.site, self.first[number][sources.heads]
         size = site.values.shape[2] * first.shape[0] * first.shape[2] * first.element_size()
         assert sources.columns is not None  # if nothing is zeroed there is no product
         if size > product_bytes(first.device):
@@ -144,7 +149,7 @@ class ByProducts:
         return self._kept[number][sources.columns]
 
     def _summed(self, stream: Tensor, branch: Tensor) -> Tensor:
-        structure, module = self.feed_forward, self.tail.module
+        structure, module = self.feed_forward, self.layer_rest.module
         if self.mlp.after is not None:
             branch = module.get_submodule(self.mlp.after)(branch)
         total = structure.total(stream, branch)
@@ -156,7 +161,7 @@ class ByProducts:
 
 
 def folding_is_faster(
-    site: Site, real: Bool[Tensor, "batch target source"], *, per_head: bool
+    site: Attention, real: Bool[Tensor, "batch target source"], *, per_head: bool
 ) -> bool:
     """Are there so many pairs that the first product costs less before they are formed?"""
     d_model, heads, pairs = int(site.projected.shape[-1]), site.structure.heads, int(real.sum())

@@ -8,10 +8,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from mixlens.errors import RowsUnavailable
+from mixlens.errors import TargetsUnavailable
 from mixlens.kernels.chunks import chunked, wide
 from mixlens.kernels.distances import Rows
-from mixlens.replay.layer_rest import Tail
+from mixlens.replay.layer_rest import LayerRest
 from mixlens.replay.zeroed_sources import Sources, is_massive
 
 
@@ -27,13 +27,16 @@ class ByRows:
 
     def __init__(
         self,
-        tail: Tail,
+        layer_rest: LayerRest,
         weights: Float[Tensor, "batch head target source"],
         positions: Int[Tensor, "batch target"],
     ) -> None:
-        self.tail = tail
+        self.layer_rest = layer_rest
         self.positions = positions
-        site, texts = tail.site, torch.arange(len(positions), device=positions.device)[:, None]
+        site, texts = (
+            layer_rest.site,
+            torch.arange(len(positions), device=positions.device)[:, None],
+        )
         self.cast: Callable[[Tensor], Tensor] = (
             wide
             if site.structure.branch_norm or site.structure.open or is_massive(site)
@@ -53,16 +56,16 @@ class ByRows:
 
     def __call__(self, sources: Sources, /) -> Rows:
         """The rows of every linked pair."""
-        site, every = self.tail.site, self.positions[sources.text, sources.targets]
+        site, every = self.layer_rest.site, self.positions[sources.text, sources.targets]
         k, target = sources.linked.nonzero().unbind(1)
         written = self.written(sources, sources.weights, every)
         left = self.whole[sources.text, sources.targets][target] - written[k, target]
         places = every[target]
         texts = torch.full_like(places, sources.text)
         outputs = [
-            self.tail(text, place, part.to(site.projected.dtype))
+            self.layer_rest(text, place, part.to(site.projected.dtype))
             for text, place, part in zip(
-                *(chunked(t, self.tail.rows) for t in (texts, places, left)), strict=True
+                *(chunked(t, self.layer_rest.rows) for t in (texts, places, left)), strict=True
             )
         ]
         return torch.cat(outputs)
@@ -71,7 +74,7 @@ class ByRows:
         self, sources: Sources, weights: Float[Tensor, "source target head"], places: Tensor
     ) -> Float[Tensor, "source target d_model"]:
         """c_ij: what the sources write into targets at these places."""
-        site, cast = self.tail.site, self.cast
+        site, cast = self.layer_rest.site, self.cast
         matrix, values = cast(site.head_maps[sources.heads]), cast(sources.values)
         if site.gate is None:
             return torch.bmm(cast(weights), torch.einsum("khe,hed->khd", values, matrix))
@@ -87,29 +90,31 @@ class BySequences:
     It may then mix tokens, so a target that does not read a source changes with those that do.
     """
 
-    def __init__(self, tail: Tail, positions: Int[Tensor, "batch target"]) -> None:
-        if tail.layer.whole is not tail.layer:
-            raise RowsUnavailable(
-                f"layer `{tail.layer.structure.path}`: what follows its attention depends on other"
-                " tokens, so a few targets cannot be measured alone"
+    def __init__(self, layer_rest: LayerRest, positions: Int[Tensor, "batch target"]) -> None:
+        if layer_rest.layer.whole is not layer_rest.layer:
+            raise TargetsUnavailable(
+                f"layer `{layer_rest.layer.structure.path}`: what follows its attention depends on"
+                " other tokens, so a few targets cannot be measured alone"
             )
-        site = tail.site
+        site = layer_rest.site
         every = torch.arange(site.weights.shape[2], device=positions.device)
-        self.every: ByRows = ByRows(tail, site.weights, every.expand(len(positions), -1))
-        self.tail = tail
+        self.every: ByRows = ByRows(layer_rest, site.weights, every.expand(len(positions), -1))
+        self.layer_rest = layer_rest
         self.positions = positions
-        self.mixes = tail.mixes()
+        self.mixes = layer_rest.mixes()
 
     def __call__(self, sources: Sources, /) -> Rows:
         """The rows of every linked pair."""
-        tail, site, text = self.tail, self.tail.site, sources.text
+        layer_rest, site, text = self.layer_rest, self.layer_rest.site, sources.text
         edited = self.every.whole[text].expand(len(sources.linked), -1, -1)
         if sources.columns is not None:
             weights = site.weights[text, sources.heads][:, :, sources.columns].permute(2, 1, 0)
             every = torch.arange(edited.shape[1], device=edited.device)
             edited = edited - self.every.written(sources, weights, every)
         outputs = [
-            tail.layer.rerun(text, attention_output=part.to(site.projected), kind=tail.kind)
-            for part in chunked(edited, max(1, tail.rows // edited.shape[1]))
+            layer_rest.layer.rerun(
+                text, attention_output=part.to(site.projected), kind=layer_rest.kind
+            )
+            for part in chunked(edited, max(1, layer_rest.rows // edited.shape[1]))
         ]
         return torch.cat(outputs)[:, self.positions[text, sources.targets]][sources.linked]

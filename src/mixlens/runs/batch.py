@@ -15,7 +15,7 @@ from mixlens.measuring.measure import measure_batches
 from mixlens.measuring.measured_batch import MeasuredBatch
 from mixlens.measuring.recorder import generate, record
 from mixlens.model.precision import outside_inference_mode
-from mixlens.recording.deferred_checks import Doubts, checks_wait, raise_if_true
+from mixlens.recording.deferred_checks import DeferredChecks, checks_wait, raise_if_true
 from mixlens.runs import store
 from mixlens.runs.aggregates import Aggregates, BatchSums
 from mixlens.runs.fetching import Fetching
@@ -99,9 +99,13 @@ class BatchUnderway:
     """A batch that the device is working on."""
 
     def __init__(
-        self, rows: Sequence[TextRow], places: list[int], parts: Sequence[_Part], doubts: Doubts
+        self,
+        rows: Sequence[TextRow],
+        places: list[int],
+        parts: Sequence[_Part],
+        deferred: DeferredChecks,
     ) -> None:
-        errors, self._verdicts = doubts.compared()
+        errors, self._verdicts = deferred.compared()
         self._errors = Fetching({"errors": errors})
         self.rows, self.places, self.parts = rows, places, parts
 
@@ -134,15 +138,15 @@ def start_measuring(
     """All measures of some texts; `ready` are these texts as the model takes them. On a GPU this
     returns before it is done.
     """
-    rows, doubts = [texts[place] for place in places], Doubts()
-    with outside_inference_mode(), checks_wait(doubts):
+    rows, deferred = [texts[place] for place in places], DeferredChecks()
+    with outside_inference_mode(), checks_wait(deferred):
         targets = _targets(lens, job, rows)
         batches = _batches(lens, job, rows, ready, targets)
         parts = [
             _Part(job, name, batch, _mixtures(job, batch, targets), rows)
             for name, batch in batches.items()
         ]
-    return BatchUnderway(rows, places, parts, doubts)
+    return BatchUnderway(rows, places, parts, deferred)
 
 
 def _batches(

@@ -82,7 +82,7 @@ def run_corpus(
             "--fresh clears the folder that tasks with --shards share. Delete the folder before"
             " the tasks start."
         )
-    out, heard = Path(job.out), on_event or (lambda event: None)
+    out, captured = Path(job.out), on_event or (lambda event: None)
     chosen = Engine(
         kind=engine,
         workers=workers,
@@ -95,12 +95,12 @@ def run_corpus(
         done = _reports(out)
         mine = [shard for shard in plan[first:last] if shard.number not in done]
         remove_drafts(*(out / file_name(shard) for shard in mine))
-        heard({"event": "start", **asdict(read_status(out))})
+        captured({"event": "start", **asdict(read_status(out))})
         for _, report in do_tasks(chosen, partial(worker_for, source, job), mine):
             journal.add(str(report["shard"]), report)
-            heard(_event(report))
+            captured(_event(report))
         counts = _finish(out, plan)
-        heard({"event": "end", **asdict(counts)})
+        captured({"event": "end", **asdict(counts)})
     return counts
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from mixlens.capture.witnesses import Witness
+from mixlens.capture.hook_points import HookPoint
 from mixlens.errors import UnsupportedModel
 from mixlens.kernels.differences import attention_product, rounding
 from mixlens.structure.gates import all_ones, gate_of
@@ -203,7 +203,7 @@ def residual_sum(
     return None
 
 
-def entries(evidence: Evidence) -> Iterator[tuple[Witness, Tensor]]:
+def entries(evidence: Evidence) -> Iterator[tuple[HookPoint, Tensor]]:
     """Streams that may enter the first attention block in place of the layer's input: sums of
     that input and one part that ran before, each token by itself (the first half of a Conformer's
     feed-forward part).
@@ -223,7 +223,7 @@ def entries(evidence: Evidence) -> Iterator[tuple[Witness, Tensor]]:
                 if part.output.shape == tensor.shape and not evidence.same(part.output, tensor):
                     summed = evidence.fitted(tensor, [evidence.hidden, part.output])
                     if summed is not None and _by_token(evidence, event):
-                        yield Witness(event.path, "in"), tensor
+                        yield HookPoint(event.path, "in"), tensor
                         break
 
 

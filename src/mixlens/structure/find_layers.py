@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from mixlens.capture.attention_call import Listener, listening
-from mixlens.capture.attention_capture import overheard
+from mixlens.capture.attention_capture import attention_captured
 from mixlens.capture.layer_calls import Inputs, LayerCall, forward, hooks_removed
 from mixlens.structure.spread_layers import Spread
 
@@ -24,7 +24,7 @@ _Chain = tuple[tuple[str, int], ...]  # list items around an attention call, out
 
 
 @dataclass(frozen=True)
-class Heard:
+class CapturedLayers:
     """Which layers ran, and in which of them attention was overheard through one back end."""
 
     backend: str
@@ -44,7 +44,7 @@ class Heard:
                 yield path, counts[parent]
 
 
-def hear(model: nn.Module, inputs: Inputs, overhear: str) -> list[Heard]:
+def capture_layers(model: nn.Module, inputs: Inputs, overhear: str) -> list[CapturedLayers]:
     """Runs the model once with its attention overheard in every way of `overhear`, and finds its
     layers: those heard through the interface, and all if these are more.
     """
@@ -67,7 +67,12 @@ def hear(model: nn.Module, inputs: Inputs, overhear: str) -> list[Heard]:
 
     handles: list[Any] = []
     listener = Listener(on_call=lambda call: chains.append((call.backend, tuple(around))))
-    with hooks_removed(handles), torch.no_grad(), listening(listener), overheard(model, overhear):
+    with (
+        hooks_removed(handles),
+        torch.no_grad(),
+        listening(listener),
+        attention_captured(model, overhear),
+    ):
         for path, module in items.items():
             handles.append(module.register_forward_pre_hook(entered(path), with_kwargs=True))
             handles.append(module.register_forward_hook(left))
@@ -83,13 +88,13 @@ def hear(model: nn.Module, inputs: Inputs, overhear: str) -> list[Heard]:
 
 def _heard(
     backend: str, seen: list[_Chain], calls: list[LayerCall], items: Mapping[str, nn.Module]
-) -> Heard:
+) -> CapturedLayers:
     changing = {call.path for call in calls if not _hands_on(call)}
     seen = [_within_a_stream(chain, changing) for chain in seen]
     chosen = dict.fromkeys(_layer_of(chain, seen, items) for chain in seen)
     layers = tuple(dict.fromkeys(path for path, _ in chosen))
     called = {call.path: items[call.path] for call in calls}
-    return Heard(
+    return CapturedLayers(
         backend,
         tuple(call for call in calls if call.path in layers),
         layers,

@@ -15,7 +15,7 @@ from typing import Any
 
 from torch import Tensor
 
-from mixlens.capture.witnesses import Witness
+from mixlens.capture.hook_points import HookPoint
 from mixlens.errors import UnsupportedModel
 from mixlens.structure.attention_reading import (
     TurnedProjection,
@@ -26,7 +26,11 @@ from mixlens.structure.attention_reading import (
     residual_sum,
 )
 from mixlens.structure.attention_sources import has_sink, is_causal, sources_of
-from mixlens.structure.layer_structure import FeedForwardStructure, LayerStructure, SiteStructure
+from mixlens.structure.layer_structure import (
+    AttentionStructure,
+    FeedForwardStructure,
+    LayerStructure,
+)
 from mixlens.structure.layer_trace import LayerTrace
 from mixlens.structure.mlp_reading import feed_forwards, parallel, several_parts
 from mixlens.structure.open_reading import open_sites
@@ -81,17 +85,17 @@ class _Explainer:
         self.obstacle = f"its output is not explained by its parts.{_LAST_WORDS}"
 
     @functools.cached_property
-    def entries(self) -> list[tuple[Witness, Tensor]]:
+    def entries(self) -> list[tuple[HookPoint, Tensor]]:
         return list(entries(self.evidence))
 
-    def starts(self) -> Iterator[tuple[Witness | None, Tensor]]:
+    def starts(self) -> Iterator[tuple[HookPoint | None, Tensor]]:
         """Streams that may enter the first block: the layer's input, or what a part made of it."""
         yield None, self.trace.hidden
         yield from self.entries
 
     def explanations(
         self, index: int, stream: Tensor
-    ) -> Iterator[tuple[list[SiteStructure], _Rest]]:
+    ) -> Iterator[tuple[list[AttentionStructure], _Rest]]:
         if index == len(self.trace.cores):
             rests = several_parts if self.several else feed_forwards
             for parts in rests(self.evidence, stream):
@@ -106,7 +110,7 @@ class _Explainer:
 
     def sites(
         self, index: int, stream: Tensor
-    ) -> Iterator[tuple[SiteStructure, Tensor, FeedForwardStructure | None]]:
+    ) -> Iterator[tuple[AttentionStructure, Tensor, FeedForwardStructure | None]]:
         """Ways to read one attention site: its structure, the stream after it, and the feed-forward
         part if it is parallel.
         """
@@ -115,7 +119,7 @@ class _Explainer:
         branch, branch_paths, branch_norm, end = branch_of(self.evidence, projection)
         weights, values = core.call.weights, core.call.values
         kind, own_sources = sources_of(self.evidence, index)
-        site = SiteStructure(
+        site = AttentionStructure(
             kind=kind,
             own_sources=own_sources,
             own_values=any(self.trace.own_sources[index]),
@@ -138,8 +142,10 @@ class _Explainer:
                 branch_scale=total.branch_scale,
                 residual_from=total.residual_from,
             )
-            seen = None if total.event is None else Witness(total.event.path, "in", total.position)
-            yield replace(site, witness=seen), total.total, None
+            seen = (
+                None if total.event is None else HookPoint(total.event.path, "in", total.position)
+            )
+            yield replace(site, hook_point=seen), total.total, None
             for event in self.trace.events:
                 form = self.evidence.norm(event) if event.start >= end and event.inputs else None
                 if (
@@ -148,8 +154,8 @@ class _Explainer:
                     and self.evidence.same(event.inputs[0], total.total)
                 ):
                     assert event.output is not None
-                    seen = Witness(event.path, "out")
-                    yield replace(site, output_norm=event.path, witness=seen), event.output, None
+                    seen = HookPoint(event.path, "out")
+                    yield replace(site, output_norm=event.path, hook_point=seen), event.output, None
             self.obstacle = (
                 f"attention was found (`{projection.path}` and its residual), but what the layer"
                 f" does afterwards does not add up to its output.{_LAST_WORDS}"

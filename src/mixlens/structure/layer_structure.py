@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from mixlens.capture.witnesses import Witness
+from mixlens.capture.hook_points import HookPoint
 from mixlens.contracts import AttentionKind
 from mixlens.errors import UnsupportedModel
 
@@ -47,7 +47,7 @@ class ResidualSum:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SiteStructure(ResidualSum):
+class AttentionStructure(ResidualSum):
     """One attention site: y = output_norm(residual_scale * residual + branch_scale * branch(A V W_O
     + b)), with gates (g * A V) W_O + b. If it is open, its sources and values are known, and what
     follows them can be run again but is not read as this sum.
@@ -67,8 +67,8 @@ class SiteStructure(ResidualSum):
     input_norm: str | None = None
     output_norm: str | None = None
     parallel: bool = False
-    witness: Witness | None = None  # where y can be seen; None: it is the layer's output
-    enters: Witness | None = None  # where its stream can be seen, if it is not the layer's input
+    hook_point: HookPoint | None = None  # where y can be seen; None: it is the layer's output
+    enters: HookPoint | None = None  # where its stream can be seen, if it is not the layer's input
     own_sources: str | None = None  # "first" or "last": where its own tokens are among all it reads
     across: bool = False  # do two streams read each other? Then its sources are its own tokens
     open: str | None = None  # why y is not known as a sum; None: it is
@@ -111,7 +111,7 @@ class SiteStructure(ResidualSum):
             self.residual_from,
             self.input_norm,
             self.output_norm,
-            self.witness,
+            self.hook_point,
             self.enters,
             self.gated,
         )
@@ -157,7 +157,7 @@ class LayerStructure:
     """
 
     path: str
-    sites: tuple[SiteStructure, ...]
+    sites: tuple[AttentionStructure, ...]
     feed_forward: FeedForwardStructure | None
     axes: Any  # batch axis of every argument, for re-runs
     _: KW_ONLY
@@ -198,19 +198,23 @@ class LayerStructure:
         return parts, tuple(site.signature for site in self.sites), self.further
 
     @functools.cached_property
-    def watched(self) -> frozenset[Witness]:
+    def watched(self) -> frozenset[HookPoint]:
         """What a recording keeps of the layer to prove itself right."""
         if self.feed_forward is None or self.feed_forward.output_norm is None:
             return self.blocks
         # GlobEnc needs the second norm's true input
-        return self.blocks | {Witness(self.feed_forward.output_norm, "in")}
+        return self.blocks | {HookPoint(self.feed_forward.output_norm, "in")}
 
     @functools.cached_property
-    def blocks(self) -> frozenset[Witness]:
+    def blocks(self) -> frozenset[HookPoint]:
         """Those of its attention blocks."""
         projecting = [site for site in self.sites if site.projection is not None]
-        seen = {Witness(site.output_projection, "out") for site in projecting}
-        seen |= {Witness(site.output_projection, "in") for site in projecting if site.gated}
+        seen = {HookPoint(site.output_projection, "out") for site in projecting}
+        seen |= {HookPoint(site.output_projection, "in") for site in projecting if site.gated}
         for site in self.sites:
-            seen |= {witness for witness in (site.witness, site.enters) if witness is not None}
+            seen |= {
+                hook_point
+                for hook_point in (site.hook_point, site.enters)
+                if hook_point is not None
+            }
         return frozenset(seen)

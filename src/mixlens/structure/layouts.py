@@ -19,6 +19,7 @@ from jaxtyping import Float
 from torch import Size, Tensor, nn
 
 from mixlens.capture.attention_call import Listener, current_listener, listening
+from mixlens.capture.hook_points import HookPoint
 from mixlens.capture.layer_calls import (
     LayerCall,
     first_tensor,
@@ -27,7 +28,6 @@ from mixlens.capture.layer_calls import (
 )
 from mixlens.capture.packed_attention import PackedAttention, placed
 from mixlens.capture.paired_attention import PairedAttention, paired
-from mixlens.capture.witnesses import Witness
 from mixlens.structure.transposed_parts import turned, turned_parts, turned_sides
 
 _Arguments = tuple[tuple[Any, ...], dict[str, Any]]
@@ -74,7 +74,7 @@ class Layout:
         """The module whose output is that of the layer."""
         return module
 
-    def inside(self, tensor: Tensor, witness: Witness, batch: int, tokens: int) -> Tensor:
+    def inside(self, tensor: Tensor, hook_point: HookPoint, batch: int, tokens: int) -> Tensor:
         """A tensor of a part of the layer, with rows first."""
         return tensor
 
@@ -140,11 +140,11 @@ class TwoStreams(Layout):
 class TokensFirst(Layout):
     """[tokens, batch, channel] in some parts of the layer."""
 
-    sides: frozenset[Witness] = frozenset()
+    sides: frozenset[HookPoint] = frozenset()
 
-    def inside(self, tensor: Tensor, witness: Witness, batch: int, tokens: int) -> Tensor:
+    def inside(self, tensor: Tensor, hook_point: HookPoint, batch: int, tokens: int) -> Tensor:
         """Turned, if that side of the part is."""
-        is_turned = witness._replace(position=0) in self.sides
+        is_turned = hook_point._replace(position=0) in self.sides
         return turned(tensor, tokens, batch) if is_turned else tensor
 
     def running(
@@ -161,7 +161,7 @@ def same(states: Tensor, _: Any) -> Tensor:
 
 def turned_part(path: str) -> TokensFirst:
     """One part of the layer takes and returns the tokens first (MLCD's output projection)."""
-    return TokensFirst(same, same, sides=frozenset({Witness(path, "in"), Witness(path, "out")}))
+    return TokensFirst(same, same, sides=frozenset({HookPoint(path, "in"), HookPoint(path, "out")}))
 
 
 _GRID = Layout(

@@ -10,8 +10,8 @@ from dataclasses import replace
 
 from torch import Tensor
 
-from mixlens.capture.witnesses import Witness
-from mixlens.structure.layer_structure import FeedForwardStructure, SiteStructure
+from mixlens.capture.hook_points import HookPoint
+from mixlens.structure.layer_structure import AttentionStructure, FeedForwardStructure
 from mixlens.structure.layer_trace import Core, Event
 from mixlens.structure.trace_matching import Evidence, outermost_first
 
@@ -131,8 +131,8 @@ def _idle(evidence: Evidence, stream: Tensor, after: list[Event]) -> FeedForward
 
 
 def parallel(
-    evidence: Evidence, site: SiteStructure, core: Core, stream: Tensor, branch: Tensor
-) -> Iterator[tuple[SiteStructure, Tensor, FeedForwardStructure]]:
+    evidence: Evidence, site: AttentionStructure, core: Core, stream: Tensor, branch: Tensor
+) -> Iterator[tuple[AttentionStructure, Tensor, FeedForwardStructure]]:
     """output = stream + attention + feed-forward, in one sum."""
     for event in outermost_first(evidence.trace.events):
         if (
@@ -153,7 +153,7 @@ def parallel(
                 parallel=True,
                 residual_scale=scales[0],
                 branch_scale=scales[1],
-                witness=Witness(event.path, "out"),
+                hook_point=HookPoint(event.path, "out"),
             )
             yield structure, evidence.output, feed_forward
             return

@@ -116,13 +116,13 @@ def _shared(structure: ModelStructure, other: ModelStructure) -> dict[str, str]:
 
 
 def _assembled(model: nn.Module, probe: Probe, passes: Passes) -> ModelStructure:
-    heard = passes.heard
+    captured = passes.captured
     with torch.no_grad():
         structures, left_out = _verdicts(passes, probe)
     if not structures:
         raise UnsupportedModel(f"{type(model).__name__}, {next(iter(left_out.values()))}")
-    left_out |= dict.fromkeys(heard.silent, _SILENT)
-    structure = assembled(heard.backend, structures, left_out, probe.whole)
+    left_out |= dict.fromkeys(captured.silent, _SILENT)
+    structure = assembled(captured.backend, structures, left_out, probe.whole)
     require_same_unpadded(model, probe, structure, passes.native)
     return structure
 
@@ -136,22 +136,24 @@ def _verdicts(passes: Passes, probe: Probe) -> tuple[list[LayerStructure], dict[
         path: f"layer `{path}`: it is not called each time the model runs"
         for path in passes.unsteady
     }
-    numbers = [number for path, number in passes.heard.numbers() if path not in left_out]
+    numbers = [number for path, number in passes.captured.numbers() if path not in left_out]
     steady = ([call for call in calls if call.path not in left_out] for calls in passes.calls)
     rows = batch_size(probe.inputs), batch_size(probe.resized)
     for number, ours, other, theirs in zip(numbers, *steady, strict=True):
         if ours.path in left_out:
             continue
         try:
-            require_unchanged_by_hooks(ours, passes.heard.backend)
-            _require_native(ours, theirs, passes.heard.backend, probe.inputs)
+            require_unchanged_by_hooks(ours, passes.captured.backend)
+            _require_native(ours, theirs, passes.captured.backend, probe.inputs)
             layouts = possible_layouts(ours, other, rows)
-            if ours.path in passes.heard.spread:
-                layouts.insert(0, passes.heard.spread[ours.path])
+            if ours.path in passes.captured.spread:
+                layouts.insert(0, passes.captured.spread[ours.path])
             if not layouts:
                 why = why_unknown(ours, other, rows)
                 raise UnsupportedModel(f"layer `{ours.path}`: {why}")
-            structures.append(_layer_structure(ours, other, number, passes.heard.backend, layouts))
+            structures.append(
+                _layer_structure(ours, other, number, passes.captured.backend, layouts)
+            )
         except UnsupportedModel as error:
             left_out[ours.path] = str(error)
         except Exception as error:  # what a layer raises when it runs on its own

@@ -21,11 +21,11 @@ from mixlens.errors import UnsupportedModel
 from mixlens.kernels.differences import attention_product, rounding, row_sizes
 from mixlens.structure.attention_reading import projection_of
 from mixlens.structure.attention_sources import has_sink, is_causal, sources_of
-from mixlens.structure.layer_structure import SiteStructure
+from mixlens.structure.layer_structure import AttentionStructure
 from mixlens.structure.trace_matching import Evidence
 
 
-def open_sites(evidence: Evidence, why: str) -> tuple[SiteStructure, ...] | None:
+def open_sites(evidence: Evidence, why: str) -> tuple[AttentionStructure, ...] | None:
     """The attention sites of a layer that cannot be read for the reason `why`; None if nothing can
     be said of them either.
     """
@@ -45,7 +45,7 @@ def open_sites(evidence: Evidence, why: str) -> tuple[SiteStructure, ...] | None
     return sites
 
 
-def _open_site(evidence: Evidence, index: int, why: str) -> SiteStructure:
+def _open_site(evidence: Evidence, index: int, why: str) -> AttentionStructure:
     call = evidence.trace.cores[index].call
     kind, own_sources = sources_of(evidence, index)
     try:
@@ -54,7 +54,7 @@ def _open_site(evidence: Evidence, index: int, why: str) -> SiteStructure:
         path, gated = None, False
     else:
         path = projection.path
-    return SiteStructure(
+    return AttentionStructure(
         kind=kind,
         own_sources=own_sources,
         own_values=any(evidence.trace.own_sources[index]),

@@ -22,7 +22,7 @@ from mixlens.capture.rerun import run_layer
 from mixlens.errors import UnsupportedModel, in_short
 from mixlens.kernels.differences import difference, rounding
 from mixlens.model.free_memory import is_out_of_memory
-from mixlens.structure.find_layers import Heard, hear
+from mixlens.structure.find_layers import CapturedLayers, capture_layers
 from mixlens.structure.layouts import Layout
 from mixlens.structure.probe import Probe
 
@@ -37,56 +37,56 @@ class Passes:
     rows, and natively.
     """
 
-    heard: Heard
+    captured: CapturedLayers
     resized: list[LayerCall]
     native: list[LayerCall]
 
     @property
     def calls(self) -> tuple[Sequence[LayerCall], ...]:
         """The calls of the layers: overheard, of other rows, and natively."""
-        return self.heard.calls, self.resized, self.native
+        return self.captured.calls, self.resized, self.native
 
     @property
     def unsteady(self) -> list[str]:
         """Layers that are not called as often in each pass: what they return may be kept."""
         counts = [Counter(call.path for call in calls) for calls in self.calls]
-        return [path for path in self.heard.layers if len({count[path] for count in counts}) > 1]
+        return [path for path in self.captured.layers if len({count[path] for count in counts}) > 1]
 
 
 def passes_on(model: nn.Module, probe: Probe) -> Iterator[Passes]:
     """One for each way to overhear attention. All are tried in one pass; a model that computes
     something else then (Falcon with ALiBi has two kinds of attention) is heard again as it is.
     """
-    heard = _hear(model, probe)
-    if not heard:
+    captured = _capture(model, probe)
+    if not captured:
         raise NoAttention(
             f"{type(model).__name__}: no softmax attention inside a list of layers was found, so"
             " there is no mixing by attention to measure here (recurrent, Fourier and"
             " convolutional models have none; some window and n-gram attentions hide theirs)."
         )
-    native = _native(model, probe, heard)
-    yield from (compared := _compared(model, probe, heard, native))
+    native = _native(model, probe, captured)
+    yield from (compared := _compared(model, probe, captured, native))
     if any(_differ(passes, probe) for passes in compared):
         with _own_words(model, probe):
-            heard = hear(model, probe.inputs, "trace")
-        yield from _compared(model, probe, heard, _native(model, probe, heard))
+            captured = capture_layers(model, probe.inputs, "trace")
+        yield from _compared(model, probe, captured, _native(model, probe, captured))
 
 
-def _native(model: nn.Module, probe: Probe, heard: list[Heard]) -> list[LayerCall]:
+def _native(model: nn.Module, probe: Probe, captured: list[CapturedLayers]) -> list[LayerCall]:
     with _own_words(model, probe), torch.no_grad():
-        return native_calls(model, probe.inputs, _paths(heard))
+        return native_calls(model, probe.inputs, _paths(captured))
 
 
-def _paths(heard: list[Heard]) -> set[str]:
-    return {path for way in heard for path in way.layers}
+def _paths(captured: list[CapturedLayers]) -> set[str]:
+    return {path for way in captured for path in way.layers}
 
 
 def _compared(
-    model: nn.Module, probe: Probe, heard: list[Heard], native: list[LayerCall]
+    model: nn.Module, probe: Probe, captured: list[CapturedLayers], native: list[LayerCall]
 ) -> list[Passes]:
-    if not heard:
+    if not captured:
         return []
-    paths, backend = _paths(heard), heard[-1].backend
+    paths, backend = _paths(captured), captured[-1].backend
     with _own_words(model, probe), torch.no_grad():
         resized = layer_calls(model, probe.resized, paths, backend, on_layer=_without_attention)[0]
     return [
@@ -95,7 +95,7 @@ def _compared(
             [call for call in resized if call.path in way.layers],
             [call for call in native if call.path in way.layers],
         )
-        for way in heard
+        for way in captured
     ]
 
 
@@ -110,14 +110,14 @@ def _differ(passes: Passes, probe: Probe) -> bool:
     return False
 
 
-def _hear(model: nn.Module, probe: Probe) -> list[Heard]:
+def _capture(model: nn.Module, probe: Probe) -> list[CapturedLayers]:
     """In all ways at once, or in one if the model does not run so."""
     *ways, last = reversed(BACKENDS)
     for way in ways:
         with contextlib.suppress(Exception):
-            return hear(model, probe.inputs, way)
+            return capture_layers(model, probe.inputs, way)
     with _own_words(model, probe):
-        return hear(model, probe.inputs, last)
+        return capture_layers(model, probe.inputs, last)
 
 
 @contextlib.contextmanager

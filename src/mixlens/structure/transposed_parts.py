@@ -18,8 +18,8 @@ import torch
 from torch import Tensor, nn
 
 from mixlens.capture.bare_products import BareProducts, named_parts
+from mixlens.capture.hook_points import HookPoint, float_tensors
 from mixlens.capture.layer_calls import LayerCall, changed, hooks_removed
-from mixlens.capture.witnesses import Witness, float_tensors
 
 
 def _fits(tensor: Tensor, first: int, second: int) -> bool:
@@ -32,18 +32,18 @@ def turned(value: Any, first: int, second: int) -> Any:
 
 
 @torch.no_grad()
-def turned_sides(call: LayerCall) -> frozenset[Witness]:
+def turned_sides(call: LayerCall) -> frozenset[HookPoint]:
     """Where parts of a layer take ("in") or return ("out") the tokens first, from a call that does.
     A part may do one and not the other.
     """
     tokens, batch = call.hidden_in.shape[:2]
     assert tokens != batch  # else shapes do not tell
-    sides: set[Witness] = set()
+    sides: set[HookPoint] = set()
 
     def look(path: str, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
         for side, values in (("in", (*args, *kwargs.values())), ("out", (output,))):
             if any(_fits(tensor, int(tokens), int(batch)) for tensor in float_tensors(values)):
-                sides.add(Witness(path, side))
+                sides.add(HookPoint(path, side))
 
     handles: list[Any] = []
     with hooks_removed(handles), BareProducts(call.module):
@@ -57,7 +57,7 @@ def turned_sides(call: LayerCall) -> frozenset[Witness]:
 
 @contextlib.contextmanager
 def turned_parts(
-    layer: nn.Module, batch: int, tokens: int, sides: frozenset[Witness]
+    layer: nn.Module, batch: int, tokens: int, sides: frozenset[HookPoint]
 ) -> Iterator[None]:
     """While open, hooks that are already there see these sides of parts with rows first."""
 
@@ -77,10 +77,10 @@ def turned_parts(
     with hooks_removed(handles):
         for path, part in named_parts(layer):
             before, after = part.register_forward_pre_hook, part.register_forward_hook
-            if Witness(path, "in") in sides:
+            if HookPoint(path, "in") in sides:
                 handles.append(before(rows_first, with_kwargs=True, prepend=True))
                 handles.append(before(as_it_was, with_kwargs=True))
-            if Witness(path, "out") in sides:
+            if HookPoint(path, "out") in sides:
                 handles.append(after(output_rows_first, prepend=True))
                 handles.append(after(output_as_it_was))
         yield

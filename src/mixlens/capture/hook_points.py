@@ -12,7 +12,7 @@ from mixlens.capture.bare_products import part_at
 from mixlens.capture.layer_calls import first_tensor, hooks_removed
 
 
-class Witness(NamedTuple):
+class HookPoint(NamedTuple):
     """A tensor that the running layer really had: an input or the output of a submodule."""
 
     path: str
@@ -31,22 +31,24 @@ def float_tensors(values: Iterable[Any]) -> Iterator[Tensor]:
 
 
 @contextlib.contextmanager
-def watching(layer: nn.Module, witnesses: frozenset[Witness]) -> Iterator[dict[Witness, Tensor]]:
+def watching(
+    layer: nn.Module, hook_points: frozenset[HookPoint]
+) -> Iterator[dict[HookPoint, Tensor]]:
     """Collects copies of the named tensors while the layer runs.
 
     Copies, because some layers add in place.
     """
-    seen: dict[Witness, Tensor] = {}
+    seen: dict[HookPoint, Tensor] = {}
     handles: list[Any] = []
     with hooks_removed(handles):
-        handles += [watch(layer, witness, seen.__setitem__) for witness in witnesses]
+        handles += [watch(layer, hook_point, seen.__setitem__) for hook_point in hook_points]
         yield seen
 
 
 def watch(
     layer: nn.Module,
-    witness: Witness,
-    keep: Callable[[Witness, Tensor], None],
+    hook_point: HookPoint,
+    keep: Callable[[HookPoint, Tensor], None],
     made: Callable[[Tensor], Tensor] = Tensor.clone,
 ) -> Any:
     """A hook that gives a copy of one witness to `keep`, or what is `made` of it; returns its
@@ -54,13 +56,13 @@ def watch(
     """
 
     def entered(module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        tensor = list(float_tensors((*args, *kwargs.values())))[witness.position]
-        keep(witness, made(tensor))
+        tensor = list(float_tensors((*args, *kwargs.values())))[hook_point.position]
+        keep(hook_point, made(tensor))
 
     def left(module: nn.Module, args: Any, output: Any) -> None:
-        keep(witness, made(first_tensor(output)))
+        keep(hook_point, made(first_tensor(output)))
 
-    module = part_at(layer, witness.path)
-    if witness.side == "in":
+    module = part_at(layer, hook_point.path)
+    if hook_point.side == "in":
         return module.register_forward_pre_hook(entered, with_kwargs=True)
     return module.register_forward_hook(left)
