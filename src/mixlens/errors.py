@@ -62,9 +62,6 @@ class TargetsUnavailable(UnsupportedModel):
     """Raised if a few targets cannot be measured on their own, although whole maps can."""
 
 
-RowsUnavailable = TargetsUnavailable  # its name before 0.2
-
-
 class NonFiniteActivations(MixlensError, ArithmeticError):
     """Raised if a layer returns NaN or infinity."""
 
