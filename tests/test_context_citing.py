@@ -15,7 +15,12 @@ from sklearn.linear_model import Lasso
 from sklearn.preprocessing import StandardScaler
 
 from mixlens import EmptyInput, InvalidInput, Lens, MissingTokenizer, UnsupportedModel
-from mixlens.measuring.answer_odds import answer_odds, odds_of_tokens
+from mixlens.measuring.answer_odds import (
+    answer_log_probabilities,
+    answer_odds,
+    log_odds,
+    token_log_probabilities,
+)
 from mixlens.measuring.context_citing import drawn_masks, shortened
 from tests import reference
 from tests.measures import models
@@ -122,6 +127,9 @@ def test_encoder_and_decoder() -> None:
         logits = model(input_ids=torch.tensor([prompts[0]]), **begun).logits[0]
     log = float(torch.log_softmax(logits, -1)[[0, 1, 2], [4, 9, 2]].sum())
     assert alone[0] == pytest.approx(log - math.log(1 - math.exp(log)), abs=1e-10)
+    by_token = answer_log_probabilities(model, None, prompts, [4, 9, 2])
+    assert by_token.shape == (3, 3)
+    assert by_token[0].sum() == pytest.approx(log, abs=1e-10)
 
 
 def test_experts_in_float64(lens: Lens) -> None:
@@ -151,14 +159,16 @@ def test_frequencies_of_a_longer_prompt_do_not_stay(lens: Lens) -> None:
         ids = lens.tokenizer(f"Context: {_kept(kept)}\n\nQuery: {QUERY}")["input_ids"]
         with torch.no_grad():
             logits = fresh().model(input_ids=torch.tensor([ids])).logits[0]
-        assert odds == pytest.approx(odds_of_tokens(logits[-1:], [9]), abs=1e-10)
+        alone = log_odds(token_log_probabilities(logits[-1:], [9]))
+        assert odds == pytest.approx(alone, abs=1e-10)
 
 
 def test_certain_answers_stay_finite() -> None:
     """Where the package has log(0): P rounds to one."""
     logits = torch.zeros(2, 5)
     logits[:, 3] = 60
-    assert odds_of_tokens(logits, [3, 3]) == pytest.approx(60 - math.log(4) - math.log(2), abs=1e-6)
+    odds = log_odds(token_log_probabilities(logits, [3, 3]).sum(keepdims=True))
+    assert odds == pytest.approx(60 - math.log(4) - math.log(2), abs=1e-6)
 
 
 def test_what_cannot_be_cited_is_refused(lens: Lens) -> None:

@@ -2,7 +2,7 @@
 
 Measures themselves are in `measures`.
 
-    answer_odds         Log-odds of an answer after each of many prompts.
+    answer_odds         Log-probability and log-odds of an answer after many prompts.
     batching            Group texts of similar length into batches that fit into memory.
     compared_target     Resolve the target, measures, cue and explained output of a comparison.
     comparing           Apply every suitable measure to one target of a recording.

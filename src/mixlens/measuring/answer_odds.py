@@ -1,8 +1,9 @@
-"""Log-odds of an answer after each of many prompts.
+"""Log-probability and log-odds of an answer after each of many prompts.
 
 The answer follows every prompt, token by token (teacher forcing). P is the probability of all
-its tokens. What comes back is log P - log(1 - P). Every step is in float64 and by the log-odds of
-single tokens, so that a probability close to one does not become infinite.
+its tokens. `answer_log_probabilities` returns the logarithm of every factor of P, `answer_odds`
+log P - log(1 - P). Every step is in float64 and by the log-odds of single tokens, so that a
+probability close to one does not become infinite.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from mixlens.capture.layer_calls import forward
@@ -46,21 +48,49 @@ def answer_odds(
     """The log-odds of the answer after each prompt; both are token ids. A decoder begins with
     `start`, by default the token that the model names.
     """
+    by_token = answer_log_probabilities(model, tokenizer, prompts, answer, batch_size, start)
+    odds = log_odds(by_token.sum(1))
+    _require_finite(odds)
+    return odds
+
+
+def answer_log_probabilities(
+    model: nn.Module,
+    tokenizer: Any,
+    prompts: Sequence[Sequence[int]],
+    answer: Sequence[int],
+    batch_size: int | None = None,
+    start: int | None = None,
+) -> Float[np.ndarray, "prompt token"]:
+    """Return the log-probability of every token of the answer after each prompt. Arguments are
+    those of `answer_odds`.
+    """
     lengths = [len(prompt) + len(answer) for prompt in prompts]
     decodes, most = takes_decoder_ids(model), len(answer) - 1
     for prompt in prompts:
         first = 1 if decodes else len(prompt)
         require_same_frequencies(model, first, first + most)
     batch_size = batch_size if _may_be_batched(model, tokenizer, prompts, answer, start) else 1
-    odds = np.zeros(len(prompts))
+    by_token = np.zeros((len(prompts), len(answer)))
 
-    def run(places: list[int]) -> list[float]:
-        return _batch_odds(model, tokenizer, [prompts[place] for place in places], answer, start)
+    def run(places: list[int]) -> list[np.ndarray]:
+        batch = [prompts[place] for place in places]
+        return _batch_log_probabilities(model, tokenizer, batch, answer, start)
 
     for places in plan_batches(lengths, model, batch_size=batch_size):
-        odds[places] = halve_until_it_fits(run, places)
-    if not np.isfinite(odds).all():
+        by_token[places] = halve_until_it_fits(run, places)
+    _require_finite(by_token)
+    return by_token
+
+
+def _require_finite(numbers: np.ndarray) -> None:
+    if not np.isfinite(numbers).all():
         raise NonFiniteActivations("the logits of the answer are not finite after some prompts")
+
+
+def log_odds(log_probability: Float[np.ndarray, " prompt"]) -> Float[np.ndarray, " prompt"]:
+    """Return log P - log(1 - P) from log P."""
+    odds: np.ndarray = log_probability - np.log(-np.expm1(log_probability))
     return odds
 
 
@@ -100,13 +130,13 @@ def _tensors(
 
 
 @torch.no_grad()
-def _batch_odds(
+def _batch_log_probabilities(
     model: nn.Module,
     tokenizer: Any,
     prompts: Sequence[Sequence[int]],
     answer: Sequence[int],
     start: int | None,
-) -> list[float]:
+) -> list[np.ndarray]:
     decodes = takes_decoder_ids(model)
     tensors = _tensors(model, tokenizer, prompts, answer, start)
     firsts = [0 if decodes else len(prompt) - 1 for prompt in prompts]
@@ -114,7 +144,7 @@ def _batch_odds(
     logits = _logits(model, tensors, width - min(firsts))
     firsts = [first - width + int(logits.shape[1]) for first in firsts]
     return [
-        odds_of_tokens(row[first : first + len(answer)], answer)
+        token_log_probabilities(row[first : first + len(answer)], answer)
         for row, first in zip(logits, firsts, strict=True)
     ]
 
@@ -130,16 +160,20 @@ def _logits(model: nn.Module, tensors: dict[str, Any], last: int) -> Tensor:
     return logits
 
 
-def odds_of_tokens(logits: Tensor, answer: Sequence[int]) -> float:
-    """Of one answer, from the logits [token, word] at the positions that produce it."""
+def token_log_probabilities(
+    logits: Float[Tensor, "token word"], answer: Sequence[int]
+) -> Float[np.ndarray, " token"]:
+    """Return the log-probability of each token of one answer, in float64, from the logits at the
+    positions that produce it.
+    """
     if max(answer) >= logits.shape[1]:
         raise InvalidInput(f"token {max(answer)} is outside a vocabulary of {logits.shape[1]}")
     logits = logits.double()
     places = torch.tensor(list(answer), device=logits.device)[:, None]
     chosen = logits.gather(1, places)[:, 0]
     others = logits.scatter(1, places, -torch.inf).logsumexp(1)
-    log_probability = nn.functional.logsigmoid(chosen - others).sum()
-    return float(log_probability - torch.log(-torch.expm1(log_probability)))
+    by_token: np.ndarray = nn.functional.logsigmoid(chosen - others).cpu().numpy()
+    return by_token
 
 
 @torch.no_grad()
