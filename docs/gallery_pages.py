@@ -1,4 +1,4 @@
-"""Write the pages that docs/gallery.md shows, and take the pictures of the first one.
+"""Write the pages that docs/viewer.md shows, and take the pictures of the first one.
 
 MkDocs calls `on_startup`; `python -m docs.gallery_pages` also takes the pictures, with
 Debian's Chromium.

@@ -147,13 +147,13 @@ def test_every_evaluation_has_a_section_that_is_true(name: str) -> None:
     )
     assert scope in section, f"the section on {name} should say: {scope}"
     parts = (
-        "**Asks**",
+        "**Question**",
         "**Definition**",
         "**Options**",
         "**Details**",
-        "**Costs**",
-        "**Blind to**",
-        "**Cite**",
+        "**Cost**",
+        "**Limitations**",
+        "**Reference**",
     )
     assert [part for part in parts if part not in section] == [], (
         f"the section on {name} lacks parts"

@@ -17,7 +17,8 @@ from mixlens.evaluating.compiled_cases import DEFINITIONS, Compiled, compiled_ca
 from mixlens.evaluations import compiled_truth, evaluate
 from mixlens.measures import names
 
-PAGE = Path(__file__).parents[2] / "docs" / "compiled_truth.md"
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = DOCS / "development" / "compiled_models.md"
 FIRST = {case.program: case for case in compiled_cases() if case.number == 0}
 each = pytest.mark.parametrize("program", FIRST)
 
@@ -97,3 +98,14 @@ def test_the_page_is_current() -> None:
     assert re.findall(r"^\* `(\w+)`:", page, re.MULTILINE) == list(FIRST)
     for measure in ("attention", "alti"):
         assert compiled_truth.table_row(measure) in page, measure
+
+
+def test_the_summary_has_the_numbers_of_both_tables() -> None:
+    def first_cells(page: Path, count: int) -> dict[str, list[str]]:
+        lines = re.findall(r"^\| `(\w+)` \| (.*) \|$", page.read_text("utf-8"), re.MULTILINE)
+        return {name: cells.split(" | ")[:count] for name, cells in lines}
+
+    summary = first_cells(DOCS / "synthetic_ground_truth.md", 3)
+    by_hand = first_cells(DOCS / "development" / "hand_built_models.md", 1)
+    compiled = first_cells(PAGE, 2)
+    assert summary == {name: by_hand[name] + compiled[name] for name in names()}

@@ -17,7 +17,7 @@ from mixlens.evaluations import evaluate, planted_truth
 from mixlens.evaluations.planted_truth import cases, judged
 from mixlens.measures import list_measures
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "planted_truth.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "development" / "hand_built_models.md"
 BY_NAME = {case.name: case for case in cases()}
 each = pytest.mark.parametrize("case", cases(), ids=list(BY_NAME))
 
@@ -77,23 +77,23 @@ def test_the_null_space_case_has_more_tokens_than_d_head() -> None:
         ("attention", "cancelled heads", False),
         ("attention_norm", "empty value", True),
         ("attention_norm", "cancelled heads", True),
-        ("attention_norm", "normed away", False),
+        ("attention_norm", "removed by the norm", False),
         ("attention_norm_res", "residual only", True),
-        ("attention_norm_res_ln", "normed away", True),
-        ("attention_norm_res_ln", "erased by the perceptron", False),
-        ("alti", "normed away", True),
-        ("alti", "erased by the perceptron", False),
-        ("globenc", "normed away", True),
+        ("attention_norm_res_ln", "removed by the norm", True),
+        ("attention_norm_res_ln", "erased by the MLP", False),
+        ("alti", "removed by the norm", True),
+        ("alti", "erased by the MLP", False),
+        ("globenc", "removed by the norm", True),
         ("effective_attention", "empty value", True),
         ("effective_attention", "null space", True),
         ("effective_attention", "cancelled heads", False),
-        ("value_zeroing", "erased by the perceptron", True),
+        ("value_zeroing", "erased by the MLP", True),
         ("value_zeroing", "null space", False),
-        ("hidden_token_attribution", "erased by the perceptron", True),
+        ("hidden_token_attribution", "erased by the MLP", True),
         ("hidden_token_attribution", "empty value", False),
-        ("blank_out", "understudies", False),
+        ("blank_out", "redundant sources", False),
         ("blank_out", "relay", True),
-        ("attention_norm", "understudies", True),
+        ("attention_norm", "redundant sources", True),
         ("gradient_x_input", "copy, causal", False),
         ("integrated_gradients", "copy, causal", False),
     ],

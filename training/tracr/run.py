@@ -4,7 +4,7 @@
 
 Every state of the GPT-2 is compared with Tracr's, and every output with what the program itself
 gives. A program that is in the archive already is replaced. Afterwards: `python -m
-mixlens.evaluations.compiled_truth`, which writes the table of docs/compiled_truth.md.
+mixlens.evaluations.compiled_truth`, which writes the table of docs/development/compiled_models.md.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ def _to(source: int) -> dict[int, int]:
 def _copy(architecture: str, name: str) -> Planted:
     return Planted(
         name=name,
-        planted="four heads copy the word at place 1 into the target: it is the source",
+        planted="four heads copy the word at position 1, the source, into the target",
         plan=Blueprint([PlantedLayer([copying(_to(C))] * 4)]),
         ids=_text((C, 0), (A, 1), (TARGET, 2)),
         sources=frozenset({C}),
@@ -89,8 +89,8 @@ def _empty_value() -> Planted:
     return Planted(
         name="empty value",
         planted=(
-            "three heads look at a mark, which has nothing that they carry (its value is zero)."
-            " One copies the word at place 1"
+            "three heads attend to a marker whose value vector is zero. The fourth copies the word"
+            " at position 1"
         ),
         plan=Blueprint([PlantedLayer([copying(_to(A))] * 3 + [copying(_to(C))])]),
         ids=_text((C, 0), (B, 1), (TARGET, 2)),
@@ -108,8 +108,8 @@ def _cancelled() -> Planted:
     return Planted(
         name="cancelled heads",
         planted=(
-            "two heads bring the word at place 2 with opposite signs, and the output projection"
-            " drops what a third brings from there. The fourth copies the word at place 1"
+            "two heads add the word at position 2 with opposite signs, and the output projection"
+            " removes the output of a third head. The fourth copies the word at position 1"
         ),
         plan=Blueprint([PlantedLayer(heads)]),
         ids=_text((C, 0), (A, 1), (TARGET, 2)),
@@ -121,7 +121,8 @@ def _residual() -> Planted:
     return Planted(
         name="residual only",
         planted=(
-            "all heads of the target look at a mark and bring nothing: only its own word is in it"
+            "all heads of the target attend to a marker whose value vector is zero, so the target"
+            " contains only its own word"
         ),
         plan=Blueprint([PlantedLayer([copying(_to(A))] * 4)], reads="word"),
         ids=_text((C, 0), (TARGET, 2)),
@@ -130,7 +131,7 @@ def _residual() -> Planted:
 
 
 def _relay(architecture: str, name: str, *, passes: str = "middle") -> Planted:
-    """A go-between has its own word and, with the same strength, one that it took. The target takes
+    """An intermediate token holds its own word and, equally strong, a copied one. The target copies
     one of the two.
     """
     strength = 0.25 / (
@@ -139,12 +140,12 @@ def _relay(architecture: str, name: str, *, passes: str = "middle") -> Planted:
     first = PlantedLayer([copying({B: C}, writes="middle", strength=strength)] * 4)
     second = PlantedLayer([copying(_to(B), reads=passes)] * 4)
     own = passes == "word"
-    taken = "the word of place 4 itself" if own else "what place 4 copied"
+    taken = "the own word of position 4" if own else "the copied word"
     return Planted(
         name=name,
         planted=(
-            "place 4 copies the word at place 1 and keeps its own with the same strength. In the"
-            f" next layer the target takes only {taken}"
+            "position 4 copies the word at position 1 and keeps its own with the same strength. In"
+            f" the next layer the target copies only {taken}"
         ),
         plan=Blueprint([first, second]),
         ids=_text((C, 0), (B, 1), (TARGET, 2)),
@@ -164,9 +165,9 @@ def _null_space() -> Planted:
     return Planted(
         name="null space",
         planted=(
-            "there are more tokens than d_head. Two places have constant values, whatever is"
-            " there, that cancel under large weights. The word at place 1 has a small weight and"
-            " is what remains"
+            "the text has more tokens than d_head. Two positions have constant values, whatever"
+            " the word is, that cancel under large weights. The word at position 1 has a small"
+            " weight and remains"
         ),
         plan=Blueprint([PlantedLayer([head] * 12)], d_head=3),
         ids=_text((C, 0)),
@@ -181,10 +182,10 @@ def _normed_away() -> Planted:
         ones(),
     )
     return Planted(
-        name="normed away",
+        name="removed by the norm",
         planted=(
-            "three heads bring the word at place 2 as one number added to all channels, which the"
-            " layer norm takes away. The fourth copies the word at place 1"
+            "three heads add the word at position 2 as one number to all channels, which the layer"
+            " norm removes. The fourth copies the word at position 1"
         ),
         plan=Blueprint([PlantedLayer([decoy] * 3 + [copying(_to(C))])]),
         ids=_text((C, 0), (A, 1), (TARGET, 2)),
@@ -196,10 +197,10 @@ def _erased() -> Planted:
     erasing = -block("middle").T @ block("middle")
     heads = [copying(_to(A), writes="middle")] * 3 + [copying(_to(C))]
     return Planted(
-        name="erased by the perceptron",
+        name="erased by the MLP",
         planted=(
-            "three heads bring the word at place 2, and the feed-forward network of the same"
-            " layer erases it. The fourth copies the word at place 1"
+            "three heads add the word at position 2, and the MLP of the same layer erases it. The"
+            " fourth copies the word at position 1"
         ),
         plan=Blueprint([PlantedLayer(heads, erasing)]),
         ids=_text((C, 0), (A, 1), (TARGET, 2)),
@@ -207,16 +208,16 @@ def _erased() -> Planted:
     )
 
 
-def _understudies() -> Planted:
+def _redundant() -> Planted:
     query = torch.eye(TOKENS, dtype=torch.float64)[TARGET][None] @ block("place")
     head = PlantedHead(
         40.0 * query, block("word").sum(0)[None], block("word"), channels() @ block("got").T
     )
     return Planted(
-        name="understudies",
+        name="redundant sources",
         planted=(
-            "the heads of the target share their weight among all words. The same word is at"
-            " places 1 and 2, so either alone would do. Both are sources"
+            "the heads of the target attend equally to all words. The same word is at positions 1"
+            " and 2, so either alone is enough. Both are sources"
         ),
         plan=Blueprint([PlantedLayer([head] * 4)]),
         ids=_text((C, 0), (A, 0)),
@@ -238,5 +239,5 @@ def planted_cases() -> tuple[Planted, ...]:
         _null_space(),
         _normed_away(),
         _erased(),
-        _understudies(),
+        _redundant(),
     )

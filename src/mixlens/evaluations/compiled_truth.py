@@ -11,7 +11,8 @@ source is above every other token: the rule of `planted_truth`. The value is the
 that are right by the first definition. Inputs in which all tokens are sources (programs that count)
 are kept apart: no order of tokens could be wrong there.
 
-`python -m mixlens.evaluations.compiled_truth` writes the table into docs/compiled_truth.md.
+`python -m mixlens.evaluations.compiled_truth` writes the table into
+docs/development/compiled_models.md.
 """
 
 from __future__ import annotations
@@ -110,8 +111,8 @@ def _share(values: list[float]) -> str:
 
 
 def main() -> None:
-    """Writes the table into a page, docs/compiled_truth.md unless a different one is named."""
-    path = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/compiled_truth.md")
+    """Write the table into a page, by default docs/development/compiled_models.md."""
+    path = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/development/compiled_models.md")
     path.write_text(written(path.read_text("utf-8"), table()), "utf-8")
 
 

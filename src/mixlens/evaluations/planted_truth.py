@@ -16,7 +16,8 @@ Gradients and erasure explain the class that a classifier reads off the target; 
 in a token's place. These cases are few and clean. They show which mistakes a measure can make, not
 how often it makes them.
 
-`python -m mixlens.evaluations.planted_truth` writes the table into docs/planted_truth.md.
+`python -m mixlens.evaluations.planted_truth` writes the table into
+docs/development/hand_built_models.md.
 """
 
 from __future__ import annotations
@@ -155,7 +156,9 @@ def table() -> str:
     specs = list_measures().items()
     why = [list_item(f"`{name}` {spec.blind_spots}.") for name, spec in specs if spec.blind_spots]
     planted = [list_item(f"**{case.name}**: {case.planted}.") for case in held]
-    return "\n".join([*lines, "", "## Why", "", *why, "", "## What was planted", "", *planted])
+    return "\n".join(
+        [*lines, "", "## Limitations of each measure", "", *why, "", "## Examples", "", *planted]
+    )
 
 
 def list_item(text: str) -> str:
@@ -179,8 +182,8 @@ def written(page: str, table: str) -> str:
 
 
 def main() -> None:
-    """Writes the table into a page, docs/planted_truth.md unless a different one is named."""
-    path = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/planted_truth.md")
+    """Write the table into a page, by default docs/development/hand_built_models.md."""
+    path = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/development/hand_built_models.md")
     path.write_text(written(path.read_text("utf-8"), table()), "utf-8")
 
 

@@ -39,15 +39,16 @@ if TYPE_CHECKING:
 
 SPEC = Spec(
     summary=(
-        "how much nearer each source's part brings the attention block's output, in the L1 norm"
+        "how much each source's vector moves the attention block's output towards its value, in"
+        " the L1 norm"
     ),
     citation=(
         "Ferrando et al. 2022, Measuring the Mixing of Contextual Information in the Transformer,"
         " eq. 9-10"
     ),
     use_when=(
-        "for contributions that add up to one and roll out over layers to the input; the"
-        " feed-forward part is left out"
+        "for contributions that sum to one and roll out over layers to the input; leaves out the"
+        " MLP"
     ),
     cost="1 forward pass + head d_model n^2 per layer",
     facts=Facts(rows_sum_to_one=True, residual_included=True),
@@ -55,10 +56,10 @@ SPEC = Spec(
     row_by_row=True,
     within_blocks=True,
     blind_spots=(
-        "counts what reaches the output of the attention block, and cannot see that the"
-        " feed-forward network erases it. Several go-betweens in a row rank above what passes"
-        " through them. A token that only steers attention, as in a count, brings no vector and"
-        " gets nothing"
+        "decomposes the output of the attention block and does not see that the MLP erases a"
+        " source. A chain of intermediate tokens ranks above the original source. A token that"
+        " only changes the attention weights, as in a counting program, adds no vector and gets a"
+        " score of zero"
     ),
     memory=lambda sizes: (
         3 * sizes.heads * sizes.targets * sizes.d_model

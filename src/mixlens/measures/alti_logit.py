@@ -32,14 +32,15 @@ if TYPE_CHECKING:
 
 SPEC = Spec(
     summary=(
-        "what each input token adds to one logit through the attention of each layer, carried down"
-        " by ALTI"
+        "contribution of each input token to one logit through the attention of each layer,"
+        " propagated down by ALTI"
     ),
     citation=(
         "Ferrando et al. (2023), Explaining How Transformers Use Context to Build Predictions, ACL"
     ),
     use_when=(
-        "signed parts of one logit of a decoder, by layer and in total, for about the price of alti"
+        "for signed parts of one logit of a decoder, by layer and in total, at about the cost of"
+        " alti"
     ),
     cost="as alti",
     facts=Facts(signed=True, reaches_input=True),
@@ -51,9 +52,9 @@ SPEC = Spec(
     gives="rows",
     one_row="sum",
     blind_spots=(
-        "splits what attention adds and follows it down by shares. The shares have no sign and"
-        " leave out the feed-forward parts, whose additions to the logit belong to no token."
-        " Several go-betweens in a row rank above what passes through them"
+        "splits the update of each attention block and propagates it down with ALTI's scores,"
+        " which have no sign and leave out the MLPs. The MLPs' contributions to the logit belong"
+        " to no token. A chain of intermediate tokens ranks above the original source"
     ),
     memory=lambda sizes: 4 * sizes.heads * sizes.targets * sizes.d_model + sizes.block,
     rounding=3e-5,

@@ -23,8 +23,7 @@ SPEC = Spec(
         " et al. 2017 (weights)"
     ),
     use_when=(
-        "as the baseline; it ignores the value vectors, the residual stream and everything after"
-        " them"
+        "as a baseline; it ignores the value vectors, the residual stream and everything after them"
     ),
     cost="1 forward pass",
     facts=Facts(rows_sum_to_one=True),
@@ -33,8 +32,8 @@ SPEC = Spec(
     row_by_row=True,
     within_blocks=True,
     blind_spots=(
-        "shows where a head looks, not what it brings. Half of the identity gives a go-between the"
-        " same share as the source. After several hops the go-betweens rank above it"
+        "shows where a head attends, not which vectors it adds. The identity in the rollout gives"
+        " an intermediate token the same score as the source, and after several hops a higher one"
     ),
     memory=lambda sizes: sizes.targets**2,
 )

@@ -28,7 +28,8 @@ SPEC = Spec(
         " Encoder-Decoder Transformers, ICCV, eq. 5"
     ),
     use_when=(
-        "maps of one prediction: which attention links support it, layer by layer and rolled out"
+        "for maps of one prediction: which attention links support it, layer by layer and rolled"
+        " out"
     ),
     cost="one forward and one backward pass",
     facts=Facts(),
@@ -40,11 +41,10 @@ SPEC = Spec(
     rollout_normalised=False,
     rollout_adds_identity=True,
     blind_spots=(
-        "follows only attention links, weighted by what a change of each would do to the output."
-        " Links with a negative weight are dropped, and the residual stream counts as a whole"
-        " identity. A look-up in the feed-forward network has the same slope towards everything"
-        " that it reads, decisive or not. Several go-betweens in a row rank above what passes"
-        " through them"
+        "follows attention links only, weighted by the effect of each weight on the output. Links"
+        " with a negative product are dropped, and the residual stream counts as a full identity."
+        " An MLP lookup has the same slope for all its inputs, decisive or not. A chain of"
+        " intermediate tokens ranks above the original source"
     ),
     memory=lambda sizes: max(sizes.graph, 2 * sizes.heads * sizes.targets**2),
     rounding=3e-5,

@@ -29,8 +29,8 @@ SPEC = Spec(
         " Norms, eq. 5"
     ),
     use_when=(
-        "to see past tokens with large weights and small value vectors ([CLS], [SEP], full stops);"
-        " the residual stream is left out"
+        "to discount tokens with large weights and small value vectors ([CLS], [SEP], full stops);"
+        " leaves out the residual stream"
     ),
     cost="1 forward pass + head^2 n^2 per layer",
     facts=Facts(),
@@ -39,11 +39,11 @@ SPEC = Spec(
     row_by_row=True,
     within_blocks=True,
     blind_spots=(
-        "sees empty and cancelled values, but not what norms and the feed-forward network do. Two"
-        " values that cancel each other both count as sources. Without the residual stream, a"
-        " go-between has nothing of its own. If a token looks only at the start token in some"
-        " layer, all that it had is lost. A token that only steers attention, as in a count, brings"
-        " no vector and gets nothing"
+        "accounts for empty and cancelled values, but not for norms and the MLP. Two values that"
+        " cancel both count as sources. Without the residual stream, an intermediate token has no"
+        " content of its own. If a token attends only to the start token in some layer, its"
+        " earlier content is lost. A token that only changes the attention weights, as in a"
+        " counting program, adds no vector and gets a score of zero"
     ),
     memory=lambda sizes: sizes.heads * sizes.targets * sizes.d_model + sizes.block,
 )

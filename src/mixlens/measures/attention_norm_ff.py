@@ -19,17 +19,11 @@ if TYPE_CHECKING:
 
 SPEC = scope_spec(
     summary=(
-        "the norm of each source's part of the feed-forward output, through attention, residual"
-        " stream, norm and activation"
+        "the norm of each source's part of the MLP output, through attention, residual stream,"
+        " norm and activation"
     ),
-    use_when=(
-        "to see which sources the feed-forward network acts on, apart from the stream that it adds"
-        " to"
-    ),
-    also=(
-        ". Without the residual stream, it misses what attention brought and the network leaves"
-        " alone"
-    ),
+    use_when="to see which sources the MLP acts on, without the stream that it adds to",
+    also=". Without the residual stream, it misses vectors that bypass the MLP",
 )
 
 

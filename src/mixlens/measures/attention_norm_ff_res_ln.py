@@ -18,12 +18,10 @@ if TYPE_CHECKING:
     from mixlens.structure.layer_structure import AttentionStructure, LayerStructure
 
 SPEC = scope_spec(
-    summary=(
-        "the norm of each source's part of the layer's output, with feed-forward network and both"
-        " norms"
-    ),
+    summary="the norm of each source's part of the layer's output, with MLP and both norms",
     use_when=(
-        "for the whole layer of post-norm models, vector by vector; refused for pre-norm models"
+        "for the whole layer of post-norm models, vector by vector; raises an error for pre-norm"
+        " models"
     ),
 )
 

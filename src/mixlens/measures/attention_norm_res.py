@@ -22,15 +22,16 @@ if TYPE_CHECKING:
 
 SPEC = Spec(
     summary=(
-        "the norm of what each source adds to each target, with the residual stream on the diagonal"
+        "the norm of the vector that each source adds to each target, with the residual stream on"
+        " the diagonal"
     ),
     citation=(
         "Kobayashi et al. 2021, Incorporating Residual and Normalization Layers into Analysis of"
         " Masked Language Models, eq. 6"
     ),
     use_when=(
-        "to weigh what a token takes from others against what it keeps of itself; the norm after"
-        " the sum is left out"
+        "to compare the vectors from other tokens with the token's own residual stream; leaves out"
+        " the norm after the sum"
     ),
     cost="1 forward pass + head^2 n^2 per layer",
     facts=Facts(residual_included=True),
@@ -39,8 +40,8 @@ SPEC = Spec(
     row_by_row=True,
     within_blocks=True,
     blind_spots=(
-        "is like attention_norm, with the residual stream. Several go-betweens in a row rank above"
-        " what passes through them"
+        "is like attention_norm, with the residual stream. A chain of intermediate tokens ranks"
+        " above the original source"
     ),
     memory=lambda sizes: 3 * sizes.heads * sizes.targets * sizes.d_model + sizes.block,
 )

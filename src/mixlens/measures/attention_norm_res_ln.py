@@ -41,7 +41,7 @@ SPEC = Spec(
         "Kobayashi et al. 2021, Incorporating Residual and Normalization Layers into Analysis of"
         " Masked Language Models, eq. 9"
     ),
-    use_when="for the whole attention block of post-norm models; the feed-forward part is left out",
+    use_when="for the whole attention block of post-norm models; leaves out the MLP",
     cost="1 forward pass + head^2 n^2 per layer",
     facts=Facts(residual_included=True),
     splits="block",
@@ -49,9 +49,8 @@ SPEC = Spec(
     row_by_row=True,
     within_blocks=True,
     blind_spots=(
-        "sees what the layer norm takes away, but not the feed-forward network, and not that two"
-        " sources cancel each other. Several go-betweens in a row rank above what passes through"
-        " them"
+        "accounts for the layer norm, but not for the MLP, and counts two sources that cancel in"
+        " full. A chain of intermediate tokens ranks above the original source"
     ),
     memory=lambda sizes: 3 * sizes.heads * sizes.targets * sizes.d_model + sizes.block,
 )

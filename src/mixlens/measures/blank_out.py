@@ -34,8 +34,8 @@ SPEC = Spec(
     ),
     citation='Li et al. (2016), "Understanding Neural Networks through Representation Erasure"',
     use_when=(
-        "a direct, model-agnostic check of which tokens one prediction needs; blind to tokens that"
-        " can replace each other"
+        "for a direct, model-agnostic test of which tokens one prediction needs; misses tokens"
+        " that can replace each other"
     ),
     cost="n forward passes",
     facts=Facts(),
@@ -45,9 +45,9 @@ SPEC = Spec(
     reads="output",
     gives="row",
     blind_spots=(
-        "is right if a single token decides, and blind if a different token takes the place of the"
-        " one that is removed. The blank is a word too: a model that counts words or looks them up"
-        " reacts to the blank itself"
+        "is right if a single token decides, and wrong if another token can replace the one that"
+        " is removed. The replacement is a word too: a model that counts words or looks them up"
+        " reacts to the replacement itself"
     ),
     memory=lambda sizes: sizes.passing + sizes.chunk,
     least={"replacement": "zero"},

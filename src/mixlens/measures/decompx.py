@@ -34,25 +34,25 @@ if TYPE_CHECKING:
 
 SPEC = Spec(
     summary=(
-        "the norm of the part of each hidden token that comes from each input token, carried"
-        " through attention, norms and feed-forward parts"
+        "the norm of the part of each hidden state that comes from each input token, propagated"
+        " through attention, norms and MLPs"
     ),
     citation=(
         "Modarressi et al. (2023), DecompX: Explaining Transformers Decisions by Propagating Token"
         " Decomposition, ACL, eq. 3-13"
     ),
     use_when=(
-        "to follow input tokens through the whole stack as vectors that add up, without joining"
-        " maps"
+        "to follow input tokens through the whole stack as vectors that add up, without"
+        " aggregating maps"
     ),
     cost="about 0.8 n forward passes",
     facts=Facts(residual_included=True, reaches_input=True),
     splits="block",
     sites=(AttentionKind.SELF,),
     blind_spots=(
-        "follows every vector with the attention, the norms and the slopes held as they were, so"
-        " it misses what changes these. Two vectors that cancel each other look important. What was"
-        " fetched counts, even if the output is not read from it"
+        "propagates vectors with attention weights, norms and activation slopes held fixed, so it"
+        " misses tokens that change these. Two vectors that cancel look important. A vector that"
+        " was added to the state counts, even if the output does not read it"
     ),
     memory=lambda sizes: (
         sizes.heads * sizes.targets * sizes.d_model

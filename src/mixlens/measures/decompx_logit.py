@@ -35,12 +35,12 @@ if TYPE_CHECKING:
     from mixlens.structure.layer_structure import AttentionStructure, LayerStructure
 
 SPEC = Spec(
-    summary="each input token's signed part of one logit, carried as vectors through the model",
+    summary="each input token's signed part of one logit, propagated as vectors through the model",
     citation=(
         "Modarressi et al. (2023), DecompX: Explaining Transformers Decisions by Propagating Token"
         " Decomposition, ACL, eq. 14-15"
     ),
-    use_when="signed parts of one logit that add up to it, without a baseline text",
+    use_when="for signed parts of one logit that add up to it, without a baseline text",
     cost="about 0.8 n forward passes; 4 if bias is none, equal, cls or column",
     facts=Facts(signed=True),
     splits="block",
@@ -50,8 +50,8 @@ SPEC = Spec(
     explains_by_default="logit",
     gives="row",
     blind_spots=(
-        "follows every vector with the attention, the norms and the slopes held as they were, so a"
-        " token that only steers attention gets nothing"
+        "propagates vectors with attention weights, norms and activation slopes held fixed, so a"
+        " token that only changes the attention weights gets a score of zero"
     ),
     memory=lambda sizes: (
         sizes.heads * sizes.targets * sizes.d_model

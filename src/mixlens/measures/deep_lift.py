@@ -40,8 +40,8 @@ SPEC = Spec(
         ' Differences", ICML'
     ),
     use_when=(
-        "signed attributions of one prediction that add up, at the cost of two forward passes and"
-        " one backward pass"
+        "for signed attributions of one prediction that add up, at the cost of two forward passes"
+        " and one backward pass"
     ),
     cost="about 2 forward and 2 backward passes per layer",
     facts=Facts(signed=True),
@@ -51,9 +51,9 @@ SPEC = Spec(
     reads="output",
     gives="rows",
     blind_spots=(
-        "follows the difference from an empty text through every step of the model up to the"
-        " output. What steers attention, such as the place of a go-between, counts as much as what"
-        " is carried"
+        "propagates the difference from an empty text through every operation up to the output. A"
+        " token that changes the attention weights, such as an intermediate token, counts as much"
+        " as the token whose content is copied"
     ),
     memory=lambda sizes: (
         2

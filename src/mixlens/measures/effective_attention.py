@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 _full_rows: Remembered[Tensor] = Remembered()  # of output projections: no text changes them
 
 SPEC = Spec(
-    summary="the attention weights without the part that cannot reach the layer's output",
+    summary="the attention weights without the component that cannot reach the layer's output",
     citation="Brunner et al. 2020, On Identifiability in Transformers, eq. 9",
     use_when=(
         "instead of raw attention for texts with more tokens than a head has dimensions; equal to"
@@ -57,10 +57,10 @@ SPEC = Spec(
     row_by_row=True,
     within_blocks=True,
     blind_spots=(
-        "drops the weights that a head's own values make void (empty values, null space). It does"
-        " not see that heads cancel each other, or anything that comes after a head. It has no"
-        " residual stream. If a token looks only at the start token in some layer, all that it had"
-        " is lost"
+        "removes the weights that a head's values cancel (empty values, null space). It does not"
+        " see that heads cancel each other, nor any part of the layer after the heads. It leaves"
+        " out the residual stream. If a token attends only to the start token in some layer, its"
+        " earlier content is lost"
     ),
     memory=lambda sizes: (
         3 * sizes.heads * sizes.targets * sizes.sources

@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 
 SPEC = Spec(
     summary=(
-        "the share of each attention edge, head by head, in the attention block's output, in the L1"
-        " norm"
+        "the normalised score of each attention edge, head by head, in the attention block's"
+        " output, in the L1 norm"
     ),
     citation=(
         "Ferrando & Voita (2024), Information Flow Routes: Automatically Interpreting Language"
         " Models at Scale, EMNLP"
     ),
     use_when=(
-        "to see which heads, feed-forward parts and tokens a state is made of, as a graph, without"
-        " naming an output"
+        "to see which heads, MLPs and tokens contribute to a state, as a graph, without choosing"
+        " an output"
     ),
     cost="1 forward pass + a few times alti",
     facts=Facts(rows_sum_to_one=True, residual_included=True),
@@ -43,10 +43,10 @@ SPEC = Spec(
     per_head=True,
     row_by_row=True,
     blind_spots=(
-        "weighs the vector of each head separately, by how far it points in the direction of the"
-        " sum. A share is that of one block, and does not see that the feed-forward network erases"
-        " it. Several go-betweens in a row rank above what passes through them. A token that only"
-        " steers attention, as in a count, brings no vector and gets nothing"
+        "weighs the vector of each head by how far it points in the direction of the sum. The"
+        " scores are normalised within one block and do not see that the MLP erases a source. A"
+        " chain of intermediate tokens ranks above the original source. A token that only changes"
+        " the attention weights, as in a counting program, adds no vector and gets a score of zero"
     ),
     memory=lambda sizes: (
         5 * sizes.heads * sizes.targets**2

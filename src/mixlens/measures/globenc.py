@@ -29,15 +29,16 @@ if TYPE_CHECKING:
 
 SPEC = Spec(
     summary=(
-        "the norm of each source's part of the layer's output through both layer norms,"
-        " feed-forward only in the last one's scale"
+        "the norm of each source's part of the layer's output through both layer norms; the MLP"
+        " enters only through the scale of the last one"
     ),
     citation=(
         "Modarressi et al. 2022, GlobEnc: Quantifying Global Token Attribution by Incorporating the"
         " Whole Encoder Layer, eq. 6-8"
     ),
     use_when=(
-        "for post-norm encoders (BERT and its kin) and rolled out over layers; refused elsewhere"
+        "for post-norm encoders (BERT and its relatives), rolled out over layers; raises an error"
+        " for other models"
     ),
     cost="1 forward pass + head^2 n^2 per layer",
     facts=Facts(residual_included=True),
@@ -46,8 +47,8 @@ SPEC = Spec(
     rollout_normalised=False,
     row_by_row=True,
     blind_spots=(
-        "sees both norms, but not the feed-forward network between them, and not that two sources"
-        " cancel each other"
+        "accounts for both norms, but not for the MLP between them, and counts two sources that"
+        " cancel in full"
     ),
     memory=lambda sizes: 3 * sizes.heads * sizes.targets * sizes.d_model + sizes.block,
 )

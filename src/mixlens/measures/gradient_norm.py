@@ -29,10 +29,7 @@ SPEC = Spec(
         'Simonyan et al. (2014), "Deep Inside Convolutional Networks"; Smilkov et al. (2017),'
         ' "SmoothGrad"'
     ),
-    use_when=(
-        "a quick look at which tokens one prediction is sensitive to; says nothing about the sign"
-        " or about other outputs"
-    ),
+    use_when="for a quick look at the tokens to which one prediction is sensitive; has no sign",
     cost="one forward and one backward pass (with `smooth=k`: k of each, per layer)",
     facts=Facts(),
     sites=(AttentionKind.SELF,),
@@ -41,10 +38,10 @@ SPEC = Spec(
     reads="gradient",
     gives="rows",
     blind_spots=(
-        "asks what a change would do, not what is there: a word in place of the mark would bring"
-        " something, and a longer go-between would reduce what it took. A look-up in the"
-        " feed-forward network has the same slope towards everything that it reads, decisive or"
-        " not, and so does a chain of go-betweens"
+        "measures the effect of a small change, not the present content: a word in place of the"
+        " marker would add content, and scaling up an intermediate token would shrink its copied"
+        " content. An MLP lookup has the same slope for all its inputs, decisive or not. The same"
+        " holds for a chain of intermediate tokens"
     ),
     memory=lambda sizes: sizes.graph,
     rounding=3e-5,

@@ -26,8 +26,8 @@ SPEC = Spec(
         ' Propagating Activation Differences"'
     ),
     use_when=(
-        "a signed first look at which tokens support or oppose one prediction; exact for linear"
-        " models only"
+        "for a quick signed look at the tokens that support or oppose one prediction; exact for"
+        " linear models only"
     ),
     cost="one forward and one backward pass (with `smooth=k`: k of each, per layer)",
     facts=Facts(signed=True),
@@ -37,10 +37,10 @@ SPEC = Spec(
     reads="gradient",
     gives="rows",
     blind_spots=(
-        "misses what lies along an embedding in a pre-norm model, because the length of the"
-        " embedding changes nothing there. After any norm, what a go-between took and what it had"
-        " weigh the same, with opposite signs. A look-up in the feed-forward network has the same"
-        " slope towards everything that it reads, decisive or not"
+        "misses changes along an embedding in a pre-norm model, because the norm removes its"
+        " length. After any norm, the copied and the original content of an intermediate token get"
+        " the same weight with opposite signs. An MLP lookup has the same slope for all its"
+        " inputs, decisive or not"
     ),
     memory=lambda sizes: sizes.graph,
     rounding=3e-5,

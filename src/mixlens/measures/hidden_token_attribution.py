@@ -38,19 +38,18 @@ if TYPE_CHECKING:
 
 SPEC = Spec(
     summary=(
-        "share of each input token in the gradient of each hidden token, through all layers"
-        " below it"
+        "normalised gradient norm of each hidden state with respect to each input token, through"
+        " all layers below it"
     ),
     citation='Brunner et al. (2020), "On Identifiability in Transformers", ICLR, eq. 11',
     use_when=(
-        "contributions through the whole stack at once, without adding up layers; local: what an"
-        " infinitesimal change would do"
+        "for contributions through the whole stack at once, without aggregating layers; a local"
+        " measure: the effect of an infinitesimal change"
     ),
     cost="n * d_model tangents, each about half a forward pass; with probes=k only n * k of them",
     facts=Facts(rows_sum_to_one=True, residual_included=True, reaches_input=True),
     blind_spots=(
-        "is like gradient_norm, and also counts what depends only on positions, whatever the word"
-        " there is"
+        "is like gradient_norm, and also counts dependence on positions alone, whatever the word is"
     ),
     memory=lambda sizes: (
         sizes.targets * (6 * sizes.d_model + 3 * sizes.d_ff + 3 * sizes.heads * sizes.targets)

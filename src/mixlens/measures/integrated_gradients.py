@@ -40,13 +40,13 @@ PATHS = ("straight", "sequential", "discretised")
 
 SPEC = Spec(
     summary=(
-        "gradient of one output times the change of each token's representation, averaged on the"
-        " way from a baseline"
+        "gradient of one output times the change of each token's representation, averaged over a"
+        " path from a baseline"
     ),
     citation='Sundararajan et al. (2017), "Axiomatic Attribution for Deep Networks", ICML, eq. 1',
     use_when=(
-        "signed attributions of one prediction that add up to what the text changes against a"
-        " baseline"
+        "for signed attributions of one prediction that add up to the difference between the text"
+        " and a baseline"
     ),
     cost="`steps` forward and backward passes per layer and text; n times that if sequential",
     facts=Facts(signed=True),
@@ -56,9 +56,10 @@ SPEC = Spec(
     reads="output",
     gives="rows",
     blind_spots=(
-        "follows a flat path from zero in a pre-norm model, because the length of an embedding"
-        " changes nothing there. Norms give a negative part to what a go-between does not pass on."
-        " The path leads through texts in which a look-up or a count gives different answers"
+        "follows a path from zero on which a pre-norm model hardly changes, because the norm"
+        " removes the length of an embedding. Norms give a negative score to the content that an"
+        " intermediate token does not pass on. The path leads through texts on which a lookup or a"
+        " count gives different answers"
     ),
     memory=lambda sizes: sizes.graph + sizes.chunk,
     least={"steps": 4},

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from mixlens.structure.layer_structure import AttentionStructure, LayerStructure
 
 SPEC = Spec(
-    summary="what each token adds to one logit through the attention of each layer",
+    summary="contribution of each token to one logit through the attention of each layer",
     citation=(
         "Ferrando et al. (2023), Explaining How Transformers Use Context to Build Predictions, ACL"
     ),
     use_when=(
-        "signed updates of one logit, layer by layer, at the price of the forward pass; the token"
-        " of a layer is taken for the input token"
+        "for signed updates of one logit, layer by layer, at the cost of the forward pass; takes"
+        " the token of a layer for the input token"
     ),
     cost="1 forward pass, and next to nothing",
     facts=Facts(signed=True),
@@ -39,8 +39,8 @@ SPEC = Spec(
     gives="rows",
     one_row="sum",
     blind_spots=(
-        "sees what attention brings directly to the explained token. It misses tokens that reached"
-        " it through a go-between, and everything that feed-forward parts add"
+        "sees the direct contributions of attention to the explained token. It misses tokens that"
+        " reach it through an intermediate token, and all contributions of MLPs"
     ),
     memory=lambda sizes: 2 * sizes.heads * sizes.targets * sizes.d_model,
     rounding=3e-5,

@@ -23,7 +23,7 @@ SPEC = Spec(
     citation=(
         "none: a baseline, as in Mohebbi et al. 2023, Quantifying Context Mixing in Transformers"
     ),
-    use_when="as the floor of a comparison",
+    use_when="as the baseline of a comparison",
     cost="1 forward pass",
     facts=Facts(),
     baseline=True,

@@ -57,10 +57,10 @@ SPEC = Spec(
     per_head=True,
     row_by_row=True,
     blind_spots=(
-        "takes away one value at a time, through the whole layer, so two values that cancel each"
-        " other look important. It has no residual stream. If a token looks only at the start token"
-        " in some layer, all that it had is lost. What was fetched counts, even if the output is"
-        " not read from it"
+        "removes one value at a time, through the whole layer, so two values that cancel look"
+        " important. It leaves out the residual stream. If a token attends only to the start token"
+        " in some layer, its earlier content is lost. A value that reached the state counts, even"
+        " if the output does not read it"
     ),
     memory=lambda sizes: (
         2 * sizes.matrix

@@ -52,8 +52,8 @@ def scope_spec(*, summary: str, use_when: str, also: str = "") -> Spec:
         splits="block",
         sites=(AttentionKind.SELF,),
         blind_spots=(
-            "sees what the feed-forward network passes on of each source, with the slope that all"
-            f" sources set together. Two sources that cancel each other look important{also}"
+            "follows each source through the MLP with the slope of the activation for all sources"
+            f" together. Two sources that cancel look important{also}"
         ),
         memory=lambda sizes: (
             3 * sizes.heads * sizes.targets * sizes.d_model
