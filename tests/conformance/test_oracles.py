@@ -80,6 +80,12 @@ def attention_norm(layer: Layer, site: Attention) -> Tensor:
     return written(site).norm(dim=-1)
 
 
+def contribution_weights(layer: Layer, site: Attention) -> Tensor:
+    parts = written(site)
+    whole = parts.sum(1, keepdim=True)
+    return (parts * whole).sum(-1) / whole.square().sum(-1)
+
+
 def attention_norm_res(layer: Layer, site: Attention) -> Tensor:
     return on_diagonal(*added(site), site).norm(dim=-1)
 
@@ -142,6 +148,7 @@ ORACLES: dict[str, Oracle] = {
     oracle.__name__: oracle
     for oracle in (
         attention_norm,
+        contribution_weights,
         attention_norm_res,
         attention_norm_res_ln,
         globenc,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -133,6 +133,34 @@ def _of_head(block: Block, head: int, i: int, j: int) -> Tensor:
 
 def attention_norm_per_head(block: Block) -> Tensor:
     return torch.stack([_map(block, partial(_of_head, block, h)) for h in range(len(block.f))])
+
+
+def contribution_weights(block: Block) -> Tensor:
+    sources = range(block.shape[1])
+
+    def score(i: int, j: int) -> Tensor:
+        whole = sum((block.written(i, k) for k in sources), torch.zeros_like(block.bias))
+        return (block.written(i, j) @ whole) / (whole @ whole)
+
+    return _map(block, score)
+
+
+def contribution_weights_per_head(block: Block) -> Tensor:
+    alone = [
+        replace(block, attention=block.attention[[h]], f=block.f[[h]]) for h in range(len(block.f))
+    ]
+    return torch.stack([contribution_weights(head) for head in alone])
+
+
+def uncancelled(block: Block) -> Tensor:
+    """|o_i| / sum_j |c_ij|"""
+    targets, sources = block.shape
+    ratios = []
+    for i in range(targets):
+        written = [block.written(i, j) for j in range(sources)]
+        whole = sum(written, torch.zeros_like(block.bias))
+        ratios.append(float(whole.norm()) / sum(float(each.norm()) for each in written))
+    return torch.tensor(ratios, dtype=torch.float64)
 
 
 def attention_norm_res(block: Block) -> Tensor:

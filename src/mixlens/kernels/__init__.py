@@ -22,6 +22,8 @@ are in `fused/`.
     optional_scipy  scipy's optimisers, which come with an extra.
     prefixes        Effective attention if targets see different sources: under a causal mask,
                     inside a window, in packed texts.
+    projections     What each source writes into a target, projected on the sum of all: c_ij . o_i,
+                    with c_ij = sum_h A_hij f_hj and o_i = sum_j c_ij.
     projector       Attention without the part that the values cannot show: A P, P the projector
                     onto the column space of T = V W_O.
     rescale         DeepLIFT's multipliers for transformers: every operation passes on the

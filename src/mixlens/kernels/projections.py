@@ -1,0 +1,83 @@
+"""What each source writes into a target, projected on the sum of all: c_ij . o_i, with c_ij = sum_h
+A_hij f_hj and o_i = sum_j c_ij.
+
+The vectors are never formed: c_ij . o_i = sum_h A_hij v_hj . (W_h o_i), so a target takes sources x
+d_model products, as its attention weights do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from mixlens.kernels.chunks import slices
+from mixlens.kernels.value_vectors import Vectors
+
+
+@dataclass(frozen=True)
+class Projections:
+    """The products with the sum, and what the sum is; with an axis of heads if each head has its
+    own.
+    """
+
+    products: Float[Tensor, "batch *head target source"]  # c_ij . o_i
+    squares: Float[Tensor, "batch *head target"]  # |o_i|^2, from the same numbers
+
+    @property
+    def shares(self) -> Float[Tensor, "batch *head target source"]:
+        """c_ij . o_i / |o_i|^2; zeros for a target into which nothing is written."""
+        whole = self.squares[..., None]
+        return torch.where(whole > 0, self.products / whole, torch.zeros_like(self.products))
+
+
+def projections(
+    weights: Float[Tensor, "batch head target source"],
+    vectors: Vectors,
+    limit: int,
+    *,
+    per_head: bool = False,
+) -> Projections:
+    """c_ij . o_i of whole layers, or of each head by itself; `limit` bounds a block in bytes."""
+    batch, heads, targets, sources = weights.shape
+    values, matrix = vectors.values.to(weights), vectors.matrix.to(weights)
+    row_bytes = 2 * weights.element_size() * batch * heads * (sources + vectors.width)
+    products, squares = [], []
+    for rows in slices(targets, row_bytes, limit):
+        few = weights[:, :, rows]
+        mixed = _by_group(few, values)
+        gate = None if vectors.gate is None else vectors.gate[:, rows].transpose(1, 2).to(weights)
+        if gate is not None:
+            mixed = mixed * gate
+        written = torch.einsum("bhte,hed->bhtd", mixed, matrix)
+        if not per_head:
+            written = written.sum(1, keepdim=True)
+        back = (
+            torch.einsum("bktd,hed->bhte", written, matrix) if not per_head else written @ matrix.mT
+        )
+        if gate is not None:
+            back = back * gate
+        dots = _by_group(back, values.mT).mul_(few)
+        products.append(dots if per_head else dots.sum(1))
+        squared = written.square().sum(-1)
+        squares.append(squared if per_head else squared[:, 0])
+    return Projections(torch.cat(products, -2), torch.cat(squares, -1))
+
+
+def _by_group(
+    rows: Float[Tensor, "batch head target inner"],
+    columns: Float[Tensor, "batch kv_head inner out"],
+) -> Float[Tensor, "batch head target out"]:
+    """A product with grouped keys or values, which are not repeated for each head."""
+    batch, heads, targets, inner = rows.shape
+    grouped = rows.reshape(batch, columns.shape[1], -1, inner) @ columns
+    return grouped.view(batch, heads, targets, -1)
+
+
+def head_lengths(vectors: Vectors, like: Tensor) -> Float[Tensor, "batch head source"]:
+    """|f_hj|, from the products of the rows of each head's matrix."""
+    values, matrix = vectors.heads().to(like), vectors.matrix.to(like)
+    squares = ((values @ (matrix @ matrix.mT)) * values).sum(-1)
+    return squares.clamp_min_(0).sqrt_()
