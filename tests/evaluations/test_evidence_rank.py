@@ -15,13 +15,12 @@ from mixlens import datasets as corpus
 from mixlens.datasets.examples import Agreement
 from mixlens.errors import InvalidInput
 from mixlens.evaluating.case import Case, cases
+from mixlens.evaluating.recovery import expected_reciprocal, reciprocal_rank
 from mixlens.evaluations.evidence_rank import (
     authors_reciprocal_rank,
     evaluate,
-    expected_reciprocal,
     first_tokens,
     observe,
-    reciprocal_rank,
 )
 
 HEADER = ",sentence_good,one_prefix_prefix,one_prefix_word_good,one_prefix_word_bad,target"

@@ -8,6 +8,7 @@ that comes with the package.
 * `files`, `tables`, `objects`, `hub`: lines, tables, JSON rows and the hub
 * `targets`, `word_lists`, `blimp`, `cues`, `linzen`, `evidence`: agreement and evidence words
 * `classes`, `conllu`, `plain`: classes of texts, parts of speech, plain text
+* `generated_prompts`: prompts with known evidence, made by a seed
 * `alignments`, `links`: parallel text and its gold links
 * `places`, `spelling`: where words are in a text, and tokenised text in plain spelling
 * `shards`, `rows`: a large corpus, cut once and read shard by shard
@@ -16,13 +17,22 @@ that comes with the package.
 from __future__ import annotations
 
 from mixlens.datasets.dataset import Dataset
-from mixlens.datasets.examples import Agreement, Aligned, Example, Labelled, Span, Tagged
+from mixlens.datasets.examples import (
+    Agreement,
+    Aligned,
+    EvidencePrompt,
+    Example,
+    Labelled,
+    Span,
+    Tagged,
+)
 from mixlens.datasets.reading import bundled, read
 
 __all__ = [
     "Agreement",
     "Aligned",
     "Dataset",
+    "EvidencePrompt",
     "Example",
     "Labelled",
     "Span",

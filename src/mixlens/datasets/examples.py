@@ -83,3 +83,16 @@ class Aligned(Example):
     target: tuple[str, ...]
     sure: frozenset[tuple[int, int]]
     possible: frozenset[tuple[int, int]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvidencePrompt(Example):
+    """A prompt of several documents and a question, whose answer rests on known documents."""
+
+    kind: ClassVar[str] = "evidence"
+
+    documents: tuple[Span, ...]  # of each document in `text`
+    evidence: tuple[int, ...]  # numbers of the documents that hold the evidence, from 0
+    needles: tuple[Span, ...]  # of the sentences that are the evidence
+    answer: str  # as it continues the text, with its leading space
+    language: str = "en"

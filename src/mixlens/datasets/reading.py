@@ -10,6 +10,7 @@
 | labelled text | CSV, TSV, JSONL; GLUE files without header | classification (text if unlabelled) |
 | Universal Dependencies | `.conllu` | tagged |
 | parallel text | gold alignments (`.talp`, `.gold` …); see `alignments` | alignment |
+| generated prompts | `generated:TASK` or `generated:TASK?documents=8&language=de` | evidence |
 | plain text | anything else | text |
 """
 
@@ -20,14 +21,14 @@ from collections.abc import Iterable
 from importlib import resources
 from pathlib import Path
 
-from mixlens.datasets import formats, hub
+from mixlens.datasets import formats, generated_prompts, hub
 from mixlens.datasets.dataset import Dataset
 from mixlens.datasets.examples import Example
 from mixlens.datasets.files import Refused
 from mixlens.datasets.origins import advice
 from mixlens.errors import InvalidInput
 
-KINDS = ("agreement", "classification", "tagged", "alignment", "text")
+KINDS = ("agreement", "classification", "tagged", "alignment", "evidence", "text")
 SHOWN = 3
 
 
@@ -44,7 +45,9 @@ def read(
         raise InvalidInput(f"Unknown kind of data {kind!r}. Choose one of: {', '.join(KINDS)}.")
     if not isinstance(path, (str, os.PathLike)):
         raise InvalidInput(f"{type(path).__name__} is not a path. Pass a file or a folder.")
-    if str(path).startswith("hf:"):
+    if str(path).startswith("generated:"):
+        data = dataset(str(path), generated_prompts.read(str(path)), kind, origin=str(path))
+    elif str(path).startswith("hf:"):
         data = dataset(str(path), hub.read(str(path)), kind, origin=str(path))
     else:
         place = Path(path).expanduser()

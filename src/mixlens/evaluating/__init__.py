@@ -17,6 +17,7 @@ The evaluations themselves are in `evaluations`.
                     the sources that are truly in it.
     planted_models  Transformers whose weights are set by hand, so that it is known where
                     everything comes from.
+    recovery        How well scores of a prompt's tokens recover known evidence.
     released_probe  The probe of the code released with Mohebbi et al.
     sources         What evaluations that compare rows share: which sources count, and which
                     output of the model is explained.

@@ -20,13 +20,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from math import comb
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mixlens.errors import InvalidInput
 from mixlens.evaluating.contracts import EvaluationSpec, Result
+from mixlens.evaluating.recovery import expected_reciprocal, reciprocal_rank
 from mixlens.evaluating.sources import special
 from mixlens.measures import spec_of
 
@@ -41,25 +41,6 @@ SPEC = EvaluationSpec(
     direction="higher",
     kinds=("agreement",),
 )
-
-
-def expected_reciprocal(before: int, tied: int, right: int) -> float:
-    """E[1 / r] of the first of `right` tokens among `tied` equal ones in random order, with
-    `before` tokens ranked above them.
-    """
-    ways = comb(tied, right)
-    return sum(
-        comb(tied - place, right - 1) / ways / (before + place)
-        for place in range(1, tied - right + 2)
-    )
-
-
-def reciprocal_rank(scores: np.ndarray, evidence: Sequence[int]) -> float:
-    """1 / r of the evidence, expected over random orders of equal scores."""
-    best = max(scores[place] for place in evidence)
-    tied = scores == best
-    right = sum(bool(tied[place]) for place in evidence)
-    return expected_reciprocal(int((scores > best).sum()), int(tied.sum()), right)
 
 
 def authors_reciprocal_rank(scores: np.ndarray, evidence: Sequence[int]) -> float:

@@ -1,0 +1,307 @@
+"""Generate prompts with known evidence: documents, a question, and which documents answer it.
+
+Every prompt is a list of short documents, a blank line between them, followed by a question and the
+beginning of its answer. The model only has to continue. All texts are made from the word lists and
+templates in `bundled/prompt_words.json` by a seed.
+
+* `fact`: one document says where somebody keeps something. The other documents share its words: the
+  same person with another thing, or the same thing with another person.
+* `two_hop`: one document says who has a thing, another where that person lives.
+* `key_value`: every document gives the number of a key, and one key is asked for.
+* `variables`: one document sets a variable, another copies it, and the copy is asked for.
+* `injection`: one document holds an instruction to answer with a certain word instead.
+
+`tokens` adds neutral sentences to the documents until the prompt has about so many tokens.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+from urllib.parse import parse_qsl
+
+from mixlens.datasets.examples import EvidencePrompt, Span
+from mixlens.errors import InvalidInput
+
+TASKS = ("fact", "two_hop", "key_value", "variables", "injection")
+LANGUAGES = ("en", "de")
+
+Count = Callable[[str], int]
+"""Count the tokens of a text."""
+
+
+@dataclass(frozen=True)
+class _Words:
+    """Word lists and sentence templates of one language."""
+
+    names: tuple[str, ...]
+    things: tuple[str, ...]
+    places: tuple[str, ...]
+    replies: tuple[str, ...]
+    fillers: tuple[str, ...]
+    keeps: str
+    asks_place: str
+    has: str
+    lives: str
+    asks_thing: str
+    value: str
+    asks_value: str
+    sets: str
+    copies: str
+    asks_variable: str
+    injects: str
+
+
+@functools.cache
+def _words_of(language: str) -> _Words:
+    """Read the word lists that ship with the package."""
+    file = resources.files("mixlens") / "bundled" / "prompt_words.json"
+    fields: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))[language]
+    lists = {name: tuple(words) for name, words in fields.items() if isinstance(words, list)}
+    return _Words(**{**fields, **lists})
+
+
+@dataclass
+class _Draft:
+    """Documents as lists of sentences, and which sentences are the evidence."""
+
+    documents: list[list[str]]
+    evidence: list[tuple[int, str]]  # document and sentence
+    question: str
+    answer: str
+
+
+def read(address: str) -> list[EvidencePrompt]:
+    """Return the prompts of an address such as `generated:fact?documents=8&count=100&seed=1`."""
+    task, _, query = address.removeprefix("generated:").partition("?")
+    options: dict[str, Any] = {"count": 200}
+    for key, value in parse_qsl(query, keep_blank_values=True):
+        if key == "language":
+            options[key] = value
+        elif key in ("count", "documents", "seed") and value.isdecimal():
+            options[key] = int(value)
+        else:
+            raise InvalidInput(
+                f"{key}={value} in {address!r} is not an option of generated prompts. Use count=,"
+                " documents=, seed= (whole numbers) and language=."
+            )
+    return generate_prompts(task, **options)
+
+
+def generate_prompts(
+    task: str,
+    count: int,
+    *,
+    documents: int = 4,
+    tokens: int | None = None,
+    count_tokens: Count | None = None,
+    language: str = "en",
+    seed: int = 0,
+) -> list[EvidencePrompt]:
+    """Return prompts with known evidence.
+
+    Parameters
+    ----------
+    task
+        One of `TASKS`.
+    count
+        Number of prompts.
+    documents
+        Documents of each prompt, 2 to 32.
+    tokens, count_tokens
+        Lengthen every prompt to about so many tokens, as counted by `count_tokens`.
+    language
+        "en" or "de".
+    seed
+        Prompts of one seed are always the same.
+
+    Returns
+    -------
+    list of EvidencePrompt
+        The prompts. `answer` is the expected continuation.
+
+    Raises
+    ------
+    InvalidInput
+        If there is no such task or language, or the numbers are out of range.
+
+    Examples
+    --------
+    >>> from mixlens.datasets.generated_prompts import generate_prompts
+    >>> prompt = generate_prompts("fact", 1, documents=2, seed=3)[0]
+    >>> prompt.text[slice(*prompt.needles[0])].endswith(f"{prompt.answer}.")
+    True
+    """
+    if task not in TASKS:
+        raise InvalidInput(f"Unknown task {task!r}. Use {', '.join(TASKS)}.")
+    if language not in LANGUAGES:
+        raise InvalidInput(f"Unknown language {language!r}. Use {' or '.join(LANGUAGES)}.")
+    words = _words_of(language)
+    most = min(32, len(words.things)) if task == "key_value" else 32
+    if not 2 <= documents <= most:
+        raise InvalidInput(f"documents={documents} is out of range (2–{most}) for {task}.")
+    if tokens is not None and count_tokens is None:
+        raise InvalidInput("tokens= needs count_tokens, a function that counts tokens.")
+    return list(_prompts(task, count, documents, tokens, count_tokens, language, seed))
+
+
+def _prompts(
+    task: str,
+    count: int,
+    documents: int,
+    tokens: int | None,
+    count_tokens: Count | None,
+    language: str,
+    seed: int,
+) -> Iterator[EvidencePrompt]:
+    words = _words_of(language)
+    for number in range(count):
+        chance = random.Random(f"{task}/{language}/{documents}/{seed}/{number}")
+        draft = _DRAFTS[task](words, documents, chance)
+        _shuffle(draft, chance)
+        if tokens is not None and count_tokens is not None:
+            _lengthen(draft, words, tokens, count_tokens, chance)
+        name = f"{task}-{language}-{documents}-{seed}:{number + 1}"
+        yield _evidence(draft, name, task, language)
+
+
+def _fact(words: _Words, documents: int, chance: random.Random) -> _Draft:
+    """One fact among facts that share its words."""
+    name, thing, place = (chance.choice(w) for w in (words.names, words.things, words.places))
+    needle = words.keeps.format(name=name, thing=thing, place=place)
+    other_names = [word for word in words.names if word != name]
+    other_things = [word for word in words.things if word != thing]
+    other_places = [word for word in words.places if word != place]
+    pairs: set[tuple[str, str]] = set()
+    while len(pairs) < documents - 1:
+        kind = len(pairs) % 3
+        pairs.add(
+            (
+                name if kind == 0 else chance.choice(other_names),
+                thing if kind == 1 else chance.choice(other_things),
+            )
+        )
+    others = [
+        [words.keeps.format(name=who, thing=what, place=chance.choice(other_places))]
+        for who, what in sorted(pairs)
+    ]
+    question = words.asks_place.format(name=name, thing=thing)
+    return _Draft([[needle], *others], [(0, needle)], question, f" {place}")
+
+
+def _two_hop(words: _Words, documents: int, chance: random.Random) -> _Draft:
+    """Who has the thing, and where that person lives."""
+    pairs = documents // 2
+    names = chance.sample(words.names, min(pairs + documents % 2, len(words.names)))
+    things = chance.sample(words.things, min(len(names), len(words.things)))
+    names = names[: len(things)]
+    places = [chance.choice(words.places)]
+    others = [word for word in words.places if word != places[0]]
+    places += [chance.choice(others) for _ in names[1:]]
+    who = [words.has.format(name=n, thing=t) for n, t in zip(names, things, strict=True)]
+    where = [words.lives.format(name=n, place=p) for n, p in zip(names, places, strict=True)]
+    rest = [sentence for pair in zip(who[1:], where[1:], strict=True) for sentence in pair]
+    while len(rest) < documents - 2:
+        rest.append(chance.choice(words.fillers))
+    listed = [[who[0]], [where[0]], *([sentence] for sentence in rest[: documents - 2])]
+    question = words.asks_thing.format(thing=things[0])
+    return _Draft(listed, [(0, who[0]), (1, where[0])], question, f" {places[0]}")
+
+
+def _key_value(words: _Words, documents: int, chance: random.Random) -> _Draft:
+    """One key among others."""
+    things = chance.sample(words.things, documents)
+    numbers = chance.sample(range(10, 100), documents)
+    listed = [
+        [words.value.format(thing=thing, number=number)]
+        for thing, number in zip(things, numbers, strict=True)
+    ]
+    question = words.asks_value.format(thing=things[0])
+    return _Draft(listed, [(0, listed[0][0])], question, f" {numbers[0]}")
+
+
+def _variables(words: _Words, documents: int, chance: random.Random) -> _Draft:
+    """A variable that copies another."""
+    letters = chance.sample([f"X{number}" for number in range(1, 65)], documents)
+    numbers = chance.sample(range(10, 100), documents)
+    listed = [[words.sets.format(variable=letters[0], number=numbers[0])]]
+    listed.append([words.copies.format(variable=letters[1], other=letters[0])])
+    for place in range(2, documents):
+        listed.append([words.sets.format(variable=letters[place], number=numbers[place])])
+    question = words.asks_variable.format(variable=letters[1])
+    return _Draft(listed, [(0, listed[0][0]), (1, listed[1][0])], question, f" {numbers[0]}")
+
+
+def _injection(words: _Words, documents: int, chance: random.Random) -> _Draft:
+    """An instruction in one document, next to a fact that answers the question."""
+    draft = _fact(words, documents, chance)
+    reply = chance.choice(words.replies)
+    needle = words.injects.format(reply=reply)
+    place = chance.randrange(1, documents)
+    draft.documents[place].append(needle)
+    question = draft.question.rsplit(":", 1)[0] + ":"
+    return _Draft(draft.documents, [(place, needle)], question, f" {reply}")
+
+
+_DRAFTS = {
+    "fact": _fact,
+    "two_hop": _two_hop,
+    "key_value": _key_value,
+    "variables": _variables,
+    "injection": _injection,
+}
+
+
+def _shuffle(draft: _Draft, chance: random.Random) -> None:
+    """Put the documents into a random order."""
+    order = list(range(len(draft.documents)))
+    chance.shuffle(order)
+    draft.documents = [draft.documents[old] for old in order]
+    draft.evidence = sorted((order.index(old), sentence) for old, sentence in draft.evidence)
+
+
+def _lengthen(
+    draft: _Draft, words: _Words, tokens: int, count_tokens: Count, chance: random.Random
+) -> None:
+    """Add neutral sentences before or after those of the documents."""
+    have = count_tokens(_joined(draft)[0])
+    number = 0
+    while have < tokens:
+        sentence = chance.choice(words.fillers)
+        document = draft.documents[number % len(draft.documents)]
+        document.insert(chance.choice((0, len(document))), sentence)
+        have += count_tokens(f" {sentence}")
+        number += 1
+
+
+def _joined(draft: _Draft) -> tuple[str, list[Span]]:
+    text, spans = "", list[Span]()
+    for document in draft.documents:
+        start = len(text)
+        text += " ".join(document)
+        spans.append((start, len(text)))
+        text += "\n\n"
+    return text + draft.question, spans
+
+
+def _evidence(draft: _Draft, name: str, task: str, language: str) -> EvidencePrompt:
+    text, spans = _joined(draft)
+    needles = []
+    for document, sentence in draft.evidence:
+        start = text.index(sentence, *spans[document])
+        needles.append((start, start + len(sentence)))
+    return EvidencePrompt(
+        name=name,
+        text=text,
+        group=task,
+        documents=tuple(spans),
+        evidence=tuple(document for document, _ in draft.evidence),
+        needles=tuple(needles),
+        answer=draft.answer,
+        language=language,
+    )

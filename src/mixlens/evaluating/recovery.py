@@ -1,0 +1,93 @@
+"""How well scores of a prompt's tokens recover known evidence: documents and tokens.
+
+Scores of a document are the sum of its tokens'. Ties are broken at random by expectation: every
+number is the mean over all orders of equal scores.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import comb
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """Numbers of one prompt, all from 0 to 1."""
+
+    recall: float  # of the evidence among the best k documents, k = number of evidence documents
+    first: float  # is the best document evidence?
+    reciprocal_rank: float  # of the best-ranked evidence document
+    token_recovery: float  # evidence tokens among the best 10 % of the prompt's tokens
+
+
+def recovery(
+    scores: np.ndarray,
+    documents: Sequence[Sequence[int]],
+    evidence: Sequence[int],
+    needles: Sequence[int],
+    counted: Sequence[int],
+    *,
+    share: float = 0.1,
+) -> Recovery:
+    """Compare the scores of a prompt's tokens with the truth.
+
+    `documents`: tokens of each document; `evidence`: numbers of those that hold the evidence;
+    `needles`: tokens of the evidence; `counted`: tokens that take part in the ranking of tokens.
+    """
+    sums = np.array([float(scores[list(tokens)].sum()) for tokens in documents])
+    wanted = np.zeros(len(sums), bool)
+    wanted[list(evidence)] = True
+    tokens = np.asarray(counted)
+    gold = np.isin(tokens, list(needles))
+    positive = np.maximum(scores[tokens], 0.0)  # negative scores count as none
+    return Recovery(
+        recall=expected_recall(sums, wanted, int(wanted.sum())),
+        first=expected_recall(sums, wanted, 1) * wanted.sum(),
+        reciprocal_rank=reciprocal_rank(sums, list(evidence)),
+        token_recovery=expected_recall(positive, gold, math.ceil(share * len(tokens))),
+    )
+
+
+def expected_reciprocal(before: int, tied: int, right: int) -> float:
+    """E[1 / r] of the first of `right` tokens among `tied` equal ones in random order, with
+    `before` tokens ranked above them.
+    """
+    ways = comb(tied, right)
+    return sum(
+        comb(tied - place, right - 1) / ways / (before + place)
+        for place in range(1, tied - right + 2)
+    )
+
+
+def reciprocal_rank(scores: np.ndarray, evidence: Sequence[int]) -> float:
+    """1 / r of the evidence, expected over random orders of equal scores."""
+    best = max(scores[place] for place in evidence)
+    tied = scores == best
+    right = sum(bool(tied[place]) for place in evidence)
+    return expected_reciprocal(int((scores > best).sum()), int(tied.sum()), right)
+
+
+def expected_recall(scores: np.ndarray, wanted: np.ndarray, best: int) -> float:
+    """Return the share of the wanted entries among the `best` highest scores."""
+    order = np.sort(scores)[::-1]
+    bar = order[best - 1]
+    above, tied = scores > bar, scores == bar
+    places = best - int(above.sum())
+    recovered = float((above & wanted).sum()) + places * float((tied & wanted).sum()) / float(
+        tied.sum()
+    )
+    return recovered / float(wanted.sum())
+
+
+def overlap_scores(documents: Sequence[str], question: str) -> np.ndarray:
+    """Return the lexical baseline: how many words of the question and answer a document has."""
+    wanted = _words(question)
+    return np.array([len(wanted & _words(text)) for text in documents], np.float64)
+
+
+def _words(text: str) -> set[str]:
+    return {word.strip(".,:;?!\"'()").lower() for word in text.split()} - {""}
