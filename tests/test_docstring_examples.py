@@ -23,6 +23,7 @@ RESULTS = (
     "mixlens.maps.route_graph.Routes",
     "mixlens.runs.results.RunResults",
     "mixlens.measuring.context_citing.ContextCitation",
+    "mixlens.answers.passage_scores.PassageScores",
 )
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 

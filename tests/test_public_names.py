@@ -54,6 +54,7 @@ LENS = {
     "from_pretrained",
     "generate",
     "identifiability",
+    "leave_one_out",
     "measure",
     "measure_batch",
     "memory_budget",
@@ -101,6 +102,7 @@ ORDER = [
     {"measures"},
     {"maps"},
     {"measuring"},
+    {"answers"},
     {"views"},
     {"lens"},
     {"testing", "evaluating"},
@@ -215,6 +217,7 @@ def test_kinds_of_attention_are_named_in_one_place() -> None:
 @pytest.mark.parametrize(
     "room",
     [
+        "answers",
         "benchmark",
         "capture",
         "contracts",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import resources
 from typing import TYPE_CHECKING, Any, overload
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import xarray as xr
     from torch import nn
 
+    from mixlens.answers.passage_scores import PassageScores
     from mixlens.datasets import Dataset
     from mixlens.maps.comparison import Comparison
     from mixlens.maps.mixing_maps import MixingMaps
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from mixlens.measuring.measure_many import MeasuredTexts
     from mixlens.measuring.measured_batch import MeasuredBatch
     from mixlens.text.prompts import Given
-    from mixlens.text.segments import Spans
+    from mixlens.text.segments import By, Spans
 
 BUNDLED = ("masked", "causal")
 _BUNDLED_AT = "mixlens/bundled/"  # what such a model is called, wherever it lies
@@ -749,6 +750,101 @@ class Lens:
                 held_out=held_out,
                 template=template,
                 batch_size=batch_size,
+                options=options,
+            )
+
+    def leave_one_out(
+        self,
+        prompt: Given | Recording,
+        segments: By = "sentences",
+        *,
+        answer: str | Sequence[int] | None = None,
+        score: str = "log_probability",
+        variant: str | None = None,
+        within: By = None,
+        best: int | None = None,
+        max_passes: int | None = None,
+        reuse: bool = True,
+        batch_size: int | None = None,
+        progress: Callable[[int, int], None] | None = None,
+        **options: Any,
+    ) -> PassageScores:
+        """Score each passage of a prompt by how much the answer changes without it.
+
+        mixlens deletes the tokens of one passage at a time and runs the model on the rest with the
+        same answer. This takes one forward pass for each passage and one for the whole prompt. In
+        causal models, only the tokens behind the passage run again.
+
+        Parameters
+        ----------
+        prompt
+            A text, the messages of a chat, `{"input_ids": …}`, or a recording of `generate`.
+        segments
+            "sentences", "paragraphs", "turns", or `{name: text or (first character, after the
+            last)}`. In a prompt of token ids, ranges of tokens. None takes the segments that the
+            prompt has, such as the turns of a chat.
+        answer
+            The answer as a text or token ids. By default the model generates it.
+        score
+            "log_probability" gives the fall of the log-probability of the answer, "arc_jsd" the
+            Jensen–Shannon divergence of the next-token distributions.
+        variant
+            "released" gives the number of the authors' program for "arc_jsd".
+        within
+            Larger passages, such as "paragraphs", for a hierarchical search: mixlens removes these
+            first, and then the segments of the best ones alone. It misses segments that matter only
+            inside a passage that does not.
+        best
+            Number of larger passages whose segments are scored. By default 3, or as many as
+            `max_passes` allows.
+        max_passes
+            The largest number of forward passes. The call raises an error if it needs more.
+        reuse
+            False runs every shortened prompt as a whole.
+        batch_size
+            Number of prompts to run at once, if they run as a whole.
+        progress
+            A function, called with the numbers of finished and of all passes.
+        **options
+            Passed to `model.generate`.
+
+        Returns
+        -------
+        PassageScores
+            A score for each passage and each token of the answer.
+
+        Raises
+        ------
+        InvalidInput
+            If the answer is empty, a segment is outside the prompt or overlaps with another one, or
+            `max_passes` is too small.
+        UnsupportedModel
+            If the model is in training mode or not causal.
+
+        Examples
+        --------
+        >>> causal = Lens.bundled("causal")
+        >>> scores = causal.leave_one_out("The dogs bark. The cat sleeps.", answer=" The dogs")
+        >>> scores.texts, scores.passes
+        (('The dogs bark.', 'The cat sleeps.'), 3)
+        """
+        from mixlens.answers.leave_one_out import leave_one_out
+
+        with outside_inference_mode(), uncompiled(self.model):
+            return leave_one_out(
+                self.model,
+                self.tokenizer,
+                prompt,
+                segments=segments,
+                answer=answer,
+                score=score,
+                variant=variant,
+                within=within,
+                best=best,
+                max_passes=max_passes,
+                reuse=reuse,
+                batch_size=batch_size,
+                progress=progress,
                 options=options,
             )
 

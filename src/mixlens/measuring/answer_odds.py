@@ -9,8 +9,8 @@ probability close to one does not become infinite.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -35,6 +35,8 @@ from mixlens.text.inputs import made_ready
 from mixlens.text.vocabulary import gives_token_classes
 
 _ALIKE = 100  # units of rounding by which two runs of one text may differ
+
+Item = TypeVar("Item")
 
 
 def answer_odds(
@@ -65,22 +67,42 @@ def answer_log_probabilities(
     """Return the log-probability of every token of the answer after each prompt. Arguments are
     those of `answer_odds`.
     """
+
+    def read(logits: Tensor) -> np.ndarray:
+        return token_log_probabilities(logits, answer)
+
+    by_token = np.stack(read_answers(model, tokenizer, prompts, answer, read, batch_size, start))
+    _require_finite(by_token)
+    return by_token
+
+
+def read_answers(
+    model: nn.Module,
+    tokenizer: Any,
+    prompts: Sequence[Sequence[int]],
+    answer: Sequence[int],
+    read: Callable[[Tensor], Item],
+    batch_size: int | None = None,
+    start: int | None = None,
+) -> list[Item]:
+    """Return what `read` makes of the logits [token, word] that produce the answer, for each
+    prompt. Other arguments are those of `answer_odds`.
+    """
     lengths = [len(prompt) + len(answer) for prompt in prompts]
     decodes, most = takes_decoder_ids(model), len(answer) - 1
     for prompt in prompts:
         first = 1 if decodes else len(prompt)
         require_same_frequencies(model, first, first + most)
     batch_size = batch_size if _may_be_batched(model, tokenizer, prompts, answer, start) else 1
-    by_token = np.zeros((len(prompts), len(answer)))
+    items: dict[int, Item] = {}
 
-    def run(places: list[int]) -> list[np.ndarray]:
+    def run(places: list[int]) -> list[Item]:
         batch = [prompts[place] for place in places]
-        return _batch_log_probabilities(model, tokenizer, batch, answer, start)
+        return [read(logits) for logits in _batch_logits(model, tokenizer, batch, answer, start)]
 
     for places in plan_batches(lengths, model, batch_size=batch_size):
-        by_token[places] = halve_until_it_fits(run, places)
-    _require_finite(by_token)
-    return by_token
+        items.update(zip(places, halve_until_it_fits(run, places), strict=True))
+    return [items[place] for place in range(len(prompts))]
 
 
 def _require_finite(numbers: np.ndarray) -> None:
@@ -130,23 +152,20 @@ def _tensors(
 
 
 @torch.no_grad()
-def _batch_log_probabilities(
+def _batch_logits(
     model: nn.Module,
     tokenizer: Any,
     prompts: Sequence[Sequence[int]],
     answer: Sequence[int],
     start: int | None,
-) -> list[np.ndarray]:
+) -> list[Tensor]:
     decodes = takes_decoder_ids(model)
     tensors = _tensors(model, tokenizer, prompts, answer, start)
     firsts = [0 if decodes else len(prompt) - 1 for prompt in prompts]
     width = len(answer) if decodes else int(tensors["input_ids"].shape[1])
     logits = _logits(model, tensors, width - min(firsts))
     firsts = [first - width + int(logits.shape[1]) for first in firsts]
-    return [
-        token_log_probabilities(row[first : first + len(answer)], answer)
-        for row, first in zip(logits, firsts, strict=True)
-    ]
+    return [words[first : first + len(answer)] for words, first in zip(logits, firsts, strict=True)]
 
 
 def _logits(model: nn.Module, tensors: dict[str, Any], last: int) -> Tensor:

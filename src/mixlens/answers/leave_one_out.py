@@ -1,0 +1,225 @@
+"""Remove one passage at a time, and score the change of the answer.
+
+Leave-one-out: `F(all) - F(without g)`, where F is the log-probability of the given answer (teacher
+forcing). ARC-JSD (Li et al. 2025, Attributing Response to Context): the Jensen–Shannon divergence
+of the next-token distributions with and without g, summed over the tokens of the answer. It has no
+sign and does not look at the token that follows. Both need one forward pass per passage and one for
+the whole prompt. `prefix_reuse` runs only the tokens behind the passage.
+
+To remove a passage is to delete its tokens; later tokens move up. The text is not tokenised again.
+ContextCite tokenises the shortened text, which may differ at the joints.
+
+The released function of ARC-JSD computes `(KL(M||P) + KL(M||Q)) / 2` with `M = (P + Q) / 2`, which
+is not bounded by log 2, after a cast to bfloat16. `variant="released"` gives this number without
+the cast. The default is the divergence, `(KL(P||M) + KL(Q||M)) / 2`. Both are in nats and float64.
+
+The hierarchical search (`within`) scores larger passages first, and then the segments of the best
+ones alone: p + k q passes in place of p q. It misses segments of a larger passage that does not
+matter as a whole, such as two documents that say the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from mixlens.answers.answered_prompt import (
+    AnsweredPrompt,
+    Passage,
+    find_passages,
+    read_answered_prompt,
+    require_rest,
+)
+from mixlens.answers.passage_scores import PassageScores
+from mixlens.answers.prefix_reuse import AnswerPasses
+from mixlens.capture.attention_capture import runnable_experts
+from mixlens.errors import InvalidInput, NonFiniteActivations
+from mixlens.measuring.answer_odds import token_log_probabilities
+from mixlens.model.loading import require_head
+from mixlens.model.model_changes import require_eval
+from mixlens.model.model_lock import turn
+from mixlens.recording.recording import Recording
+from mixlens.text.prompts import Given
+from mixlens.text.segments import By
+from mixlens.text.suggestions import no_such
+
+Progress = Callable[[int, int], None]
+"""Gets the number of finished passes and of all passes."""
+
+SCORES = ("log_probability", "arc_jsd")
+_REMOVED = {"log_probability": "leave_one_out", "arc_jsd": "arc_jsd"}
+
+
+def leave_one_out(
+    model: nn.Module,
+    tokenizer: Any,
+    given: Given | Recording,
+    *,
+    segments: By,
+    answer: str | Sequence[int] | None,
+    score: str,
+    variant: str | None,
+    within: By,
+    best: int | None,
+    max_passes: int | None,
+    reuse: bool,
+    batch_size: int | None,
+    progress: Progress | None,
+    options: Mapping[str, Any],
+) -> PassageScores:
+    """`Lens.leave_one_out`."""
+    require_eval(model)
+    require_head(model)
+    _check_options(score, variant, within, best, max_passes)
+    with turn(model), runnable_experts(model):
+        prompt = read_answered_prompt(model, tokenizer, given, answer, options)
+        passages = find_passages(prompt.row, segments)
+        larger = [] if within is None else find_passages(prompt.row, within)
+        require_rest(prompt, [*passages, *larger])
+        _check_budget(len(larger) or len(passages), max_passes, hierarchical=bool(larger))
+        run = _Removal(model, tokenizer, prompt, score, variant, reuse, batch_size, progress)
+        if not larger:
+            return run.score(passages, len(passages) + 1)
+        first = run.score(larger, len(larger) + 1)
+        chosen = _inside_best(passages, larger, first.scores, best, max_passes)
+        total = len(larger) + 1 + len(chosen)
+        return replace(run.score(chosen, total), within=first)
+
+
+class _Removal:
+    """Passes of one prompt without some of its passages."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        tokenizer: Any,
+        prompt: AnsweredPrompt,
+        score: str,
+        variant: str | None,
+        reuse: bool,
+        batch_size: int | None,
+        progress: Progress | None,
+    ) -> None:
+        self.prompt, self.kind, self.variant = prompt, score, variant
+        self.progress = progress or (lambda done, total: None)
+        self.passes = AnswerPasses(model, tokenizer, prompt, reuse=reuse, batch_size=batch_size)
+        self.done = 1
+        self.full = token_log_probabilities(self.passes.whole, prompt.answer_ids)
+        _require_finite(self.full, "the whole prompt")
+
+    def score(self, passages: Sequence[Passage], total: int) -> PassageScores:
+        """Remove each passage in turn."""
+        self.progress(self.done, total)
+        scores = []
+        for passage, own in zip(passages, self._changes(passages), strict=True):
+            _require_finite(own, f"the prompt without {passage.name!r}")
+            scores.append(own)
+            self.done += 1
+            self.progress(self.done, total)
+        notes = {"reused_prefix": self.passes.reuses}
+        return PassageScores(
+            method=_REMOVED[self.kind],
+            segments=tuple(passage.name for passage in passages),
+            texts=tuple(passage.text for passage in passages),
+            token_scores=np.stack(scores),
+            tokens=self.prompt.answer_tokens,
+            answer=self.prompt.answer,
+            log_probability=float(self.full.sum()),
+            passes=self.done,
+            notes=notes | ({"variant": self.variant} if self.variant else {}),
+        )
+
+    def _changes(self, passages: Sequence[Passage]) -> Iterator[np.ndarray]:
+        removals = [passage.tokens for passage in passages]
+        if self.kind == "arc_jsd":
+            return self.passes.without(
+                removals,
+                lambda logits: divergence(self.passes.whole, logits, self.variant).cpu().numpy(),
+            )
+        ids = self.prompt.answer_ids
+        return self.passes.without(
+            removals, lambda logits: self.full - token_log_probabilities(logits, ids)
+        )
+
+
+def divergence(
+    one: Float[Tensor, "token word"], other: Float[Tensor, "token word"], variant: str | None = None
+) -> Float[Tensor, " token"]:
+    """Return the Jensen–Shannon divergence of two tables of logits for each token, in nats. With
+    `variant="released"`, the divergences of the mean from both.
+    """
+    p, q = (logits.double().log_softmax(-1) for logits in (one, other))
+    mean = torch.logaddexp(p, q) - np.log(2)
+    if variant == "released":
+        terms = mean.exp() * (mean - (p + q) / 2)
+    else:
+        terms = (p.exp() * (p - mean) + q.exp() * (q - mean)) / 2
+    total: Tensor = terms.sum(-1)
+    return total
+
+
+def _require_finite(numbers: np.ndarray, what: str) -> None:
+    if not np.isfinite(numbers).all():
+        raise NonFiniteActivations(
+            f"The logits of the answer after {what} are not finite. Load the model in float32 or"
+            " bfloat16."
+        )
+
+
+def _check_options(
+    score: str, variant: str | None, within: By, best: int | None, max_passes: int | None
+) -> None:
+    if score not in SCORES:
+        raise InvalidInput(no_such("score", score, SCORES))
+    if variant not in (None, "released"):
+        raise InvalidInput(no_such("variant", variant, ("released",)))
+    if variant is not None and score != "arc_jsd":
+        raise InvalidInput(f"variant={variant!r} is one of score='arc_jsd'. Pass this score too.")
+    if best is not None and within is None:
+        raise InvalidInput(f"best={best} needs larger passages. Pass within='paragraphs' too.")
+    for name, count in (("best", best), ("max_passes", max_passes)):
+        if count is not None and (isinstance(count, bool) or not isinstance(count, int)):
+            raise InvalidInput(f"{name}={count!r} is not a whole number.")
+        if count is not None and count < 1:
+            raise InvalidInput(f"{name}={count} is out of range. Pass at least 1.")
+
+
+def _check_budget(passages: int, max_passes: int | None, *, hierarchical: bool) -> None:
+    if max_passes is None or passages + 1 <= max_passes:
+        return
+    advice = "" if hierarchical else " or search in two steps with within='paragraphs'"
+    raise InvalidInput(
+        f"{passages + 1} forward passes exceed max_passes={max_passes}. Choose larger"
+        f" segments, raise the limit{advice}."
+    )
+
+
+def _inside_best(
+    passages: Sequence[Passage],
+    larger: Sequence[Passage],
+    scores: np.ndarray,
+    best: int | None,
+    max_passes: int | None,
+) -> list[Passage]:
+    """Segments of the best larger passages, as many of them as `best` and the budget allow."""
+    most = 3 if best is None and max_passes is None else best
+    left = None if max_passes is None else max_passes - len(larger) - 1
+    chosen: list[Passage] = []
+    for place in np.argsort(-scores, kind="stable")[:most]:
+        inside = set(larger[place].tokens)
+        own = [passage for passage in passages if passage.tokens[0] in inside]
+        if left is not None and len(chosen) + len(own) > left:
+            break
+        chosen += own
+    if not chosen:
+        raise InvalidInput(
+            f"max_passes={max_passes} leaves no pass for the segments of the best larger passage,"
+            f" {larger[int(scores.argmax())].name!r}. Raise the limit, or choose larger segments."
+        )
+    return sorted(chosen, key=lambda passage: passage.tokens)

@@ -1,0 +1,157 @@
+"""Run shortened prompts on the keys and values of the tokens in front of the removed ones.
+
+In a causal model, tokens in front of a removed passage do not change. Only the tokens behind it run
+again, on the keys and values of one pass over the whole prompt: about half of the work for passages
+of equal length. `AnswerPasses` verifies this on the prompt itself: the answer runs on these keys
+and values and must get the logits of a pass without them. If they differ by more than rounding, if
+the model has no keys and values for every token (state-space models), or if its rotary frequencies
+depend on the length, every shortened prompt runs as a whole.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from itertools import takewhile
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from mixlens.answers.answered_prompt import AnsweredPrompt
+from mixlens.capture.restore_model import restored
+from mixlens.kernels.differences import difference, rounding
+from mixlens.measuring.answer_odds import read_answers
+from mixlens.model.free_memory import raise_if_out_of_memory
+from mixlens.model.placement import entry_device
+from mixlens.model.rotary import depends_on_length
+from mixlens.replay.explained_output import logits_of
+from mixlens.text.input_checks import takes_decoder_ids
+
+Item = TypeVar("Item")
+
+
+class KeysAndValues:
+    """Keys and values of all tokens of one text, layer by layer, and the logits at its end."""
+
+    def __init__(self, model: nn.Module, ids: Sequence[int], last: int) -> None:
+        from transformers import DynamicCache
+
+        self.model, self.ids = model, list(ids)
+        cache: Any = DynamicCache()
+        self.logits = self._run(self.ids, cache, 0, last)
+        self._layers: list[tuple[Tensor, Tensor]] = [
+            (layer.keys, layer.values) for layer in cache.layers
+        ]
+        if not self._layers or any(
+            keys is None or keys.dim() != 4 or keys.shape[2] != len(ids) for keys, _ in self._layers
+        ):
+            raise TypeError("the cache does not hold keys of every token")
+
+    def first(self, count: int, copies: int = 1) -> Any:
+        """Return a cache of the first tokens, for copies of the text."""
+        from transformers import DynamicCache
+
+        cache = DynamicCache()
+        if count:
+            for number, layer in enumerate(self._layers):
+                keys, values = (part[:, :, :count].expand(copies, -1, -1, -1) for part in layer)
+                cache.update(keys, values, number)
+        return cache
+
+    def read(self, ids: Sequence[int], last: int) -> Tensor:
+        """Return the logits [position, word] of the last positions of another text."""
+        pairs = zip(ids, self.ids, strict=False)
+        same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        same = min(same, len(ids) - last)
+        return self._run(ids[same:], self.first(same), same, last)
+
+    @torch.no_grad()
+    def _run(self, ids: Sequence[int], cache: Any, before: int, last: int) -> Tensor:
+        return run_on_cache(self.model, torch.tensor([list(ids)]), cache, before, last)[0]
+
+
+def run_on_cache(model: nn.Module, ids: Tensor, cache: Any, before: int, last: int) -> Tensor:
+    """Return the logits [text, position, word] of the last positions of tokens that follow those of
+    a cache.
+    """
+    device = entry_device(model)
+    ids = ids.to(device)
+    seen = torch.ones((len(ids), before + ids.shape[1]), dtype=torch.long, device=device)
+    known = inspect.signature(model.forward).parameters
+    options: dict[str, Any] = {"logits_to_keep": last} if "logits_to_keep" in known else {}
+    options |= {"attention_mask": seen} if "attention_mask" in known else {}
+    with restored(model):
+        output = model(input_ids=ids, past_key_values=cache, use_cache=True, **options)
+    return logits_of(output)[:, -last:]
+
+
+def keys_and_values(model: nn.Module, ids: Sequence[int], last: int) -> KeysAndValues | None:
+    """Return the keys and values of a text, or None if the model cannot be continued from them."""
+    if takes_decoder_ids(model) or depends_on_length(model):
+        return None
+    if "past_key_values" not in inspect.signature(model.forward).parameters:
+        return None
+    try:
+        return KeysAndValues(model, ids, last)
+    except Exception as failure:  # whatever a model does with a cache that is not its own
+        raise_if_out_of_memory(failure)
+        return None
+
+
+class AnswerPasses:
+    """Logits of an answer after a prompt and after the prompt without some tokens."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        tokenizer: Any,
+        prompt: AnsweredPrompt,
+        *,
+        reuse: bool = True,
+        batch_size: int | None = None,
+    ) -> None:
+        self.model, self.tokenizer, self.prompt = model, tokenizer, prompt
+        self.batch_size = batch_size
+        self.whole: Tensor = self._plain([prompt.ids], lambda logits: logits)[0]
+        text, last = self._text(prompt.ids), len(prompt.answer_ids)
+        known = keys_and_values(model, text, last) if reuse else None
+        self._known = known if known is not None and self._is_right(known) else None
+
+    @property
+    def reuses(self) -> bool:
+        """Do shortened prompts run on the keys and values of the whole one?"""
+        return self._known is not None
+
+    def without(
+        self, removals: Sequence[Sequence[int]], read: Callable[[Tensor], Item]
+    ) -> Iterator[Item]:
+        """Yield what `read` returns of the logits [token, word] of the answer, for the prompt
+        without each set of positions.
+        """
+        prompts = [self.prompt.without(removed) for removed in removals]
+        if self._known is None:
+            yield from self._plain(prompts, read)
+            return
+        for ids in prompts:
+            yield read(self._known.read(self._text(ids), len(self.prompt.answer_ids)))
+
+    def _text(self, ids: Sequence[int]) -> list[int]:
+        return [*ids, *self.prompt.answer_ids[:-1]]
+
+    def _is_right(self, known: KeysAndValues) -> bool:
+        """Does the whole prompt give on these keys and values what it gives without them?"""
+        try:
+            again = known.read(known.ids, len(self.prompt.answer_ids))
+        except Exception as failure:  # whatever a model does with a cache that is not its own
+            raise_if_out_of_memory(failure)
+            return False
+        bar = rounding(self.whole)
+        return all(difference(each, self.whole) <= bar for each in (known.logits, again))
+
+    def _plain(
+        self, prompts: Sequence[Sequence[int]], read: Callable[[Tensor], Item]
+    ) -> list[Item]:
+        answer, start = self.prompt.answer_ids, self.prompt.start
+        model, tokenizer = self.model, self.tokenizer
+        return read_answers(model, tokenizer, prompts, answer, read, self.batch_size, start)
