@@ -8,7 +8,7 @@ matter much. On a GPU it counts seconds, as a long run has them: without the fir
 which are read and written while the device has nothing to do. The multiple with them is printed
 too. `--scaling ray` compares two workers with one, and with what two processes of plain forward
 passes reach. Results go into benchmarks/results, from which `--table` makes the table of
-docs/corpus_runs.md.
+docs/development/corpus_speed.md.
 
 Without pyarrow no file is written, which is said. Nothing else here needs an extra.
 """
@@ -40,7 +40,7 @@ from mixlens.runs.job import SHARD_ROWS_ELSEWHERE, Job, ModelSource
 from mixlens.runs.shard import AT_ONCE, ShardWorker
 
 RESULTS = Path(__file__).parent / "results"
-PAGE = Path(__file__).parents[1] / "docs" / "corpus_runs.md"
+PAGE = Path(__file__).parents[1] / "docs" / "development" / "corpus_speed.md"
 BEGIN, END = "<!-- table of benchmarks.corpus -->\n", "<!-- end of table -->"
 BARS = {"attention": 1.25, "attention_norm": 1.6, "alti": 2.5, "value_zeroing": 3.0}
 TARGETS = {"value_zeroing": "last"}

@@ -16,7 +16,7 @@ import pytest
 
 import mixlens
 import mixlens.errors
-from docs.measure_pages import picture, seen, table, with_facts
+from docs.measure_pages import caption, example_maps, picture, seen, table, with_facts
 from docs.navigation import filled
 from docs.notebook_pages import notebooks
 from mixlens import evaluations
@@ -44,8 +44,8 @@ def test_every_measure_has_a_page_that_is_true(name: str) -> None:
     page, spec = path.read_text(), mixlens.list_measures()[name]
     choice = (ROOT / "docs" / "choose.md").read_text()
     assert f"`{name}`" in choice, f"docs/choose.md does not say what {name} costs"
-    assert "## In short" in with_facts(page, name)  # it says in known words what it sees
-    for part in ("**Means**", "**Formula**", "**Costs**", "**Misses**", "**Cite**"):
+    assert "## In short" in with_facts(page, name)
+    for part in ("**Meaning**", "**Formula**", "**Cost**", "**Limitations**", "**Reference**"):
         assert part in page, f"the page on {name} lacks {part}"
     for option in spec.options:
         where = (
@@ -62,9 +62,8 @@ def test_the_pages_of_measures_say_what_the_code_says() -> None:
     assert [name for name in mixlens.list_measures() if f"[`{name}`]" not in table()] == []
     page = with_facts((MEASURES / "alti.md").read_text(), "alti")
     assert '<span class="stage seen">values</span>' in page
-    assert '<span class="stage">feed-forward</span>' in page
+    assert '<span class="stage">MLP</span>' in page
     assert mixlens.list_measures()["alti"].use_when in page
-    assert "Ferrando, Gallego" in page  # of the module's docstring
     with pytest.raises(ValueError, match="unknown: wieghts"):
         seen("wieghts, values")
 
@@ -73,9 +72,11 @@ def test_the_pages_of_measures_say_what_the_code_says() -> None:
 def test_a_measure_of_any_kind_has_a_picture() -> None:
     masked, causal = mixlens.Lens.bundled(), mixlens.Lens.bundled("causal")
     for name in ("alti", "blank_out", "alti_logit"):  # maps, a row, and causal models alone
-        drawn = picture(name, masked, causal).decode()
+        maps = example_maps(name, masked, causal)
+        drawn = picture(maps).decode()
         assert "<svg" in drawn
         assert f"<!-- {name}" in drawn, "the caption names the measure"
+        assert re.search(r"Largest score: \*\w+\*\.$", caption(maps))
 
 
 @pytest.mark.smoke
