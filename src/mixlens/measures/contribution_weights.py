@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 
 SPEC = Spec(
     summary=(
-        "the projection of what each source writes through attention on the sum of all of it, with"
-        " a sign"
+        "signed projection of each source's vector onto the sum of all vectors of the attention"
+        " output"
     ),
     citation=(
         "Cunningham & Cirone 2026, arXiv:2606.07604, for the idea; the equation is ours, as theirs"
         " was not available"
     ),
     use_when=(
-        "for scores that add up over sources, so that segments need no second pass, and to see"
-        " which sources work against the rest"
+        "for scores that add up over sources and segments, and to see which sources work against"
+        " the rest"
     ),
     cost="1 forward pass + head^2 n^2 per layer",
     facts=Facts(signed=True, rows_sum_to_one=True),
@@ -47,9 +47,10 @@ SPEC = Spec(
     row_by_row=True,
     within_blocks=True,
     blind_spots=(
-        "sees the direction of a value, but neither the residual stream nor what comes after"
-        " attention. If values cancel each other, scores are large and of both signs. A token that"
-        " only steers attention, as in a count, brings no vector and gets nothing"
+        "accounts for the direction of a value, but neither for the residual stream nor for the"
+        " rest of the layer. If values cancel, scores are large and have both signs. A token that"
+        " only changes the attention weights, as in a counting program, adds no vector and gets a"
+        " score of zero"
     ),
     memory=lambda sizes: (
         2 * sizes.heads * sizes.targets * sizes.sources
