@@ -10,12 +10,11 @@ import pytest
 import torch
 import transformers as hf
 
-from mixlens import InvalidInput, Lens, MixingMaps, UnsupportedModel, measure
+from mixlens import InvalidInput, Lens, MixingMaps, Recording, UnsupportedModel, measure
 from mixlens.errors import OutOfMemory
 from mixlens.maps.comparison import Comparison
 from mixlens.measuring.comparing import compare
 from mixlens.measuring.timing import estimated_seconds, first_tokens
-from mixlens.recording.few_targets import RowRecording
 from tests.conformance.zoo import built, inputs, randomised
 
 TEXT = "The dogs near the river [MASK] old."
@@ -228,17 +227,17 @@ def test_a_named_target_is_compared_by_rows_from_one_pass() -> None:
 
 
 @pytest.fixture(scope="module")
-def continued() -> tuple[Lens, RowRecording]:
+def continued() -> tuple[Lens, Recording]:
     lens = Lens.bundled("causal")
     recording = lens.generate("The cat sleeps here.", answer=" It is old.")
-    assert isinstance(recording, RowRecording)
+    assert not recording.is_kept
     return lens, recording
 
 
 @pytest.mark.parametrize("aggregate", ["mean", "rollout"])
 @pytest.mark.parametrize("words", [False, True])
 def test_a_produced_token_is_named_as_in_maps(
-    continued: tuple[Lens, RowRecording], words: bool, aggregate: str
+    continued: tuple[Lens, Recording], words: bool, aggregate: str
 ) -> None:
     """A target is the position that produced the token, and has its name."""
     lens, recording = continued
@@ -262,7 +261,7 @@ def test_a_produced_token_is_named_as_in_maps(
 
 
 def test_a_recording_is_compared_by_measures_of_an_output_too(
-    continued: tuple[Lens, RowRecording],
+    continued: tuple[Lens, Recording],
 ) -> None:
     lens, recording = continued
     made = lens.compare(recording, only=["random", "gradient_norm"], budget=60)

@@ -36,7 +36,8 @@ def recording(sources: list[TokenRow] = ROWS) -> Any:
         model=model,
         batch=2,
         named_targets=lambda site, row: ROWS[row],
-        rows_refused=None,
+        is_kept=True,
+        not_cut=None,
         source_tokens=lambda site, row: sources[row],
         structure=SimpleNamespace(
             site=lambda name: SimpleNamespace(numbers=tuple(range(8))),

@@ -258,7 +258,7 @@ def test_named_targets_are_taken_from_maps_and_the_report_says_so(name: str, sit
     reason = "its layers are not modules that take and return rows of tokens"
     assert lens.verify(given).from_maps[site] == reason
     few = lens.record(given, targets=[1], site=site)
-    assert few.rows_refused == reason
+    assert few.not_cut == reason
     rows, maps = (
         mixlens.measure("value_zeroing", recording, site=site)
         for recording in (few, lens.record(given))

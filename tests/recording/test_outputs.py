@@ -16,7 +16,7 @@ import mixlens
 from mixlens import Lens
 from mixlens.errors import InvalidInput, NonFiniteActivations
 from mixlens.measures import list_measures
-from mixlens.recording.output_recording import recorded_output
+from mixlens.recording.forward_pass import capture_inputs
 from mixlens.structure.model_discovery import model_structure
 from tests.conformance.zoo import built, inputs
 from tests.zoo.passes import watched
@@ -86,13 +86,13 @@ def test_a_layer_that_writes_into_its_input_changes_no_gradient() -> None:
 def test_attention_cannot_be_had_from_it_and_nan_is_refused() -> None:
     model, given = built("gpt2"), inputs("gpt2")
     structure = model_structure(model, given)
-    recording = recorded_output(model, structure, given, memory_budget=0, graph=False)
+    captured = capture_inputs(model, structure, given, memory_budget=0, graph=False)
     with pytest.raises(InvalidInput, match="reads='attention'"):
-        recording.layers()[0].site()
+        captured.stack_layers["decoder"][0].site()
     with torch.no_grad():
         model.h[1].ln_2.weight[0] = torch.nan
     with pytest.raises(NonFiniteActivations, match="layer 1"):
-        recorded_output(model, structure, given, memory_budget=0, graph=False)
+        capture_inputs(model, structure, given, memory_budget=0, graph=False)
 
 
 def test_a_language_model_computes_the_logits_that_are_read_and_no_others() -> None:

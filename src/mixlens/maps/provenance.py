@@ -17,7 +17,6 @@ import transformers
 import mixlens
 from mixlens.contracts import AttentionKind, Request, Spec
 from mixlens.model.loading import newly_initialised
-from mixlens.recording.few_targets import RowRecording
 
 if TYPE_CHECKING:
     from mixlens.recording.recording import Recording
@@ -61,9 +60,9 @@ def _target_names(recording: Recording, request: Request) -> dict[str, str]:
 
 
 def _recorded(recording: Recording) -> str:
-    if isinstance(recording, RowRecording):
+    if not recording.is_kept:
         return "rows"
-    return "maps" if recording.rows_refused is None else f"maps: {recording.rows_refused}"
+    return "maps" if recording.not_cut is None else f"maps: {recording.not_cut}"
 
 
 def versions() -> dict[str, str]:

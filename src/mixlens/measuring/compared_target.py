@@ -13,8 +13,7 @@ from mixlens.contracts import AttentionKind, Spec
 from mixlens.errors import InvalidInput, MixlensError
 from mixlens.maps.one_row import AGGREGATES
 from mixlens.measures import list_measures
-from mixlens.measuring.recorder import record_whole
-from mixlens.recording.few_targets import RowRecording
+from mixlens.measuring.recorder import record_all_targets
 from mixlens.replay.explained_output import explained
 from mixlens.text.positions import position_of, positions_by_text
 from mixlens.text.suggestions import no_such
@@ -57,9 +56,7 @@ def default_target(recording: Recording, site: str | None) -> int:
 
 def site_of(recording: Recording, site: str | None) -> str:
     """The named site; without a name, the one that the recording was made for, or the first."""
-    if site is None and isinstance(recording, RowRecording):
-        return recording.site.name
-    return recording.structure.site(site).name
+    return recording.structure.site(recording.site if site is None else site).name
 
 
 def by_rows(only: Sequence[str] | str | None, aggregate: str | int) -> bool:
@@ -158,9 +155,7 @@ def cue_position(recording: Recording, choice: TargetChoice, cue: int | str) -> 
 
 def with_all_targets(recording: Recording, name: str) -> Recording:
     """Return a recording of the same inputs with all targets, for a measure that needs them."""
-    if isinstance(recording, RowRecording):
-        recording = record_whole(recording, name)
-    return replace(recording, targets=None)
+    return replace(record_all_targets(recording, name), targets=None)
 
 
 def explained_output(

@@ -33,7 +33,6 @@ from mixlens.measuring.compared_target import (
 from mixlens.measuring.measure import measure, measure_together
 from mixlens.measuring.rollout_of_targets import roll_out_targets
 from mixlens.measuring.timing import SHORTEST, Budget, estimated_seconds
-from mixlens.recording.few_targets import RowRecording
 from mixlens.text.tokens import TokenRow
 
 if TYPE_CHECKING:
@@ -164,7 +163,7 @@ def _shared(
     """What measures of single rows say of a recording of rows, from one pass; nothing if one of
     them fails, so that each says so by itself.
     """
-    if not isinstance(recording, RowRecording):
+    if recording.is_kept:
         return {}
     wanted = {
         name: arguments[name]
@@ -185,7 +184,7 @@ def _shared(
 
 def _by_rows(recording: Recording, spec: Spec, choice: TargetChoice) -> bool:
     """Is no map formed?"""
-    rows = isinstance(recording, RowRecording) and spec.row_by_row
+    rows = not recording.is_kept and spec.row_by_row
     return rows and _takes_rows(recording, spec, choice)
 
 
@@ -193,7 +192,7 @@ def _takes_rows(recording: Recording, spec: Spec, choice: TargetChoice) -> bool:
     """Are the target's rows enough? Layers are joined from maps, unless rows of them can be: of
     scores without signs, which are not joined by their sizes.
     """
-    rolls = isinstance(recording, RowRecording) and not spec.facts.signed
+    rolls = not recording.is_kept and not spec.facts.signed
     return spec.gives == "maps" and (choice.aggregate != "rollout" or rolls)
 
 
@@ -216,10 +215,10 @@ def _rolled_rows(
     """The target's rows of joined layers, if they are asked for and there are no maps to join."""
     if choice.aggregate != "rollout" or spec.facts.reaches_input:
         return None
-    if not isinstance(recording, RowRecording) or not _takes_rows(recording, spec, choice):
+    if recording.is_kept or not _takes_rows(recording, spec, choice):
         return None
-    rows = recording.of(choice.site, (choice.word_tokens,))
-    return roll_out_targets(name, rows, **given)
+    targets = list(choice.word_tokens)
+    return roll_out_targets(name, recording, site=choice.site, targets=targets, **given)
 
 
 def _require_time(

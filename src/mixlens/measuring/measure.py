@@ -23,12 +23,11 @@ from mixlens.measures import (
 from mixlens.measuring.estimates import Estimate, estimate_of
 from mixlens.measuring.measured_batch import MeasuredBatch
 from mixlens.measuring.memory_check import memory_in_words, require_room
-from mixlens.measuring.recorder import record_whole
+from mixlens.measuring.recorder import record_all_targets
 from mixlens.model.model_cache import weights_unchanged
 from mixlens.model.model_lock import turn
 from mixlens.model.placement import available_to
 from mixlens.model.precision import matmul_precision, outside_inference_mode
-from mixlens.recording.few_targets import RowRecording
 from mixlens.recording.layer_loop import score_layers
 from mixlens.recording.recording import Recording
 from mixlens.text.positions import EachText
@@ -131,51 +130,47 @@ def measure_batches(
         name: _checked_request(name, recording, site, layers, targets, per_head)
         for name in measures
     }
-    if isinstance(recording, RowRecording):
-        request = next(iter(requests.values()))
-        return _batches_of_rows(measures, recording, request, precision)
-    of_layers = {name: own for name, own in measures.items() if scores_layers(name)}
-    scores: dict[str, Scores] = {}
-    if of_layers:
-        request = requests[next(iter(of_layers))]  # all of them give maps, so it is one for all
-        with at_work(of_layers, recording, request, precision):
-            scores = _scores_of_layers(of_layers, recording, request)
-    return {
-        name: _batch(name, recording, requests[name], scores[name], own)
-        if name in scores
-        else _measured_whole(name, recording, requests[name], own, precision)
-        for name, own in measures.items()
-    }
+    return _batches(measures, recording, requests, precision)
 
 
-def _batches_of_rows(
+def _batches(
     measures: Mapping[str, Mapping[str, Any]],
-    recording: RowRecording,
-    request: Request,
+    recording: Recording,
+    requests: Mapping[str, Request],
     precision: str | None,
 ) -> dict[str, MeasuredBatch]:
-    """Several measures (with their options) of the targets of a `RowRecording`, from one forward
-    pass: each layer is measured as it goes by, and only scores are kept.
+    """Several measures (with their options) of a recording.
 
-    A measure that cannot be taken so is taken from whole maps. The log and the provenance of its
-    maps (`recorded`) say why.
+    Those that score a layer share one loop over the layers. If the layers are not kept, the others
+    need a recording of all targets, and so does a measure whose layers cannot be cut.
     """
-    refused = {name: f"{name} needs all targets of a text" for name in _needing_all(measures)}
-    wanted = {name: options for name, options in measures.items() if name not in refused}
+    refused: dict[str, str] = {}
     scores: dict[str, Scores] = {}
-    try:
-        if wanted:
-            with at_work(wanted, recording, request, precision):
-                rows = recording.of(request.site, request.targets or recording.targets)
-                scores = _scores_of_layers(wanted, rows, request, refused)
-    except TargetsUnavailable as error:  # the proof of the rows is one for all measures
-        refused = {**{name: str(error) for name in wanted}, **refused}
-    return {
-        name: _from_maps(name, recording, request, options, refused[name], precision)
-        if name in refused
-        else _batch(name, recording, request, scores[name], options)
+    of_layers = {
+        name: options
         for name, options in measures.items()
+        if scores_layers(name) and (recording.is_kept or spec_of(name).row_by_row)
     }
+    if of_layers:
+        request = requests[next(iter(of_layers))]  # all of them give maps, so it is one for all
+        try:
+            with at_work(of_layers, recording, request, precision):
+                scores = _scores_of_layers(of_layers, recording, request, refused)
+        except TargetsUnavailable as error:  # the proof of a cut layer is one for all measures
+            refused = {name: str(error) for name in of_layers}
+    batches = {}
+    for name, options in measures.items():
+        request = requests[name]
+        if name in scores:
+            batches[name] = _batch(name, recording, request, scores[name], options)
+        elif recording.is_kept:
+            with at_work({name: options}, recording, request, precision):
+                made = scores_of(name, recording, request, options)
+            batches[name] = _batch(name, recording, request, made, options)
+        else:
+            reason = refused.get(name, f"{name} needs all targets of a text")
+            batches[name] = _from_maps(name, recording, request, options, reason, precision)
+    return batches
 
 
 def _scores_of_layers(
@@ -192,40 +187,49 @@ def _scores_of_layers(
     return {name: without_noise(name, made) for name, made in scores.items()}
 
 
-def measure_targets_alone(name: str, recording: RowRecording) -> Scores:
-    """Return the scores of a recording's targets; raise `RowsUnavailable` if only whole maps have
-    them.
+def why_not_cut(recording: Recording) -> str | None:
+    """Return why the targets of a recording are taken from whole maps; None if they are measured by
+    themselves, which is found out by measuring them.
     """
+    if recording.is_kept:
+        return recording.not_cut
+    name = "attention"
     request = _checked_request(name, recording, None, None, None, False)
-    with at_work({name: {}}, recording, request, None):
-        return _scores_of_layers({name: {}}, recording, request)[name]
-
-
-def _needing_all(measures: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    return [name for name in measures if not spec_of(name).row_by_row]
+    try:
+        with at_work({name: {}}, recording, request, None):
+            _scores_of_layers({name: {}}, recording, request)
+    except TargetsUnavailable as error:
+        return str(error)
+    return None
 
 
 def _from_maps(
     name: str,
-    recording: RowRecording,
+    recording: Recording,
     request: Request,
     options: Mapping[str, Any],
     reason: str,
     precision: str | None,
 ) -> MeasuredBatch:
-    """The named targets of whole maps, which are always right."""
+    """The named targets of whole maps, which are always right. The log and the provenance of the
+    maps (`recorded`) say why.
+    """
     _log.info("%s: whole maps are recorded for these targets: %s", name, reason)
-    spec = spec_of(name)
     require_room(_largest({name: options}, recording, request), available_to(recording.model))
-    whole = replace(record_whole(recording, name), rows_refused=reason)
-    stack = recording.site.stack.name
+    whole = replace(record_all_targets(recording, name), not_cut=reason)
+    stack = recording.structure.stack_of(recording.site).name
     if whole.lengths[stack] != recording.lengths[stack]:
         raise InvalidInput(
             f"the tokens of {stack} are not those of the text, so its targets were not the ones"
             " that were named: record the whole text, and name targets of that"
         )
+
+    def measured(own: Mapping[str, Any], asked: Request) -> MeasuredBatch:
+        return _batches({name: own}, whole, {name: asked}, precision)[name]
+
+    spec = spec_of(name)
     if not spec.explains_output or recording.produced is None or request.targets is None:
-        return _measured_whole(name, whole, request, options, precision)
+        return measured(options, request)
     said, places = recording.produced, list(zip(*request.targets, strict=True))
     words = [
         {
@@ -238,15 +242,14 @@ def _from_maps(
     has_targets = spec.gives == "maps"
     if len(words) > 1 and (recording.batch > 1 or {"position", "word"} & set(options)):
         if has_targets:  # one output for the rows of all targets, as the options say
-            return _measured_whole(name, whole, request, options, precision)
+            return measured(options, request)
         raise InvalidInput(
             f"{name} explains one output of the model: name one of the {len(words)} targets"
         )
     outputs = []
     for own, at in zip(words, places, strict=True):
         targets = tuple((place,) for place in at) if has_targets else None
-        alone = replace(request, targets=targets)
-        outputs.append(_measured_whole(name, whole, alone, own, precision))
+        outputs.append(measured(own, replace(request, targets=targets)))
     if len(outputs) == 1:
         return outputs[0]
     scores = Scores.of_outputs([output.scores for output in outputs])
@@ -257,18 +260,6 @@ def _from_maps(
         scores=scores,
         options={**words[0], **options},
     )
-
-
-def _measured_whole(
-    name: str,
-    recording: Recording,
-    request: Request,
-    options: Mapping[str, Any],
-    precision: str | None,
-) -> MeasuredBatch:
-    with at_work({name: options}, recording, request, precision):
-        scores = scores_of(name, recording, request, options)
-    return _batch(name, recording, request, scores, options)
 
 
 def _batch(
@@ -299,7 +290,7 @@ def _largest(
             layers=len(request.layers),
             texts=recording.batch,
             options=options,
-            recorded=not isinstance(recording, RowRecording),
+            recorded=recording.is_kept,
         )
         for name, options in measures.items()
     ]
@@ -341,8 +332,7 @@ def _checked_request(
     spec = spec_of(name)
     if per_head and not spec.per_head:
         raise InvalidInput(f"{name} is defined for whole layers only, not per head")
-    rows = recording if isinstance(recording, RowRecording) else None
-    site = rows.site.name if rows is not None and site is None else site
+    site = recording.site if site is None else site
     reason = refusal(name, recording.structure, site)
     if reason is not None:
         raise UnsupportedModel(reason)
@@ -350,7 +340,9 @@ def _checked_request(
         recording, site=site, layers=layers, targets=targets, per_head=per_head
     )
     stack = recording.structure.stack_of(request.site).name
-    chosen_before = stack == recording.target_stack and (rows is not None or spec.gives == "maps")
+    chosen_before = stack == recording.target_stack and (
+        not recording.is_kept or spec.gives == "maps"
+    )
     if targets is None and chosen_before:
         request = replace(request, targets=recording.targets)
     return request

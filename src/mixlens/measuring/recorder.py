@@ -14,6 +14,7 @@ import torch
 from mixlens.capture.attention_capture import runnable_experts
 from mixlens.capture.layer_calls import batch_size
 from mixlens.capture.restore_model import restored
+from mixlens.contracts import AttentionKind
 from mixlens.errors import (
     InvalidInput,
     MixlensError,
@@ -43,13 +44,13 @@ from mixlens.recording.batch_independence import (
     require_independent_texts,
     text_lengths,
 )
-from mixlens.recording.few_targets import RowRecording, row_recording
-from mixlens.recording.output_recording import recorded_output
-from mixlens.recording.recording import Recording, StructureDiffers, recorded
+from mixlens.recording.forward_pass import StructureDiffers, capture_inputs, capture_layers
+from mixlens.recording.recording import Recording
+from mixlens.recording.target_pass import require_cuttable
 from mixlens.recording.verification import require_same_natively
 from mixlens.replay.explained_output import read_at
 from mixlens.structure.model_discovery import model_structure
-from mixlens.structure.model_structure import ModelStructure
+from mixlens.structure.model_structure import AttentionSite, ModelStructure
 from mixlens.structure.probe import may_be_whole
 from mixlens.structure.user_hooks import hooks_inside
 from mixlens.text.continuation import continued
@@ -60,7 +61,7 @@ from mixlens.text.positions import EachText, positions_by_text
 from mixlens.text.processing import is_raw, processed
 from mixlens.text.prompts import Given
 from mixlens.text.token_labels import token_rows
-from mixlens.text.tokens import listed
+from mixlens.text.tokens import TokenRow, listed
 
 if TYPE_CHECKING:
     from torch import nn
@@ -233,13 +234,16 @@ def _recorded_targets(
     targets: Sequence[int | str] | EachText,
     budget: int,
 ) -> Recording:
-    """A recording of these targets alone, or of everything if the model does not allow that."""
-    model = lens.model
-    structure = model_structure(model, ready.tensors)
+    """A recording of these targets alone, or of everything if the model does not allow that.
+    Nothing runs before the targets are measured.
+    """
+    structure = model_structure(lens.model, ready.tensors)
+    chosen = structure.site(site)
     try:
-        return row_recording(
-            lens, structure, ready, site=site, targets=targets, memory_budget=budget
-        )
+        if not len(targets):
+            raise TargetsUnavailable("no target is named")
+        require_cuttable(structure, chosen)
+        tokens = _tokens_before_pass(structure, chosen, ready)
     except TargetsUnavailable as error:
         _log.info("whole maps are recorded for these targets: %s", error)
         whole = record(lens, ready, targets=None, site=None, memory_budget=budget)
@@ -247,20 +251,69 @@ def _recorded_targets(
         return replace(
             whole,
             targets=positions_by_text(targets, named),
-            target_stack=whole.structure.stack_of(site).name,
-            rows_refused=str(error),
+            site=whole.structure.site(site).name,
+            not_cut=str(error),
         )
+    rows = tokens[chosen.stack.name]
+    last = chosen.stack is structure.calls[-1][0]
+    produced = ready.produced if last else None
+    labels = rows if produced is None else [row.tokens for row in produced]
+    read = "decoder_input_ids" if rows == ready.decoder_rows else "input_ids"
+    return Recording(
+        model=lens.model,
+        structure=structure,
+        inputs=ready.tensors,
+        output=None,
+        lengths={name: [len(row) for row in known] for name, known in tokens.items()},
+        tokens=tokens,
+        memory_budget=budget,
+        stack_layers={},
+        source_counts={},
+        targets=positions_by_text(targets, labels),
+        site=chosen.name,
+        produced=ready.produced,
+        width=int(ready.tensors[read].shape[1]),
+        lens=lens,
+        prepared=ready,
+    )
 
 
-def record_whole(rows: RowRecording, name: str) -> Recording:
-    """Record the inputs of a few targets again, with all targets, as one measure needs them."""
-    rows.require_state()
-    how: dict[str, Any] = {"targets": None, "site": None, "memory_budget": rows.memory_budget}
+def _tokens_before_pass(
+    structure: ModelStructure, site: AttentionSite, ready: Prepared
+) -> dict[str, Sequence[TokenRow]]:
+    """The tokens of every stack, as far as they are known before the model runs; raises
+    `TargetsUnavailable` if those of the site are not.
+
+    Of several towers, the last is a causal language model that reads the text; else they are not
+    known. Of more than two stacks, one may read what others made of the text.
+    """
+    last, stacks = structure.calls[-1][0], structure.stacks
+    if len(stacks) > 1 and not any(stack.has_cross for stack in stacks):
+        stacks = (last,) if last.layers[0].sites[0].causal else ()
+    tokens: dict[str, Sequence[TokenRow]] = {}
+    for stack in stacks:
+        decoder = stack.has_cross or len(structure.stacks) == 1
+        known = ready.decoder_rows if decoder and ready.decoder_rows else ready.rows
+        unsure = len(stacks) > 2 and known is ready.rows  # BLT: patches of the text
+        if known is not None and not unsure:
+            tokens[stack.name] = known
+    needed = 2 if site.kind is AttentionKind.CROSS else 1
+    if len(tokens) < needed or site.stack.name not in tokens:
+        raise TargetsUnavailable(f"the tokens of {site.name} are known only after a run")
+    return tokens
+
+
+def record_all_targets(recording: Recording, name: str) -> Recording:
+    """Return a recording of the same inputs that keeps its layers, as one measure needs them."""
+    if recording.is_kept:
+        return recording
+    recording.require_state()
+    how: dict[str, Any] = {"targets": None, "site": None, "memory_budget": recording.memory_budget}
     if spec_of(name).reads != "attention":
-        return record(rows.lens, rows.ready, **how, measures=[name])
-    if rows.whole is None:
-        rows.whole = record(rows.lens, rows.ready, **how)
-    return rows.whole
+        return record(recording.lens, recording.prepared, **how, measures=[name])
+    if recording.whole is None:
+        recording.whole = record(recording.lens, recording.prepared, **how)
+    return recording.whole
 
 
 def _recorded_as_probed(
@@ -293,28 +346,42 @@ def _recorded(
 ) -> Recording:
     model, tensors = lens.model, ready.tensors
     reads = {spec.reads for spec in specs}
-    if not specs or "attention" in reads:
-        recording = recorded(
+    reads_attention = not specs or "attention" in reads
+    logits_at = None
+    if reads_attention:
+        logits_at = None if options is None else read_at(model, structure, tensors, options)
+        captured = capture_layers(
             model,
             structure,
             tensors,
-            lengths={},
-            tokens={},
             memory_budget=budget,
             output=not specs or any(spec.explains_output for spec in specs),
             blocks_only=bool(specs)
             and all(spec.within_blocks for spec in specs)
             and not ready.masks_more_than_padding,
-            logits_at=None if options is None else read_at(model, structure, tensors, options),
+            logits_at=logits_at,
         )
-        if ready.masks_more_than_padding:
-            require_same_natively(recording)
     else:
-        recording = recorded_output(
+        captured = capture_inputs(
             model, structure, tensors, memory_budget=budget, graph="gradient" in reads
         )
+    recording = Recording(
+        model=model,
+        structure=structure,
+        inputs=tensors,
+        output=captured.output,
+        lengths={},
+        tokens={},
+        memory_budget=budget,
+        stack_layers=captured.stack_layers,
+        source_counts=captured.source_counts,
+        entered=captured.entered,
+        produced=ready.produced,
+        logits_at=logits_at,
+    )
+    if reads_attention and ready.masks_more_than_padding:
+        require_same_natively(recording)
     recording.tokens = token_rows(recording, ready, lens.processor)
-    recording.produced = ready.produced
     recording.lengths = {
         stack: [len(row) for row in rows] for stack, rows in recording.tokens.items()
     }

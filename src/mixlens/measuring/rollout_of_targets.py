@@ -4,8 +4,8 @@ R_l = M_l R_(l-1) (Abnar & Zuidema 2020), so a target's row of R_l is that of M_
 M_(l-1), then by M_(l-2), and so on to the input. A layer's map is needed in blocks of rows only,
 and only for targets that something above reads. The numbers are those of `MixingMaps.rollout`.
 
-Time: what the maps of all layers below the last take. Memory: that of `recording.row_blocks`, and
-layers x targets x n numbers in float64.
+Time: what the maps of all layers below the last take. Memory: that of `Recording.visit` in blocks,
+and layers x targets x n numbers in float64.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from mixlens.contracts import AttentionKind, LayerScores, Request, Scores, Spec
+from mixlens.contracts import AttentionKind, LayerScores, Request, Scores, Spec, Targets
 from mixlens.errors import InvalidInput, TargetsUnavailable, UnsupportedModel
 from mixlens.kernels.chunks import rows_at_once
 from mixlens.maps.mixing_maps import MixingMaps
@@ -26,9 +26,8 @@ from mixlens.maps.rollout import Rule, joined_facts, roll_out
 from mixlens.measures import layer_function, refusal, spec_of, without_noise
 from mixlens.measuring.measure import at_work, measure
 from mixlens.measuring.measured_batch import MeasuredBatch, maps_of_row
-from mixlens.measuring.recorder import record_whole
-from mixlens.recording.few_targets import RowRecording
-from mixlens.recording.target_blocks import visit_blocks
+from mixlens.measuring.recorder import record_all_targets
+from mixlens.model.placement import entry_device
 
 if TYPE_CHECKING:
     from mixlens.recording.layer import Layer
@@ -41,18 +40,18 @@ def roll_out_targets(
     name: str,
     recording: Recording,
     *,
+    site: str | None = None,
     targets: int | str | Sequence[int | str] | None = None,
     residual: float | int | None = None,
     normalise: bool | None = None,
     **options: Any,
 ) -> MixingMaps:
     """How much of each input token is in these targets, up to each layer: the rollout of a measure,
-    by rows if the recording is one of rows and the measure allows it.
+    without maps if the recording keeps no layers and the measure allows it.
     """
     if recording.batch != 1:
         raise InvalidInput("roll out one text at a time")
-    rows = recording if isinstance(recording, RowRecording) else None
-    site = None if rows is None else rows.site.name
+    site = recording.site if site is None else site
     request = Request.resolved(recording, site=site, layers=None, targets=targets, per_head=False)
     request = replace(request, targets=request.targets or recording.targets)
     if request.targets is None:
@@ -66,12 +65,12 @@ def roll_out_targets(
     if reason is not None:
         raise UnsupportedModel(reason)
     recording.structure.stack_of(request.site).require_every_layer("rollout")
-    if rows is not None:
+    if not recording.is_kept:
         try:
-            return _by_rows(name, rows, request, residual, normalise, options)
+            return _in_blocks(name, recording, request, residual, normalise, options)
         except TargetsUnavailable as error:
             _log.info("%s: whole maps are rolled out for these targets: %s", name, error)
-            recording = replace(record_whole(rows, name), rows_refused=str(error))
+            recording = replace(record_all_targets(recording, name), not_cut=str(error))
     return _from_maps(name, recording, request, residual, normalise, options)
 
 
@@ -91,7 +90,7 @@ def _from_maps(
     return replace(chosen, target_row=recording.named_targets(request.site, 0))
 
 
-# ------------------------------------------------------------------------------------------ by rows
+# --------------------------------------------------------------------------------------- in blocks
 
 
 @dataclass(kw_only=True)
@@ -120,9 +119,9 @@ class _RolledRows:
         self.rows[layer + 1 :] = self.below
 
 
-def _by_rows(
+def _in_blocks(
     name: str,
-    recording: RowRecording,
+    recording: Recording,
     request: Request,
     residual: float | int | None,
     normalise: bool | None,
@@ -133,11 +132,11 @@ def _by_rows(
         raise TargetsUnavailable(f"{name} needs all targets of a text")
     assert request.targets is not None
     rule, (targets,) = Rule.of(spec, residual, normalise), request.targets
-    layers = recording.site.stack.layers
+    layers = recording.structure.stack_of(request.site).layers
     size = rows_at_once(
         24 * max(site.heads for site in layers[0].sites) * recording.width,
         recording.memory_budget,
-        recording.places.device,
+        entry_device(recording.model),
     )
     shape = (len(layers), len(targets), recording.width)
     product = _RolledRows(rows=np.zeros(shape), targets=targets)
@@ -151,18 +150,18 @@ def _by_rows(
         parts = np.array_split(needed, -(-len(needed) // size))
         return [part.tolist() for part in parts]
 
-    def visit(layer: Layer, block: Sequence[int]) -> None:
-        here = replace(recording, targets=(tuple(block),))
-        cut = replace(request, targets=here.targets).chosen(here, here.places)
+    def visit(position: int, layer: Layer, block: Targets) -> None:
+        assert block.positions is not None
         with layer.held():
-            scored = score(layer, layer.site(request.kind), cut)
+            scored = score(layer, layer.site(request.kind), block)
         measured.append(replace(scored, values=scored.values[:, :0], extras={}, scale=None))
         scores = without_noise(name, Scores.of_layers([scored]))
         values = scores.values[0, 0].double().cpu().numpy()
-        product.add(layer.index, block, rule.passed_on(values, np.array(block)))
+        places = block.positions[0]
+        product.add(position, places, rule.passed_on(values, np.array(places)))
 
     with at_work({name: options}, recording, request, None):
-        visit_blocks(recording, blocks, visit)
+        recording.visit(request, visit, blocks)
     product.end(0)
     return _as_maps(name, spec, recording, request, rule, product, measured, options)
 
@@ -170,7 +169,7 @@ def _by_rows(
 def _as_maps(
     name: str,
     spec: Spec,
-    recording: RowRecording,
+    recording: Recording,
     request: Request,
     rule: Rule,
     product: _RolledRows,

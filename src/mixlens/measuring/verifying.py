@@ -18,7 +18,7 @@ from mixlens.errors import (
 )
 from mixlens.measures import list_measures, recorded_refusal
 from mixlens.measuring.estimates import estimate_of_recording
-from mixlens.measuring.measure import measure, measure_targets_alone
+from mixlens.measuring.measure import measure, why_not_cut
 from mixlens.measuring.memory_check import memory_in_words
 from mixlens.measuring.recorder import default_input, record
 from mixlens.model.loading import damaged_weights
@@ -26,7 +26,6 @@ from mixlens.model.model_lock import turn
 from mixlens.model.placement import available_to
 from mixlens.model.precision import outside_inference_mode
 from mixlens.model.uncompiled import uncompiled
-from mixlens.recording.few_targets import RowRecording
 from mixlens.recording.verification import Report, report
 from mixlens.replay.explained_output import no_logits
 from mixlens.replay.slow_paths import slow_paths
@@ -51,7 +50,7 @@ def verify(lens: Lens, given: Text | Sequence[Text] | Mapping[str, Any] | None) 
         available_to(model),
     )
     with turn(model), outside_inference_mode(), uncompiled(model), in_words:
-        from_maps = {site: rows_refused(lens, given, site) for site in recording.sites}
+        from_maps = {site: _why_from_maps(lens, given, site) for site in recording.sites}
         return report(recording, _refusals(recording), slow_paths(recording), from_maps)
 
 
@@ -92,17 +91,13 @@ def _measured_refusal(recording: Recording, name: str, spec: Spec) -> str | None
     return None
 
 
-def rows_refused(lens: Lens, given: Any, site: str) -> str | None:
+def _why_from_maps(lens: Lens, given: Any, site: str) -> str | None:
     """Why a named target of a site is taken from maps, or None if it is measured by itself: found
     out by measuring the last one.
     """
     try:
-        recording = record(lens, given, targets=[-1], site=site, memory_budget=None)
-        if not isinstance(recording, RowRecording):
-            return recording.rows_refused
-        measure_targets_alone("attention", recording)
+        return why_not_cut(record(lens, given, targets=[-1], site=site, memory_budget=None))
     except OutOfMemory:
         raise
     except MixlensError as error:
         return str(error)
-    return None

@@ -10,22 +10,15 @@ out in `structure`; layers are run again in `replay`.
     block               An attention block with the sigma of every norm held fixed, and its output
                         as a sum over sources.
     deferred_checks     Checks that are deferred to the end of a forward pass or of a measure.
-    few_targets         Single-target mode: one forward pass with the model's own attention, split
-                        by source for a few targets.
-    internals           Tensors that a recording keeps of one attention call before it is rebuilt.
+    forward_pass        Run the model once, and keep its layers or what entered them.
     layer               One recorded layer: its attention, and methods to run it again.
     layer_loop          The loop over layers: every measure scores a layer while it is available.
-    output_recording    The cheapest recording: the output of one native pass and the inputs of
-                        the layers.
     rebuilding          Rebuild the attention of a layer from its structure, and check it against
                         the captured tensors.
-    recording           One forward pass, split layer by layer, each part checked against the
-                        activations of the model.
+    recording           One forward pass with its layers: kept, recomputed, or passing by.
     target_attention    Attention weights of a few targets, computed from queries and keys.
-    target_blocks       All targets of every layer in blocks, from the last layer down, for
-                        products of maps that are never stored.
-    target_pass         The forward pass of single-target mode: each layer is cut to its targets
-                        as soon as it has run.
+    target_pass         Single-target mode: a forward pass with the model's own attention, each
+                        layer cut to its targets as it passes by, or in blocks from the last down.
     upcast              Upcast half-precision tensors and layers to float32.
     verification        Report the structure of a model and how well its parts add up (`mixlens
                         doctor`).

@@ -23,8 +23,7 @@ from mixlens.kernels.differences import rounding
 from mixlens.recording.attention import Attention
 from mixlens.recording.batch_independence import apart, leave_each_other_alone
 from mixlens.recording.deferred_checks import DeferredChecks
-from mixlens.recording.internals import Internals
-from mixlens.recording.rebuilding import rebuilt_site
+from mixlens.recording.rebuilding import Internals, rebuilt_site
 from mixlens.recording.upcast import UpcastModules, computing_dtype, wide
 from mixlens.structure.gates import all_ones, gate_of
 from mixlens.structure.layer_structure import LayerStructure
@@ -39,7 +38,7 @@ class Layer:
         self,
         *,
         model: nn.Module,
-        backend: str,
+        backend: str | None,
         stack: StackStructure,
         index: int,
         call: LayerCall,
@@ -48,9 +47,12 @@ class Layer:
         memory_budget: int,
         whole: Callable[[], Layer] | None = None,
     ) -> None:
-        """`whole` is given if `call` holds a few targets only: the same layer on a short input."""
+        """`backend`: None if only the input of the layer was kept. `whole` is given if `call` holds
+        a few targets only: the same layer on a short input.
+        """
         self.model = model
-        self.backend = backend
+        self.backend = backend or ""
+        self._is_captured = backend is not None
         self.stack = stack
         self.index = index
         self._whole = whole
@@ -156,6 +158,7 @@ class Layer:
 
     def arguments(self, row: int = 0, copies: int = 1) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """What the layer was called with for copies of one row, in float32 or better."""
+        self._require_captured()
         args, kwargs = expanded(self.call, self.structure.axes, row, copies)
         dtype = computing_dtype(self.native_input.dtype)
         if dtype == self.native_input.dtype:
@@ -169,6 +172,7 @@ class Layer:
         """
         if self._sites is not None:
             return list(self._sites)
+        self._require_captured()
         where = f"layer {self.index} of {self.stack.name} (`{self.structure.path}`)"
         internals = self._internals or self._recomputed()
         rebuilt: list[Attention] = []
@@ -223,6 +227,7 @@ class Layer:
         """
         kept: Mapping[HookPoint, Tensor] = self._internals[0].seen if self._internals else {}
         if hook_point not in kept:
+            self._require_captured()
             self._require_whole()
             with watching(self.call.module, frozenset({hook_point})) as kept:
                 self._run_natively()
@@ -303,6 +308,16 @@ class Layer:
             hidden,
             lambda on_call: self.run(args, kwargs, on_call=on_call),
         )
+
+    def _require_captured(self) -> None:
+        """Raise `InvalidInput` if only the input was kept: the arguments of fast attention (no
+        mask, say) would mean something else to the attention code that is captured.
+        """
+        if not self._is_captured:
+            raise InvalidInput(
+                "this recording holds what the model says and nothing of its attention: a measure"
+                " that needs attention says reads='attention' in its Spec"
+            )
 
     def _require_whole(self) -> None:
         if self._whole is not None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
@@ -24,11 +25,46 @@ from mixlens.kernels.differences import (
 from mixlens.kernels.visibility import Visibility
 from mixlens.recording.attention import Attention, BlockParts, Projection
 from mixlens.recording.block import Block
-from mixlens.recording.deferred_checks import require_small, row_errors, waiting_for
-from mixlens.recording.internals import Internals
+from mixlens.recording.deferred_checks import (
+    DeferredChecks,
+    require_small,
+    row_errors,
+    waiting_for,
+)
 from mixlens.structure.layer_structure import AttentionStructure, LayerStructure
 from mixlens.structure.norms import LinearisedNorm, norm_of
 from mixlens.structure.projection import Affine, affine_map, plain_matrix
+
+
+@dataclass(frozen=True)
+class Internals:
+    """What a recording keeps of one attention site."""
+
+    attention: AttentionCall
+    seen: Mapping[HookPoint, Tensor]
+    layer_output: Tensor | None  # None: the layer was left after its attention block
+    deferred: DeferredChecks | None = None  # if checks wait for the end of the pass
+
+    @classmethod
+    def of_layer(
+        cls,
+        calls: Sequence[AttentionCall],
+        seen: Mapping[HookPoint, Tensor],
+        output: Tensor | None,
+        deferred: DeferredChecks | None = None,
+    ) -> list[Internals]:
+        """One for each attention call of a layer."""
+        return [cls(call, seen, output, deferred) for call in calls]
+
+    @property
+    def nbytes(self) -> int:
+        """Of what is kept and of what a rebuilt site adds to it: grouped values repeated, the
+        block's output and its parts.
+        """
+        call = self.attention
+        tensors = [call.weights, call.values, call.output, *self.seen.values()]
+        sizes = [tensor.numel() * tensor.element_size() for tensor in tensors]
+        return sum(sizes) + 5 * max(sizes[2:])
 
 
 def rebuilt_site(

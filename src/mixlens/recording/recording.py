@@ -1,52 +1,34 @@
-"""One forward pass, split layer by layer, each part checked against the activations of the model.
+"""One forward pass of a model, with its layers: kept, recomputed, or passing by.
 
-Memory: a recording keeps the input and output of every layer, layers x batch x n x d_model numbers.
-Attention weights, values and the witnesses of the checks are kept as well while all of them fit
-`memory_budget` bytes; beyond it they are recomputed, one layer at a time, when asked for. The peak
-above the model's own forward pass is thus
-
-    layer inputs and outputs + memory_budget + the internals of one layer (about batch x heads x n^2
-    + 8 x batch x n x d_model numbers)
-
-and does not grow with layers x n^2.
+A recording of all targets keeps its layers (`forward_pass`). One of a few targets has not run yet:
+the model runs when something is measured, and hands on each layer cut to the targets
+(`target_pass`). Either is read by `Recording.visit`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from mixlens.capture.bare_products import part_at
-from mixlens.capture.hook_points import HookPoint, watch
-from mixlens.capture.layer_calls import Inputs, Keep, LayerCall, batch_size, layer_calls
-from mixlens.contracts import AttentionKind, Request, Targets
-from mixlens.errors import NonFiniteActivations, UnsupportedModel
+from mixlens.capture.layer_calls import Inputs, batch_size
+from mixlens.contracts import AttentionKind, Request
+from mixlens.errors import InvalidInput
 from mixlens.model.fingerprint import ModelState
 from mixlens.model.model_cache import state_of
 from mixlens.model.model_changes import require_state
-from mixlens.model.module_walk import parts_of
-from mixlens.model.placement import is_moved
-from mixlens.recording.deferred_checks import checks_wait, not_finite, require_small, waiting_for
-from mixlens.recording.internals import Internals
 from mixlens.recording.layer import Layer
-from mixlens.recording.upcast import UpcastModules
+from mixlens.recording.target_pass import Blocks, Visitor, visit_down, visit_up
 from mixlens.structure.model_structure import ModelStructure, StackStructure
-from mixlens.structure.user_hooks import hooks_inside
 from mixlens.text.encoding import token_row
+from mixlens.text.inputs import Prepared
 from mixlens.text.padding import row_lengths
 from mixlens.text.plurals import counted
 from mixlens.text.tokens import Produced, TokenRow
-
-Visitor = Callable[[int, Layer, Targets], None]
-
-
-class StructureDiffers(UnsupportedModel):
-    """The model is put together in a different way on this input than on the probe."""
 
 
 @dataclass(kw_only=True, repr=False)
@@ -90,18 +72,37 @@ class Recording:
     memory_budget: int
     stack_layers: Mapping[str, Sequence[Layer]]  # stack name -> its layers
     source_counts: Mapping[tuple[str, AttentionKind], int]  # tokens that a stack's attention reads
+    entered: Mapping[tuple[str, int], Tensor] = field(default_factory=dict)  # see `CapturedPass`
     tokenizer: Any = None  # for words that name an output to explain
-    # The targets that are meant if none are named, for each row of the batch, and their stack.
+    # The targets that are meant if none are named, for each row of the batch, and their attention.
     targets: tuple[tuple[int, ...], ...] | None = None
-    target_stack: str | None = None
+    site: str | None = None
     produced: Sequence[Produced] | None = None  # of a continued prompt, for each row of the batch
-    rows_refused: str | None = None  # why its targets could not be taken apart by themselves
+    not_cut: str | None = None  # why its layers hold all targets although some were named
     logits_at: Int[Tensor, " position"] | None = None  # in order, if not all positions have logits
     state: ModelState | None = None  # of the model when it was recorded
+    # If no layers are kept: tokens of the targets' stack, padding included, and what is needed to
+    # record all targets, for a measure that needs them.
+    width: int = 0
+    lens: Any = None
+    prepared: Prepared | None = None
+    whole: Recording | None = None
 
     def __post_init__(self) -> None:
         if self.state is None:
             self.state = state_of(self.model)
+
+    @property
+    def is_kept(self) -> bool:
+        """Are its layers kept? If not, the model runs when something is measured, and its layers
+        pass by, cut to their targets.
+        """
+        return bool(self.stack_layers)
+
+    @property
+    def target_stack(self) -> str | None:
+        """The stack of the targets that it was made for."""
+        return None if self.site is None else self.structure.stack_of(self.site).name
 
     def require_state(self) -> None:
         """Raise `ModelChanged` if the model has changed since it was recorded."""
@@ -109,6 +110,10 @@ class Recording:
         require_state(self.model, self.state)
 
     def __repr__(self) -> str:
+        if not self.is_kept and self.targets is not None:
+            targets = counted(len(self.targets[0]), "target")
+            about = f"{targets} of {self.site}{self._answer_in_repr()}"
+            return f"<Recording of {type(self.model).__name__}: {about}>"
         sizes = [
             f"{name}: {counted(len(self.stack_layers[name]), 'layer')},"
             f" {counted(max(lengths), 'token')}"
@@ -116,7 +121,7 @@ class Recording:
         ]
         texts = "" if self.batch == 1 else f"{self.batch} texts; "
         about = f"{texts}{'; '.join(sizes)}{self._answer_in_repr()}"
-        return f"<{type(self).__name__} of {type(self.model).__name__}: {about}>"
+        return f"<Recording of {type(self.model).__name__}: {about}>"
 
     def _answer_in_repr(self) -> str:
         return "" if self.answer is None else f"; answer {self.answer!r:.200}"
@@ -176,6 +181,9 @@ class Recording:
         chosen = self.structure.site(site)
         if chosen.reads_own:
             return self.tokens[chosen.stack.name][row]
+        if not self.is_kept:
+            other = next(s for s in self.structure.stacks if s is not chosen.stack)  # of two
+            return self.tokens[other.name][row]
         sources = self.source_counts[chosen.stack.name, chosen.kind]
         for other in reversed(self.structure.stacks):
             if other is not chosen.stack and self._width(other) == sources:
@@ -202,194 +210,44 @@ class Recording:
         """Rows of a site's stack: as many as the input has, or one for each image."""
         return len(self.tokens[self.structure.stack_of(site).name])
 
-    def visit(self, request: Request, visitor: Visitor) -> None:
+    def visit(self, request: Request, visitor: Visitor, blocks: Blocks | None = None) -> None:
         """Hand every requested layer to `visitor`, with its place among the layers of its attention
         and the requested targets.
+
+        Layers that are kept hold all targets. Others pass by while the model runs, cut to the
+        targets; `TargetsUnavailable` is raised if they cannot be cut. With `blocks`, all layers
+        come from the last one down, each in these blocks of its targets.
         """
-        layers, targets = self.layers(request.site), request.chosen(self)
-        for position in sorted(set(request.layers)):
-            visitor(position, layers[position], targets)
+        if not self.is_kept:
+            if self.structure.stack_of(request.site).name != self.target_stack:
+                raise InvalidInput(
+                    f"the targets of this recording are tokens of {self.target_stack}: record again"
+                    f" for the site {request.site}"
+                )
+            if blocks is None:
+                visit_up(self, request, visitor)
+            else:
+                visit_down(self, request, visitor, blocks)
+            return
+        layers = self.layers(request.site)
+        if blocks is None:
+            targets = request.chosen(self)
+            for position in sorted(set(request.layers)):
+                visitor(position, layers[position], targets)
+            return
+        for position in reversed(range(len(layers))):
+            for block in blocks(position):
+                here = replace(request, targets=(tuple(block),))
+                visitor(position, layers[position], here.chosen(self))
 
     def layers(self, site: str | None = None) -> list[Layer]:
-        """The layers that have attention of a site's kind."""
+        """The layers that have attention of a site's kind, each with all of its targets."""
         self.require_state()
+        if not self.is_kept:
+            raise InvalidInput(
+                "This recording was made for a few targets and keeps no layers. Record the text"
+                " without targets."
+            )
         chosen = self.structure.site(site)
         layers = self.stack_layers[chosen.stack.name]
         return [layers[position] for position in chosen.stack.positions(chosen.kind)]
-
-
-Order = Sequence[tuple[StackStructure, int]]
-"""Stack and layer of each call, as the probe showed them."""
-
-
-def require_as_probed(order: Order, number: int, call: LayerCall) -> None:
-    """This layer is the one that the probe called there."""
-    if number >= len(order) or order[number][0].layers[order[number][1]].path != call.path:
-        raise StructureDiffers(
-            "the model calls its layers in a different order on this input than on the probe"
-        )
-
-
-def require_all_called(order: Order, calls: Sequence[LayerCall]) -> None:
-    """No layer of the probe is missing."""
-    if len(calls) != len(order):
-        raise StructureDiffers(
-            f"the model called {len(calls)} layers on this input, {len(order)} on the probe"
-        )
-
-
-def require_finite(order: Order, number: int, path: str, output: Tensor) -> None:
-    """No NaN and no infinity came out of a layer."""
-    stack, index = order[number]
-    error = not_finite(f"{index} of {stack.name} (`{path}`)", output)  # which holds no tensor
-
-    def failure(_: float) -> NonFiniteActivations:
-        return error
-
-    output = output.detach()
-    deferred = waiting_for(output)
-    if deferred is not None:
-        deferred.rows_are_finite(output, failure)
-    else:
-        lowest, highest = output.aminmax()  # NaN is both: one pass, and no copy
-        require_small(0.0 * lowest + 0.0 * highest, 0.0, failure)
-
-
-class _Kept:
-    """What a recording keeps of each layer as it goes by, up to its memory budget."""
-
-    def __init__(self, order: Order, memory_budget: int) -> None:
-        self.internals: list[list[Internals] | None] = []
-        self.sources: dict[tuple[str, AttentionKind], int] = {}
-        self._order, self._left = order, memory_budget
-
-    def take(self, call: LayerCall, seen: Mapping[Any, Tensor]) -> None:
-        """Checks the next call against the probe, and keeps its internals if they fit."""
-        position = len(self.internals)
-        require_as_probed(self._order, position, call)
-        stack, index = self._order[position]
-        expected = stack.layers[index].sites
-        output = None if call.output is None else call.hidden_out
-        left = seen[expected[-1].hook_point] if output is None else output
-        require_finite(self._order, position, call.path, left)
-        if len(expected) != len(call.attention):
-            raise StructureDiffers(
-                f"layer `{call.path}` calls attention {len(call.attention)} times on this input,"
-                f" {len(expected)} times on the probe"
-            )
-        parts = Internals.of_layer(call.attention, seen, output)
-        for part, site in zip(parts, expected, strict=True):
-            _, _, targets, count = part.attention.weights.shape
-            if site.kinds == (AttentionKind.SELF,) and count != targets:
-                raise StructureDiffers(
-                    f"layer `{call.path}` reads {count} sources for {targets} tokens on this input,"
-                    " and its tokens alone on the probe"
-                )
-            for kind in site.kinds:
-                columns = range(count)[site.columns(kind, targets, count)]
-                self.sources.setdefault((stack.name, kind), len(columns))
-        size = sum(part.nbytes for part in parts)
-        fits = size <= self._left
-        self._left -= size if fits else 0
-        self.internals.append(parts if fits else None)
-        call.attention = []
-        call.output = output
-
-
-def _stack_layers(
-    model: nn.Module,
-    structure: ModelStructure,
-    calls: Sequence[LayerCall],
-    internals: Sequence[list[Internals] | None],
-    memory_budget: int,
-) -> dict[str, list[Layer]]:
-    """The layers of each stack, in the order of their calls."""
-    upcast_modules, layers = UpcastModules(), dict[str, list[Layer]]()
-    for (stack, index), call, parts in zip(structure.calls, calls, internals, strict=True):
-        layer = Layer(
-            model=model,
-            backend=structure.backend,
-            stack=stack,
-            index=index,
-            call=call,
-            internals=parts,
-            upcast_modules=upcast_modules,
-            memory_budget=memory_budget,
-        )
-        layers.setdefault(stack.name, []).append(layer)
-        if layer.native_input.shape[:2] != layers[stack.name][0].native_input.shape[:2]:
-            raise StructureDiffers(
-                f"layer `{call.path}` has other rows or tokens than the first of {stack.name}, and"
-                " the same number of them on the probe"
-            )
-    return layers
-
-
-def _last_block(model: nn.Module, order: Order) -> tuple[HookPoint, ...]:
-    """What must be seen of the last layer if nothing after its attention block is needed: at the
-    end the block's output. Empty if the layer must run to its end: that output is seen nowhere
-    else, its witness runs twice and may see something else first, or hooks wait for the end.
-    """
-    stack, index = order[-1]
-    layer = stack.layers[index]
-    shown = all(site.hook_point and not site.parallel and not site.open for site in layer.sites)
-    end = layer.sites[-1].hook_point
-    if end is None or not shown or layer.layout:
-        return ()
-    module = part_at(model, layer.path)
-    shown_twice = parts_of(module).count(part_at(module, end.path)) > 1
-    waits = shown_twice or is_moved(module) or hooks_inside(module, layer.path)
-    return () if waits else (*(layer.blocks - {end}), end)
-
-
-def recorded(
-    model: nn.Module,
-    structure: ModelStructure,
-    inputs: Inputs,
-    *,
-    lengths: Mapping[str, Sequence[int]],
-    tokens: Mapping[str, Sequence[TokenRow]],
-    memory_budget: int,
-    output: bool = True,
-    blocks_only: bool = False,
-    logits_at: Int[Tensor, " position"] | None = None,
-) -> Recording:
-    """Runs the model once and keeps what the measures need; without `output` up to its last
-    layer (`blocks_only`: up to the attention block of that layer, if it can be left there), with
-    `logits_at` with logits at these positions alone.
-    """
-    order = structure.calls
-    watched: dict[str, set[HookPoint]] = {}
-    for stack, index in order:  # a module may run several times, with cross-attention or without
-        layer_structure = stack.layers[index]
-        watched.setdefault(layer_structure.path, set()).update(layer_structure.watched)
-
-    def watches(module: nn.Module, path: str, keep: Keep) -> list[Any]:
-        return [watch(module, hook_point, keep) for hook_point in watched[path]]
-
-    kept = _Kept(order, memory_budget)
-    with torch.no_grad(), checks_wait():
-        calls, said = layer_calls(
-            model,
-            inputs if logits_at is None else {**inputs, "logits_to_keep": logits_at},
-            set(watched),
-            structure.backend,
-            on_layer=kept.take,
-            watch=watches,
-            stop_after=None if output else len(order),
-            stop_inside=() if output or not blocks_only else _last_block(model, order),
-            layouts=structure.layouts,
-        )
-    require_all_called(order, calls)
-    return Recording(
-        model=model,
-        structure=structure,
-        inputs=inputs,
-        output=said,
-        lengths=lengths,
-        tokens=tokens,
-        memory_budget=memory_budget,
-        stack_layers=_stack_layers(model, structure, calls, kept.internals, memory_budget),
-        source_counts=kept.sources,
-        logits_at=logits_at,
-    )

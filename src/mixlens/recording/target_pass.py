@@ -1,8 +1,27 @@
-"""The forward pass of single-target mode: each layer is cut to its targets once it has run."""
+"""Single-target mode: one forward pass with the model's own attention, split by source for a few
+targets.
+
+The model runs as it was loaded (sdpa, flash). Each layer is handed on as it passes by, cut to the
+wanted targets: its input, its output, the witnesses of the checks, the values of all sources and
+the wanted rows of the attention weights (`target_attention`). Nothing of size n x n is formed. The
+rows pass the same checks as a whole recording: multiplied out they must give what the attention
+module returned for these targets, and the block must add up.
+
+Memory above the model's own forward pass: the rows, and a few tensors of one layer. What a visitor
+keeps is its own.
+
+From the last layer down (`visit_down`), for products of maps that are never stored, one forward
+pass keeps what entered each layer. Then each layer runs once more with the model's own attention,
+and its rows are formed, proved and handed on in blocks. Memory: layers x n x d_model numbers for
+the inputs of the layers (in the model's precision), the queries, keys, values, output and witnesses
+of one layer, and block x heads x n numbers.
+"""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -11,30 +30,65 @@ from torch import Tensor, nn
 from mixlens.capture.attention_call import AttentionCall
 from mixlens.capture.attention_capture import runnable_experts
 from mixlens.capture.hook_points import watch
-from mixlens.capture.layer_calls import Keep, LayerCall, layer_calls
+from mixlens.capture.layer_calls import (
+    Keep,
+    LayerCall,
+    first_tensor,
+    hooks_removed,
+    layer_calls,
+)
 from mixlens.capture.native_attention import NativeCall, native_attention
+from mixlens.contracts import AttentionKind, Request, Targets
 from mixlens.errors import TargetsUnavailable
+from mixlens.model.placement import entry_device, sent
 from mixlens.recording.deferred_checks import DeferredChecks, not_finite
-from mixlens.recording.internals import Internals
+from mixlens.recording.forward_pass import capture_layers
 from mixlens.recording.layer import Layer
+from mixlens.recording.rebuilding import Internals
 from mixlens.recording.target_attention import RowAttention, Wanted, can_be_cut
 from mixlens.recording.upcast import UpcastModules
-from mixlens.structure.layer_structure import LayerStructure
+from mixlens.structure.model_structure import AttentionSite, ModelStructure
+from mixlens.structure.probe import short_probe
 
 if TYPE_CHECKING:
-    from mixlens.recording.few_targets import RowRecording
+    from mixlens.recording.recording import Recording
 
-Visit = Callable[[Layer], None]
+Visitor = Callable[[int, Layer, Targets], None]
+"""Takes the place of a layer among those of its attention, the layer, and its targets."""
+
+Blocks = Callable[[int], Sequence[Sequence[int]]]
+"""The targets of a layer that are needed, in blocks; asked when it is that layer's turn."""
 
 
-def run_by_rows(recording: RowRecording, visitor: Visit) -> None:
-    """Run the model up to the end of the stack and hand on its layers, cut to the targets."""
-    stack = recording.site.stack
-    wanted = Wanted(recording.places, recording.targets)
-    attention, upcast_modules = RowAttention(wanted), UpcastModules()
+def require_cuttable(structure: ModelStructure, site: AttentionSite) -> None:
+    """Raise `TargetsUnavailable` if a site of this structure is never cut to targets."""
+    if any(layer.layout is not None for layer in site.stack.layers):
+        raise TargetsUnavailable("its layers are not modules that take and return rows of tokens")
+    if any(layer.open is not None for layer in site.stack.layers):
+        raise TargetsUnavailable("what follows its attention is run on whole sequences")
+    if structure.whole or len(site.numbers) != len(site.stack.layers):
+        raise TargetsUnavailable("its structure shows on the whole input only, or differs by layer")
+    if site.kind is AttentionKind.CROSS and len(structure.stacks) != 2:
+        raise TargetsUnavailable("which stack the cross-attention reads is known only after a run")
+    if any(part.own_sources for layer in site.stack.layers for part in layer.sites):
+        raise TargetsUnavailable("its attention reads two stacks at once")
+    if structure.backend != "interface":
+        raise TargetsUnavailable(
+            "its attention does not go through transformers' attention interface"
+        )
+
+
+def visit_up(recording: Recording, request: Request, visitor: Visitor) -> None:
+    """Run the model up to the end of the stack, and hand on every requested layer as it passes by,
+    cut to the requested targets.
+    """
+    assert request.targets is not None
+    places = sent(torch.tensor(request.targets), entry_device(recording.model))
+    wanted, cut = Wanted(places, request.targets), _Cut(recording, request)
+    targets, attention = request.chosen(recording, places), RowAttention(wanted)
     shape = (recording.batch, recording.width)
-    by_path = {layer.path: layer for layer in stack.layers}
-    count, deferred = 0, DeferredChecks()
+    by_path = {layer.path: layer for layer in cut.stack.layers}
+    count = 0
     inside: list[str] = []
     captured: list[AttentionCall] = []
 
@@ -53,11 +107,12 @@ def run_by_rows(recording: RowRecording, visitor: Visit) -> None:
     def on_layer(call: LayerCall, seen: Mapping[Any, Tensor]) -> None:
         nonlocal count
         inside.pop()
-        if stack.layers[count].path != call.path:
+        if cut.stack.layers[count].path != call.path:
             raise TargetsUnavailable("the layers are called in a different order than on the probe")
-        calls = list(captured)
+        layer = cut.layer(count, call, list(captured), seen, wanted)
         captured.clear()
-        visitor(cut_layer(recording, count, call, calls, seen, wanted, deferred, upcast_modules))
+        if count in request.layers:
+            visitor(count, layer, targets)
         count += 1
         call.args, call.kwargs, call.output = (), {}, None
 
@@ -76,51 +131,129 @@ def run_by_rows(recording: RowRecording, visitor: Visit) -> None:
             on_layer=on_layer,
             on_enter=on_enter,
             watch=watches,
-            stop_after=len(stack.layers),
+            stop_after=len(cut.stack.layers),
         )
-    if count != len(stack.layers):
-        raise TargetsUnavailable(f"{count} of {len(stack.layers)} layers were called on this input")
-    deferred.settle()
-
-
-def cut_layer(
-    recording: RowRecording,
-    index: int,
-    call: LayerCall,
-    captured: Sequence[AttentionCall],
-    seen: Mapping[Any, Tensor],
-    wanted: Wanted,
-    deferred: DeferredChecks,
-    upcast_modules: UpcastModules,
-) -> Layer:
-    """A layer that has just run, cut to some targets: attention and witnesses are cut already."""
-    stack = recording.site.stack
-    row = wanted.of_call(call)
-    error = not_finite(f"`{row.path}`", row.hidden_out)
-    deferred.rows_are_finite(row.hidden_out, lambda _: error)
-    return Layer(
-        model=recording.model,
-        backend=recording.structure.backend,
-        stack=stack,
-        index=index,
-        call=row,
-        internals=_internals(row, captured, seen, stack.layers[index], deferred),
-        upcast_modules=upcast_modules,
-        memory_budget=recording.memory_budget,
-        whole=lambda: recording.short.stack_layers[stack.name][index],
-    )
-
-
-def _internals(
-    call: LayerCall,
-    captured: Sequence[AttentionCall],
-    seen: Mapping[Any, Tensor],
-    structure: LayerStructure,
-    deferred: DeferredChecks,
-) -> list[Internals]:
-    if len(captured) != len(structure.sites):
+    if count != len(cut.stack.layers):
         raise TargetsUnavailable(
-            f"layer `{call.path}` made {len(captured)} attention calls that can be cut to rows, and"
-            f" has {len(structure.sites)}"
+            f"{count} of {len(cut.stack.layers)} layers were called on this input"
         )
-    return Internals.of_layer(captured, dict(seen), call.hidden_out, deferred)
+    cut.deferred.settle()
+
+
+def visit_down(recording: Recording, request: Request, visitor: Visitor, blocks: Blocks) -> None:
+    """Hand on every layer of the stack, the last first, cut to each block of its targets."""
+    if recording.batch != 1:
+        raise TargetsUnavailable("several texts at once: blocks are taken of one")
+    cut = _Cut(recording, request)
+    with torch.no_grad(), runnable_experts(recording.model):
+        calls = _entered(recording, cut)
+        while calls:
+            index, call = len(calls) - 1, calls.pop()
+            needed = blocks(index)
+            captured, seen = _run_again(cut, index, call)
+            for block in needed:
+                places = torch.tensor([list(block)], device=call.hidden_in.device)
+                wanted = Wanted(places, [block])
+                attention = RowAttention(wanted)
+                rows = [attention.call(each) for each in captured]
+                witnesses = {point: wanted.of_witness(tensor) for point, tensor in seen.items()}
+                layer = cut.layer(index, call, rows, witnesses, wanted)
+                here = replace(request, targets=(tuple(block),))
+                visitor(index, layer, here.chosen(recording, places))
+            cut.deferred.settle()
+
+
+class _Cut:
+    """Cuts the layers of one pass to their targets."""
+
+    def __init__(self, recording: Recording, request: Request) -> None:
+        site = recording.structure.site(request.site)
+        require_cuttable(recording.structure, site)
+        self.stack = site.stack
+        self.deferred = DeferredChecks()
+        self._recording = recording
+        self._upcast_modules = UpcastModules()
+
+    @functools.cached_property
+    def _short(self) -> Sequence[Layer]:
+        """All layers on a dozen tokens: what is proved of a layer there holds for its rows."""
+        model, structure = self._recording.model, self._recording.structure
+        short = capture_layers(
+            model,
+            structure,
+            short_probe(self._recording.inputs, model).inputs,
+            memory_budget=self._recording.memory_budget,
+            output=False,
+        )
+        return short.stack_layers[self.stack.name]
+
+    def layer(
+        self,
+        index: int,
+        call: LayerCall,
+        captured: Sequence[AttentionCall],
+        seen: Mapping[Any, Tensor],
+        wanted: Wanted,
+    ) -> Layer:
+        """A layer that has just run, cut to some targets: attention and witnesses are cut
+        already.
+        """
+        row = wanted.of_call(call)
+        error = not_finite(f"`{row.path}`", row.hidden_out)
+        self.deferred.rows_are_finite(row.hidden_out, lambda _: error)
+        expected = len(self.stack.layers[index].sites)
+        if len(captured) != expected:
+            raise TargetsUnavailable(
+                f"layer `{call.path}` made {len(captured)} attention calls that can be cut to rows,"
+                f" and has {expected}"
+            )
+        return Layer(
+            model=self._recording.model,
+            backend=self._recording.structure.backend,
+            stack=self.stack,
+            index=index,
+            call=row,
+            internals=Internals.of_layer(captured, dict(seen), row.hidden_out, self.deferred),
+            upcast_modules=self._upcast_modules,
+            memory_budget=self._recording.memory_budget,
+            whole=lambda: self._short[index],
+        )
+
+
+def _entered(recording: Recording, cut: _Cut) -> list[LayerCall]:
+    """What each layer of the stack was called with."""
+    paths = [layer.path for layer in cut.stack.layers]
+
+    def on_layer(call: LayerCall, seen: object) -> None:
+        call.output = None
+
+    calls, _ = layer_calls(
+        recording.model,
+        recording.inputs,
+        set(paths),
+        None,
+        on_layer=on_layer,
+        stop_after=len(paths),
+    )
+    if [call.path for call in calls] != paths:
+        raise TargetsUnavailable("the layers are called in a different order than on the probe")
+    return calls
+
+
+def _run_again(
+    cut: _Cut, index: int, call: LayerCall
+) -> tuple[list[NativeCall], Mapping[Any, Tensor]]:
+    """Runs one layer as the model did: its attention calls and its witnesses, of all targets."""
+    captured: list[NativeCall] = []
+    seen: dict[Any, Tensor] = {}
+
+    def on_call(call: NativeCall) -> None:
+        if can_be_cut(call):
+            captured.append(call)
+
+    handles: list[Any] = []
+    with hooks_removed(handles), native_attention(on_call):
+        for hook_point in cut.stack.layers[index].watched:
+            handles.append(watch(call.module, hook_point, seen.__setitem__))
+        call.output = first_tensor(call.module(*call.args, **call.kwargs))
+    return captured, seen

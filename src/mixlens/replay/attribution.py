@@ -17,7 +17,7 @@ from mixlens.errors import InvalidInput, UnsupportedModel
 from mixlens.kernels.chunks import rows_at_once
 from mixlens.kernels.gradients import Hidden, Value, no_gradient, smoothed
 from mixlens.recording.batch_independence import apart, leave_each_other_alone
-from mixlens.recording.output_recording import OutputRecording, recorded_output
+from mixlens.recording.forward_pass import capture_inputs
 from mixlens.replay.explained_output import Explained
 from mixlens.replay.intervention import ModelFrom, layer_input, token_input
 from mixlens.replay.word_embeddings import ModelFromWords
@@ -124,20 +124,21 @@ def plain_gradients(
     """
     stack = recording.structure.stack_of(request.site).name
     layers = [layer.index for layer in explained_layers(recording, request)]
-    graph = recording if isinstance(recording, OutputRecording) else None
-    if graph is None or not graph.entered:
-        graph = recorded_output(
+    graph, output_of_graph = recording.entered, recording.output
+    if not graph:
+        once_more = capture_inputs(
             recording.model,
             recording.structure,
             recording.inputs,
             memory_budget=recording.memory_budget,
             graph=True,
         )
-    entered = [graph.entered[stack, layer] for layer in layers]
+        graph, output_of_graph = once_more.entered, once_more.output
+    entered = [graph[stack, layer] for layer in layers]
     rows = torch.arange(recording.batch, device=entered[0].device)
     with torch.enable_grad():
-        total = output(graph.output, rows).sum()
-    graph.entered = {}  # a graph serves once: its tensors are freed on the way back
+        total = output(output_of_graph, rows).sum()
+    recording.entered = {}  # a graph serves once: its tensors are freed on the way back
     slopes = torch.autograd.grad(total, entered, allow_unused=True)
     if any(slope is None for slope in slopes):
         raise UnsupportedModel(no_gradient(stack))

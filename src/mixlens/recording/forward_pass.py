@@ -1,0 +1,289 @@
+"""One forward pass: run the model once, and keep its layers or what entered them.
+
+`capture_layers` captures attention, so that each layer can be rebuilt. Memory: it keeps the input
+and output of every layer, layers x batch x n x d_model numbers. Attention weights, values and the
+witnesses of the checks are kept as well while all of them fit `memory_budget` bytes; beyond it they
+are recomputed, one layer at a time, when asked for. The peak above the model's own forward pass is
+thus
+
+    layer inputs and outputs + memory_budget + the internals of one layer (about batch x heads x n^2
+    + 8 x batch x n x d_model numbers)
+
+and does not grow with layers x n^2.
+
+`capture_inputs` runs the model with its own attention and keeps what entered the layers, which is
+enough for gradients and erasures. Two things are checked: the layers are called in the order that
+the probe showed, and each returns finite numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from jaxtyping import Int
+from torch import Tensor, nn
+
+from mixlens.capture.attention_capture import runnable_experts
+from mixlens.capture.bare_products import part_at
+from mixlens.capture.hook_points import HookPoint, watch
+from mixlens.capture.layer_calls import Inputs, Keep, LayerCall, layer_calls
+from mixlens.contracts import AttentionKind
+from mixlens.errors import NonFiniteActivations, UnsupportedModel
+from mixlens.model.module_walk import parts_of
+from mixlens.model.placement import is_moved
+from mixlens.recording.deferred_checks import checks_wait, not_finite, require_small, waiting_for
+from mixlens.recording.layer import Layer
+from mixlens.recording.rebuilding import Internals
+from mixlens.recording.upcast import UpcastModules
+from mixlens.structure.model_structure import ModelStructure, StackStructure
+from mixlens.structure.user_hooks import hooks_inside
+
+
+class StructureDiffers(UnsupportedModel):
+    """The model is put together in a different way on this input than on the probe."""
+
+
+@dataclass
+class CapturedPass:
+    """The output of a forward pass and the layers that were kept of it."""
+
+    output: Any
+    stack_layers: Mapping[str, Sequence[Layer]]  # stack name -> its layers
+    # Tokens that a stack's attention reads.
+    source_counts: Mapping[tuple[str, AttentionKind], int] = field(default_factory=dict)
+    # (stack, layer) -> its input as part of the graph, if a graph was kept.
+    entered: Mapping[tuple[str, int], Tensor] = field(default_factory=dict)
+
+
+def capture_layers(
+    model: nn.Module,
+    structure: ModelStructure,
+    inputs: Inputs,
+    *,
+    memory_budget: int,
+    output: bool = True,
+    blocks_only: bool = False,
+    logits_at: Int[Tensor, " position"] | None = None,
+) -> CapturedPass:
+    """Run the model once and keep its layers; without `output` up to its last layer (`blocks_only`:
+    up to the attention block of that layer, if it can be left there), with `logits_at` with logits
+    at these positions alone.
+    """
+    order = structure.calls
+    watched: dict[str, set[HookPoint]] = {}
+    for stack, index in order:  # a module may run several times, with cross-attention or without
+        layer_structure = stack.layers[index]
+        watched.setdefault(layer_structure.path, set()).update(layer_structure.watched)
+
+    def watches(module: nn.Module, path: str, keep: Keep) -> list[Any]:
+        return [watch(module, hook_point, keep) for hook_point in watched[path]]
+
+    kept = _Kept(order, memory_budget)
+    with torch.no_grad(), checks_wait():
+        calls, said = layer_calls(
+            model,
+            inputs if logits_at is None else {**inputs, "logits_to_keep": logits_at},
+            set(watched),
+            structure.backend,
+            on_layer=kept.take,
+            watch=watches,
+            stop_after=None if output else len(order),
+            stop_inside=() if output or not blocks_only else _last_block(model, order),
+            layouts=structure.layouts,
+        )
+    _require_all_called(order, calls)
+    layers = _stack_layers(model, structure, calls, kept.internals, memory_budget)
+    return CapturedPass(said, layers, kept.sources)
+
+
+def capture_inputs(
+    model: nn.Module, structure: ModelStructure, inputs: Inputs, *, memory_budget: int, graph: bool
+) -> CapturedPass:
+    """Run the model once, as it was loaded, and keep what entered its layers. With `graph` the pass
+    is kept for gradients: it serves the output that is chosen and its gradient at the input of
+    every layer.
+    """
+    kept = _EnteringStates(model, structure, graph, memory_budget)
+    order = structure.calls
+    paths = {stack.layers[index].path for stack, index in order}
+    with torch.set_grad_enabled(graph), runnable_experts(model), checks_wait():
+        calls, output = layer_calls(
+            model,
+            inputs,
+            paths,
+            None,
+            on_layer=kept.on_layer,
+            on_enter=kept.on_enter,
+            layouts=structure.layouts,
+        )
+    _require_all_called(order, calls)
+    return CapturedPass(output, kept.stack_layers, entered=kept.entered)
+
+
+Order = Sequence[tuple[StackStructure, int]]
+"""Stack and layer of each call, as the probe showed them."""
+
+
+def _require_as_probed(order: Order, number: int, call: LayerCall) -> None:
+    """This layer is the one that the probe called there."""
+    if number >= len(order) or order[number][0].layers[order[number][1]].path != call.path:
+        raise StructureDiffers(
+            "the model calls its layers in a different order on this input than on the probe"
+        )
+
+
+def _require_all_called(order: Order, calls: Sequence[LayerCall]) -> None:
+    """No layer of the probe is missing."""
+    if len(calls) != len(order):
+        raise StructureDiffers(
+            f"the model called {len(calls)} layers on this input, {len(order)} on the probe"
+        )
+
+
+def _require_finite(order: Order, number: int, path: str, output: Tensor) -> None:
+    """No NaN and no infinity came out of a layer."""
+    stack, index = order[number]
+    error = not_finite(f"{index} of {stack.name} (`{path}`)", output)  # which holds no tensor
+
+    def failure(_: float) -> NonFiniteActivations:
+        return error
+
+    output = output.detach()
+    deferred = waiting_for(output)
+    if deferred is not None:
+        deferred.rows_are_finite(output, failure)
+    else:
+        lowest, highest = output.aminmax()  # NaN is both: one pass, and no copy
+        require_small(0.0 * lowest + 0.0 * highest, 0.0, failure)
+
+
+class _Kept:
+    """What a recording keeps of each layer as it goes by, up to its memory budget."""
+
+    def __init__(self, order: Order, memory_budget: int) -> None:
+        self.internals: list[list[Internals] | None] = []
+        self.sources: dict[tuple[str, AttentionKind], int] = {}
+        self._order, self._left = order, memory_budget
+
+    def take(self, call: LayerCall, seen: Mapping[Any, Tensor]) -> None:
+        """Checks the next call against the probe, and keeps its internals if they fit."""
+        position = len(self.internals)
+        _require_as_probed(self._order, position, call)
+        stack, index = self._order[position]
+        expected = stack.layers[index].sites
+        output = None if call.output is None else call.hidden_out
+        left = seen[expected[-1].hook_point] if output is None else output
+        _require_finite(self._order, position, call.path, left)
+        if len(expected) != len(call.attention):
+            raise StructureDiffers(
+                f"layer `{call.path}` calls attention {len(call.attention)} times on this input,"
+                f" {len(expected)} times on the probe"
+            )
+        parts = Internals.of_layer(call.attention, seen, output)
+        for part, site in zip(parts, expected, strict=True):
+            _, _, targets, count = part.attention.weights.shape
+            if site.kinds == (AttentionKind.SELF,) and count != targets:
+                raise StructureDiffers(
+                    f"layer `{call.path}` reads {count} sources for {targets} tokens on this input,"
+                    " and its tokens alone on the probe"
+                )
+            for kind in site.kinds:
+                columns = range(count)[site.columns(kind, targets, count)]
+                self.sources.setdefault((stack.name, kind), len(columns))
+        size = sum(part.nbytes for part in parts)
+        fits = size <= self._left
+        self._left -= size if fits else 0
+        self.internals.append(parts if fits else None)
+        call.attention = []
+        call.output = output
+
+
+def _stack_layers(
+    model: nn.Module,
+    structure: ModelStructure,
+    calls: Sequence[LayerCall],
+    internals: Sequence[list[Internals] | None],
+    memory_budget: int,
+) -> dict[str, list[Layer]]:
+    """The layers of each stack, in the order of their calls."""
+    upcast_modules, layers = UpcastModules(), dict[str, list[Layer]]()
+    for (stack, index), call, parts in zip(structure.calls, calls, internals, strict=True):
+        layer = Layer(
+            model=model,
+            backend=structure.backend,
+            stack=stack,
+            index=index,
+            call=call,
+            internals=parts,
+            upcast_modules=upcast_modules,
+            memory_budget=memory_budget,
+        )
+        layers.setdefault(stack.name, []).append(layer)
+        if layer.native_input.shape[:2] != layers[stack.name][0].native_input.shape[:2]:
+            raise StructureDiffers(
+                f"layer `{call.path}` has other rows or tokens than the first of {stack.name}, and"
+                " the same number of them on the probe"
+            )
+    return layers
+
+
+def _last_block(model: nn.Module, order: Order) -> tuple[HookPoint, ...]:
+    """What must be seen of the last layer if nothing after its attention block is needed: at the
+    end the block's output. Empty if the layer must run to its end: that output is seen nowhere
+    else, its witness runs twice and may see something else first, or hooks wait for the end.
+    """
+    stack, index = order[-1]
+    layer = stack.layers[index]
+    shown = all(site.hook_point and not site.parallel and not site.open for site in layer.sites)
+    end = layer.sites[-1].hook_point
+    if end is None or not shown or layer.layout:
+        return ()
+    module = part_at(model, layer.path)
+    shown_twice = parts_of(module).count(part_at(module, end.path)) > 1
+    waits = shown_twice or is_moved(module) or hooks_inside(module, layer.path)
+    return () if waits else (*(layer.blocks - {end}), end)
+
+
+class _EnteringStates:
+    """What enters each layer of one pass, with its place in the graph if one is kept."""
+
+    def __init__(
+        self, model: nn.Module, structure: ModelStructure, graph: bool, memory_budget: int
+    ) -> None:
+        self.model, self.structure, self.graph = model, structure, graph
+        self.memory_budget = memory_budget
+        self.upcast_modules = UpcastModules()
+        self.stack_layers: dict[str, list[Layer]] = {}
+        self.entered: dict[tuple[str, int], Tensor] = {}
+        self.finished = 0
+
+    def on_enter(self, number: int, call: LayerCall) -> Tensor | None:
+        """Keeps the input of a layer; returns the tensor that the layer is to use instead of it."""
+        _require_as_probed(self.structure.calls, number, call)
+        stack, index = self.structure.calls[number]
+        hidden = call.hidden_in
+        layer = Layer(
+            model=self.model,
+            backend=None,
+            stack=stack,
+            index=index,
+            call=LayerCall(call.path, call.module, (hidden.detach(),), {}),
+            internals=None,
+            upcast_modules=self.upcast_modules,
+            memory_budget=self.memory_budget,
+        )
+        self.stack_layers.setdefault(stack.name, []).append(layer)
+        if not self.graph:
+            return None
+        joins = hidden.clone() if hidden.requires_grad else hidden.detach().clone().requires_grad_()
+        self.entered[stack.name, index] = joins
+        return joins.clone()  # a layer may write into its input, and `joins` must stay what it was
+
+    def on_layer(self, call: LayerCall, seen: object) -> None:
+        """Checks what a layer returned, and keeps nothing of the call."""
+        _require_finite(self.structure.calls, self.finished, call.path, call.hidden_out)
+        self.finished += 1
+        call.args, call.kwargs, call.output = (), {}, None
