@@ -6,7 +6,7 @@ export HF_HUB_DISABLE_TELEMETRY := 1
 
 .PHONY: demo test smoke check format web browser bench bench-memory zoo fuzz coverage release compat walk docs clean
 
-demo: $(VENV)/.ready
+demo: $(VENV)/.core
 	$(BIN)/mixlens demo
 
 test: $(VENV)/.ready
@@ -76,11 +76,16 @@ docs: $(VENV)/.ready
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 	$(BIN)/python -m docs.check_site site
 
-# torchao lies in a folder of its own: where transformers finds it, every command loads it and prints its warnings.
-$(VENV)/.ready: pyproject.toml constraints.txt
+# The package without its extras: enough for the demo.
+$(VENV)/.core: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .
+	touch $@
+
+# torchao lies in a folder of its own: where transformers finds it, every command loads it and prints its warnings.
+$(VENV)/.ready: $(VENV)/.core
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[eval,corpus,ray,plot,widget,web,dev]'
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-deps --upgrade --target $(VENV)/torchao torchao
 	touch $@
