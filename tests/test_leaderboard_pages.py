@@ -1,4 +1,4 @@
-"""The leaderboard says what its rows say."""
+"""The pages of the leaderboard agree with its entries."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from docs import leaderboard_pages
-from docs.leaderboard_counts import duels, orders
+from docs.leaderboard_counts import duels, matrix, orders
 from docs.leaderboard_pages import ROOT, pages, rows
 from docs.leaderboard_statements import (
     STATEMENTS,
@@ -72,9 +72,8 @@ def test_what_is_said_in_short_is_in_the_rows() -> None:
     assert set(orders(held, "alti", "flow_routes")) == {0}
     assert set(orders(held, "decompx", "alti")) == {1, 0, -1}
     count = sum("cue_alignment" in ranked_evaluations(row) for row in held.values())
-    assert f"`value_zeroing` does in {count} of {count} rows" in layers_table(held).replace(
-        "\n", " "
-    )
+    finding = f"`value_zeroing` gives the cue the largest score in a single layer in {count} of"
+    assert f"{finding} {count} entries" in layers_table(held).replace("\n", " ")
     aligned = known(held["opus-alignment"]["evaluations"]["word_alignment"])
     assert aligned["value_zeroing"]["is_best"]
     for row in held.values():
@@ -99,17 +98,35 @@ def test_an_order_needs_intervals_that_do_not_overlap() -> None:
 def test_a_verdict_is_over_all_rows() -> None:
     good = row({"alti": (0.5, 0.1), "value_zeroing": (0.2, 0.1), "random": (0.1, 0.05)})
     bad = row({"alti": (0.2, 0.1), "value_zeroing": (0.5, 0.1), "random": (0.1, 0.02)})
-    statement = "| `alti` is better than `value_zeroing` by `cue_alignment` (our own question) |"
+    even = row({"alti": (0.5, 0.1), "value_zeroing": (0.5, 0.1), "random": (0.1, 0.05)})
+    statement = "| `alti` is better than `value_zeroing` by `cue_alignment` | our own question |"
     for held, verdict in (
-        ({"a": good}, "holds everywhere"),
-        ({"a": good, "b": bad}, "depends on the model"),
-        ({"b": bad}, "fails everywhere"),
+        ({"a": good, "c": even}, "1 of 2 decided, holds"),
+        ({"a": good, "b": bad}, "2 of 2 decided, holds in 1, fails in b"),
+        ({"b": bad}, "1 of 1 decided, fails in b"),
+        ({"c": even}, "0 of 1 decided, open"),
     ):
         (line,) = [x for x in statements(held).splitlines() if x.startswith(statement)]
         assert line.endswith(f"{verdict} |")
     assert "`alti` (1.5; 0 of 2)" in answers({"a": good, "b": bad})
     assert "| `alti`, `flow_routes` | 0 | 0 | 0 |" in duels({"a": good, "b": bad})
     assert orders({"a": good, "b": bad}, "alti", "value_zeroing") == [1, -1]
+
+
+def test_the_matrix_has_the_mean_rank_of_every_measure() -> None:
+    good = row({"alti": (0.5, 0.1), "value_zeroing": (0.2, 0.1), "blank_out": (0.9, 0.1)})
+    bad = row({"alti": (0.2, 0.1), "value_zeroing": (0.5, 0.1), "blank_out": (0.9, 0.1)})
+    bad["evaluations"]["cue_alignment"]["measures"]["alti"]["not_better_than_random"] = True
+    lines = matrix({"a": good, "b": bad, "c": good}).splitlines()
+    assert lines[0] == "| measure | [grammatical cue](../evaluations.md#cue_alignment) |"
+    assert "| *entries* | *3* |" in lines
+    assert lines.index("| **output measures** | |") < lines.index("| **layer measures** | |")
+    assert "| [`blank_out`](../measures/blank_out.md) | **1.0** |" in lines
+    assert "| [`alti`](../measures/alti.md) | **2.3** |" in lines  # random numbers in one of three
+    assert "| [`value_zeroing`](../measures/value_zeroing.md) | **2.7** |" in lines
+    assert "**3.0 ○**" in matrix({"b": bad})
+    few = row({"globenc": (0.5, 0.1)})
+    assert "| *1.0* |" in matrix({"a": good, "b": bad, "d": few})
 
 
 def test_a_row_of_somebody_else_gets_its_page(
