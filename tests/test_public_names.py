@@ -22,6 +22,7 @@ pytestmark = pytest.mark.smoke
 SOURCE = Path(mixlens.__file__).parent
 
 PUBLIC = {
+    "Answer",
     "CannotLoad",
     "CannotWrite",
     "Comparison",
@@ -48,6 +49,7 @@ PUBLIC = {
 }
 
 LENS = {
+    "answer",
     "bundled",
     "compare",
     "context_cite",

@@ -30,6 +30,7 @@ from mixlens.measures import list_measures
 from mixlens.moved_modules import MOVED, install
 
 if TYPE_CHECKING:
+    from mixlens.answers.answer import Answer
     from mixlens.lens import Lens
     from mixlens.maps.alternative_attention import alternative_attention, attention_bounds
     from mixlens.maps.comparison import Comparison
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _LAZY = {
+    "Answer": "mixlens.answers.answer",
     "Comparison": "mixlens.maps.comparison",
     "Lens": "mixlens.lens",
     "MixingMaps": "mixlens.maps.mixing_maps",
@@ -54,6 +56,7 @@ _LAZY = {
 }
 
 __all__ = [
+    "Answer",
     "CannotLoad",
     "CannotWrite",
     "Comparison",

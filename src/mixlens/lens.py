@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import xarray as xr
     from torch import nn
 
+    from mixlens.answers.answer import Answer
     from mixlens.answers.passage_scores import PassageScores
     from mixlens.datasets import Dataset
     from mixlens.maps.comparison import Comparison
@@ -281,6 +282,80 @@ class Lens:
         """
         how: dict[str, Any] = {"memory_budget": memory_budget, "explain_end": explain_end}
         return generate(self, prompt, answer=answer, site=site, options=options, **how)
+
+    def answer(
+        self,
+        prompt: str | Sequence[Mapping[str, Any]],
+        *,
+        documents: Mapping[str, str] | Sequence[str] | None = None,
+        answer: str | Sequence[int] | None = None,
+        methods: str | Sequence[str] | None = None,
+        chat_template: bool = True,
+        memory_budget: int | None = None,
+        **options: Any,
+    ) -> Answer:
+        """Generate an answer, and rank the passages of the prompt that it rests on.
+
+        Documents are named by lines such as `=== document 1 ===` in the prompt, or passed as
+        `documents`. All sentences and words of the answer are scored in one forward pass.
+
+        Parameters
+        ----------
+        prompt
+            A text, or the messages of a chat (`[{"role": "user", "content": …}]`).
+        documents
+            Names and texts of documents, or a list of texts. Each must be in the prompt once. Write
+            `{documents}` in the prompt to have mixlens put all of them there.
+        answer
+            The answer as a text or token ids. By default the model generates it.
+        methods
+            One or several measures, "leave_one_out" or "context_cite". By default "flow_routes",
+            or "alti" if the model does not support it.
+        chat_template
+            False passes a plain text to the model as it is. By default mixlens applies the chat
+            template of the tokenizer, if it has one.
+        memory_budget
+            Bytes to keep next to the inputs and outputs of the layers. By default that of the lens.
+        **options
+            Passed to `model.generate`. By default `do_sample=False` and `max_new_tokens=64`.
+
+        Returns
+        -------
+        Answer
+            The text, and ranked passages for the answer, its sentences and its words.
+
+        Raises
+        ------
+        EmptyInput
+            If the prompt, a document or the answer is empty.
+        InputTooLong
+            If the prompt does not fit the positions of the model.
+        InvalidInput
+            If a document is not in the prompt or is there twice, or if there is no such method.
+
+        Examples
+        --------
+        >>> answer = Lens.bundled("causal").answer(
+        ...     "{documents}\\nLily likes to play with her",
+        ...     documents={"Tom": "Tom has a red ball.", "Lily": "Lily has a blue car."},
+        ...     answer=" blue car.",
+        ... )
+        >>> answer.top()[0].document
+        'Lily'
+        """
+        from mixlens.answers.explain_answer import explain_answer
+
+        with outside_inference_mode():
+            return explain_answer(
+                self,
+                prompt,
+                documents=documents,
+                answer=answer,
+                methods=methods,
+                chat_template=chat_template,
+                memory_budget=memory_budget,
+                options=options,
+            )
 
     def verify(self, given: Text | Sequence[Text] | Mapping[str, Any] | None = None) -> Report:
         """Verify that mixlens reproduces the computation of the model, layer by layer.

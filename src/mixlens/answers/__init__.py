@@ -4,9 +4,19 @@ Files of this folder start from a prompt, an answer and the passages of the prom
 or the model itself to score the passages. Measures of one text are in `measures`, and ContextCite
 is in `measuring`.
 
+    answer              Answer: a generated or given answer, and the passages of the prompt that it
+                        rests on.
+    answer_files        Write an answer to a file, and read it again.
+    answer_parts        Sentences and words of an answer, and the part of the prompt that each
+                        source token is in.
     answered_prompt     A prompt with its answer, as token ids, and the passages of the prompt.
+    explain_answer      Generate or take an answer, and score the passages of its prompt.
     leave_one_out       Remove one passage at a time, and score the change of the answer.
+    method_scores       Score the sources of an answer by one or several methods.
     passage_scores      Scores of the passages of a prompt for an answer.
     prefix_reuse        Run shortened prompts on the keys and values of the tokens in front of the
                         removed ones.
+    printing            Print an answer with numbered citations, and the cited passages below it.
+    prompt_parts        The parts of a prompt: its documents, the question, the system prompt,
+                        earlier turns and the text that the chat template adds.
 """

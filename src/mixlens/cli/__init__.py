@@ -10,6 +10,7 @@ import typer
 
 from mixlens import __version__
 from mixlens.cli import (
+    answer,
     benchmark,
     compare,
     context_cite,
@@ -69,6 +70,7 @@ _COMMANDS: dict[str, tuple[tuple[str, Any, str], ...]] = {
         ("map", map.map_command, map.EXAMPLES),
         ("compare", compare.compare, compare.EXAMPLES),
         ("routes", routes.routes_command, routes.EXAMPLES),
+        ("answer", answer.answer_command, answer.EXAMPLES),
         ("context-cite", context_cite.context_cite_command, context_cite.EXAMPLES),
     ),
     "Many texts": (

@@ -39,7 +39,7 @@ FORMAT = 2
 _KIND = "mixing maps"
 _LONGEST_NAME = 200  # of a draft, without its ending
 _VERSION, _CONTENT = "mixlens_format", "mixlens_content"
-_ROW = {
+ROW = {
     "labels": [str],
     "text": (str, None),
     "offsets": ([[int]], None),
@@ -47,8 +47,8 @@ _ROW = {
 }
 _DESCRIPTION = {
     "layers": [int],
-    "targets": _ROW,
-    "sources": _ROW,
+    "targets": ROW,
+    "sources": ROW,
     "target_positions": [int],
     "facts": {str: (bool, str, None)},
     "provenance": {str: object},
@@ -73,7 +73,7 @@ def load(path: str | os.PathLike[str], make: Callable[..., Maps]) -> Maps:
             name: Extra(tuple(dims), arrays[f"extra.{name}"])
             for name, dims in about["extras"].items()
         }
-        targets, sources = _token_row(about["targets"]), _token_row(about["sources"])
+        targets, sources = read_token_row(about["targets"]), read_token_row(about["sources"])
         layers, positions = tuple(about["layers"]), tuple(about["target_positions"])
         if not all(0 <= place < len(targets) for place in positions):
             raise ValueError("target_positions are outside the targets")
@@ -169,7 +169,8 @@ def _facts(about: Mapping[str, Any]) -> dict[str, Any]:
     return saved
 
 
-def _token_row(saved: Mapping[str, Any]) -> TokenRow:
+def read_token_row(saved: Mapping[str, Any]) -> TokenRow:
+    """Return the tokens of a saved row."""
     offsets = (
         None if saved["offsets"] is None else tuple((int(a), int(b)) for a, b in saved["offsets"])
     )
@@ -287,6 +288,17 @@ def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, np.ndarray]
             " differs)"
         )
     return arrays, content
+
+
+def kind_of(path: str | os.PathLike[str]) -> str | None:
+    """Return what a file holds, as `write` was told; None if mixlens did not write it."""
+    try:
+        with safe_open(path, framework="np") as file:
+            content = parse_json((file.metadata() or {})[_CONTENT])
+    except (SafetensorError, OSError, ValueError, KeyError, TypeError):
+        return None
+    kind = content.get("kind") if isinstance(content, dict) else None
+    return kind if isinstance(kind, str) else None
 
 
 def _content(place: Path, header: Mapping[str, str], kind: str) -> dict[str, Any]:

@@ -1,26 +1,30 @@
-"""`mixlens.load`: what was saved, a file of maps or the folder of a run."""
+"""`mixlens.load`: what was saved, a file of maps or an answer, or the folder of a run."""
 
 from __future__ import annotations
 
 import os
 from typing import Any
 
+from mixlens.answers import answer_files
+from mixlens.answers.answer import Answer
 from mixlens.errors import InvalidInput
 from mixlens.maps import mixing_maps as maps
+from mixlens.maps.storage import kind_of
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """Load saved maps, or open the folder of a run.
+    """Load saved maps or a saved answer, or open the folder of a run.
 
     Parameters
     ----------
     path
-        A file that `MixingMaps.save` wrote, or a folder that `mixlens run` wrote.
+        A file that `MixingMaps.save` or `Answer.save` wrote, or a folder that `mixlens run` wrote.
 
     Returns
     -------
-    MixingMaps or RunResults
-        The maps, equal bit by bit, or the results of the run, which are read when you use them.
+    MixingMaps, Answer or RunResults
+        The maps or the answer, equal bit by bit, or the results of the run, which are read when you
+        use them.
 
     Raises
     ------
@@ -41,4 +45,6 @@ def load(path: str | os.PathLike[str]) -> Any:
         from mixlens.runs.results import RunResults
 
         return RunResults(path)
+    if kind_of(path) == answer_files.KIND:
+        return answer_files.load(path, Answer)
     return maps.load(path)

@@ -2,6 +2,8 @@
 
 Its source is in `web/` of the repository, its built form in `built/`.
 
+    answer_payload  An answer as the viewer is given it: its words, the documents, and scores of
+                 words, sentences and documents by each method.
     packing      Scores as text: shares in float16, written in base64, whole or only the largest.
     page         The payload and the viewer in one HTML file, and the same file inside a notebook.
     page_budget  What of the maps fits into a page of a given size.

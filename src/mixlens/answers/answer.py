@@ -1,0 +1,491 @@
+"""Answer: a generated or given answer, and the passages of the prompt that it rests on.
+
+A score of a measure is a share: the scores of all sources of a token of the answer sum to one in
+size. A document has the sum of its tokens' scores. A word or a sentence of the answer has the mean
+of its tokens' scores. Scores of removal methods (`leave_one_out`, `context_cite`) are what the
+log-probability or the log-odds of the answer lose.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from mixlens.answers import answer_files
+from mixlens.answers.answer_parts import AnswerPart, kinds_of_tokens, locate_tokens
+from mixlens.answers.printing import format_answer
+from mixlens.answers.prompt_parts import DOCUMENT, TEMPLATE, PromptPart
+from mixlens.errors import InvalidInput
+from mixlens.maps.lazy_views import view
+from mixlens.text.suggestions import no_such
+from mixlens.text.tokens import TokenRow
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from mixlens.answers.method_scores import MethodScores
+
+LEVELS = ("documents", "sentences")
+_CLOSE = 0.6  # of the best score: what else is cited
+_MOST_CITED = 3
+
+
+class RankedPassage(NamedTuple):
+    """A document, or a sentence of one, with its score for a part of the answer."""
+
+    name: str
+    document: str
+    text: str
+    score: float
+    share: float  # of what all passages have, negative scores left out
+    start: int  # its first character in the prompt
+    stop: int  # after its last
+
+
+class MethodAgreement(NamedTuple):
+    """The best passage for a sentence of the answer, by each method."""
+
+    sentence: str
+    best: dict[str, str]
+    agree: bool
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class Answer:
+    """An answer, and the passages of the prompt that it rests on.
+
+    Attributes
+    ----------
+    text : str
+        The text of the answer.
+    prompt : str
+        The prompt as the model read it.
+    parts : tuple of PromptPart
+        Documents, question, system prompt, earlier turns and template, by characters of the prompt.
+    passages : tuple of PromptPart
+        The sentences of the documents.
+    sentences, words : tuple of AnswerPart
+        Sentences and words of the answer.
+    methods : dict of str to MethodScores
+        Scores of each method. The first method is the default of all other methods and views.
+    uses_template : bool
+        True if mixlens applied the chat template to a plain text prompt.
+    source_row, target_row : TokenRow
+        Source tokens, and the tokens of the answer.
+    provenance : dict
+        The model and the options.
+
+    Examples
+    --------
+    The examples of the methods use this answer.
+
+    >>> from mixlens import Lens
+    >>> prompt = "Tom has a red ball.\\nLily has a blue car.\\nLily likes to play with her"
+    >>> documents = ["Tom has a red ball.", "Lily has a blue car."]
+    >>> answer = Lens.bundled("causal").answer(prompt, documents=documents, answer=" blue car.")
+    >>> answer.text
+    ' blue car.'
+    """
+
+    text: str
+    prompt: str
+    parts: tuple[PromptPart, ...]
+    passages: tuple[PromptPart, ...]
+    sentences: tuple[AnswerPart, ...]
+    words: tuple[AnswerPart, ...]
+    methods: dict[str, MethodScores]
+    uses_template: bool
+    source_row: TokenRow
+    target_row: TokenRow
+    has_sink: bool
+    provenance: dict[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        count = len(self.documents)
+        best = self.top(count=1)[0]
+        return (
+            f"<Answer {self.text!r:.60}: {count} document{'s' * (count != 1)},"
+            f" {', '.join(self.methods)}; most from {best.document!r}>"
+        )
+
+    def __str__(self) -> str:
+        return format_answer(self)
+
+    @property
+    def documents(self) -> dict[str, str]:
+        """The documents of the prompt: names and texts."""
+        return {part.name: self.prompt[part.start : part.stop] for part in self._documents}
+
+    @property
+    def method(self) -> str:
+        """The first method, which is the default."""
+        return next(iter(self.methods))
+
+    # --------------------------------------------------------------------------------------- scores
+
+    def top(
+        self,
+        *,
+        sentence: int | None = None,
+        word: int | str | None = None,
+        by: str = "documents",
+        method: str | None = None,
+        count: int | None = None,
+    ) -> list[RankedPassage]:
+        """Rank the passages that the answer, a sentence or a word of it rests on.
+
+        Parameters
+        ----------
+        sentence
+            The number of a sentence, from 0. By default the whole answer.
+        word
+            A word of the answer, or its number in `words`.
+        by
+            "documents", or "sentences" of the documents.
+        method
+            A method of the answer. By default its first one.
+        count
+            How many to return. By default all.
+
+        Returns
+        -------
+        list of RankedPassage
+            Passages with their scores, highest first.
+
+        Raises
+        ------
+        InvalidInput
+            If there is no such sentence, word or method, or if the method removed whole documents
+            and you ask for sentences.
+
+        Examples
+        --------
+        >>> [passage.document for passage in answer.top(word="blue")]
+        ['document 2', 'document 1']
+        """
+        chosen, scores = self._passage_scores(self._tokens(sentence, word), by, method)
+        positive = np.maximum(scores, 0).sum()
+        order = np.argsort(-scores, kind="stable")[:count]
+        return [
+            RankedPassage(
+                name=chosen[place].name,
+                document=self._document_of(chosen[place]),
+                text=self.prompt[chosen[place].start : chosen[place].stop],
+                score=float(scores[place]),
+                share=float(max(scores[place], 0) / positive) if positive > 0 else 0.0,
+                start=chosen[place].start,
+                stop=chosen[place].stop,
+            )
+            for place in order
+        ]
+
+    def shares(
+        self,
+        *,
+        sentence: int | None = None,
+        word: int | str | None = None,
+        method: str | None = None,
+    ) -> dict[str, float]:
+        """Return how much came from the documents, the question and everything else.
+
+        Parameters
+        ----------
+        sentence, word, method
+            As for `top`.
+
+        Returns
+        -------
+        dict of str to float
+            Shares of documents, question, system prompt, earlier turns, template, the answer's own
+            earlier words, and the first token (the attention sink), as far as the prompt has them.
+
+        Raises
+        ------
+        InvalidInput
+            If the method removes documents, and scores nothing else.
+
+        Examples
+        --------
+        >>> list(answer.shares())
+        ['documents', 'question', 'own words', 'first token']
+        """
+        scores = self._scored(method)
+        if scores.removes:
+            raise InvalidInput(
+                f"{scores.name} scores documents alone. Choose a measure: {self._measures()}."
+            )
+        first, stop = self._tokens(sentence, word)
+        row = np.abs(scores.values[first:stop]).mean(0)
+        totals: dict[str, float] = {}
+        for kind in _KIND_ORDER:
+            places = [i for i, own in enumerate(self.kinds) if own == kind]
+            if places:
+                name = "documents" if kind == DOCUMENT else kind
+                totals[name] = float(row[places].sum())
+        return totals
+
+    def agreement(self) -> list[MethodAgreement]:
+        """Compare the best document for each sentence of the answer by all methods.
+
+        If there is one document, its sentences are compared.
+
+        Returns
+        -------
+        list of MethodAgreement
+            For each sentence of the answer, the best document by each method, and whether all
+            methods have the same one.
+
+        Examples
+        --------
+        >>> answer.agreement()[0].agree
+        True
+        """
+        level = "documents" if len(self._documents) > 1 else "sentences"
+        compared = []
+        for number, part in enumerate(self.sentences):
+            best = {
+                name: self.top(sentence=number, method=name, by=level, count=1)[0].name
+                for name in self.methods
+            }
+            compared.append(MethodAgreement(part.text, best, len(set(best.values())) == 1))
+        return compared
+
+    def citations(self, sentence: int, method: str | None = None) -> list[RankedPassage]:
+        """Return the passages to cite for a sentence of the answer.
+
+        They are the best sentence of the best document, and those of up to two other documents
+        whose scores reach 60 % of its score. If there is one document, they are sentences of it.
+
+        Parameters
+        ----------
+        sentence
+            The number of the sentence, from 0.
+        method
+            A method of the answer. By default its first one.
+
+        Returns
+        -------
+        list of RankedPassage
+            At most three passages.
+
+        Examples
+        --------
+        >>> answer.citations(0)[0].text
+        'Lily has a blue car.'
+        """
+        several = len(self._documents) > 1
+        ranked = self.top(
+            sentence=sentence, method=method, by="documents" if several else "sentences"
+        )
+        close = [each for each in ranked if each.score >= _CLOSE * ranked[0].score > 0]
+        cited = close[:_MOST_CITED]
+        if not several or self._scored(method).removes:
+            return cited
+        inside = self.top(sentence=sentence, method=method, by="sentences")
+        return [
+            next(best for best in inside if best.document == each.document)._replace(
+                score=each.score, share=each.share
+            )
+            for each in cited
+        ]
+
+    # ------------------------------------------------------------------------------------ internals
+
+    @cached_property
+    def kinds(self) -> list[str]:
+        """The kind of part that each source token is in."""
+        return kinds_of_tokens(self.source_row, self.parts, has_sink=self.has_sink)
+
+    @cached_property
+    def _documents(self) -> tuple[PromptPart, ...]:
+        return tuple(part for part in self.parts if part.kind == DOCUMENT)
+
+    @property
+    def units(self) -> tuple[PromptPart, ...]:
+        """The parts that removal methods remove: documents, or the sentences of a single one."""
+        return self._documents if len(self._documents) > 1 else self.passages
+
+    def _document_of(self, part: PromptPart) -> str:
+        return next(
+            own.name for own in self._documents if own.start <= part.start and part.stop <= own.stop
+        )
+
+    def _scored(self, method: str | None) -> MethodScores:
+        name = self.method if method is None else method
+        if name not in self.methods:
+            raise InvalidInput(no_such("method", name, list(self.methods), "The answer has"))
+        return self.methods[name]
+
+    def _measures(self) -> str:
+        return ", ".join(name for name, own in self.methods.items() if not own.removes) or "none"
+
+    def _tokens(self, sentence: int | None, word: int | str | None) -> tuple[int, int]:
+        """Return the tokens of the answer that are meant."""
+        if sentence is not None and word is not None:
+            raise InvalidInput("sentence and word exclude each other. Pass one of them.")
+        if sentence is not None:
+            part = _numbered(self.sentences, sentence, "sentence")
+        elif isinstance(word, str):
+            same = [part for part in self.words if part.text == word]
+            if len(same) != 1:
+                where = f"{len(same)} times in" if same else "not in"
+                raise InvalidInput(
+                    f"Word {word!r} is {where} the answer. Pass its number in `words`."
+                )
+            part = same[0]
+        elif word is not None:
+            part = _numbered(self.words, word, "word")
+        else:
+            return 0, len(self.target_row)
+        return part.first, part.stop
+
+    def _passage_scores(
+        self, tokens: tuple[int, int], by: str, method: str | None
+    ) -> tuple[Sequence[PromptPart], np.ndarray]:
+        """Return passages, and the score of each for some tokens of the answer."""
+        if by not in LEVELS:
+            raise InvalidInput(no_such("kind of passages", by, LEVELS))
+        chosen = self._documents if by == "documents" else self.passages
+        scores = self._scored(method)
+        row = scores.of_tokens(*tokens).astype(np.float64)
+        if scores.removes and self.units is self._documents and by == "sentences":
+            raise InvalidInput(
+                f"{scores.name} removed whole documents. Pass by='documents', or choose a measure:"
+                f" {self._measures()}."
+            )
+        owner = self._owner_of_units(chosen) if scores.removes else self.owners[by]
+        inside = owner >= 0
+        return chosen, np.bincount(owner[inside], row[inside], len(chosen))
+
+    def _owner_of_units(self, chosen: Sequence[PromptPart]) -> np.ndarray:
+        if chosen is self.units:
+            return np.arange(len(self.units))
+        return np.zeros(len(self.units), dtype=np.int64)  # sentences of the only document
+
+    @cached_property
+    def owners(self) -> Mapping[str, np.ndarray]:
+        """The document, and the sentence of one, that each source token is in, or -1."""
+        is_document = np.array([kind == DOCUMENT for kind in self.kinds])
+        return {
+            by: np.where(is_document, locate_tokens(self.source_row, parts), -1)
+            for by, parts in zip(LEVELS, (self._documents, self.passages), strict=True)
+        }
+
+    # -------------------------------------------------------------------------------------- results
+
+    def to_dataframe(self, by: str = "documents") -> pd.DataFrame:
+        """Return a pandas table of all scores.
+
+        Parameters
+        ----------
+        by
+            "documents", or "sentences" of the documents. Removal methods have documents alone if
+            there are several.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns: method, part ("answer", "sentence" or "word"), number, text, document, passage,
+            score, share, rank.
+
+        Examples
+        --------
+        >>> table = answer.to_dataframe()
+        >>> table[(table.part == "answer") & (table["rank"] == 1)].document.item()
+        'document 2'
+        """
+        import pandas as pd
+
+        records = []
+        wanted: list[tuple[str, int, str, dict[str, Any]]] = [("answer", 0, self.text, {})]
+        wanted += [
+            ("sentence", i, part.text, {"sentence": i}) for i, part in enumerate(self.sentences)
+        ]
+        wanted += [("word", i, part.text, {"word": i}) for i, part in enumerate(self.words)]
+        for name, scores in self.methods.items():
+            level = "documents" if scores.removes and self.units is self._documents else by
+            for part, number, text, which in wanted:
+                for rank, each in enumerate(self.top(method=name, by=level, **which), 1):
+                    records.append(
+                        {
+                            "method": name,
+                            "part": part,
+                            "number": number,
+                            "text": text,
+                            "document": each.document,
+                            "passage": each.text,
+                            "score": each.score,
+                            "share": each.share,
+                            "rank": rank,
+                        }
+                    )
+        return pd.DataFrame(records)
+
+    def to_html(self, path: str | os.PathLike[str]) -> None:
+        """Write one self-contained page: the answer next to the documents.
+
+        Parameters
+        ----------
+        path
+            The name of the file.
+
+        Raises
+        ------
+        CannotWrite
+            If the file cannot be written.
+
+        Examples
+        --------
+        >>> answer.to_html("answer.html")
+        """
+        view("viewer.page").write(view("viewer.answer_payload").answer_payload(self), path)
+
+    def _repr_html_(self) -> str:
+        frame: str = view("viewer.page").frame(view("viewer.answer_payload").answer_payload(self))
+        return frame
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the answer to one file (safetensors). `mixlens.load` reads it.
+
+        Parameters
+        ----------
+        path
+            The name of the file.
+
+        Raises
+        ------
+        CannotWrite
+            If the file cannot be written.
+
+        Examples
+        --------
+        >>> import mixlens
+        >>> answer.save("answer.mixlens")
+        >>> mixlens.load("answer.mixlens").top() == answer.top()
+        True
+        """
+        answer_files.save(self, path)
+
+
+_KIND_ORDER = (
+    DOCUMENT,
+    "question",
+    "system prompt",
+    "earlier turns",
+    TEMPLATE,
+    "own words",
+    "first token",
+)
+
+
+def _numbered(parts: Sequence[AnswerPart], number: Any, what: str) -> AnswerPart:
+    if isinstance(number, bool) or not isinstance(number, int):
+        raise InvalidInput(f"{number!r} is not a {what} of the answer. Pass its number, from 0.")
+    if not -len(parts) <= number < len(parts):
+        raise InvalidInput(f"{what.capitalize()} {number} is out of range (0–{len(parts) - 1}).")
+    return parts[number]

@@ -1,0 +1,120 @@
+"""Write an answer to a file, and read it again: numbers as safetensors, the rest as JSON."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from mixlens.answers.answer_parts import AnswerPart
+from mixlens.answers.method_scores import MethodScores
+from mixlens.answers.prompt_parts import PromptPart
+from mixlens.errors import InvalidInput
+from mixlens.maps import storage
+from mixlens.model.json_values import require_form
+
+if TYPE_CHECKING:
+    from mixlens.answers.answer import Answer
+
+KIND = "answer"
+_DESCRIPTION = {
+    "text": str,
+    "prompt": str,
+    "parts": [[(str, int)]],
+    "passages": [[(str, int)]],
+    "sentences": [[(str, int)]],
+    "words": [[(str, int)]],
+    "methods": [{str: (str, bool)}],
+    "uses_template": bool,
+    "has_sink": bool,
+    "sources": storage.ROW,
+    "targets": storage.ROW,
+    "provenance": {str: object},
+}
+
+
+def save(answer: Answer, path: str | os.PathLike[str]) -> None:
+    """`Answer.save`."""
+    arrays = {f"scores.{name}": own.values for name, own in answer.methods.items()}
+    content = {
+        "text": answer.text,
+        "prompt": answer.prompt,
+        "parts": answer.parts,
+        "passages": answer.passages,
+        "sentences": answer.sentences,
+        "words": answer.words,
+        "methods": [
+            {"name": own.name, "removes": own.removes, "reading": own.reading}
+            for own in answer.methods.values()
+        ],
+        "uses_template": answer.uses_template,
+        "has_sink": answer.has_sink,
+        "sources": asdict(answer.source_row),
+        "targets": asdict(answer.target_row),
+        "provenance": answer.provenance,
+    }
+    storage.write(path, KIND, arrays, content)
+
+
+def load(path: str | os.PathLike[str], make: type[Answer]) -> Answer:
+    """Read an answer that `Answer.save` wrote; `make` is `Answer`."""
+    arrays, about = storage.read(path, KIND)
+    try:
+        require_form(about, _DESCRIPTION, "the description")
+        sources = storage.read_token_row(about["sources"])
+        targets = storage.read_token_row(about["targets"])
+        parts = tuple(_part(each, about["prompt"]) for each in about["parts"])
+        passages = tuple(_part(each, about["prompt"]) for each in about["passages"])
+        methods = {own["name"]: _method(own, arrays) for own in about["methods"]}
+        sentences, words = (
+            tuple(_answer_part(each, len(targets)) for each in about[name])
+            for name in ("sentences", "words")
+        )
+        answer = make(
+            text=about["text"],
+            prompt=about["prompt"],
+            parts=parts,
+            passages=passages,
+            sentences=sentences,
+            words=words,
+            methods=methods,
+            uses_template=about["uses_template"],
+            source_row=sources,
+            target_row=targets,
+            has_sink=about["has_sink"],
+            provenance=about["provenance"],
+        )
+        _require_shapes(answer)
+    except (KeyError, TypeError, ValueError) as error:
+        raise InvalidInput(
+            f"cannot read {os.fspath(path)}: its description does not fit its numbers ({error!r})"
+        ) from error
+    return answer
+
+
+def _part(saved: Any, prompt: str) -> PromptPart:
+    part = PromptPart(*saved)
+    if not 0 <= part.start <= part.stop <= len(prompt):
+        raise ValueError(f"{part.name!r} is outside the prompt")
+    return part
+
+
+def _answer_part(saved: Any, tokens: int) -> AnswerPart:
+    part = AnswerPart(*saved)
+    if not 0 <= part.first < part.stop <= tokens:
+        raise ValueError(f"{part.text!r} is outside the answer")
+    return part
+
+
+def _method(saved: Any, arrays: Any) -> MethodScores:
+    name = saved["name"]
+    return MethodScores(name, arrays[f"scores.{name}"], saved["removes"], saved["reading"])
+
+
+def _require_shapes(answer: Answer) -> None:
+    if not answer.methods or not answer.passages or not answer.sentences:
+        raise ValueError("methods, passages and sentences are needed")
+    for name, own in answer.methods.items():
+        columns = len(answer.units) if own.removes else len(answer.source_row)
+        if own.values.shape != (len(answer.target_row), columns):
+            raise ValueError(f"{name} has scores of shape {own.values.shape}")

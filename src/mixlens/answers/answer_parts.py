@@ -1,0 +1,107 @@
+"""Sentences and words of an answer, and the part of the prompt that each source token is in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from mixlens.answers.prompt_parts import QUESTION, TEMPLATE, PromptPart
+from mixlens.text.segments import ANSWER, spans_of
+from mixlens.text.tokens import TokenRow
+from mixlens.text.words import words
+
+OWN_WORDS = "own words"
+FIRST_TOKEN = "first token"
+
+
+class AnswerPart(NamedTuple):
+    """A sentence or a word of an answer."""
+
+    text: str
+    first: int  # its first token, counted from the first one of the answer
+    stop: int  # after its last
+    start: int  # its first character in the text of the answer
+    end: int  # after its last
+
+
+def split_sentences(text: str, offsets: Sequence[tuple[int, int]]) -> tuple[AnswerPart, ...]:
+    """Return the sentences of an answer; `offsets` are characters of its text.
+
+    A token belongs to the sentence in which its first character that is not a blank lies, and a
+    blank one to the sentence before it.
+    """
+    spans = spans_of(text, "sentences")
+    starts = [start for _, start, _ in spans]
+    places = [first_character(text, offset) for offset in offsets]
+    owner = np.maximum(np.searchsorted(starts, places, side="right") - 1, 0)
+    parts = []
+    for number, (_, start, end) in enumerate(spans):
+        held = np.flatnonzero(owner == number)
+        if len(held):
+            parts.append(AnswerPart(text[start:end], int(held[0]), int(held[-1]) + 1, start, end))
+    return tuple(parts)
+
+
+def split_words(
+    row: TokenRow, positions: Sequence[int], text: str, shift: int
+) -> tuple[AnswerPart, ...]:
+    """Return the words of an answer; `row` has the tokens of prompt and answer, and the text of the
+    answer starts at the character `shift` of its text.
+    """
+    assert row.offsets is not None
+    first, last = positions[0], positions[-1] + 1
+    parts = []
+    for start, stop in words(row)[0]:
+        start, stop = max(start, first), min(stop, last)
+        if start >= stop:
+            continue
+        covered = [row.offsets[place] for place in range(start, stop)]
+        begin, end = covered[0][0] - shift, max(end for _, end in covered) - shift
+        begin += len(text[begin:end]) - len(text[begin:end].lstrip())
+        if text[begin:end].strip():
+            parts.append(AnswerPart(text[begin:end], start - first, stop - first, begin, end))
+    return tuple(parts)
+
+
+def first_character(text: str, offset: tuple[int, int]) -> int:
+    """Return the first character of a token that is not a blank."""
+    start, stop = offset
+    piece = text[start:stop]
+    blank = len(piece) - len(piece.lstrip())
+    return start + blank if blank < len(piece) else start
+
+
+def locate_tokens(row: TokenRow, parts: Sequence[PromptPart]) -> np.ndarray:
+    """Return the index of the part that each token is in, or -1. Parts are in order and apart."""
+    assert row.text is not None
+    assert row.offsets is not None
+    starts = [part.start for part in parts]
+    owner = np.full(len(row), -1, dtype=np.int64)
+    for token, offset in enumerate(row.offsets):
+        start, stop = offset
+        if start == stop == 0:  # a special token outside the text
+            continue
+        place = first_character(row.text, offset)
+        number = int(np.searchsorted(starts, place, side="right")) - 1
+        if number >= 0 and place < parts[number].stop:
+            owner[token] = number
+    return owner
+
+
+def kinds_of_tokens(row: TokenRow, parts: Sequence[PromptPart], *, has_sink: bool) -> list[str]:
+    """Return the kind of part that each source token is in."""
+    owner = locate_tokens(row, parts)
+    special = row.special or (False,) * len(row)
+    has_template = any(part.kind == TEMPLATE for part in parts)
+    kinds = [
+        parts[number].kind if number >= 0 else TEMPLATE if mark or has_template else QUESTION
+        for number, mark in zip(owner, special, strict=True)
+    ]
+    for segment in row.segments or ():
+        if segment.name == ANSWER:
+            kinds[segment.start : segment.stop] = [OWN_WORDS] * (segment.stop - segment.start)
+    if has_sink:
+        kinds[0] = FIRST_TOKEN
+    return kinds

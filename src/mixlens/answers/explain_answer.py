@@ -1,0 +1,162 @@
+"""Generate or take an answer, and score the passages of its prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from mixlens.answers.answer import Answer
+from mixlens.answers.answer_parts import split_sentences, split_words
+from mixlens.answers.method_scores import check_methods, default_method, score_by_methods
+from mixlens.answers.prompt_parts import Documents, PromptPart, PromptParts, read_prompt
+from mixlens.errors import EmptyInput, InputTooLong, InvalidInput
+from mixlens.maps.provenance import versions
+from mixlens.model.model_cache import weights_unchanged
+from mixlens.text.input_checks import position_limit, takes_decoder_ids
+from mixlens.text.prompts import tokenised
+from mixlens.text.segments import spans_of
+from mixlens.text.tokens import TokenRow
+
+if TYPE_CHECKING:
+    from mixlens.lens import Lens
+    from mixlens.recording.recording import Recording
+
+NEW_TOKENS = 64
+_LENGTHS = ("max_new_tokens", "max_length", "stopping_criteria", "generation_config")
+
+
+def explain_answer(
+    lens: Lens,
+    given: Any,
+    *,
+    documents: Documents,
+    answer: str | Sequence[int] | None,
+    methods: str | Sequence[str] | None,
+    chat_template: bool,
+    memory_budget: int | None,
+    options: Mapping[str, Any],
+) -> Answer:
+    """`Lens.answer`."""
+    names = check_methods(methods)
+    if isinstance(answer, str) and not answer.strip():
+        raise EmptyInput("The answer is empty. Pass its text, or leave it out to generate one.")
+    prompt = read_prompt(lens.tokenizer, given, documents, chat_template=chat_template)
+    chosen = dict(options)
+    if answer is None and not any(name in chosen for name in _LENGTHS):
+        chosen["max_new_tokens"] = NEW_TOKENS
+    _require_positions(lens, prompt)
+    recording = lens.generate(
+        prompt.given, answer=answer, memory_budget=memory_budget, explain_end=False, **chosen
+    )
+    text, shift = _answer_text(recording, prompt, answer)
+    passages = _sentences_of_documents(prompt)
+    units = prompt.documents if len(prompt.documents) > 1 else passages
+    site = _site(recording)
+    names = names or (default_method(recording, site),)
+    with weights_unchanged(lens.model):
+        scored = score_by_methods(lens, recording, site, names, prompt, units)
+    assert recording.produced is not None  # it is a continuation
+    assert recording.targets is not None
+    row, positions = recording.produced[0].tokens, recording.targets[0]
+    target_row = _answer_row(row, positions, shift)
+    assert target_row.offsets is not None
+    return Answer(
+        text=text,
+        prompt=prompt.text,
+        parts=prompt.parts,
+        passages=tuple(passages),
+        sentences=split_sentences(text, target_row.offsets),
+        words=split_words(row, positions, text, shift),
+        methods=scored,
+        uses_template=prompt.uses_template,
+        source_row=recording.source_tokens(site, 0),
+        target_row=target_row,
+        has_sink=not takes_decoder_ids(lens.model),
+        provenance=_provenance(lens, site, is_given=answer is not None),
+    )
+
+
+def _site(recording: Recording) -> str:
+    """Return the attention that reads the prompt: cross-attention, if the model has it."""
+    sites = recording.structure.sites
+    return [name for name, own in sites.items() if own.stack is recording.last_stack][-1]
+
+
+def _require_positions(lens: Lens, prompt: PromptParts) -> None:
+    """Raise `InputTooLong` with the longest document if the prompt does not fit the model."""
+    limit = position_limit(lens.model)
+    ids, _ = tokenised(lens.tokenizer, prompt.text, specially=prompt.adds_special)
+    if limit is None or len(ids) <= limit:
+        return
+    lengths = {
+        part.name: len(
+            tokenised(lens.tokenizer, prompt.text[part.start : part.stop], specially=False)[0]
+        )
+        for part in prompt.documents
+    }
+    longest = max(lengths, key=lambda name: lengths[name])
+    raise InputTooLong(
+        f"The prompt has {len(ids)} tokens, the model has {limit} positions. Shorten the documents"
+        f" or leave some out. The longest is {longest!r} with {lengths[longest]} tokens."
+    )
+
+
+def _answer_text(recording: Recording, prompt: PromptParts, given: Any) -> tuple[str, int]:
+    """Return the text of the answer, and its first character in the text of the target row."""
+    text = recording.answer or ""
+    assert recording.produced is not None
+    assert recording.targets is not None
+    row, positions = recording.produced[0].tokens, recording.targets[0]
+    if row.text is None or row.offsets is None:
+        raise InvalidInput(
+            "The tokenizer has no offset mapping, so words of the answer cannot be found. Use a"
+            " fast tokenizer (tokenizer.json)."
+        )
+    if not text.strip():
+        raise EmptyInput(
+            "The model generated no words, only special tokens or blanks. Check the prompt and its"
+            " chat template, or pass an answer."
+        )
+    if recording.structure.calls[0][0] is not recording.last_stack:
+        return text, row.text.find(text)
+    if isinstance(given, str) and row.offsets[positions[0]][0] < len(prompt.text):
+        raise InvalidInput(
+            f"The answer {given[:40]!r} merges with the end of the prompt, {prompt.text[-10:]!r}."
+            " Begin the answer with a space or end the prompt earlier."
+        )
+    return row.text[len(prompt.text) :], len(prompt.text)
+
+
+def _sentences_of_documents(prompt: PromptParts) -> list[PromptPart]:
+    passages = []
+    for part in prompt.documents:
+        body = prompt.text[part.start : part.stop]
+        for number, (_, start, stop) in enumerate(spans_of(body, "sentences"), 1):
+            name = f"{part.name}, sentence {number}"
+            passages.append(PromptPart(name, "sentence", part.start + start, part.start + stop))
+    return passages
+
+
+def _answer_row(row: TokenRow, positions: Sequence[int], shift: int) -> TokenRow:
+    """Return the tokens of the answer, with offsets in its text."""
+    assert row.text is not None
+    assert row.offsets is not None
+    first, last = positions[0], positions[-1] + 1
+    return TokenRow(
+        row.labels[first:last],
+        row.text[shift:],
+        tuple((max(a - shift, 0), max(b - shift, 0)) for a, b in row.offsets[first:last]),
+        None if row.special is None else row.special[first:last],
+    )
+
+
+def _provenance(lens: Lens, site: str, *, is_given: bool) -> dict[str, Any]:
+    parameter = next(lens.model.parameters())
+    return {
+        "model": type(lens.model).__name__,
+        "name": getattr(lens.model.config, "_name_or_path", None) or None,
+        "dtype": str(parameter.dtype).removeprefix("torch."),
+        "site": site,
+        "answer": "given" if is_given else "generated",
+        "versions": versions(),
+    }

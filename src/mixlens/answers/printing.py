@@ -1,0 +1,94 @@
+"""Print an answer with numbered citations, and the cited passages below it."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING
+
+from mixlens.text.plurals import counted
+
+if TYPE_CHECKING:
+    from mixlens.answers.answer import Answer, RankedPassage
+
+_WIDTH = 80
+_CLEAR, _MOST_WORDS = 0.4, 5  # share of a word's best document, and words that are listed
+
+
+def format_answer(answer: Answer, width: int = _WIDTH) -> str:
+    """Return the answer with numbered citations, the cited passages, and where the rest came
+    from.
+    """
+    numbers: dict[tuple[int, int], int] = {}
+    cited: dict[int, RankedPassage] = {}
+    text, end = "", 0
+    for place, sentence in enumerate(answer.sentences):
+        marks = []
+        for passage in answer.citations(place):
+            number = numbers.setdefault((passage.start, passage.stop), len(numbers) + 1)
+            cited.setdefault(number, passage)
+            marks.append(f"[{number}]")
+        text += answer.text[end : sentence.end] + (f" {''.join(marks)}" if marks else "")
+        end = sentence.end
+    lines = [textwrap.fill(line, width) for line in (text + answer.text[end:]).strip().split("\n")]
+    lines.append("")
+    for number, passage in cited.items():
+        lines += _passage(answer, number, passage, width)
+    lines += ["", *_notes(answer, width)]
+    return "\n".join(lines)
+
+
+def _passage(answer: Answer, number: int, passage: RankedPassage, width: int) -> list[str]:
+    said = " ".join(passage.text.split())
+    lines = [
+        f"[{number}] {passage.document} ({passage.share:.0%} of the score of all documents)",
+        _indented(said, width),
+    ]
+    words = _words_from(answer, passage.document)
+    if words and len(answer.documents) > 1:
+        lines.append(_indented(f"Most for: {', '.join(words)}", width))
+    return lines
+
+
+def _indented(text: str, width: int) -> str:
+    return textwrap.fill(text, width, initial_indent="    ", subsequent_indent="    ")
+
+
+def _words_from(answer: Answer, document: str) -> list[str]:
+    """Return the words of the answer that rest on a document most clearly."""
+    shares: dict[str, float] = {}
+    for number, word in enumerate(answer.words):
+        best = answer.top(word=number, count=1)[0]
+        is_clear = best.document == document and best.share >= _CLEAR
+        if is_clear and any(letter.isalnum() for letter in word.text):
+            text = " ".join(word.text.split())
+            shares[text] = max(best.share, shares.get(text, 0))
+    ranked = sorted(shares, key=lambda text: -shares[text])[:_MOST_WORDS]
+    return [f"{text} ({shares[text]:.0%})" for text in ranked]
+
+
+def _notes(answer: Answer, width: int) -> list[str]:
+    """Return where everything came from, and where methods disagree."""
+    scores = answer.methods[answer.method]
+    notes = [f"Method: {answer.method} ({scores.reading})."]
+    if not scores.removes:
+        parts = [f"{name} {share:.0%}" for name, share in answer.shares().items()]
+        notes.append(f"Shares of all sources: {', '.join(parts)}.")
+    if len(answer.methods) > 1:
+        notes += _agreement(answer)
+    if answer.uses_template:
+        notes.append("mixlens wrote the prompt with the chat template of the model.")
+    return [textwrap.fill(note, width) for note in notes]
+
+
+def _agreement(answer: Answer) -> list[str]:
+    compared = answer.agreement()
+    same = sum(each.agree for each in compared)
+    lines = [
+        f"{counted(len(answer.methods), 'method')} name the same passage first for {same} of"
+        f" {counted(len(compared), 'sentence')}."
+    ]
+    for each in compared:
+        if not each.agree:
+            best = ", ".join(f"{method}: {name}" for method, name in each.best.items())
+            lines.append(f"They differ for “{textwrap.shorten(each.sentence, 50)}” ({best}).")
+    return lines

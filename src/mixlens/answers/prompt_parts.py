@@ -1,0 +1,221 @@
+"""The parts of a prompt: its documents, the question, the system prompt, earlier turns and the
+text that the chat template adds.
+
+Documents are named by lines such as === document 1 === in the prompt, or passed next to it. A line
+=== question === ends the last document: what follows it is not a document. A document that is
+passed must be in the prompt exactly once, unless the prompt says {documents}: then mixlens writes
+all documents in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from mixlens.errors import EmptyInput, InvalidInput, MissingTokenizer
+from mixlens.text.chats import turn_names
+from mixlens.text.documents import place_documents, read_documents
+from mixlens.text.prompts import prompt_of
+from mixlens.text.segments import RESERVED, Spans, read_marks, require_apart
+
+Documents = Mapping[str, str] | Sequence[str] | None
+"""Texts by name, or a list of texts, which are called document 1, document 2 …"""
+
+DOCUMENT, QUESTION, SYSTEM = "document", "question", "system prompt"
+EARLIER, TEMPLATE = "earlier turns", "template"
+WHOLE = "prompt"  # the name of a prompt without documents, which is then one document
+PLACE = "{documents}"
+_QUESTIONS = ("question", "query", "task", "instruction", "instructions")  # named, not documents
+
+
+class PromptPart(NamedTuple):
+    """A named range of characters of the prompt."""
+
+    name: str
+    kind: str
+    start: int
+    stop: int
+
+
+class PromptParts(NamedTuple):
+    """A prompt as `Lens.generate` takes it, the text that the model reads, and its parts."""
+
+    given: Any
+    text: str
+    parts: tuple[PromptPart, ...]
+    uses_template: bool  # did mixlens apply the chat template to a plain text?
+    adds_special: bool  # does the tokenizer add special tokens, or are they in the text?
+
+    @property
+    def documents(self) -> list[PromptPart]:
+        """The documents, in their order."""
+        return [part for part in self.parts if part.kind == DOCUMENT]
+
+
+def read_prompt(
+    tokenizer: Any, given: Any, documents: Documents, *, chat_template: bool
+) -> PromptParts:
+    """Return the prompt with its parts."""
+    if tokenizer is None:
+        raise MissingTokenizer(
+            "The lens has no tokenizer, so passages of the prompt cannot be found. Pass one:"
+            " Lens(model, tokenizer)."
+        )
+    if isinstance(given, Mapping) or (
+        not isinstance(given, str) and not hasattr(given, "__iter__")
+    ):
+        raise InvalidInput(
+            f"A prompt of type {type(given).__name__} has no passages. Pass a text or the messages"
+            " of a chat."
+        )
+    if isinstance(given, str) and not given.strip():
+        raise EmptyInput("The prompt is empty. Pass a text or the messages of a chat.")
+    texts = _named_texts(documents)
+    has_template = getattr(tokenizer, "chat_template", None) is not None
+    uses_template = isinstance(given, str) and chat_template and has_template
+    messages = [{"role": "user", "content": given}] if uses_template else given
+    marks: Spans = []
+    if texts:
+        messages = _write_documents(messages, texts)
+    elif isinstance(messages, str):
+        messages, marks = read_marks(messages)
+    else:
+        messages, held = read_documents(list(messages))
+        if held:
+            _require_own_names([name for spans in held.values() for name, _, _ in spans], messages)
+            names = {name for spans in held.values() for name, _, _ in spans}
+            placed = place_documents(tokenizer, messages, held)
+            marks = [span for span in placed if span[0] in names]
+    prompt = prompt_of(tokenizer, messages)
+    text = prompt.row.text
+    if text is None or prompt.row.offsets is None:
+        raise InvalidInput(
+            f"{type(tokenizer).__name__} has no offset mapping, so passages of the prompt cannot be"
+            " found. Use a fast tokenizer (tokenizer.json)."
+        )
+    spans = [(name, *_place(name, body, text)) for name, body in texts.items()] or marks
+    spans = sorted(spans, key=lambda span: span[1:])
+    require_apart(spans, len(text))
+    spans = [span for span in spans if span[0].lower() not in _QUESTIONS]
+    parts = _split(text, messages, spans, prompt.turns)
+    return PromptParts(messages, text, parts, uses_template, prompt.begins_specially)
+
+
+# ---------------------------------------------------------------------------------------- documents
+
+
+def _named_texts(documents: Any) -> dict[str, str]:
+    if documents is None:
+        return {}
+    if isinstance(documents, (str, bytes)) or not isinstance(documents, (Mapping, Sequence)):
+        raise InvalidInput(
+            f"documents of type {type(documents).__name__} are not supported. Pass a dict of names"
+            " and texts, or a list of texts."
+        )
+    named = (
+        dict(documents)
+        if isinstance(documents, Mapping)
+        else {f"document {number}": text for number, text in enumerate(documents, 1)}
+    )
+    if not named:
+        raise EmptyInput("documents is empty. Pass at least one document, or leave it out.")
+    for name, text in named.items():
+        if not isinstance(name, str) or not isinstance(text, str):
+            raise InvalidInput(
+                f"Document {name!r} is {type(text).__name__}. Pass a dict of names and texts, or a"
+                " list of texts."
+            )
+        if not text.strip():
+            raise EmptyInput(f"Document {name!r} is empty. Pass its text, or leave it out.")
+        if name in RESERVED or not name.strip():
+            raise InvalidInput(f"Reserved document name {name!r}. Choose another one.")
+    return named
+
+
+def _write_documents(messages: Any, texts: Mapping[str, str]) -> Any:
+    """Write the documents where the prompt says {documents}, if it does."""
+    listed = "\n\n".join(f"{name}:\n{text.strip()}" for name, text in texts.items())
+    if isinstance(messages, str):
+        return messages.replace(PLACE, listed, 1)
+    changed, is_written = [], False
+    for message in messages:
+        content = message.get("content") if isinstance(message, Mapping) else None
+        if isinstance(content, str) and PLACE in content and not is_written:
+            message, is_written = {**message, "content": content.replace(PLACE, listed, 1)}, True
+        changed.append(message)
+    return changed
+
+
+def _place(name: str, body: str, text: str) -> tuple[int, int]:
+    """Return the characters of a document, which must be in the prompt once."""
+    written = body if body in text else body.strip()
+    count = text.count(written)
+    if count == 1:
+        return text.index(written), text.index(written) + len(written)
+    if count:
+        raise InvalidInput(
+            f"Document {name!r} is {count} times in the prompt. Leave out the copies, or make each"
+            " text unique."
+        )
+    raise InvalidInput(
+        f"Document {name!r} is not in the prompt. Put its text into the prompt, or write"
+        f" {PLACE} where mixlens should put all documents."
+    )
+
+
+def _require_own_names(names: Sequence[str], messages: Sequence[Any]) -> None:
+    """Raise if two documents of a chat, or a document and a turn, have the same name."""
+    turns = turn_names([message for message in messages if isinstance(message, Mapping)])
+    for number, name in enumerate(names):
+        if name in names[:number] or name in turns:
+            raise InvalidInput(
+                f"Duplicate document name {name!r}. Give each document its own name."
+            )
+
+
+# -------------------------------------------------------------------------------- the other parts
+
+
+def _split(
+    text: str, messages: Any, documents: Spans, turns: Spans | None
+) -> tuple[PromptPart, ...]:
+    """Return all parts of a prompt in order; white space between parts belongs to none."""
+    kinds = _kinds_of_turns(messages) if turns is not None else {}
+    around = [(name, kinds[name], start, stop) for name, start, stop in turns or []]
+    if turns is None:  # a plain text, or a template that changes the messages
+        around = [(QUESTION, QUESTION, 0, len(text))]
+    if not documents:
+        # what is asked about cannot be told from the question
+        own = [turn for turn in around if turn[1] == QUESTION] or around
+        documents = [(WHOLE, start, stop) for _, _, start, stop in own[-1:]]
+    known = [PromptPart(name, DOCUMENT, start, stop) for name, start, stop in documents]
+    for name, kind, start, stop in around:
+        known += _outside(text, PromptPart(name, kind, start, stop), documents)
+    known.sort(key=lambda part: part.start)
+    end, between = 0, []
+    for part in [*known, PromptPart("", "", len(text), len(text))]:
+        if text[end : part.start].strip():
+            between.append(PromptPart(TEMPLATE, TEMPLATE, end, part.start))
+        end = max(end, part.stop)
+    return tuple(sorted([*known, *between], key=lambda part: part.start))
+
+
+def _kinds_of_turns(messages: Any) -> dict[str, str]:
+    names = turn_names(messages)
+    users = [i for i, message in enumerate(messages) if message["role"] == "user"]
+    last = users[-1] if users else len(names) - 1
+    return {
+        name: SYSTEM if message["role"] == "system" else QUESTION if number == last else EARLIER
+        for number, (name, message) in enumerate(zip(names, messages, strict=True))
+    }
+
+
+def _outside(text: str, turn: PromptPart, documents: Spans) -> list[PromptPart]:
+    """Return the pieces of a turn that are in no document."""
+    outside, end = [], turn.start
+    for _, start, stop in [*documents, ("", turn.stop, turn.stop)]:
+        start = min(max(start, turn.start), turn.stop)
+        if text[end:start].strip():
+            outside.append(turn._replace(start=end, stop=start))
+        end = max(end, min(stop, turn.stop))
+    return outside

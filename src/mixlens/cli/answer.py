@@ -1,0 +1,267 @@
+"""`mixlens answer`: the passages of a prompt that an answer rests on."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mixlens.cli.help import INPUT, MEASURE, OUTPUT
+from mixlens.cli.loading import (
+    CausalModelOption,
+    DeviceOption,
+    DtypeOption,
+    JsonOption,
+    RemoteCodeOption,
+    lens_from,
+)
+from mixlens.cli.output import check_writable, print_json
+from mixlens.cli.progress import heartbeat
+from mixlens.cli.texts import given_text, read_text
+from mixlens.errors import InvalidInput
+from mixlens.model.json_values import parse_json
+
+if TYPE_CHECKING:
+    from mixlens.answers.answer import Answer, RankedPassage
+
+EXAMPLES = """
+mixlens answer prompt.txt --model HuggingFaceTB/SmolLM2-135M-Instruct
+mixlens answer chat.json --model MODEL --method alti --method context_cite
+mixlens answer "Who built the lighthouse?" --documents folder --html answer.html
+"""
+_SUFFIXES = (".txt", ".md")
+_WIDEST = 100
+
+_PromptArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="PROMPT",
+        rich_help_panel=INPUT,
+        help="Prompt file, a question, or - for standard input. Lines such as === document 1 ==="
+        " start a document, and === question === ends the last one. A .json file holds chat"
+        " messages.",
+    ),
+]
+_DocumentsOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FOLDER",
+        rich_help_panel=INPUT,
+        help="Folder of .txt and .md files. They replace {documents} in the prompt, or go in front"
+        " of it if none of them is in it.",
+    ),
+]
+_AnswerOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TEXT",
+        rich_help_panel=INPUT,
+        help="Answer to explain. Default: the model generates one.",
+    ),
+]
+_GenerateOption = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        rich_help_panel=INPUT,
+        help="Generate an answer of up to N tokens. Default: 64.",
+        min=1,
+    ),
+]
+_NoTemplateOption = Annotated[
+    bool,
+    typer.Option(
+        "--no-chat-template",
+        rich_help_panel=INPUT,
+        help="Pass a plain text to the model as is. Default: apply the tokenizer's chat template,"
+        " if there is one.",
+    ),
+]
+_MethodOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--method",
+        "--methods",
+        metavar="NAME",
+        rich_help_panel=MEASURE,
+        help="A measure, leave_one_out or context_cite. Can be repeated; the first one is cited."
+        " Default: flow_routes, or alti if the model does not support it.",
+    ),
+]
+_HtmlOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        rich_help_panel=OUTPUT,
+        help="Save an interactive page with the answer next to the documents.",
+    ),
+]
+_SaveOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", rich_help_panel=OUTPUT, help="Save the answer for `mixlens.load` in Python."
+    ),
+]
+
+
+def answer_command(
+    prompt: _PromptArgument,
+    documents: _DocumentsOption = None,
+    answer: _AnswerOption = None,
+    generate: _GenerateOption = None,
+    no_chat_template: _NoTemplateOption = False,
+    method: _MethodOption = None,
+    html: _HtmlOption = None,
+    save: _SaveOption = None,
+    model: CausalModelOption = None,
+    device: DeviceOption = "cpu",
+    dtype: DtypeOption = "float32",
+    as_json: JsonOption = False,
+    trust_remote_code: RemoteCodeOption = False,
+) -> None:
+    """Find the passages of a prompt that an answer rests on."""
+    if generate is not None and answer is not None:
+        raise InvalidInput("--generate and --answer exclude each other. Pass one of them.")
+    given = _read_prompt(prompt)
+    texts = None if documents is None else _read_folder(documents)
+    if texts is not None:
+        given = _with_place(given, texts)
+    check_writable(html, save)
+    from mixlens.answers.method_scores import check_methods
+
+    methods = check_methods(method or None)
+    lens = lens_from(model, device, dtype, trust_remote_code, reads_text=True, bundled="causal")
+    options: dict[str, Any] = {} if generate is None else {"max_new_tokens": generate}
+    with heartbeat("explaining the answer"):
+        explained = lens.answer(
+            given,
+            documents=texts,
+            answer=answer,
+            methods=methods,
+            chat_template=not no_chat_template,
+            **options,
+        )
+    if html is not None:
+        explained.to_html(html)
+        typer.echo(f"page: {html}", err=True)
+    if save is not None:
+        explained.save(save)
+        typer.echo(f"saved to {save}", err=True)
+    if as_json:
+        print_json(_as_dict(explained))
+    else:
+        from mixlens.answers.printing import format_answer
+
+        width = min(_WIDEST, shutil.get_terminal_size().columns)
+        print(format_answer(explained, width))
+
+
+# -------------------------------------------------------------------------------------------- input
+
+
+def _read_prompt(prompt: str) -> Any:
+    """Return the text of a prompt, or the messages of a chat."""
+    path = Path(prompt)
+    is_file = len(prompt) < 4096 and "\n" not in prompt and path.is_file()
+    if prompt == "-" or (not is_file and len(prompt.split()) > 1):
+        return given_text(prompt, None)
+    content = read_text(path, "PROMPT")
+    if path.suffix != ".json":
+        return content
+    try:
+        messages = parse_json(content)
+    except ValueError as error:
+        raise InvalidInput(f"{path} is not valid JSON ({error}).") from None
+    if not isinstance(messages, list):
+        raise InvalidInput(
+            f'{path} is not a list of messages such as {{"role": "user", "content": "…"}}.'
+        )
+    return messages
+
+
+def _read_folder(folder: Path) -> dict[str, str]:
+    if not folder.is_dir():
+        raise InvalidInput(f"--documents {folder} is not a folder.")
+    files = sorted(file for file in folder.iterdir() if file.suffix in _SUFFIXES)
+    if not files:
+        raise InvalidInput(f"--documents {folder} has no {' or '.join(_SUFFIXES)} file.")
+    return {file.name: read_text(file, "--documents") for file in files}
+
+
+def _with_place(given: Any, texts: dict[str, str]) -> Any:
+    """Return a prompt that says where documents go, unless it has them already."""
+    from mixlens.answers.prompt_parts import PLACE
+
+    is_text = isinstance(given, str)
+    contents = [given] if is_text else [_content(message) for message in given]
+    known = any(PLACE in content or _has_any(content, texts) for content in contents)
+    if known:
+        return given
+    print("The documents are put in front of the prompt.", file=sys.stderr)
+    if is_text:
+        return f"{PLACE}\n\n{given}"
+    users = [i for i, each in enumerate(given) if _content(each) and each.get("role") == "user"]
+    if not users:
+        raise InvalidInput("The chat has no user message to put documents into. Write {documents}.")
+    last = given[users[-1]]
+    changed = {**last, "content": f"{PLACE}\n\n{last['content']}"}
+    return [*given[: users[-1]], changed, *given[users[-1] + 1 :]]
+
+
+def _content(message: Any) -> str:
+    content = message.get("content") if isinstance(message, dict) else None
+    return content if isinstance(content, str) else ""
+
+
+def _has_any(content: str, texts: dict[str, str]) -> bool:
+    return any(text.strip() in content for text in texts.values())
+
+
+# ------------------------------------------------------------------------------------------- output
+
+
+def _as_dict(answer: Answer) -> dict[str, Any]:
+    def ranked(**which: Any) -> dict[str, list[dict[str, Any]]]:
+        return {
+            name: [
+                {"document": each.document, "score": each.score, "share": each.share}
+                for each in answer.top(method=name, **which)
+            ]
+            for name in answer.methods
+        }
+
+    agreement = answer.agreement()
+    return {
+        "answer": answer.text,
+        "prompt": answer.prompt,
+        "uses_template": answer.uses_template,
+        "provenance": answer.provenance,
+        "methods": {
+            name: {
+                "reading": own.reading,
+                "shares": None if own.removes else answer.shares(method=name),
+            }
+            for name, own in answer.methods.items()
+        },
+        "documents": ranked(),
+        "sentences": [
+            {
+                "text": part.text,
+                "citations": [_passage(each) for each in answer.citations(number)],
+                "documents": ranked(sentence=number),
+                "methods_agree": agreement[number].agree,
+            }
+            for number, part in enumerate(answer.sentences)
+        ],
+        "words": [
+            {"text": part.text, "start": part.start, "documents": ranked(word=number)}
+            for number, part in enumerate(answer.words)
+        ],
+    }
+
+
+def _passage(passage: RankedPassage) -> dict[str, Any]:
+    return dict(passage._asdict())

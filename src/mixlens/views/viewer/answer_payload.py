@@ -1,0 +1,243 @@
+"""An answer as the viewer is given it: its words, the documents, and scores of words, sentences and
+documents by each method.
+
+The object is described in docs/viewer.md. A word of a document is a run of characters that are not
+blank, which JavaScript finds by the same rule. Words have only their largest scores, so that a page
+with many documents stays small. Documents have all of theirs.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import mixlens
+from mixlens.measures import list_measures
+from mixlens.views.viewer import packing
+from mixlens.views.viewer.payload import FORMAT
+from mixlens.views.viewer.text import text_of, well_formed
+
+if TYPE_CHECKING:
+    from mixlens.answers.answer import Answer
+    from mixlens.answers.answer_parts import AnswerPart
+    from mixlens.answers.method_scores import MethodScores
+
+WORD = re.compile(r"[^ \t\n\r]+")  # web/src/answered.ts has the same rule
+_WORD_BYTES = 2_400_000  # of all methods
+_PASSAGE_BYTES = 2_400_000
+_MAP_BYTES = 1_800_000
+_TITLE = 80
+KINDS = (
+    "document",
+    "question",
+    "system prompt",
+    "earlier turns",
+    "template",
+    "own words",
+    "first token",
+)
+
+
+def answer_payload(answer: Answer) -> dict[str, Any]:
+    """Return the payload of an answer."""
+    owner = _word_of_tokens(answer)
+    count = len(answer.methods)
+    return {
+        **FORMAT,
+        "mixlens": mixlens.__version__,
+        "title": _title(answer.text),
+        "texts": [text_of(answer.source_row), text_of(answer.target_row)],
+        "maps": [
+            _map_entry(answer, scores, _MAP_BYTES // count)
+            for scores in answer.methods.values()
+            if not scores.removes
+        ],
+        "image": None,
+        "start": {"target": 0, "view": "answer"},
+        "answer": {
+            "words": [_part(part) for part in answer.words],
+            "sentences": [_part(part) for part in answer.sentences],
+            "pieces": _pieces(answer),
+            "blocks": _blocks(answer),
+            "kinds": [kind for kind in KINDS if kind in answer.kinds],
+            "uses_template": answer.uses_template,
+            "citations": {name: _citations(answer, name) for name in answer.methods},
+            "methods": [
+                _method(answer, scores, owner, count) for scores in answer.methods.values()
+            ],
+            "provenance": answer.provenance,
+        },
+    }
+
+
+def _title(text: str) -> str:
+    shown = well_formed(" ".join(text.split()))
+    return shown if len(shown) <= _TITLE else shown[: _TITLE - 1] + "…"
+
+
+def _part(part: AnswerPart) -> dict[str, Any]:
+    return {"text": well_formed(part.text), "first": part.first, "stop": part.stop}
+
+
+def _pieces(answer: Answer) -> list[list[Any]]:
+    """The text of the answer in order: [text, number of the word or -1, number of the sentence]."""
+    spelled: list[list[Any]] = []
+    end = 0
+    for number, word in enumerate(answer.words):
+        if word.start > end:
+            spelled.append([well_formed(answer.text[end : word.start]), -1, -1])
+        sentence = next(
+            (i for i, own in enumerate(answer.sentences) if own.first <= word.first < own.stop), -1
+        )
+        spelled.append(
+            [well_formed(answer.text[max(word.start, end) : word.end]), number, sentence]
+        )
+        end = max(end, word.end)
+    if answer.text[end:]:
+        spelled.append([well_formed(answer.text[end:]), -1, -1])
+    return spelled
+
+
+def _blocks(answer: Answer) -> list[dict[str, Any]]:
+    """The parts of the prompt in order. A document has pieces: [text, number of the passage or
+    -1].
+    """
+    documents = list(answer.documents)
+    blocks = []
+    for part in answer.parts:
+        text = answer.prompt[part.start : part.stop]
+        spelled: list[list[Any]] = [[well_formed(text), -1]]
+        if part.kind == "document":
+            spelled, end = [], part.start
+            for number, own in enumerate(answer.passages):
+                if not part.start <= own.start < part.stop:
+                    continue
+                if own.start > end:
+                    spelled.append([well_formed(answer.prompt[end : own.start]), -1])
+                spelled.append([well_formed(answer.prompt[own.start : own.stop]), number])
+                end = own.stop
+        number = documents.index(part.name) if part.kind == "document" else -1
+        name = well_formed(part.name)
+        blocks.append({"name": name, "kind": part.kind, "document": number, "pieces": spelled})
+    return blocks
+
+
+def _citations(answer: Answer, method: str) -> list[list[int]]:
+    """The passages that each sentence cites; documents, if the method removed them."""
+    starts = {part.start: number for number, part in enumerate(answer.passages)}
+    cited = []
+    for number in range(len(answer.sentences)):
+        ranked = answer.citations(number, method)
+        cited.append([_first_passage(starts, each.start, each.stop) for each in ranked])
+    return cited
+
+
+def _first_passage(starts: dict[int, int], start: int, stop: int) -> int:
+    return next(starts[place] for place in sorted(starts) if start <= place < stop)
+
+
+# ------------------------------------------------------------------------------------------- scores
+
+
+def _word_of_tokens(answer: Answer) -> np.ndarray:
+    """The word of the documents that each source token is in, or -1; words are counted through all
+    passages.
+    """
+    owner = answer.owners["sentences"]
+    words, count = [], 0
+    for part in answer.passages:
+        starts = [match.start() for match in WORD.finditer(answer.prompt[part.start : part.stop])]
+        words.append((count, part.start, starts))
+        count += len(starts)
+    assert answer.source_row.offsets is not None
+    of_token = np.full(len(owner), -1)
+    for token, passage in enumerate(owner):
+        if passage >= 0:
+            first, start, starts = words[passage]
+            start_of, stop = answer.source_row.offsets[token]
+            piece = answer.prompt[start_of:stop]
+            place = start_of + len(piece) - len(piece.lstrip()) - start
+            number = int(np.searchsorted(starts, place, side="right")) - 1
+            of_token[token] = first + max(number, 0)
+    return np.append(of_token, count)  # the last entry is the number of words
+
+
+def _method(
+    answer: Answer, scores: MethodScores, owner: np.ndarray, methods: int
+) -> dict[str, Any]:
+    spec = list_measures().get(scores.name)
+    about = {
+        "name": scores.name,
+        "reading": scores.reading,
+        "removes": scores.removes,
+        "citation": "" if spec is None else spec.citation,
+        "passages": None,
+        "words": None,
+        "kinds": None,
+    }
+    documents, passages = len(answer.documents), len(answer.passages)
+    values = scores.values.astype(np.float64)
+    if scores.removes:
+        is_whole = documents > 1
+        merged = values if is_whole else values.sum(1, keepdims=True)
+        about["documents"] = _table(merged, None)
+        about["passages"] = None if is_whole else _table(values, None)
+        return about
+    about["documents"] = _table(_summed(values, answer.owners["documents"], documents), None)
+    room = _PASSAGE_BYTES // methods
+    about["passages"] = _table(_summed(values, answer.owners["sentences"], passages), room)
+    about["words"] = _table(_summed(values, owner[:-1], int(owner[-1])), _WORD_BYTES // methods)
+    kinds = [kind for kind in KINDS if kind in answer.kinds]
+    places = np.array([kinds.index(kind) for kind in answer.kinds])
+    about["kinds"] = _table(_summed(np.abs(values), places, len(kinds)), None)
+    return about
+
+
+def _summed(values: np.ndarray, owner: np.ndarray, count: int) -> np.ndarray:
+    """Columns added up by their owners; -1 is nobody."""
+    total = np.zeros((values.shape[0], count))
+    inside = np.flatnonzero(owner >= 0)
+    np.add.at(total.T, owner[inside], values.T[inside])
+    return total
+
+
+def _table(values: np.ndarray, room: int | None) -> dict[str, Any]:
+    """A table [target, column] as shares and sums of rows; with `room`, the largest if all are too
+    many.
+    """
+    maps = values[None]
+    too_large = room is not None and packing.written_size(maps.shape) > room
+    packed = packing.largest(maps, room) if too_large and room else packing.whole(maps)
+    return {"shares": packed, "totals": packing.totals(maps)}
+
+
+def _map_entry(answer: Answer, scores: MethodScores, room: int) -> dict[str, Any]:
+    """The scores of tokens, for the other views."""
+    spec = list_measures().get(scores.name)
+    table = _table(scores.values.astype(np.float64), room)
+    return {
+        "measure": scores.name,
+        "summary": "" if spec is None else spec.summary,
+        "citation": "" if spec is None else spec.citation,
+        "provenance": {**answer.provenance, "measure": scores.name, "steps": []},
+        "targets": 1,
+        "sources": 0,
+        "target_positions": None,
+        "layers": [],
+        "signed": bool((scores.values < 0).any()),
+        "reaches_input": False,
+        "own_share": False,
+        "reading": "all",
+        "scores": None,
+        "joined": {
+            "how": scores.reading,
+            "residual": 0,
+            "own_share": False,
+            "warnings": [None],
+            "scores": table["shares"],
+            "totals": table["totals"],
+        },
+        "notes": [],
+    }

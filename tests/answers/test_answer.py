@@ -1,0 +1,303 @@
+"""`lens.answer`: scores against loops over the native model, the parts of prompts, and errors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers as hf
+
+import mixlens
+from mixlens import Answer, EmptyInput, InputTooLong, InvalidInput, Lens
+from mixlens.answers.prompt_parts import read_prompt
+
+TEMPLATE = (
+    "{% for m in messages %}<{{ m.role }}>{{ m.content }}</{{ m.role }}>\n{% endfor %}"
+    "{% if add_generation_prompt %}<assistant>{% endif %}"
+)
+DOCUMENTS = {
+    "Tom": "Tom likes to play with his red ball. He is big.",
+    "Lily": "Lily likes to play with her blue car.",
+    "Ben": "Ben likes to play with his small dog.",
+}
+PROMPT = "\n".join([*DOCUMENTS.values(), "Lily likes to play with her"])
+ANSWER = " blue car. She is happy."
+
+
+@pytest.fixture(scope="module")
+def lens() -> Lens:
+    return Lens.bundled("causal")
+
+
+@pytest.fixture(scope="module")
+def chat_lens() -> Lens:
+    lens = Lens.bundled("causal")
+    lens.tokenizer.chat_template = TEMPLATE
+    return lens
+
+
+@pytest.fixture(scope="module")
+def answer(lens: Lens) -> Answer:
+    methods = ["flow_routes", "attention", "leave_one_out", "context_cite"]
+    return lens.answer(PROMPT, documents=DOCUMENTS, answer=ANSWER, methods=methods)
+
+
+def _tokens_in(tokenizer: Any, text: str, start: int, stop: int) -> list[int]:
+    """Tokens whose first visible character is in a range, without the first token of the text."""
+    offsets = tokenizer(text, return_offsets_mapping=True)["offset_mapping"]
+    places = []
+    for token, (a, b) in enumerate(offsets):
+        visible = [at for at in range(a, b) if not text[at].isspace()]
+        if token and b > a and start <= (visible or [a])[0] < stop:
+            places.append(token)
+    return places
+
+
+def test_attention_of_words_and_documents_is_that_of_the_native_model(
+    lens: Lens, answer: Answer
+) -> None:
+    model: Any = hf.AutoModelForCausalLM.from_pretrained(
+        "src/mixlens/bundled/causal", attn_implementation="eager", dtype=torch.float32
+    )
+    ids = lens.tokenizer(PROMPT + ANSWER, return_tensors="pt")["input_ids"]
+    with torch.no_grad():
+        layers = model(ids, output_attentions=True).attentions
+    weights = torch.stack(layers).mean((0, 2))[0].double().numpy()  # [target, source]
+    first = len(lens.tokenizer(PROMPT)["input_ids"])
+    for number, word in enumerate(answer.words):
+        inside = _tokens_in(
+            lens.tokenizer, PROMPT + ANSWER, len(PROMPT) + word.start, len(PROMPT) + word.end
+        )
+        rows = weights[[place - 1 for place in inside]]  # the positions that produce them
+        assert inside == list(range(first + word.first, first + word.stop))
+        for each in answer.top(word=number, method="attention"):
+            start = PROMPT.index(DOCUMENTS[each.document])
+            held = _tokens_in(lens.tokenizer, PROMPT, start, start + len(each.text))
+            assert each.score == pytest.approx(rows[:, held].sum(1).mean(), abs=1e-5)
+
+
+def test_scores_of_the_residual_stream_are_left_out(lens: Lens, answer: Answer) -> None:
+    maps: Any = mixlens.measure("flow_routes", lens.generate(PROMPT, answer=ANSWER))
+    rows = maps.scores.astype(np.float64)
+    rows = (rows / rows.sum(-1, keepdims=True)).mean(0)
+    for row, position in zip(rows, maps.target_positions, strict=True):
+        row[position] = 0
+        row /= row.sum()
+    start = PROMPT.index(DOCUMENTS["Lily"])
+    held = _tokens_in(lens.tokenizer, PROMPT, start, start + len(DOCUMENTS["Lily"]))
+    scores = {each.document: each.score for each in answer.top()}
+    assert scores["Lily"] == pytest.approx(rows[:, held].sum(1).mean(), abs=1e-5)
+    second = answer.sentences[1]
+    scores = {each.document: each.score for each in answer.top(sentence=1)}
+    own = rows[second.first : second.stop, held].sum(1).mean()
+    assert scores["Lily"] == pytest.approx(own, abs=1e-5)
+
+
+def test_sentences_of_documents_add_up_to_documents(answer: Answer) -> None:
+    for word in range(len(answer.words)):
+        documents = {each.document: each.score for each in answer.top(word=word)}
+        sums = dict.fromkeys(documents, 0.0)
+        for each in answer.top(word=word, by="sentences"):
+            sums[each.document] += each.score
+        assert sums == pytest.approx(documents, abs=1e-6)
+    assert sum(answer.shares(sentence=0).values()) == pytest.approx(1, abs=1e-5)
+    assert len(answer.top(by="sentences")) == 4
+
+
+def test_removal_methods_give_the_numbers_of_their_own_calls(lens: Lens, answer: Answer) -> None:
+    recording = lens.generate(PROMPT, answer=ANSWER)
+    alone = dict(lens.leave_one_out(recording, segments=DOCUMENTS).top())
+    ours = {each.document: each.score for each in answer.top(method="leave_one_out")}
+    assert ours == pytest.approx(alone)
+    context = "\n".join(DOCUMENTS.values())
+    cited = lens.context_cite(
+        context, PROMPT.split("\n")[-1], ANSWER, DOCUMENTS, template="{context}\n{query}"
+    )
+    ours = {each.document: each.score for each in answer.top(method="context_cite")}
+    # the blank in front of a document that is left out goes with it in both
+    assert sorted(ours, key=lambda name: -ours[name])[0] == cited.top()[0][0]
+    with pytest.raises(InvalidInput, match="context_cite removed whole documents"):
+        answer.top(by="sentences", method="context_cite")
+    with pytest.raises(InvalidInput, match="scores documents alone"):
+        answer.shares(method="leave_one_out")
+
+
+def test_a_printed_answer_cites_passages(answer: Answer) -> None:
+    printed = str(answer)
+    assert printed.startswith("blue car. [1]")
+    assert "[1] Lily" in printed
+    assert "Lily likes to play with her blue car." in printed
+    assert "Shares of all sources: documents" in printed
+    assert "4 methods name the same passage first" in printed
+    assert answer.agreement()[0].best["leave_one_out"] == "Lily"
+    assert repr(answer).startswith("<Answer ' blue car. She is happy.': 3 documents, flow_routes")
+
+
+def test_saved_answers_are_the_same(answer: Answer, tmp_path: Path) -> None:
+    answer.save(tmp_path / "answer.mixlens")
+    again = mixlens.load(tmp_path / "answer.mixlens")
+    assert isinstance(again, Answer)
+    assert again.to_dataframe().equals(answer.to_dataframe())
+    assert str(again) == str(answer)
+    assert again.provenance == answer.provenance
+    table = answer.to_dataframe("sentences")
+    assert set(table.part) == {"answer", "sentence", "word"}
+    assert table[table.method == "flow_routes"].passage.nunique() == 4
+
+
+def test_marks_name_documents_and_the_question(lens: Lens) -> None:
+    prompt = (
+        "Read.\n=== document 1 ===\nTom has a ball.\n=== document 2 ===\nLily has a car.\n"
+        "=== question ===\nWho has a car?"
+    )
+    answer = lens.answer(prompt, max_new_tokens=3)
+    assert answer.documents == {
+        "document 1": "Tom has a ball.\n",
+        "document 2": "Lily has a car.\n",
+    }
+    assert [part.kind for part in answer.parts] == ["question", "document", "document", "question"]
+    assert answer.method == "flow_routes"
+    assert not answer.uses_template
+    assert "===" not in answer.prompt
+
+
+def test_a_chat_has_its_system_prompt_and_template(chat_lens: Lens) -> None:
+    messages = [
+        {"role": "system", "content": "Be short."},
+        {"role": "user", "content": "Hello."},
+        {"role": "assistant", "content": "Hi."},
+        {"role": "user", "content": "{documents}\nWho has a car?"},
+    ]
+    answer = chat_lens.answer(
+        messages, documents=["Tom has a ball.", "Lily has a car."], answer="Li"
+    )
+    kinds = {part.kind for part in answer.parts}
+    assert kinds == {"system prompt", "earlier turns", "document", "question", "template"}
+    assert list(answer.documents) == ["document 1", "document 2"]
+    assert not answer.uses_template
+    shares = answer.shares()
+    assert list(shares)[:3] == ["documents", "question", "system prompt"]
+    assert sum(shares.values()) == pytest.approx(1, abs=1e-5)
+
+
+def test_the_template_is_applied_to_a_text(chat_lens: Lens) -> None:
+    answer = chat_lens.answer(PROMPT, documents=DOCUMENTS, answer="blue")
+    assert answer.uses_template
+    assert answer.prompt == f"<user>{PROMPT}</user>\n<assistant>"
+    assert "mixlens wrote the prompt with the chat template" in str(answer)
+    plain = chat_lens.answer(PROMPT, documents=DOCUMENTS, answer=" blue", chat_template=False)
+    assert plain.prompt == PROMPT
+    named = "=== a ===\nTom has a ball.\n=== question ===\nWho?"
+    marked = chat_lens.answer([{"role": "user", "content": named}], answer="Tom")
+    assert list(marked.documents) == ["a"]
+
+
+def test_a_prompt_without_documents_is_one_document(lens: Lens) -> None:
+    answer = lens.answer("Tom has a ball. Lily has a car.", answer=" Lily has", methods="alti")
+    assert list(answer.documents) == ["prompt"]
+    assert len(answer.citations(0)) <= 3
+    removed = lens.answer(
+        "Tom has a ball. Lily has a car.", answer=" Lily has", methods="leave_one_out"
+    )
+    assert removed.top(by="sentences")[0].text.startswith(("Tom", "Lily"))
+    assert removed.top()[0].document == "prompt"
+
+
+def _bart(lens: Lens) -> Any:
+    torch.manual_seed(0)
+    config = hf.BartConfig(
+        vocab_size=len(lens.tokenizer) + 8,
+        d_model=16,
+        encoder_layers=2,
+        decoder_layers=2,
+        encoder_attention_heads=2,
+        decoder_attention_heads=2,
+        encoder_ffn_dim=32,
+        decoder_ffn_dim=32,
+        max_position_embeddings=128,
+        init_std=0.3,
+        decoder_start_token_id=1,
+        eos_token_id=2,
+        forced_eos_token_id=None,
+    )
+    return hf.BartForConditionalGeneration(config).eval()
+
+
+def test_encoder_decoder_models_read_documents_by_cross_attention(lens: Lens) -> None:
+    model = _bart(lens)
+    ids = lens.tokenizer(" blue car")["input_ids"]
+    both = Lens(model, lens.tokenizer)
+    answer = both.answer(PROMPT, documents=DOCUMENTS, answer=ids, methods=["attention", "alti"])
+    assert "own words" not in answer.shares()
+    assert "first token" not in answer.shares()
+    model.set_attn_implementation("eager")
+    with torch.no_grad():
+        output = model(
+            input_ids=torch.tensor([lens.tokenizer(PROMPT)["input_ids"]]),
+            decoder_input_ids=torch.tensor([[1, *ids[:-1]]]),
+            output_attentions=True,
+        )
+    weights = torch.stack(output.cross_attentions).mean((0, 2))[0].double().numpy()
+    for each in answer.top():
+        start = PROMPT.index(DOCUMENTS[each.document])
+        offsets = lens.tokenizer(PROMPT, return_offsets_mapping=True)["offset_mapping"]
+        held = _tokens_in(lens.tokenizer, PROMPT, start, start + len(each.text))
+        held += [0] if start == 0 and offsets[0][1] > 0 else []
+        assert each.score == pytest.approx(weights[:, held].sum(1).mean(), abs=1e-5)
+    default = both.answer(PROMPT, documents=DOCUMENTS, answer=ids)
+    assert default.method == "alti"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"answer": ""}, "The answer is empty"),
+        ({"answer": "  "}, "The answer is empty"),
+        ({"documents": {"x": "not there"}}, "Document 'x' is not in the prompt"),
+        ({"documents": {"x": "likes"}}, "Document 'x' is 4 times in the prompt"),
+        ({"documents": {"x": " "}}, "Document 'x' is empty"),
+        ({"documents": []}, "documents is empty"),
+        ({"documents": "Tom"}, "documents of type str"),
+        ({"documents": {"answer": "Tom"}}, "Reserved document name 'answer'"),
+        ({"documents": ["Tom likes", "likes to play with his red"]}, "overlap"),
+        ({"methods": "atention"}, "method 'atention'"),
+        ({"methods": ["alti", "alti"]}, "Duplicate method 'alti'"),
+        ({"methods": []}, "methods is empty"),
+    ],
+)
+def test_wrong_arguments_are_explained(lens: Lens, given: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        lens.answer(PROMPT, **{"documents": DOCUMENTS, "answer": " blue", **given})
+
+
+def test_wrong_prompts_are_explained(lens: Lens, answer: Answer) -> None:
+    with pytest.raises(EmptyInput, match="The prompt is empty"):
+        lens.answer(" ", answer=" a")
+    with pytest.raises(InvalidInput, match="has no passages"):
+        lens.answer({"input_ids": [[1]]}, answer=[1])  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="merges with the end of the prompt"):
+        lens.answer("Tom likes to pl", answer="ay with")
+    with pytest.raises(InputTooLong, match=r"The longest is 'long' with \d+ tokens"):
+        lens.answer("{documents}", documents={"a": "Tom.", "long": "dog " * 5000}, answer=" a")
+    for wrong in ({"word": "absent"}, {"sentence": 9}, {"sentence": 0, "word": 0}, {"by": "x"}):
+        with pytest.raises(InvalidInput):
+            answer.top(**wrong)
+    with pytest.raises(InvalidInput, match="method 'alti'"):
+        answer.top(method="alti")
+
+
+def test_an_answer_of_special_tokens_is_empty(lens: Lens) -> None:
+    end = lens.tokenizer.eos_token_id
+    if end is None:
+        pytest.skip("the tokenizer has no end token")
+    with pytest.raises(EmptyInput, match="no words"):
+        lens.answer(PROMPT, documents=DOCUMENTS, answer=[end])
+
+
+def test_documents_with_the_name_of_a_turn_are_refused(chat_lens: Lens) -> None:
+    messages = [{"role": "user", "content": "=== user ===\nTom.\n=== question ===\nWho?"}]
+    with pytest.raises(InvalidInput, match="Duplicate document name 'user'"):
+        read_prompt(chat_lens.tokenizer, messages, None, chat_template=True)
