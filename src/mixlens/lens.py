@@ -410,18 +410,20 @@ class Lens:
 
     @overload
     def measure(
-        self, name: str, given: Mapping[str, Any], **chosen: Any
+        self, name: str, given: Mapping[str, Any] | Recording, **chosen: Any
     ) -> MixingMaps | list[MixingMaps]: ...
 
     def measure(
         self,
         name: str,
-        given: Text | Sequence[Text] | Dataset | Mapping[str, Any],
+        given: Text | Sequence[Text] | Dataset | Mapping[str, Any] | Recording,
         *,
         site: str | None = None,
         layers: int | Sequence[int] | None = None,
         targets: int | str | Sequence[int | str] | None = None,
         per_head: bool = False,
+        span: str | bool | None = None,
+        weights: Any = None,
         precision: str | None = None,
         on_error: str = "raise",
         batch_size: int | None = None,
@@ -435,7 +437,8 @@ class Lens:
         name
             The measure, such as "attention" or "value_zeroing". See `mixlens.list_measures`.
         given
-            A text, a list of texts, a data set, or a dict of input tensors.
+            A text, a list of texts, a data set, a dict of input tensors, or a recording
+            (`record`, `generate`).
         site
             The attention to measure in models with several: "encoder", "decoder" or "cross". By
             default the first one.
@@ -445,6 +448,12 @@ class Lens:
             Targets, as positions or tokens. A few targets of a long text take less time and memory.
         per_head
             True gives scores for each head, if the measure has them.
+        span
+            Score the targets as one, [layer, 1, source]: "sum" adds their vectors before measuring,
+            "joint" stacks them, "mean" takes the weighted mean of their scores. True chooses the
+            definition that suits the measure.
+        weights
+            One weight for each target of the span, used as they are. By default 1.
         precision
             "float32", "tf32" or "bf16" for the matrix products of this call. By default torch's
             setting.
@@ -480,6 +489,7 @@ class Lens:
         ('[SEP]',)
         """
         chosen = {"site": site, "layers": layers, "targets": targets, "per_head": per_head}
+        chosen |= {"span": span, "weights": weights}
         with matmul_precision(precision), outside_inference_mode():
             return measure_given(
                 self,
@@ -502,6 +512,8 @@ class Lens:
         layers: int | Sequence[int] | None = None,
         targets: int | str | Sequence[int | str] | None = None,
         per_head: bool = False,
+        span: str | bool | None = None,
+        weights: Any = None,
         precision: str | None = None,
         **options: Any,
     ) -> MeasuredBatch:
@@ -518,7 +530,7 @@ class Lens:
             A text, a list of texts, or a dict of input tensors.
         device
             The device of the scores. By default that of the model.
-        site, layers, targets, per_head, precision
+        site, layers, targets, per_head, span, weights, precision
             As for `measure`.
         **options
             Options of the measure.
@@ -542,6 +554,7 @@ class Lens:
         (6, 2, 10, 10)
         """
         chosen = {"site": site, "layers": layers, "targets": targets, "per_head": per_head}
+        chosen |= {"span": span, "weights": weights}
         with matmul_precision(precision), outside_inference_mode():
             return measure_batch(self, name, given, chosen, options, device=device)
 

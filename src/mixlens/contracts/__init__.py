@@ -4,12 +4,14 @@
 * `request`: `Request`, the layers and targets that are asked for
 * `scores`: `Scores` and `LayerScores`, the numbers for the whole batch
 * `targets`: `Targets`, the targets that are scored
+* `span`: `Span` and `SpanRule`, several targets that are scored as one
 * `sizes`: `Sizes`, what the memory of a measure depends on
 """
 
 from mixlens.contracts.request import Request
 from mixlens.contracts.scores import LayerScores, Scores, by_layer
 from mixlens.contracts.sizes import Sizes
+from mixlens.contracts.span import Span, SpanRule
 from mixlens.contracts.spec import (
     AttentionKind,
     Facts,
@@ -35,6 +37,8 @@ __all__ = [
     "ScoreModel",
     "Scores",
     "Sizes",
+    "Span",
+    "SpanRule",
     "Spec",
     "Targets",
     "by_layer",

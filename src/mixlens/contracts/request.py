@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
+from mixlens.contracts.span import Span
 from mixlens.contracts.spec import AttentionKind
 from mixlens.contracts.targets import Targets
 from mixlens.errors import InvalidInput
@@ -29,6 +30,7 @@ class Request:
     layers: tuple[int, ...]  # among the layers of the site, from 0
     targets: tuple[tuple[int, ...], ...] | None  # for each row of the batch; None: all
     per_head: bool
+    span: Span | None = None  # if the targets are scored as one
     layers_named: bool = False  # did someone ask for these layers, or are they all there are?
 
     @classmethod
@@ -93,6 +95,7 @@ class Request:
             kind=self.kind,
             lengths=recording.lengths[recording.structure.stack_of(self.site).name],
             source_lengths=recording.source_lengths(self.site),
+            weights=None if self.span is None else self.span.weights,
             cut_at=cut_at,
         )
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from mixlens.contracts.spec import AttentionKind
@@ -25,6 +25,7 @@ class Targets:
     kind: AttentionKind
     lengths: Sequence[int]  # tokens of each text, padding left out
     source_lengths: Sequence[int]  # sources of each text, padding left out
+    weights: tuple[tuple[float, ...], ...] | None = None  # of each target, if they are a span
     cut_at: Tensor | None = field(default=None, compare=False, repr=False)  # the same, if cut
     _pairs: dict[Any, Tensor] = field(default_factory=dict, init=False, compare=False, repr=False)
 
@@ -37,6 +38,31 @@ class Targets:
     def are_all(self) -> bool:
         """Are all targets wanted, in their order?"""
         return self.positions is None
+
+    def blocks(self, size: int) -> Iterator[Targets]:
+        """Yield the targets of a span a few at a time; those of a cut layer are a few already."""
+        if self.is_cut or self.positions is None or self.weights is None:
+            yield self
+            return
+        for start in range(0, len(self.positions[0]), size):
+            yield self.block(slice(start, start + size))
+
+    def block(self, part: slice) -> Targets:
+        """Return some of these targets, by their place among them."""
+        if self.positions is None or part == slice(0, len(self.positions[0])):
+            return self
+        return replace(
+            self,
+            positions=tuple(row[part] for row in self.positions),
+            weights=None if self.weights is None else tuple(row[part] for row in self.weights),
+            cut_at=None if self.cut_at is None else self.cut_at[:, part],
+        )
+
+    def weights_like(self, tensor: Tensor) -> Tensor:
+        """Return the weights of a span, [batch, target], next to a tensor and in its dtype."""
+        import torch
+
+        return torch.tensor(self.weights, dtype=tensor.dtype, device=tensor.device)
 
     def take(self, tensor: Tensor, dim: int) -> Tensor:
         """Return the targets of a tensor [batch, ...] along its target axis."""

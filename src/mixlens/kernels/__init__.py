@@ -34,6 +34,7 @@ are in `fused/`.
                     have there.
     simplex         The shortest row of attention that is still a distribution and gives the same
                     output: a small quadratic programme per row.
+    spans           Several targets of a decomposition as one: sum_i w_i T_ij.
     value_vectors   What sources write through attention, kept as two factors: vectors_hj =
                     values_hj matrix_h.
     visibility      Which sources each target can see in one forward pass.

@@ -7,7 +7,8 @@ diagonal are.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from jaxtyping import Float, Int
@@ -23,7 +24,7 @@ class Decomposition:
     weights: Float[Tensor, "batch head target source"]
     vectors: Vectors
     scale: Float[Tensor, "batch target"]
-    own: Float[Tensor, "batch target d_model"]  # the residual stream's part
+    own: Float[Tensor, "batch own d_model"]  # the residual stream's part of each target
     own_is_source: (
         bool  # does it belong to the source at the target's own position? Not in cross-attention
     )
@@ -31,17 +32,25 @@ class Decomposition:
         Float[Tensor, "batch target d_model"] | None
     )  # biases and shifts: they belong to no source
     total: Float[Tensor, "batch target d_model"]
-    positions: Int[Tensor, "batch target"]  # where each target is among the sources
+    positions: Int[Tensor, "batch places"]  # where each target is among the sources
     causal: bool = False  # are targets all positions in order, and see only what is before them?
+    ends: Sequence[int] | None = None  # tokens of each text, if all of them are targets
+    # Other vectors of each target, [batch, target, d_model], that are added up in a span.
+    beside: Mapping[str, Tensor] = field(default_factory=dict)
+    # Does one target stand for a span (`kernels.spans`)? Then `own` and `positions` are those of
+    # its targets.
+    folded: bool = False
+    gate_folded: bool = False  # are the gates of its targets in the values?
 
     @cached_property
-    def diagonal(self) -> Float[Tensor, "batch target d_model"]:
+    def diagonal(self) -> Float[Tensor, "batch own d_model"]:
         """T_ii, each added up as it is: here the residual may cancel most of what attention
         writes.
         """
-        batch, heads, targets, _ = self.weights.shape
-        itself = self.positions[:, None, :, None]
-        weights = self.weights.gather(3, itself.expand(batch, heads, targets, 1))[..., 0]
+        batch, heads, _, sources = self.weights.shape
+        targets, itself = self.positions.shape[1], self.positions[:, None, :, None]
+        weights = self.weights.expand(batch, heads, targets, sources)
+        weights = weights.gather(3, itself.expand(batch, heads, targets, 1))[..., 0]
         groups = self.vectors.values.shape[1]
         own = itself.expand(batch, groups, targets, self.vectors.values.shape[-1])
         here = replace(self.vectors, values=self.vectors.values.gather(2, own))
@@ -59,6 +68,8 @@ class Decomposition:
             constant=None if self.constant is None else self.constant[texts],
             total=self.total[texts],
             positions=self.positions[texts],
+            ends=None if self.ends is None else self.ends[texts],
+            beside={name: vectors[texts] for name, vectors in self.beside.items()},
         )
 
     def up_to(self, end: int) -> Decomposition:
@@ -75,7 +86,9 @@ class Decomposition:
         )
 
     def with_diagonal(
-        self, scores: Float[Tensor, "batch target source"], values: Float[Tensor, "batch target"]
+        self, scores: Float[Tensor, "batch target source"], values: Float[Tensor, "batch own"]
     ) -> Float[Tensor, "batch target source"]:
         """Scores with other numbers where a target meets itself."""
+        if self.folded:
+            return scores.scatter(2, self.positions[:, None], values[:, None])
         return scores.scatter(2, self.positions[..., None], values[..., None])

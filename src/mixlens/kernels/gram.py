@@ -10,7 +10,7 @@ theirs is in float32.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from jaxtyping import Float
@@ -150,8 +150,35 @@ def _fill_norms(
 
 def part_norms(parts: Decomposition, limit: int) -> Float[Tensor, "batch target source"]:
     """||T_ij||. The diagonal is added up explicitly, the rest follows from Gram matrices."""
-    norms = summed_norms(parts.weights, parts.vectors, limit, causal=parts.causal)
+    norms = summed_norms(parts.weights, parts.vectors, limit, causal=parts.causal, ends=parts.ends)
     norms = norms * parts.scale.abs()[..., None]
     if not parts.own_is_source:
         return norms
     return parts.with_diagonal(norms, torch.linalg.vector_norm(parts.diagonal, dim=-1))
+
+
+def head_norms(parts: Decomposition, limit: int) -> Float[Tensor, "batch head target source"]:
+    """scale_i ||A_hij f_hj||, each head by itself, without a residual stream."""
+    weights, vectors = parts.weights, parts.vectors
+    if vectors.gate is None:
+        lengths: Tensor = torch.linalg.vector_norm(vectors.of(), dim=-1)
+        norms = weights * lengths[:, :, None]
+    else:
+        heads = range(weights.shape[1])
+        each = [summed_norms(weights[:, [h]], vectors.head(h), limit) for h in heads]
+        norms = torch.stack(each, 1)
+    return norms * parts.scale.abs()[:, None, :, None]
+
+
+def add_squares(
+    norms: Float[Tensor, "batch *head target source"],
+) -> dict[str, Float[Tensor, "batch target *head source"]]:
+    """Squared norms, which add up over stacked targets."""
+    return {"squares": norms.movedim(-2, 1).square()}
+
+
+def take_roots(
+    squares: Mapping[str, Float[Tensor, "batch target *head source"]],
+) -> Float[Tensor, "batch *head target source"]:
+    """The norms again."""
+    return squares["squares"].movedim(1, -2).sqrt()

@@ -7,30 +7,14 @@ d_model products, as its attention weights do.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from mixlens.kernels.chunks import slices
+from mixlens.kernels.decomposition import Decomposition
+from mixlens.kernels.gram import head_norms
 from mixlens.kernels.value_vectors import Vectors
-
-
-@dataclass(frozen=True)
-class Projections:
-    """The products with the sum, and what the sum is; with an axis of heads if each head has its
-    own.
-    """
-
-    products: Float[Tensor, "batch *head target source"]  # c_ij . o_i
-    squares: Float[Tensor, "batch *head target"]  # |o_i|^2, from the same numbers
-
-    @property
-    def shares(self) -> Float[Tensor, "batch *head target source"]:
-        """c_ij . o_i / |o_i|^2; zeros for a target into which nothing is written."""
-        whole = self.squares[..., None]
-        return torch.where(whole > 0, self.products / whole, torch.zeros_like(self.products))
 
 
 def projections(
@@ -39,8 +23,10 @@ def projections(
     limit: int,
     *,
     per_head: bool = False,
-) -> Projections:
-    """c_ij . o_i of whole layers, or of each head by itself; `limit` bounds a block in bytes."""
+) -> tuple[Float[Tensor, "batch *head target source"], Float[Tensor, "batch *head target"]]:
+    """Return c_ij . o_i and |o_i|^2 of whole layers, or of each head by itself; `limit` bounds a
+    block in bytes.
+    """
     batch, heads, targets, sources = weights.shape
     values, matrix = vectors.values.to(weights), vectors.matrix.to(weights)
     row_bytes = 2 * weights.element_size() * batch * heads * (sources + vectors.width)
@@ -63,7 +49,7 @@ def projections(
         products.append(dots if per_head else dots.sum(1))
         squared = written.square().sum(-1)
         squares.append(squared if per_head else squared[:, 0])
-    return Projections(torch.cat(products, -2), torch.cat(squares, -1))
+    return torch.cat(products, -2), torch.cat(squares, -1)
 
 
 def _by_group(
@@ -76,8 +62,11 @@ def _by_group(
     return grouped.view(batch, heads, targets, -1)
 
 
-def head_lengths(vectors: Vectors, like: Tensor) -> Float[Tensor, "batch head source"]:
-    """|f_hj|, from the products of the rows of each head's matrix."""
-    values, matrix = vectors.heads().to(like), vectors.matrix.to(like)
+def head_lengths(parts: Decomposition, limit: int) -> Float[Tensor, "batch head target source"]:
+    """scale_i |A_hij f_hj|, from the products of the rows of each head's matrix."""
+    weights, vectors = parts.weights, parts.vectors
+    if vectors.gate is not None:
+        return head_norms(parts, limit)
+    values, matrix = vectors.heads().to(weights), vectors.matrix.to(weights)
     squares = ((values @ (matrix @ matrix.mT)) * values).sum(-1)
-    return squares.clamp_min_(0).sqrt_()
+    return weights * parts.scale[:, None, :, None] * squares.clamp_min_(0).sqrt_()[:, :, None]

@@ -11,6 +11,8 @@ A measure file holds
   instead; if `SPEC.explains_output`, the resolved output comes third;
 * optionally `refusal(layer, site) -> str | None`: why it cannot be right on a layer of that
   structure;
+* optionally `SPAN`, a `SpanRule`: how several targets are scored as one. Without it a span is the
+  mean of its targets;
 * optionally `require_layer(layer)`: raises `UnsupportedModel` as scoring would, if a recorded
   layer computes something that it cannot follow. Reports ask it before anything is measured.
 
@@ -40,9 +42,12 @@ from mixlens.contracts import (
     Request,
     ScoreModel,
     Scores,
+    Span,
+    SpanRule,
     Spec,
 )
 from mixlens.contracts import ScoreLayer as LayerFunction
+from mixlens.contracts.span import require_definition
 from mixlens.errors import InvalidInput, UnsupportedModel
 from mixlens.registry import Registry
 from mixlens.text.suggestions import no_such
@@ -52,6 +57,7 @@ if TYPE_CHECKING:
     from mixlens.recording.attention import Attention
     from mixlens.recording.layer import Layer
     from mixlens.recording.recording import Recording
+    from mixlens.recording.span_scores import SpanPart
     from mixlens.replay.explained_output import Explained
     from mixlens.structure.layer_structure import AttentionStructure
     from mixlens.structure.model_structure import ModelStructure
@@ -65,8 +71,11 @@ __all__ = [
     "recorded_refusal",
     "refusal",
     "register",
+    "requested_function",
     "scores_layers",
     "scores_of",
+    "span_definition",
+    "span_rule",
     "spec_of",
     "unregister",
     "without_noise",
@@ -280,7 +289,7 @@ def scores_of(
     if _is_of_layers(measure):
         from mixlens.recording.layer_loop import score_layers
 
-        function = layer_function(name, options, per_head=request.per_head)
+        function = requested_function(name, options, request)
         return without_noise(name, score_layers({name: function}, recording, request)[name])
     score = _function_of(name, measure)
     _check_options(name, measure, options)
@@ -299,6 +308,45 @@ def layer_function(
     _check_options(name, measure, options)
     heads = {"per_head": per_head} if measure.SPEC.per_head else {}
     return functools.partial(_function_of(name, measure), **heads, **options)
+
+
+def requested_function(
+    name: str, options: Mapping[str, Any], request: Request
+) -> Callable[[Layer, Attention, Targets], LayerScores | SpanPart]:
+    """The same for a request, which may be for a span."""
+    function = layer_function(name, options, per_head=request.per_head)
+    if request.span is None:
+        return function
+    from mixlens.recording.span_scores import SpanMeasure
+
+    heads = {"per_head": request.per_head} if spec_of(name).per_head else {}
+    return SpanMeasure(
+        rule=span_rule(name),
+        definition=span_definition(name, request.span),
+        score_layer=function,
+        options={**heads, **options},
+    )
+
+
+def span_rule(name: str) -> SpanRule | None:
+    """How a measure scores a span; None if it has only the mean of its targets."""
+    rule: SpanRule | None = getattr(MEASURES.entry(name), "SPAN", None)
+    return rule
+
+
+def span_definition(name: str, span: Span) -> str:
+    """Return the definition of a span for a measure, or raise `InvalidInput` if there is none."""
+    if not scores_layers(name) or spec_of(name).gives != "maps":
+        raise InvalidInput(
+            f"{name} has no spans of targets: it does not score the targets of each layer."
+            " Measures that explain an output take answer= instead."
+            if spec_of(name).explains_output
+            else f"{name} has no spans of targets: it does not score one layer at a time. Measure"
+            " the targets and take their mean."
+        )
+    definition = span.chosen(span_rule(name))
+    require_definition(name, span_rule(name), definition)
+    return definition
 
 
 def _check_options(name: str, measure: Measure, options: Mapping[str, Any]) -> None:

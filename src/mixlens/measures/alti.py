@@ -17,13 +17,22 @@ scores are zero.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
 
-from mixlens.contracts import AttentionKind, Facts, LayerScores, Spec, Targets, is_released
+from mixlens.contracts import (
+    AttentionKind,
+    Facts,
+    LayerScores,
+    SpanRule,
+    Spec,
+    Targets,
+    is_released,
+)
+from mixlens.errors import InvalidInput
 from mixlens.kernels.chunks import cached_bytes
 from mixlens.kernels.decomposition import Decomposition
 from mixlens.kernels.gains import manhattan_gain, manhattan_gains
@@ -82,8 +91,7 @@ def score_layer(
         attention, targets, layer.memory_budget, released=is_released(variant)
     )
     if targets.kind is AttentionKind.CROSS:
-        extras = {"residual_share": residual}
-        return LayerScores(near, extras, {"residual_share": ("target",)}, facts=Facts())
+        return _with_residual(near, residual)
     return LayerScores(near)
 
 
@@ -91,26 +99,75 @@ def contributions(
     site: Attention, targets: Targets, budget: int, *, released: bool = False
 ) -> tuple[Float[Tensor, "batch target source"], Float[Tensor, "batch target"]]:
     """The scores, and the share of the residual stream if it is not one of the sources."""
-    y, shift = targets.take(site.block_output, 1), _RELEASED_SHIFT if released else 0.0
+    parts = _parts(site, targets, released)
+    gains, residual = _gains(parts, budget, released)
+    if released:
+        y = parts.beside["output"]
+        nothing = manhattan_gain(torch.zeros_like(y), y, _RELEASED_SHIFT)
+        gains = _with_unseen(parts, gains.clamp_min(0), nothing, targets.source_lengths)
+    return _shares(gains, residual)
+
+
+def _parts(site: Attention, targets: Targets, released: bool) -> Decomposition:
+    """The block's output, split by source; next to it the output that contributions approach."""
+    y = targets.take(site.block_output, 1)
     if released and site.output_norm is not None:
         norm = replace(site.output_norm, epsilon=0.0)
         block = Block.of(site.structure, site.residual, site.projected, site.branch, norm)
         assert site.block_parts is not None
         made = replace(site.block_parts, output_norm=norm, block=block)
         site = replace(site, block_parts=made)
-    parts = site.decomposition(targets)
-    ends, limit = targets.token_counts(parts.weights), cached_bytes(budget, y.device)
-    gains = manhattan_gains(parts, y, limit, shift=shift, ends=ends).clamp_min(0)
-    if released:
-        nothing = manhattan_gain(torch.zeros_like(y), y, shift)
-        gains = _with_unseen(parts, gains, nothing, targets.source_lengths)
-    residual = (
-        torch.zeros_like(y[..., 0])
-        if parts.own_is_source
-        else manhattan_gain(parts.own, y, shift).clamp_min(0)
-    )
-    whole = (gains.sum(-1) + residual).clamp_min(torch.finfo(y.dtype).tiny)
+    return replace(site.decomposition(targets), beside={"output": y})
+
+
+def _gains(
+    parts: Decomposition, budget: int, released: bool
+) -> tuple[Float[Tensor, "batch target source"], Float[Tensor, "batch target"]]:
+    """How much nearer sources and residual stream bring a target to its output."""
+    y, shift = parts.beside["output"], _RELEASED_SHIFT if released else 0.0
+    limit = cached_bytes(budget, y.device)
+    gains = manhattan_gains(parts, y, limit, shift=shift, ends=parts.ends)
+    if parts.own_is_source:
+        return gains, torch.zeros_like(y[..., 0])
+    return gains, manhattan_gain(parts.own, y, shift)
+
+
+def _shares(
+    gains: Float[Tensor, "batch target source"], residual: Float[Tensor, "batch target"]
+) -> tuple[Float[Tensor, "batch target source"], Float[Tensor, "batch target"]]:
+    gains, residual = gains.clamp_min(0), residual.clamp_min(0)
+    whole = (gains.sum(-1) + residual).clamp_min(torch.finfo(gains.dtype).tiny)
     return gains / whole[..., None], residual / whole
+
+
+def _with_residual(
+    near: Float[Tensor, "batch target source"], residual: Float[Tensor, "batch target"]
+) -> LayerScores:
+    """Scores of cross-attention, where the residual stream is no source."""
+    extras = {"residual_share": residual}
+    return LayerScores(near, extras, {"residual_share": ("target",)}, facts=Facts())
+
+
+def _split(
+    layer: Layer, attention: Attention, targets: Targets, *, variant: str = "paper"
+) -> Decomposition:
+    if is_released(variant):
+        raise InvalidInput("variant='released' has no spans: the released code has none.")
+    return _parts(attention, targets, False)
+
+
+def _weigh(parts: Decomposition, budget: int, *, variant: str = "paper") -> Mapping[str, Tensor]:
+    gains, residual = _gains(parts, budget, False)
+    return {"gains": gains} if parts.own_is_source else {"gains": gains, "residual": residual}
+
+
+def _score(gains: Mapping[str, Tensor], *, variant: str = "paper") -> LayerScores:
+    if "residual" in gains:
+        return _with_residual(*_shares(gains["gains"], gains["residual"]))
+    return LayerScores(_shares(gains["gains"], torch.zeros_like(gains["gains"][..., 0]))[0])
+
+
+SPAN = SpanRule(split=_split, weigh=_weigh, score=_score, long="sum")
 
 
 def _with_unseen(

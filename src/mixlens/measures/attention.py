@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mixlens.contracts import Facts, LayerScores, Spec, Targets
+from mixlens.contracts import Facts, LayerScores, SpanRule, Spec, Targets
 
 if TYPE_CHECKING:
     from mixlens.recording.attention import Attention
@@ -36,6 +36,11 @@ SPEC = Spec(
         " an intermediate token the same score as the source, and after several hops a higher one"
     ),
     memory=lambda sizes: sizes.targets**2,
+)
+
+SPAN = SpanRule(
+    adds_up=True,
+    refused={"joint": "a weight is a number, and there are no vectors of the targets to stack"},
 )
 
 

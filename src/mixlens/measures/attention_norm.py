@@ -10,15 +10,18 @@ layer's map sums the heads first and takes the norm afterwards; the sum is never
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-import torch
-
-from mixlens.contracts import Facts, LayerScores, Spec, Targets
+from mixlens.contracts import Facts, LayerScores, SpanRule, Spec, Targets
 from mixlens.kernels.chunks import block_bytes
-from mixlens.kernels.gram import summed_norms
+from mixlens.kernels.gram import add_squares, head_norms, part_norms, take_roots
 
 if TYPE_CHECKING:
+    from jaxtyping import Float
+    from torch import Tensor
+
+    from mixlens.kernels.decomposition import Decomposition
     from mixlens.recording.attention import Attention
     from mixlens.recording.layer import Layer
 
@@ -53,15 +56,28 @@ def score_layer(
     layer: Layer, attention: Attention, targets: Targets, *, per_head: bool = False
 ) -> LayerScores:
     """Return the norms of each head's vectors, or of their sum."""
-    limit = block_bytes(layer.memory_budget)
-    weights = targets.take(attention.weights, 2)
-    vectors = attention.vectors.for_targets(targets.take)
-    if per_head and vectors.gate is not None:
-        heads = range(weights.shape[1])
-        norms = [summed_norms(weights[:, [h]], vectors.head(h), limit) for h in heads]
-        return LayerScores(torch.stack(norms, 1))
-    if per_head:
-        lengths = torch.linalg.vector_norm(vectors.of(), dim=-1)
-        return LayerScores(weights * lengths[:, :, None])
-    causal, ends = attention.is_causal and targets.are_all, targets.token_counts(weights)
-    return LayerScores(summed_norms(weights, vectors, limit, causal=causal, ends=ends))
+    return LayerScores(_norms(attention.written_parts(targets), layer.memory_budget, per_head))
+
+
+def _norms(
+    parts: Decomposition, budget: int, per_head: bool
+) -> Float[Tensor, "batch *head target source"]:
+    limit = block_bytes(budget)
+    return head_norms(parts, limit) if per_head else part_norms(parts, limit)
+
+
+def _split(
+    layer: Layer, attention: Attention, targets: Targets, *, per_head: bool = False
+) -> Decomposition:
+    return attention.written_parts(targets)
+
+
+def _weigh(parts: Decomposition, budget: int, *, per_head: bool = False) -> Mapping[str, Tensor]:
+    return add_squares(_norms(parts, budget, per_head))
+
+
+def _score(squares: Mapping[str, Tensor], *, per_head: bool = False) -> LayerScores:
+    return LayerScores(take_roots(squares))
+
+
+SPAN = SpanRule(split=_split, weigh=_weigh, score=_score)

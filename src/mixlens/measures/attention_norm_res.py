@@ -10,13 +10,17 @@ residual is not one of the sources.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from mixlens.contracts import AttentionKind, Facts, LayerScores, Spec, Targets
+from mixlens.contracts import AttentionKind, Facts, LayerScores, SpanRule, Spec, Targets
 from mixlens.kernels.chunks import block_bytes
-from mixlens.kernels.gram import part_norms
+from mixlens.kernels.gram import add_squares, part_norms, take_roots
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
+    from mixlens.kernels.decomposition import Decomposition
     from mixlens.recording.attention import Attention
     from mixlens.recording.layer import Layer
 
@@ -49,5 +53,20 @@ SPEC = Spec(
 
 def score_layer(layer: Layer, attention: Attention, targets: Targets) -> LayerScores:
     """Return the norms of the sum over heads, with the residual stream on the diagonal."""
-    parts = attention.decomposition(targets, normed=False)
+    parts = _split(layer, attention, targets)
     return LayerScores(part_norms(parts, block_bytes(layer.memory_budget)))
+
+
+def _split(layer: Layer, attention: Attention, targets: Targets) -> Decomposition:
+    return attention.decomposition(targets, normed=False)
+
+
+def _weigh(parts: Decomposition, budget: int) -> Mapping[str, Tensor]:
+    return add_squares(part_norms(parts, block_bytes(budget)))
+
+
+def _score(squares: Mapping[str, Tensor]) -> LayerScores:
+    return LayerScores(take_roots(squares))
+
+
+SPAN = SpanRule(split=_split, weigh=_weigh, score=_score)

@@ -13,15 +13,16 @@ is not one of the sources.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import torch
 
-from mixlens.contracts import AttentionKind, Facts, LayerScores, Spec, Targets
+from mixlens.contracts import AttentionKind, Facts, LayerScores, SpanRule, Spec, Targets
 from mixlens.errors import UnsupportedModel
 from mixlens.kernels.chunks import block_bytes
 from mixlens.kernels.decomposition import Decomposition
-from mixlens.kernels.gram import part_norms
+from mixlens.kernels.gram import add_squares, part_norms, take_roots
 from mixlens.replay.mlp_scopes import after_norm
 from mixlens.structure.norms import LinearisedNorm, norm_of
 
@@ -60,14 +61,39 @@ def score_layer(
     layer: Layer, attention: Attention, targets: Targets, *, next_norm: bool = False
 ) -> LayerScores:
     """`next_norm`: of pre-norm layers, with the norm in front of the MLP."""
+    parts = _split(layer, attention, targets, next_norm=next_norm)
+    norms = part_norms(parts, block_bytes(layer.memory_budget))
+    return _with_ratio(norms, *_others_and_kept(parts))
+
+
+def _split(
+    layer: Layer, attention: Attention, targets: Targets, *, next_norm: bool = False
+) -> Decomposition:
     parts = attention.decomposition(targets)
-    if next_norm:
-        parts = after_norm(parts, _norm_in_front(layer, attention))
-    return LayerScores(
-        part_norms(parts, block_bytes(layer.memory_budget)),
-        {"mixing_ratio": mixing_ratio(parts)},
-        {"mixing_ratio": ("target",)},
-    )
+    return after_norm(parts, _norm_in_front(layer, attention)) if next_norm else parts
+
+
+def _weigh(parts: Decomposition, budget: int, *, next_norm: bool = False) -> Mapping[str, Tensor]:
+    others, kept = _others_and_kept(parts)
+    squares = add_squares(part_norms(parts, block_bytes(budget)))
+    return {**squares, "others": others.square(), "kept": kept.square()}
+
+
+def _score(weighed: Mapping[str, Tensor], *, next_norm: bool = False) -> LayerScores:
+    return _with_ratio(take_roots(weighed), weighed["others"].sqrt(), weighed["kept"].sqrt())
+
+
+SPAN = SpanRule(split=_split, weigh=_weigh, score=_score)
+
+
+def _with_ratio(
+    norms: Float[Tensor, "batch target source"],
+    others: Float[Tensor, "batch target"],
+    kept: Float[Tensor, "batch target"],
+) -> LayerScores:
+    """Norms, with the share of the other tokens."""
+    ratio = {"mixing_ratio": others / (others + kept)}
+    return LayerScores(norms, ratio, {"mixing_ratio": ("target",)})
 
 
 def _norm_in_front(layer: Layer, site: Attention) -> LinearisedNorm:
@@ -85,13 +111,14 @@ def _norm_in_front(layer: Layer, site: Attention) -> LinearisedNorm:
     return norm
 
 
-def mixing_ratio(parts: Decomposition) -> Float[Tensor, "batch target"]:
-    """The share of the other tokens: ||sum_{j != i} T_ij|| against ||T_ii||.
+def _others_and_kept(
+    parts: Decomposition,
+) -> tuple[Float[Tensor, "batch target"], Float[Tensor, "batch target"]]:
+    """||sum_{j != i} T_ij|| and ||T_ii||; of a span, its own targets are kept.
 
     The sum is the output minus everything else.
     """
-    kept = parts.diagonal
+    kept = parts.diagonal.sum(1, keepdim=True) if parts.folded else parts.diagonal
     assert parts.constant is not None  # these parts are the block's own
     others = torch.linalg.vector_norm(parts.total - parts.constant - kept, dim=-1)
-    ratio: Tensor = others / (others + torch.linalg.vector_norm(kept, dim=-1))
-    return ratio
+    return others, torch.linalg.vector_norm(kept, dim=-1)

@@ -10,20 +10,20 @@ scores are large: `uncancelled` is |o_i| / sum_j |c_ij|, one if nothing cancels.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import torch
 
-from mixlens.contracts import Facts, LayerScores, Spec, Targets
+from mixlens.contracts import Facts, LayerScores, SpanRule, Spec, Targets
 from mixlens.kernels.chunks import block_bytes
-from mixlens.kernels.gram import summed_norms
+from mixlens.kernels.gram import part_norms
 from mixlens.kernels.projections import head_lengths, projections
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
     from torch import Tensor
 
-    from mixlens.kernels.value_vectors import Vectors
+    from mixlens.kernels.decomposition import Decomposition
     from mixlens.recording.attention import Attention
     from mixlens.recording.layer import Layer
 
@@ -66,28 +66,36 @@ def score_layer(
     layer: Layer, attention: Attention, targets: Targets, *, per_head: bool = False
 ) -> LayerScores:
     """Return the projections of each head's vectors, or of their sum."""
-    limit = block_bytes(layer.memory_budget)
-    weights = targets.take(attention.weights, 2)
-    vectors = attention.vectors.for_targets(targets.take)
-    made = projections(weights, vectors, limit, per_head=per_head)
-    if per_head:
-        lengths = _head_norms(weights, vectors, limit)
-    else:
-        causal, ends = attention.is_causal and targets.are_all, targets.token_counts(weights)
-        lengths = summed_norms(weights, vectors, limit, causal=causal, ends=ends)
-    whole = lengths.sum(-1).clamp_min(torch.finfo(weights.dtype).tiny)
-    return LayerScores(
-        made.shares,
-        {"uncancelled": made.squares.sqrt() / whole},
-        {"uncancelled": ("head", "target") if per_head else ("target",)},
-    )
+    parts = _split(layer, attention, targets)
+    return _score(_weigh(parts, layer.memory_budget, per_head=per_head), per_head=per_head)
 
 
-def _head_norms(
-    weights: Float[Tensor, "batch head target source"], vectors: Vectors, limit: int
-) -> Float[Tensor, "batch head target source"]:
-    """|A_hij f_hj|."""
-    if vectors.gate is None:
-        return weights * head_lengths(vectors, weights)[:, :, None]
-    heads = range(weights.shape[1])
-    return torch.stack([summed_norms(weights[:, [h]], vectors.head(h), limit) for h in heads], 1)
+def _split(
+    layer: Layer, attention: Attention, targets: Targets, *, per_head: bool = False
+) -> Decomposition:
+    return attention.written_parts(targets)
+
+
+def _weigh(parts: Decomposition, budget: int, *, per_head: bool = False) -> Mapping[str, Tensor]:
+    limit = block_bytes(budget)
+    weights = parts.weights * parts.scale[:, None, :, None]
+    products, whole = projections(weights, parts.vectors, limit, per_head=per_head)
+    norms = head_lengths(parts, limit) if per_head else part_norms(parts, limit)
+    squares = {"products": products, "lengths": norms.square()}
+    return {
+        "whole": whole.movedim(-1, 1),
+        **{name: each.movedim(-2, 1) for name, each in squares.items()},
+    }
+
+
+def _score(weighed: Mapping[str, Tensor], *, per_head: bool = False) -> LayerScores:
+    """c_ij . o_i / |o_i|^2; zeros for a target into which nothing is written."""
+    products, whole = weighed["products"].movedim(1, -2), weighed["whole"].movedim(1, -1)
+    values = torch.where(whole[..., None] > 0, products / whole[..., None], 0.0)
+    lengths = weighed["lengths"].movedim(1, -2).sqrt().sum(-1)
+    remains = whole.sqrt() / lengths.clamp_min(torch.finfo(lengths.dtype).tiny)
+    dims = {"uncancelled": ("head", "target") if per_head else ("target",)}
+    return LayerScores(values, {"uncancelled": remains}, dims)
+
+
+SPAN = SpanRule(split=_split, weigh=_weigh, score=_score)

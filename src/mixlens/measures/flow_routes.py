@@ -11,14 +11,39 @@ every summand counts 1e-5 at least, and sources that a target cannot see are sum
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
 
-from mixlens.contracts import AttentionKind, Facts, LayerScores, Spec, Targets
-from mixlens.replay.route_shares import RouteRules, attention_shares, feed_forward_shares, no_routes
+from mixlens.contracts import (
+    AttentionKind,
+    Facts,
+    LayerScores,
+    SpanRule,
+    Spec,
+    Targets,
+    is_released,
+)
+from mixlens.errors import InvalidInput
+from mixlens.kernels.gains import manhattan_gain
+from mixlens.replay.route_shares import (
+    AttentionShares,
+    RouteRules,
+    as_shares,
+    attention_shares,
+    feed_forward_parts,
+    feed_forward_shares,
+    no_routes,
+    route_gains,
+    route_parts,
+)
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
+    from mixlens.kernels.decomposition import Decomposition
     from mixlens.recording.attention import Attention
     from mixlens.recording.layer import Layer
     from mixlens.structure.layer_structure import AttentionStructure, LayerStructure
@@ -80,6 +105,18 @@ def score_layer(
     batch, _, count, _ = attention.weights.shape
     positions = targets.at(batch, count, attention.weights.device)
     feed_forward, stream = feed_forward_shares(layer, attention, targets, rules)
+    if per_head:
+        return _with_extras(shares.heads, shares, feed_forward, stream, Facts())
+    return _with_extras(shares.merged(positions), shares, feed_forward, stream, None)
+
+
+def _with_extras(
+    values: Tensor,
+    shares: AttentionShares,
+    feed_forward: Tensor,
+    stream: Tensor,
+    facts: Facts | None,
+) -> LayerScores:
     extras = {
         "head_share": shares.heads.sum(-1),
         "residual_share": shares.residual,
@@ -88,8 +125,61 @@ def score_layer(
     }
     dims = {"head_share": ("head", "target")}
     return LayerScores(
-        shares.heads if per_head else shares.merged(positions),
+        values,
         extras,
         {key: dims.get(key, ("target",)) for key in extras},
-        facts=Facts() if per_head else None,
+        facts=facts,
     )
+
+
+def _split(
+    layer: Layer,
+    attention: Attention,
+    targets: Targets,
+    *,
+    per_head: bool = False,
+    value_bias: bool = False,
+    variant: str = "paper",
+) -> Decomposition:
+    if is_released(variant):
+        raise InvalidInput("variant='released' has no spans: the released code has none.")
+    parts = route_parts(layer, attention, targets, RouteRules(value_bias))
+    return replace(parts, beside=feed_forward_parts(layer, attention, targets))
+
+
+def _weigh(
+    parts: Decomposition,
+    budget: int,
+    *,
+    per_head: bool = False,
+    value_bias: bool = False,
+    variant: str = "paper",
+) -> Mapping[str, Tensor]:
+    heads, residual = route_gains(parts, budget, RouteRules(value_bias))
+    others = {
+        name: manhattan_gain(parts.beside[name], parts.beside["output"])
+        for name in ("added", "stream")
+        if parts.beside
+    }
+    return {"heads": heads.transpose(1, 2), "residual": residual, **others}
+
+
+def _score(
+    gains: Mapping[str, Tensor],
+    *,
+    per_head: bool = False,
+    value_bias: bool = False,
+    variant: str = "paper",
+) -> LayerScores:
+    """The residual streams of the targets are one part, which belongs to no source."""
+    residual = gains["residual"].clamp_min(0)
+    shares = as_shares(gains["heads"].transpose(1, 2).clamp_min(0), residual)
+    added, stream = torch.zeros_like(residual), torch.ones_like(residual)
+    if "added" in gains:
+        added, stream = gains["added"].clamp_min(0), gains["stream"].clamp_min(0)
+    whole = (added + stream).clamp_min(torch.finfo(added.dtype).tiny)
+    values = shares.heads if per_head else shares.heads.sum(1)
+    return _with_extras(values, shares, added / whole, stream / whole, Facts())
+
+
+SPAN = SpanRule(split=_split, weigh=_weigh, score=_score, long="sum")

@@ -13,16 +13,20 @@ anything else is refused.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mixlens.capture.hook_points import HookPoint
-from mixlens.contracts import AttentionKind, Facts, LayerScores, Spec, Targets
+from mixlens.contracts import AttentionKind, Facts, LayerScores, SpanRule, Spec, Targets
 from mixlens.kernels.chunks import block_bytes
-from mixlens.kernels.gram import part_norms
+from mixlens.kernels.gram import add_squares, part_norms, take_roots
 from mixlens.structure.norms import norm_of
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
+    from mixlens.kernels.decomposition import Decomposition
     from mixlens.recording.attention import Attention
     from mixlens.recording.layer import Layer
     from mixlens.structure.layer_structure import AttentionStructure, LayerStructure
@@ -77,6 +81,11 @@ def refusal(layer: LayerStructure, site: AttentionStructure) -> str | None:
 
 def score_layer(layer: Layer, attention: Attention, targets: Targets) -> LayerScores:
     """Return the norms of each source's part after both norms of the layer."""
+    parts = _split(layer, attention, targets)
+    return LayerScores(part_norms(parts, block_bytes(layer.memory_budget)))
+
+
+def _split(layer: Layer, attention: Attention, targets: Targets) -> Decomposition:
     feed_forward = layer.structure.feed_forward
     assert feed_forward is not None  # `refusal` was asked before
     assert feed_forward.output_norm is not None
@@ -85,5 +94,15 @@ def score_layer(layer: Layer, attention: Attention, targets: Targets) -> LayerSc
     entering = targets.take(layer.seen(HookPoint(feed_forward.output_norm, "in")), 1)
     factor = norm.inverse_sigma(entering) * feed_forward.residual_scale
     parts = attention.decomposition(targets, through=norm)
-    parts = replace(parts, scale=parts.scale * factor, own=parts.own * factor[..., None])
-    return LayerScores(part_norms(parts, block_bytes(layer.memory_budget)))
+    return replace(parts, scale=parts.scale * factor, own=parts.own * factor[..., None])
+
+
+def _weigh(parts: Decomposition, budget: int) -> Mapping[str, Tensor]:
+    return add_squares(part_norms(parts, block_bytes(budget)))
+
+
+def _score(squares: Mapping[str, Tensor]) -> LayerScores:
+    return LayerScores(take_roots(squares))
+
+
+SPAN = SpanRule(split=_split, weigh=_weigh, score=_score)

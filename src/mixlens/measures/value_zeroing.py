@@ -23,7 +23,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mixlens.contracts import Facts, LayerScores, Spec, Targets
+from mixlens.contracts import Facts, LayerScores, SpanRule, Spec, Targets
 from mixlens.errors import InvalidInput
 from mixlens.kernels.chunks import rows_at_once
 from mixlens.kernels.distances import DISTANCES, prepared_for, separation, standardised
@@ -69,6 +69,13 @@ SPEC = Spec(
         + sizes.chunk
     ),
     empty_below=10,
+)
+
+SPAN = SpanRule(
+    refused={
+        "sum": "every value is zeroed in the layer of each target, and distances do not add up",
+        "joint": "only the mean of the distances is available",
+    }
 )
 
 

@@ -19,6 +19,7 @@ Measures themselves are in `measures`.
     rollout_of_targets  Roll out a few targets to the input without storing maps, from the last
                         layer down.
     rollout_time        Estimate the time of a rollout before it starts.
+    span_labels         Name a span of targets by its text, and say which targets it has.
     timing              Estimate the time of a measure on a long text from its first tokens.
     unpad               Cut one text out of a batch of scores, without padding.
     verifying           Report which measures support a model, and whether its structure was

@@ -9,14 +9,15 @@ from dataclasses import replace
 from typing import Any
 
 from mixlens.capture.restore_model import restored
-from mixlens.contracts import Request, Scores
+from mixlens.contracts import Request, Scores, Span
 from mixlens.errors import InvalidInput, TargetsUnavailable, UnsupportedModel
 from mixlens.maps.mixing_maps import MixingMaps
 from mixlens.measures import (
-    layer_function,
     refusal,
+    requested_function,
     scores_layers,
     scores_of,
+    span_definition,
     spec_of,
     without_noise,
 )
@@ -24,12 +25,14 @@ from mixlens.measuring.estimates import Estimate, estimate_of
 from mixlens.measuring.measured_batch import MeasuredBatch
 from mixlens.measuring.memory_check import memory_in_words, require_room
 from mixlens.measuring.recorder import record_all_targets
+from mixlens.measuring.span_labels import span_labels
 from mixlens.model.model_cache import weights_unchanged
 from mixlens.model.model_lock import turn
-from mixlens.model.placement import available_to
+from mixlens.model.placement import available_to, entry_device
 from mixlens.model.precision import matmul_precision, outside_inference_mode
 from mixlens.recording.layer_loop import score_layers
 from mixlens.recording.recording import Recording
+from mixlens.recording.span_scores import targets_at_once
 from mixlens.text.positions import EachText
 
 _log = logging.getLogger(__name__)
@@ -43,6 +46,8 @@ def measure(
     layers: int | Sequence[int] | None = None,
     targets: int | str | Sequence[int | str] | None = None,
     per_head: bool = False,
+    span: str | bool | None = None,
+    weights: Any = None,
     precision: str | None = None,
     **options: Any,
 ) -> MixingMaps | list[MixingMaps]:
@@ -54,8 +59,8 @@ def measure(
         The measure. See `mixlens.list_measures`.
     recording
         A recording (`lens.record`, `lens.generate`).
-    site, layers, targets, per_head, precision
-        As for `Lens.measure`.
+    site, layers, targets, per_head, span, weights, precision
+        As for `Lens.measure`. The span of `lens.generate` is the answer, unless you name targets.
     **options
         Options of the measure.
 
@@ -83,9 +88,8 @@ def measure(
     if isinstance(name, Recording):
         raise InvalidInput("the name of a measure comes first, then the recording")
     chosen: dict[str, Any] = {"site": site, "layers": layers, "targets": targets}
-    batches = measure_batches(
-        {name: options}, recording, **chosen, per_head=per_head, precision=precision
-    )
+    chosen |= {"per_head": per_head, "span": span, "weights": weights, "precision": precision}
+    batches = measure_batches({name: options}, recording, **chosen)
     return _one_or_several(batches[name])
 
 
@@ -97,6 +101,8 @@ def measure_together(
     layers: int | Sequence[int] | None = None,
     targets: int | str | Sequence[int | str] | None = None,
     per_head: bool = False,
+    span: str | bool | None = None,
+    weights: Any = None,
     precision: str | None = None,
 ) -> dict[str, MixingMaps | list[MixingMaps]]:
     """Several measures of one recording, by name (or by name with their options).
@@ -106,7 +112,8 @@ def measure_together(
     """
     named = measures if isinstance(measures, Mapping) else {name: {} for name in measures}
     chosen: dict[str, Any] = {"site": site, "layers": layers, "targets": targets}
-    batches = measure_batches(named, recording, **chosen, per_head=per_head, precision=precision)
+    chosen |= {"per_head": per_head, "span": span, "weights": weights, "precision": precision}
+    batches = measure_batches(named, recording, **chosen)
     return {name: _one_or_several(batch) for name, batch in batches.items()}
 
 
@@ -118,6 +125,8 @@ def measure_batches(
     layers: int | Sequence[int] | None = None,
     targets: int | str | Sequence[int | str] | EachText | None = None,
     per_head: bool = False,
+    span: str | bool | None = None,
+    weights: Any = None,
     precision: str | None = None,
 ) -> dict[str, MeasuredBatch]:
     """The same, texts next to each other and padding still inside."""
@@ -126,8 +135,14 @@ def measure_batches(
             f"a recording is needed (lens.record), not {type(recording).__name__}: for a text there"
             " is lens.measure"
         )
+    measures, weights = _with_own_weights(measures, weights)
     requests = {
-        name: _checked_request(name, recording, site, layers, targets, per_head)
+        name: _with_span(
+            name,
+            _checked_request(name, recording, site, layers, targets, per_head),
+            span,
+            weights,
+        )
         for name in measures
     }
     return _batches(measures, recording, requests, precision)
@@ -180,8 +195,7 @@ def _scores_of_layers(
     refused: dict[str, str] | None = None,
 ) -> dict[str, Scores]:
     functions = {
-        name: layer_function(name, options, per_head=request.per_head)
-        for name, options in measures.items()
+        name: requested_function(name, options, request) for name, options in measures.items()
     }
     scores = score_layers(functions, recording, request, refused)
     return {name: without_noise(name, made) for name, made in scores.items()}
@@ -265,6 +279,8 @@ def _from_maps(
 def _batch(
     name: str, recording: Recording, request: Request, scores: Scores, options: Mapping[str, Any]
 ) -> MeasuredBatch:
+    if request.span is not None:
+        scores = replace(scores, target_labels=span_labels(recording, request))
     return MeasuredBatch(
         name=name,
         spec=spec_of(name),
@@ -286,7 +302,7 @@ def _largest(
             recording.model,
             name,
             max(recording.lengths[recording.structure.stack_of(request.site).name]),
-            targets=None if request.targets is None else len(request.targets[0]),
+            targets=_targets_in_memory(recording, request),
             layers=len(request.layers),
             texts=recording.batch,
             options=options,
@@ -295,6 +311,20 @@ def _largest(
         for name, options in measures.items()
     ]
     return max(estimates, key=lambda estimate: estimate.sure)
+
+
+def _targets_in_memory(recording: Recording, request: Request) -> int | None:
+    """How many targets are scored at once; None: all."""
+    if request.targets is None:
+        return None
+    count = len(request.targets[0])
+    if request.span is None:
+        return count
+    stack = recording.structure.stack_of(request.site)
+    heads = max(site.heads for layer in stack.layers for site in layer.sites)
+    sources = max(recording.source_lengths(request.site))
+    device = entry_device(recording.model)
+    return min(count, targets_at_once(heads, sources, recording.batch, device))
 
 
 @contextlib.contextmanager
@@ -346,6 +376,33 @@ def _checked_request(
     if targets is None and chosen_before:
         request = replace(request, targets=recording.targets)
     return request
+
+
+def _with_own_weights(
+    measures: Mapping[str, Mapping[str, Any]], weights: Any
+) -> tuple[Mapping[str, Mapping[str, Any]], Any]:
+    """A measure with an option `weights` takes them; else they are those of a span."""
+    if weights is None:
+        return measures, None
+    own = {name for name in measures if any(o.name == "weights" for o in spec_of(name).options)}
+    given = {
+        name: {**options, "weights": weights} if name in own else options
+        for name, options in measures.items()
+    }
+    return given, None if own else weights
+
+
+def _with_span(name: str, request: Request, span: str | bool | None, weights: Any) -> Request:
+    """The same request with its targets as one, if that is asked for."""
+    if span is None or span is False:
+        if weights is not None:
+            raise InvalidInput("weights= are those of a span. Pass span='sum', 'joint' or 'mean'.")
+        return request
+    if request.targets is None:
+        raise InvalidInput("A span needs targets. Pass targets=[…], or record by lens.generate.")
+    made = Span.of(span, weights, request.targets)
+    span_definition(name, made)  # raises if the measure has no such span
+    return replace(request, span=made)
 
 
 def _one_or_several(batch: MeasuredBatch) -> MixingMaps | list[MixingMaps]:

@@ -28,6 +28,7 @@ from mixlens.measuring.measured_batch import MeasuredBatch
 from mixlens.measuring.recorder import record
 from mixlens.model.model_cache import weights_unchanged
 from mixlens.recording.batch_independence import DependentTexts
+from mixlens.recording.recording import Recording
 from mixlens.text.inputs import as_tensor, is_pair, texts_of
 from mixlens.text.padding import is_padded_sound, unpadded_row, unpadded_text
 from mixlens.text.processing import is_raw, processed
@@ -35,7 +36,6 @@ from mixlens.text.processing import is_raw, processed
 if TYPE_CHECKING:
     from mixlens.lens import Lens
     from mixlens.maps.mixing_maps import MixingMaps
-    from mixlens.recording.recording import Recording
 
 ON_ERROR = ("raise", "skip")
 
@@ -69,6 +69,12 @@ def measure_given(
     device: str | torch.device | None,
 ) -> MixingMaps | list[MixingMaps] | MeasuredBatch:
     """`Lens.measure`. An option of the measure may be a list with one entry for each text."""
+    if isinstance(given, Recording):
+        if device is not None or on_error != "raise" or batch_size is not None:
+            raise InvalidInput(
+                "a recording has run already: leave out device, on_error and batch_size"
+            )
+        return measure(name, given, **chosen, **options)
     if device is not None:
         if on_error != "raise" or batch_size is not None:
             raise InvalidInput(

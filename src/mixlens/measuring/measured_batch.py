@@ -11,6 +11,7 @@ from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec
 from mixlens.maps.mixing_maps import MixingMaps
 from mixlens.maps.provenance import provenance_of
 from mixlens.maps.target_row import Extra
+from mixlens.measuring.span_labels import describe_span
 from mixlens.measuring.unpad import target_tokens, without_padding
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def maps_of_row(batch: MeasuredBatch, row: int) -> MixingMaps:
         source_row=sources,
         target_positions=positions,
         facts=batch.facts.of(own),
-        provenance=batch.provenance(),
+        provenance={**batch.provenance(), **describe_span(batch.name, request, row)},
         rollout_residual=spec.rollout_residual,
         rollout_normalised=spec.rollout_normalised,
         rollout_adds_identity=spec.rollout_adds_identity,

@@ -16,6 +16,7 @@ out in `structure`; layers are run again in `replay`.
     rebuilding          Rebuild the attention of a layer from its structure, and check it against
                         the captured tensors.
     recording           One forward pass with its layers: kept, recomputed, or passing by.
+    span_scores         Score the targets of a span as one, a few targets at a time.
     target_attention    Attention weights of a few targets, computed from queries and keys.
     target_pass         Single-target mode: a forward pass with the model's own attention, each
                         layer cut to its targets as it passes by, or in blocks from the last down.

@@ -240,4 +240,26 @@ class Attention:
             total=take(parts.total, 1),
             positions=targets.at(batch, count, self.weights.device),
             causal=self.is_causal and targets.are_all,
+            ends=targets.token_counts(self.weights),
+        )
+
+    def written_parts(self, targets: Targets) -> Decomposition:
+        """What each source writes through attention alone, without the output bias: no residual
+        stream, norm or scale.
+        """
+        batch, _, count, _ = self.weights.shape
+        total = targets.take(self.projected - self.output_bias, 1)
+        if self.beside is not None:
+            total = total - targets.take(self.beside, 1)
+        return Decomposition(
+            weights=targets.take(self.weights, 2),
+            vectors=self.vectors.for_targets(targets.take),
+            scale=torch.ones_like(total[..., 0]),
+            own=torch.zeros_like(total),
+            own_is_source=False,
+            constant=None,
+            total=total,
+            positions=targets.at(batch, count, self.weights.device),
+            causal=self.is_causal and targets.are_all,
+            ends=targets.token_counts(self.weights),
         )

@@ -39,6 +39,10 @@ class Wanted:
         self._places: dict[torch.device, Tensor] = {}
         self._last: tuple[Tensor, int, Tensor] | None = None
 
+    def part(self, block: slice) -> Wanted:
+        """Some of these targets."""
+        return Wanted(self.targets[:, block], [row[block] for row in self.positions])
+
     def on(self, device: torch.device) -> Int[Tensor, "batch target"] | Int[Tensor, " target"]:
         """Their positions next to a tensor: layers may be on several devices. Those of a single
         text are one axis.

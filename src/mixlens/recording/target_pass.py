@@ -45,6 +45,7 @@ from mixlens.recording.deferred_checks import DeferredChecks, not_finite
 from mixlens.recording.forward_pass import capture_layers
 from mixlens.recording.layer import Layer
 from mixlens.recording.rebuilding import Internals
+from mixlens.recording.span_scores import targets_at_once
 from mixlens.recording.target_attention import RowAttention, Wanted, can_be_cut
 from mixlens.recording.upcast import UpcastModules
 from mixlens.structure.model_structure import AttentionSite, ModelStructure
@@ -86,14 +87,20 @@ def visit_up(recording: Recording, request: Request, visitor: Visitor) -> None:
     places = sent(torch.tensor(request.targets), entry_device(recording.model))
     wanted, cut = Wanted(places, request.targets), _Cut(recording, request)
     targets, attention = request.chosen(recording, places), RowAttention(wanted)
+    blocks = _blocks(recording, request)
     shape = (recording.batch, recording.width)
     by_path = {layer.path: layer for layer in cut.stack.layers}
     count = 0
     inside: list[str] = []
     captured: list[AttentionCall] = []
+    native: list[NativeCall] = []
 
     def on_call(call: NativeCall) -> None:
-        if inside and can_be_cut(call):
+        if not inside or not can_be_cut(call):
+            return
+        if len(blocks) > 1:  # the weights of all targets do not fit: they are formed block by block
+            native.append(call)
+        else:
             captured.append(attention.call(call))
 
     def on_enter(number: int, call: LayerCall) -> None:
@@ -109,10 +116,18 @@ def visit_up(recording: Recording, request: Request, visitor: Visitor) -> None:
         inside.pop()
         if cut.stack.layers[count].path != call.path:
             raise TargetsUnavailable("the layers are called in a different order than on the probe")
-        layer = cut.layer(count, call, list(captured), seen, wanted)
+        calls, kept = list(captured), list(native)
         captured.clear()
-        if count in request.layers:
-            visitor(count, layer, targets)
+        native.clear()
+        for block in blocks:
+            here, own = wanted, seen
+            if len(blocks) > 1:
+                here = wanted.part(block)
+                calls = [RowAttention(here).call(each) for each in kept]
+                own = {point: tensor[:, block] for point, tensor in seen.items()}
+            layer = cut.layer(count, call, calls, own, here)
+            if count in request.layers:
+                visitor(count, layer, targets.block(block))
         count += 1
         call.args, call.kwargs, call.output = (), {}, None
 
@@ -138,6 +153,18 @@ def visit_up(recording: Recording, request: Request, visitor: Visitor) -> None:
             f"{count} of {len(cut.stack.layers)} layers were called on this input"
         )
     cut.deferred.settle()
+
+
+def _blocks(recording: Recording, request: Request) -> list[slice]:
+    """The targets that are handed on together: those of a span are added up in blocks."""
+    assert request.targets is not None
+    count = size = len(request.targets[0])
+    if request.span is not None:
+        layers = recording.structure.stack_of(request.site).layers
+        heads = max(site.heads for layer in layers for site in layer.sites)
+        sources = max(recording.source_lengths(request.site))
+        size = targets_at_once(heads, sources, recording.batch, entry_device(recording.model))
+    return [slice(start, min(start + size, count)) for start in range(0, count, size)]
 
 
 def visit_down(recording: Recording, request: Request, visitor: Visitor, blocks: Blocks) -> None:

@@ -26,6 +26,7 @@ from torch import Tensor
 from mixlens.capture.hook_points import HookPoint
 from mixlens.contracts import Targets, is_released
 from mixlens.kernels.chunks import cached_bytes
+from mixlens.kernels.decomposition import Decomposition
 from mixlens.kernels.gains import manhattan_gain
 from mixlens.kernels.head_gains import head_gains
 from mixlens.replay.value_map import value_bias as bias_of_values
@@ -98,29 +99,53 @@ def attention_shares(
     layer: Layer, site: Attention, targets: Targets, rules: RouteRules
 ) -> AttentionShares:
     """Of the wanted targets."""
+    parts = route_parts(layer, site, targets, rules)
+    heads, residual = route_gains(parts, layer.memory_budget, rules)
+    heads = heads.clamp_min_(rules.floor)
+    if rules.floor:
+        ends = torch.tensor(targets.source_lengths, device=heads.device)[:, None, None, None]
+        heads.masked_fill_(torch.arange(heads.shape[-1], device=heads.device) >= ends, 0)
+    return as_shares(heads, residual.clamp_min(rules.floor))
+
+
+def route_parts(
+    layer: Layer, site: Attention, targets: Targets, rules: RouteRules
+) -> Decomposition:
+    """The block's output by head and source. The residual stream is one more part, no source."""
     bias = None if rules.value_bias else bias_of_values(layer, site)
     if bias is not None:
         shared = site.structure.heads // site.values.shape[1]
         site = replace(site, values=site.values.to(site.head_maps) - bias[::shared, None])
-    parts = site.decomposition(targets)
-    limit = cached_bytes(layer.memory_budget, parts.total.device)
-    heads = head_gains(parts, parts.total, limit, rules.shift).clamp_min_(rules.floor)
-    if rules.floor:
-        ends = torch.tensor(targets.source_lengths, device=heads.device)[:, None, None, None]
-        heads.masked_fill_(torch.arange(heads.shape[-1], device=heads.device) >= ends, 0)
-    residual = manhattan_gain(parts.own, parts.total, rules.shift).clamp_min(rules.floor)
+    return replace(site.decomposition(targets), own_is_source=False)
+
+
+def route_gains(
+    parts: Decomposition, budget: int, rules: RouteRules
+) -> tuple[Float[Tensor, "batch head target source"], Float[Tensor, "batch target"]]:
+    """How much nearer each head's part of each source, and the residual, bring the output."""
+    limit = cached_bytes(budget, parts.total.device)
+    heads = head_gains(parts, parts.total, limit, rules.shift)
+    return heads, manhattan_gain(parts.own, parts.total, rules.shift)
+
+
+def as_shares(
+    heads: Float[Tensor, "batch head target source"], residual: Float[Tensor, "batch target"]
+) -> AttentionShares:
+    """Gains, none of them negative, divided by their sum."""
     whole = (heads.sum((1, 3)) + residual).clamp_min(torch.finfo(heads.dtype).tiny)
     return AttentionShares(heads.div_(whole[:, None, :, None]), residual / whole)
 
 
-def feed_forward_shares(
-    layer: Layer, site: Attention, targets: Targets, rules: RouteRules
-) -> tuple[Float[Tensor, "batch target"], Float[Tensor, "batch target"]]:
-    """The shares of the feed-forward part and of the stream that it is added to."""
-    total, stream = targets.take(layer.output, 1), targets.take(site.block_output, 1)
+def feed_forward_parts(
+    layer: Layer, site: Attention, targets: Targets
+) -> dict[str, Float[Tensor, "batch target d_model"]]:
+    """The layer's output, and the feed-forward part and the stream that it is the sum of; nothing
+    if there is no such part.
+    """
     structure = layer.structure.feed_forward
     if structure is None:
-        return torch.zeros_like(total[..., 0]), torch.ones_like(total[..., 0])
+        return {}
+    total, stream = targets.take(layer.output, 1), targets.take(site.block_output, 1)
     stream = stream if site.structure.parallel else structure.own(stream)
     added = total - stream
     if structure.output_norm is not None:
@@ -129,8 +154,20 @@ def feed_forward_shares(
         assert norm is not None  # it was one when the layer was taken apart
         inverse = norm.inverse_sigma(entering)[..., None]
         added, stream = (norm.linear(part) * inverse for part in (entering - stream, stream))
-    gains = [
-        manhattan_gain(part, total, rules.shift).clamp_min(rules.floor) for part in (added, stream)
-    ]
-    whole = (gains[0] + gains[1]).clamp_min(torch.finfo(total.dtype).tiny)
-    return gains[0] / whole, gains[1] / whole
+    return {"output": total, "added": added, "stream": stream}
+
+
+def feed_forward_shares(
+    layer: Layer, site: Attention, targets: Targets, rules: RouteRules
+) -> tuple[Float[Tensor, "batch target"], Float[Tensor, "batch target"]]:
+    """The shares of the feed-forward part and of the stream that it is added to."""
+    parts = feed_forward_parts(layer, site, targets)
+    if not parts:
+        like = targets.take(site.block_output, 1)[..., 0]
+        return torch.zeros_like(like), torch.ones_like(like)
+    added, stream = (
+        manhattan_gain(parts[name], parts["output"], rules.shift).clamp_min(rules.floor)
+        for name in ("added", "stream")
+    )
+    whole = (added + stream).clamp_min(torch.finfo(added.dtype).tiny)
+    return added / whole, stream / whole

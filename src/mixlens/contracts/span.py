@@ -1,0 +1,116 @@
+"""Several targets that are scored as one: an answer, a sentence, a reasoning span.
+
+There are three definitions. "sum": add the vectors of the targets, then measure; parts that the
+targets have in common count more. "joint": stack the vectors of the targets into one long vector,
+then measure; nothing cancels between targets. "mean": measure every target, then take the weighted
+mean.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from mixlens.errors import InvalidInput
+from mixlens.text.suggestions import no_such
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from mixlens.contracts.scores import LayerScores
+    from mixlens.kernels.decomposition import Decomposition
+
+DEFINITIONS = ("sum", "joint", "mean")
+_FEW = 16  # targets up to which every measure of them is cheap
+
+
+@dataclass(frozen=True)
+class Span:
+    """How the targets of a request become one."""
+
+    definition: str | None  # None: the one that suits the measure and the number of targets
+    weights: tuple[tuple[float, ...], ...]  # of each target of each text, as they were given
+
+    @classmethod
+    def of(cls, definition: Any, weights: Any, targets: Sequence[Sequence[int]]) -> Span:
+        """Return the span of these targets, or raise `InvalidInput`."""
+        if definition is not True and definition not in DEFINITIONS:
+            raise InvalidInput(no_such("span", str(definition), DEFINITIONS, "choose"))
+        for row in targets:
+            twice = [place for place in set(row) if row.count(place) > 1]
+            if twice:
+                raise InvalidInput(
+                    f"Target {twice[0]} is in the span twice. Name it once, and pass weights= to"
+                    " count it more."
+                )
+        rows = [[1.0] * len(row) for row in targets] if weights is None else _rows(weights, targets)
+        return cls(None if definition is True else definition, tuple(map(tuple, rows)))
+
+    def chosen(self, rule: SpanRule | None) -> str:
+        """The definition: the one that was asked for, or the one that suits a measure."""
+        if self.definition is not None:
+            return self.definition
+        few = max(map(len, self.weights)) <= _FEW
+        return "mean" if few or rule is None else rule.long
+
+
+def _rows(weights: Any, targets: Sequence[Sequence[int]]) -> list[list[float]]:
+    """The weights of each text: one list for all texts, or one for each."""
+    try:
+        given = [entry.tolist() if hasattr(entry, "tolist") else entry for entry in weights]
+        nested = all(isinstance(entry, (list, tuple)) for entry in given) and bool(given)
+        rows = [[float(entry) for entry in row] for row in (given if nested else [given])]
+    except (TypeError, ValueError):
+        raise InvalidInput(
+            f"weights={weights!r} is not a list of numbers. Pass one weight for each target."
+        ) from None
+    rows = rows if nested else rows * len(targets)
+    if len(rows) != len(targets):
+        raise InvalidInput(f"{len(rows)} lists of weights for {len(targets)} texts. Pass one each.")
+    for row, places in zip(rows, targets, strict=True):
+        if len(row) != len(places):
+            raise InvalidInput(
+                f"{len(row)} weights for {len(places)} targets. Pass one weight for each target."
+            )
+        wrong = [weight for weight in row if not math.isfinite(weight) or weight < 0]
+        if wrong:
+            raise InvalidInput(f"The weight {wrong[0]} of a span is not a number of at least 0.")
+        if not any(row):
+            raise InvalidInput("All weights of the span are 0. Pass a positive weight.")
+    return rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpanRule:
+    """How a measure scores a span; a file of a measure has it as `SPAN`.
+
+    A measure of vectors is given in three steps. `split(layer, attention, targets, **options)`
+    returns the vectors of every source as a `Decomposition`. `weigh(parts, budget, **options)`
+    returns numbers [batch, target, ...] that add up over stacked targets. `score(weighed,
+    **options)` makes scores of them. "sum" folds the parts first, "joint" adds the numbers up, and
+    "mean" the scores.
+    """
+
+    split: Callable[..., Decomposition] | None = None
+    weigh: Callable[..., Mapping[str, Tensor]] | None = None
+    score: Callable[..., LayerScores] | None = None
+    adds_up: bool = False  # without vectors: is "sum" the weighted sum of the scores?
+    long: str = "mean"  # the definition for long spans, if none is named
+    refused: Mapping[str, str] = field(default_factory=dict)  # why there is no such definition
+
+
+def require_definition(name: str, rule: SpanRule | None, definition: str) -> None:
+    """Raise `InvalidInput` if a measure has no spans of this definition."""
+    if definition == "mean":
+        return
+    if rule is not None and rule.split is not None:
+        return
+    if rule is not None and definition in rule.refused:
+        reason = rule.refused[definition]
+    elif rule is not None and rule.adds_up and definition == "sum":
+        return
+    else:
+        reason = "its scores are not made of vectors of the targets that could be added or stacked"
+    raise InvalidInput(f"{name} has no span={definition!r}: {reason}. Use span='mean'.")

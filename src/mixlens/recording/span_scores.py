@@ -1,0 +1,187 @@
+"""Score the targets of a span as one, a few targets at a time.
+
+`mixlens.contracts.span` has the definitions. The attention weights of the targets are added up or
+scored block by block, and never kept for the whole span.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from mixlens.contracts import LayerScores, SpanRule, Targets
+from mixlens.kernels.chunks import product_bytes
+from mixlens.kernels.decomposition import Decomposition
+from mixlens.kernels.spans import fold_targets, join_spans, weigh_targets
+
+if TYPE_CHECKING:
+    from mixlens.recording.attention import Attention
+    from mixlens.recording.layer import Layer
+
+_COPIES = 24  # bytes of a weight of a head, with what is made of it on the way
+
+
+def targets_at_once(heads: int, sources: int, texts: int, device: torch.device) -> int:
+    """How many targets of a span have their attention weights in memory together."""
+    return max(1, product_bytes(device) // (_COPIES * heads * sources * texts))
+
+
+@dataclass(frozen=True)
+class SpanPart:
+    """What some targets of a span add to its score in one layer.
+
+    Exactly one of `parts` (sum), `weighed` (joint) and `scores` (mean) is there.
+    """
+
+    finish: Callable[[SpanPart], LayerScores]
+    weight: Float[Tensor, " batch"]  # of all its targets
+    parts: Decomposition | None = None
+    weighed: Mapping[str, Tensor] | None = None
+    scores: LayerScores | None = None
+    total: Float[Tensor, "batch d_model"] | None = None  # sum_i w_i y_i
+    size: Float[Tensor, " batch"] | None = None  # sum_i w_i |y_i|_1
+
+    def __add__(self, other: SpanPart) -> SpanPart:
+        """Add more targets of the same span and layer."""
+        return replace(
+            self,
+            weight=self.weight + other.weight,
+            parts=_both(self.parts, other.parts, join_spans),
+            weighed=_both(self.weighed, other.weighed, _add_entries),
+            scores=_both(self.scores, other.scores, _add_scores),
+            total=_both(self.total, other.total, torch.add),
+            size=_both(self.size, other.size, torch.add),
+        )
+
+    def finished(self) -> LayerScores:
+        """Return the scores of the span, [batch, (head,) 1, source], with its coherence."""
+        made = self.finish(self)
+        if self.total is None or self.size is None:
+            return made
+        tiny = torch.finfo(self.size.dtype).tiny
+        coherence = self.total.abs().sum(-1) / self.size.clamp_min(tiny)
+        return replace(
+            made,
+            extras={**made.extras, "coherence": coherence},
+            extra_dims={**made.extra_dims, "coherence": ()},
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpanMeasure:
+    """A layer measure of a span; called with blocks of its targets, it returns parts to add up."""
+
+    rule: SpanRule | None
+    definition: str
+    score_layer: Callable[..., LayerScores]
+    options: Mapping[str, Any]
+
+    def __call__(self, layer: Layer, attention: Attention, targets: Targets) -> SpanPart:
+        """Return the part of these targets."""
+        made: SpanPart | None = None
+        weights = attention.weights
+        batch, heads, _, sources = weights.shape
+        size = targets_at_once(heads, sources, batch, weights.device)
+        for block in targets.blocks(size):
+            part = self._part(layer, attention, block)
+            made = part if made is None else made + part
+        assert made is not None  # a span has a target
+        return made
+
+    def _part(self, layer: Layer, attention: Attention, targets: Targets) -> SpanPart:
+        weights = targets.weights_like(attention.weights)
+        part = SpanPart(finish=self._finish(layer.memory_budget), weight=weights.sum(1))
+        if attention.block_parts is not None:
+            y = targets.take(attention.block_output, 1)
+            size = (y.abs().sum(-1) * weights).sum(1)
+            part = replace(part, total=(y * weights[..., None]).sum(1), size=size)
+        rule = self.rule
+        if rule is None or rule.split is None:
+            scores = self.score_layer(layer, attention, targets)
+            return replace(part, scores=_weighted_sum(scores, weights))
+        parts = rule.split(layer, attention, targets, **self.options)
+        if self.definition == "sum":
+            return replace(part, parts=fold_targets(parts, weights))
+        assert rule.weigh is not None
+        assert rule.score is not None
+        if self.definition == "joint":
+            weighed = rule.weigh(weigh_targets(parts, weights), layer.memory_budget, **self.options)
+            added = {name: each.sum(1, keepdim=True) for name, each in weighed.items()}
+            return replace(part, weighed=added)
+        scores = rule.score(rule.weigh(parts, layer.memory_budget, **self.options), **self.options)
+        return replace(part, scores=_weighted_sum(scores, weights))
+
+    def _finish(self, budget: int) -> Callable[[SpanPart], LayerScores]:
+        def finish(part: SpanPart) -> LayerScores:
+            if part.scores is not None:
+                if self.definition == "mean":
+                    return _divided(part.scores, part.weight)
+                facts = part.scores.facts
+                facts = None if facts is None else replace(facts, rows_sum_to_one=False)
+                return replace(part.scores, facts=facts)
+            assert self.rule is not None
+            assert self.rule.weigh is not None
+            assert self.rule.score is not None
+            weighed = part.weighed
+            if part.parts is not None:
+                weighed = self.rule.weigh(part.parts, budget, **self.options)
+            return self.rule.score(weighed, **self.options)
+
+        return finish
+
+
+def _both(first: Any, second: Any, add: Callable[[Any, Any], Any]) -> Any:
+    return None if first is None or second is None else add(first, second)
+
+
+def _add_entries(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: each + second[name] for name, each in first.items()}
+
+
+def _add_scores(first: LayerScores, second: LayerScores) -> LayerScores:
+    return replace(
+        first,
+        values=first.values + second.values,
+        extras=_add_entries(first.extras, second.extras),
+        scale=_both(first.scale, second.scale, torch.add),
+    )
+
+
+def _each(scores: LayerScores, change: Callable[[Tensor, int | None], Tensor]) -> LayerScores:
+    """Change every tensor of some scores, given the number of its target axis."""
+    axes = {
+        name: 1 + dims.index("target") if "target" in dims else None
+        for name, dims in scores.extra_dims.items()
+    }
+    return replace(
+        scores,
+        values=change(scores.values, scores.values.dim() - 2),
+        extras={name: change(each, axes.get(name)) for name, each in scores.extras.items()},
+        scale=None if scores.scale is None else change(scores.scale, 1),
+    )
+
+
+def _weighted_sum(scores: LayerScores, weights: Float[Tensor, "batch target"]) -> LayerScores:
+    """Add up the targets; numbers of the whole layer count once for each."""
+
+    def change(tensor: Tensor, axis: int | None) -> Tensor:
+        each = weights.sum(1, keepdim=True) if axis is None else weights
+        shape = [len(weights)] + [1] * (tensor.dim() - 1)
+        if axis is None:
+            return tensor.to(weights) * each.view(shape)
+        shape[axis] = each.shape[1]
+        return (tensor.to(weights) * each.view(shape)).sum(axis, keepdim=True)
+
+    return _each(scores, change)
+
+
+def _divided(scores: LayerScores, weight: Float[Tensor, " batch"]) -> LayerScores:
+    def change(tensor: Tensor, axis: int | None) -> Tensor:
+        return tensor / weight.view((-1,) + (1,) * (tensor.dim() - 1))
+
+    return _each(scores, change)
