@@ -114,7 +114,7 @@ def test_names_of_ours_are_not_taken(toy: str) -> None:
         register("alti", SPEC)(alti.score_layer)
     with pytest.raises(InvalidInput, match="has no SPEC that says what it is"):
         evaluations.register("nameless", object())  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="direction 'up': choose one of"):
+    with pytest.raises(ValueError, match="Unknown direction 'up'"):
         EvaluationSpec(summary="one", citation="-", direction="up", kinds=("agreement",))
     for field in ("gives", "reads", "splits", "one_row"):
         wrong: dict[str, Any] = {field: "x"}

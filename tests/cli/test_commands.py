@@ -27,7 +27,7 @@ def test_map_of_one_target() -> None:
     result = run(app, ["map", TEXT, "--measure", "value_zeroing", "--target", "[MASK]"])
     assert result.exit_code == 0, result.output
     assert "using the bundled masked language model" in result.output
-    assert "What is inside [MASK]" in result.stdout
+    assert "Sources of [MASK]" in result.stdout
     assert "pictures" in result.stdout
     assert "largest, mean of 6 layers" in result.stdout
 

@@ -51,7 +51,7 @@ def test_what_is_left_out_is_named(tmp_path: Path) -> None:
     result = run(app, ["doctor", str(tmp_path)])
     assert result.exit_code == 0, result.output
     assert "left out     `layers` 0: it shows no softmax attention" in result.output
-    assert "the parts of what is measured add up" in result.output
+    assert "the measured parts add up" in result.output
     assert "docs/coverage.md" in result.output
 
 
@@ -105,7 +105,7 @@ def test_what_measures_would_need_for_a_long_text() -> None:
 def test_a_text_with_more_tokens_than_the_model_has_positions() -> None:
     model = "mixlens/bundled/causal"
     shown = run(app, ["doctor", model, "--tokens", "100000"]).output
-    assert "the model has 256 positions, and refuses a text of 100,000 tokens" in shown
+    assert "100,000 tokens are more than the 256 positions of the model" in shown
     assert "refuses" not in run(app, ["doctor", model, "--tokens", "256"]).output
     report = json.loads(run(app, ["doctor", model, "--tokens", "100000", "--json"]).stdout)
     assert report["positions"] == 256

@@ -121,7 +121,7 @@ def test_no_command_shows_help_and_exits_with_2() -> None:
 def test_map_reports_the_measure_that_it_chose(words: list[str], name: str) -> None:
     ran = run("map", TEXT, "--target", "[MASK]", *words)
     assert f"no --measure given: using {name}, which " in ran.err
-    assert f"What is inside [MASK]: {name}" in ran.out
+    assert f"Sources of [MASK]: {name}" in ran.out
 
 
 def test_long_work_prints_a_line_now_and_then(

@@ -24,7 +24,7 @@ def test_map_and_compare_draw_what_they_show(tmp_path: Path) -> None:
     kind = ["--kind", "flow", "--target", "[MASK]", "--words"]
     result = run(app, ["map", TEXT, "--figure", flow, *kind])
     assert result.exit_code == 0, result.output
-    assert "drawn in" in result.output
+    assert "saved the figure in" in result.output
     assert "flow to [MASK] (token 3)" in Path(flow).read_text()
     attention = ["--measure", "attention", "--kind", "heads", "--layer", "0"]
     assert run(app, ["map", TEXT, "--figure", heads, *attention]).exit_code == 0

@@ -89,7 +89,7 @@ def test_shown_tables(prompt_file: str) -> None:
     assert "sentence 2" in ran.out
     assert "(first token)" not in ran.out
     ran = run("map", *given, "--target", "on", "--segments", "own")
-    assert "What is inside ·on" in ran.out
+    assert "Sources of ·on" in ran.out
     long = "The keys to the old cabinet near the doors. " * 5
     ran = run("map", long, "--answer", " They are", "--measure", "attention", "--top", "2")
     assert ran.out.count("←") == 2

@@ -58,7 +58,7 @@ def test_one_that_cannot_run_does_not_stop_the_others(tmp_path: Path, sentences:
         ["reproduce", *wanted, "--data", str(sentences), "--out", str(tmp_path / "out"), "--json"],
     )
     assert result.exit_code == 0, result.output
-    assert "ferrando2022/table2: not run: " in result.stderr
+    assert "ferrando2022/table2 did not run: " in result.stderr
     printed = json.loads(result.stdout)
     assert list(printed["not_run"]) == wanted[:1]
     assert len(printed["results"]) == 1

@@ -40,7 +40,7 @@ def test_a_run_its_status_and_its_log(tmp_path: Path) -> None:
     shown = run("run", "--status", out)
     assert "complete, 3 of 3 shards" in shown.out
     assert "6 texts measured" in shown.out
-    assert "tokens a second" in shown.out
+    assert "tokens per second" in shown.out
     assert json.loads(run("run", "--status", out, "--json").out)["shards_done"] == 3
     assert run("run", "--status", str(tmp_path)).status == 2
     refused = run("run", str(corpus), "--measure", "alti", "--out", out, "--targets", "first")
@@ -55,7 +55,7 @@ def test_a_run_that_measures_nothing_fails(tmp_path: Path) -> None:
     corpus.write_text("number,body\n1,The dogs bark.\n")
     ran = run("run", str(corpus), "--measure", "attention", "--out", out)
     assert ran.status == 2
-    assert "No text could be measured: no column 'text'" in ran.err
+    assert "No text could be measured. First reason: no column 'text'" in ran.err
     assert "there are: number, body" in ran.err
     assert run("run", "--status", out).status == 0
     named = ("--text-column", "body", "--id-column", "number", "--fresh")

@@ -71,17 +71,17 @@ def test_targets(fields: dict[str, Any]) -> None:
         ({"text": "The [MASK] [MASK]."}, "2 masks"),
         ({"text": "They are what we are."}, "is in the text 2 times"),
         ({"text": "They care."}, "is not in the text"),  # care is not are
-        ({"position": 3}, "the mask is at 24"),
+        ({"position": 3}, "not that of the mask, 24"),
         ({"text": "They are here.", "position": 4}, "not the target 'are'"),
-        ({"text": "They care.", "position": 6}, "cuts a word"),
+        ({"text": "They care.", "position": 6}, "splits a word"),
         ({"position": "there"}, "neither a number nor a span"),
         ({"cue": "key"}, "is in the text 0 times"),
         ({"cue": "the"}, "once"),  # once in lower case: allowed below
         ({"cue": "e"}, "is in the text 0 times"),
-        ({"cue": "4:7"}, "cuts a word"),
+        ({"cue": "4:7"}, "splits a word"),
         ({"cue": "3:8"}, "begins or ends with a space"),
-        ({"cue": "30:99"}, "lies outside"),
-        ({"cue": "8:4"}, "lies outside"),
+        ({"cue": "30:99"}, "is outside"),
+        ({"cue": "8:4"}, "is outside"),
         ({"cue": [24, 30]}, "overlaps the target"),
         ({"cue": 7}, "neither a word"),
         ({"cue": [7]}, "neither a word nor a span"),
@@ -158,7 +158,7 @@ def test_files_name_the_row_and_read_the_rest(tmp_path: Path) -> None:
         "plural",
     )
     assert [name for name, _ in data.errors] == ["mine.csv:3", "mine.csv:4"]
-    assert "'lock' is in the text 0 times" in data.errors[0][1]
+    assert "'lock' occurs 0 times" in data.errors[0][1]
     assert "2 columns, but the header has 5" in data.errors[1][1]
 
     lines = tmp_path / "mine.jsonl"

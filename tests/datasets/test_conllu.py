@@ -75,13 +75,13 @@ def test_broken_sentences_are_named(tmp_path: Path) -> None:
     assert (data.kind, len(data)) == ("tagged", 2)
     assert data[1].name == "x.conllu:28"
     assert [(name, reason.split(":")[0]) for name, reason in data.errors] == [
-        ("x.conllu:11", "the word 'one' is not at character 0 of the text"),
-        ("x.conllu:14", "the text continues after the last word"),
+        ("x.conllu:11", "the word 'one' does not match the text at character 0"),
+        ("x.conllu:14", "the text continues with ' more' after the last word"),
         ("x.conllu:17", "the word 'one' has no part of speech"),
         ("x.conllu:19", "4 columns instead of 10"),
-        ("x.conllu:21", "a sentence without words"),
+        ("x.conllu:21", "the sentence has no words"),
         ("x.conllu:23", "the multiword token 1-3 dont has 1 words"),
-        ("x.conllu:26", "'1-x' is not the number of a word, nor of several as in 1-2"),
+        ("x.conllu:26", "'1-x' is not a word number such as 1, nor a range such as 1-2"),
     ]
 
 

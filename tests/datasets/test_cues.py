@@ -176,7 +176,7 @@ def test_cues_worked_out_by_hand(
         ),
         (SUBJECT, "The driver have left.", "The driver has left.", "plural, but its cue 'driver'"),
         (SUBJECT, "The cat is here.", "The cat was here.", "both singular"),
-        (SUBJECT, "The cat ran here.", "The cat sat here.", "not known"),
+        (SUBJECT, "The cat ran here.", "The cat sat here.", "unknown"),
         (SUBJECT, "Is Ann here.", "Are Ann here.", "no subject"),
         (ANAPHOR, "The old man saw himself.", "The old man saw themselves.", "no verb"),
         (DETERMINER, "Ann saw this.", "Ann saw these.", "no noun"),
@@ -207,7 +207,7 @@ def test_other_paradigms_have_no_cues(tmp_path: Path) -> None:
     (tmp_path / f"{SUBJECT}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     read = corpus.read(tmp_path)
     assert read.groups == {SUBJECT: 1}
-    assert read.errors == ((f"{SUBJECT}.jsonl:2", "sentence_bad must be a sentence"),)
+    assert read.errors == ((f"{SUBJECT}.jsonl:2", "sentence_bad is not a sentence"),)
 
 
 def test_not_is_written_out() -> None:
@@ -231,7 +231,7 @@ def test_counts_stand_beside_the_papers(shared: Path, capsys: pytest.CaptureFixt
         SUBJECT: 993,
     }
     assert cues.counts(data).endswith("4,993   (Mohebbi et al. 2023: 4,276)")
-    assert all("does not look so" in reason for _, reason in data.errors)
+    assert all("does not look " in reason for _, reason in data.errors)
 
 
 def test_agrees_with_other_rules(shared: Path) -> None:

@@ -49,10 +49,10 @@ def test_places_and_broken_rows(tmp_path: Path) -> None:
     ]
     assert [reason[:25] for _, reason in data.errors[:2]] == [
         "word 0 is 'it', not 'is'",
-        "there is no word 9",
+        "the sentence has no word ",
     ]
     assert corpus.read(tmp_path / "set.gold").examples == data.examples
-    with pytest.raises(InvalidInput, match=r"5 lines and set.gold 1"):
+    with pytest.raises(InvalidInput, match=r"5 lines, but set.gold has 1"):
         corpus.read(write(tmp_path, TEXT, "1\ta\tb\t0\n"))
 
 

@@ -60,9 +60,9 @@ def test_without_header(tmp_path: Path) -> None:
 
 
 def test_labels_that_cannot_be_told_are_not_guessed(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="add a header"):
+    with pytest.raises(InvalidInput, match="Add a header"):
         read(tmp_path, "1\t0\n0\t1\n")
-    with pytest.raises(InvalidInput, match="none look like labels: add a header"):
+    with pytest.raises(InvalidInput, match="none of its .* look like labels. Add a header"):
         read(tmp_path, "some text\tother text\nmore text\tand more\n")
     with pytest.raises(InvalidInput, match="4 columns"):
         read(tmp_path, "a\tb\tc d\te f\n")
@@ -78,17 +78,17 @@ def test_broken_rows_are_named(tmp_path: Path) -> None:
     )
     data = read(tmp_path, "1\ta b\n" * 10 + "x\ty\tz\n" + "not one\tc d\n")
     assert [(name, reason) for name, reason in data.errors] == [
-        ("dev.tsv:11", "3 columns, but other rows have 2"),
+        ("dev.tsv:11", "3 columns, but other lines have 2"),
         ("dev.tsv:12", "'not one' is not a label"),
     ]
     data = read(tmp_path, "gj04\t1\t\tBill sang.\n" * 10 + "gj04\tyes\t\tBill sang.\n")
     assert [reason.split(":")[0] for _, reason in data.errors] == [
-        "not a row of CoLA (source, 0 or 1, star, sentence)"
+        "not a line of CoLA (source, 0 or 1, star, sentence)"
     ]
     data = read(tmp_path, '{"text": "a", "label": 1}\n{"label": 0}\n', "d.jsonl")
-    assert data.errors == (("d.jsonl:2", "no text among the fields label"),)
+    assert data.errors == (("d.jsonl:2", "no text column among label"),)
     with pytest.raises(
-        InvalidInput, match=r"no example could be read. dev.tsv:2: the text is missing"
+        InvalidInput, match=r"has no readable example. dev.tsv:2: the text is missing"
     ):
         read(tmp_path, "sentence\tlabel\n \t1\n")
     with pytest.raises(InvalidInput, match="nothing in it"):

@@ -39,14 +39,14 @@ def test_places_are_those_of_the_spelled_text() -> None:
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [
-        ({"target_index": 5}, r"target \(word 5\) alone"),
-        ({"target_index": 10}, "no word 10"),
-        ({"target_index": "6"}, "no word '6'"),
-        ({"cue_indices": [6]}, "named as a cue"),
-        ({"cue_indices": [-1]}, "no word -1"),
+        ({"target_index": 5}, r"only in the target \(word 5\)"),
+        ({"target_index": 10}, "word 10 is out of range"),
+        ({"target_index": "6"}, "word '6' is out of range"),
+        ({"cue_indices": [6]}, "is also a cue"),
+        ({"cue_indices": [-1]}, "word -1 is out of range"),
         ({"good_word": "was"}, "good_word is 'was'"),
         ({"bad_word": "was"}, "bad_word is 'was'"),
-        ({"sentence_bad": ["The", "boys"]}, "must differ"),
+        ({"sentence_bad": ["The", "boys"]}, "do not differ only"),
         ({"sentence_good": "The boys"}, "list of words"),
     ],
 )

@@ -91,17 +91,17 @@ def test_misuse_is_named() -> None:
         _ = Case(
             lens(), Agreement(name="x", text=text, place=(9, 12), foil="is", cues=((8, 10),))
         ).cues
-    with pytest.raises(InvalidInput, match="names no cue"):
+    with pytest.raises(InvalidInput, match="has no cue"):
         _ = Case(lens(), Agreement(name="x", text=text, place=(9, 12), foil="is")).cues
     with pytest.raises(InvalidInput, match="have no cues"):
         _ = Case(lens(), Labelled(name="x", text=text, label="1")).cues
-    with pytest.raises(InvalidInput, match=r"no token is part of the cue ' '"):
+    with pytest.raises(InvalidInput, match=r"cue ' ' contains no token"):
         _ = Case(
             lens(), Agreement(name="x", text=text, place=(9, 12), foil="is", cues=((3, 4),))
         ).cues
     unmasked = copy.deepcopy(lens().tokenizer)
     unmasked.mask_token = None
-    with pytest.raises(InvalidInput, match="no mask token, and the model is not causal"):
+    with pytest.raises(InvalidInput, match="no mask token and the model is not causal"):
         _ = Case(Lens(lens().model, unmasked), agreement(*TEXT)).given
     with pytest.raises(InvalidInput, match="examples have no right answer"):
         accuracy.observe(Case(lens(), Example(name="x", text=text)))

@@ -162,5 +162,5 @@ def test_misuse_is_named() -> None:
         )
     with pytest.raises(InvalidInput, match="Unknown measure"):
         erasure.observe(cases()[0], "atention")
-    with pytest.raises(InvalidInput, match="no option"):
+    with pytest.raises(InvalidInput, match="Unknown option"):
         erasure.protocol(sign=True)

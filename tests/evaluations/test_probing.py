@@ -268,7 +268,7 @@ def test_what_has_no_label_is_refused(lens: mixlens.Lens) -> None:
         probing.observe(Case(lens, Example(name="a", text="A cat sat.")))
     labelled = Case(lens, Labelled(name="a", text="A cat sat.", label="1"))
     assert str(probing.observe(labelled)["label"]) == "1"
-    with pytest.raises(InvalidInput, match="choose target or cue"):
+    with pytest.raises(InvalidInput, match="Choose target or cue"):
         probing.observe(labelled, of="verb")
 
 
@@ -283,5 +283,5 @@ def test_agreement_across_layers_is_scipys() -> None:
         probing.agreement_with(compression[1:], alignment),
         spearmanr(compression[1:], alignment).statistic,
     )
-    with pytest.raises(InvalidInput, match="7 layers of compression next to 4"):
+    with pytest.raises(InvalidInput, match="7 layers of compression do not match 4"):
         probing.agreement_with(compression, alignment[:4])

@@ -172,7 +172,7 @@ def test_some_layers_only() -> None:
     assert np.array_equal(seen["states"], whole["states"][[0, 2]])
     assert np.array_equal(whole["states"][0], case.recording.layers()[0].input[0].numpy())
     assert np.array_equal(whole["states"][2], case.recording.layers()[1].output[0].numpy())
-    with pytest.raises(InvalidInput, match="there are 0"):
+    with pytest.raises(InvalidInput, match="are out of range"):
         token_identifiability.observe(case, layers=[3])
     with pytest.raises(InvalidInput, match="needs all layers"):
         token_identifiability.conclude([seen] * 3, single=True)
@@ -189,15 +189,15 @@ def test_texts_too_short_for_an_offset_have_no_number() -> None:
 
 
 def test_misuse_is_named() -> None:
-    with pytest.raises(InvalidInput, match=r"share=1\.5: at least one fold and a share in"):
+    with pytest.raises(InvalidInput, match=r"share=1\.5 are out of range"):
         splits(9, share=1.5)
-    with pytest.raises(InvalidInput, match="single or across"):
+    with pytest.raises(InvalidInput, match="single and across"):
         token_identifiability.conclude(_texts(), single=True, across=True)
     short = [{"states": text["states"][:, :1], "layer": text["layer"]} for text in _texts()]
-    with pytest.raises(InvalidInput, match="another at offset 1"):
+    with pytest.raises(InvalidInput, match="token at offset 1"):
         token_identifiability.conclude(short, offset=1)
     assert np.isnan(token_identifiability.conclude(short, offset=1, probe="naive").value)
-    with pytest.raises(InvalidInput, match="no text to identify"):
+    with pytest.raises(InvalidInput, match="There is no text"):
         token_identifiability.conclude([])
     with pytest.raises(InvalidInput, match="no probe 'svm'"):
         token_identifiability.conclude(_texts(), probe="svm")

@@ -32,7 +32,7 @@ def tokenizer() -> Any:
         ({"input_ids": [[1], [2]]}, InvalidInput, "one prompt at a time"),
         ({"input_ids": [1.5]}, InvalidInput, "must be whole numbers"),
         ({"input_ids": [1, 2], "attention_mask": [0, 0]}, EmptyInput, "The prompt is empty"),
-        (["a text"], InvalidInput, "a list of messages such as"),
+        (["a text"], InvalidInput, "is not a list of messages"),
         (None, InvalidInput, "messages of a chat, or {'input_ids': ids}, not NoneType"),
         (3, InvalidInput, "not int"),
         (b"Hello", InvalidInput, "not bytes"),

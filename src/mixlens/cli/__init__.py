@@ -1,4 +1,4 @@
-"""The command line. Commands live one to a file; torch is loaded only by those that need it."""
+"""Commands of `mixlens`, one per file. Only commands that run a model import torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`mixlens benchmark`: which measure to trust on a model and its data."""
+"""`mixlens benchmark`: rank measures on a model and its data."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from mixlens.errors import InvalidInput
 if TYPE_CHECKING:
     from mixlens.benchmark import Ranking
 
-BUNDLED_SAMPLE = 30  # with the bundled model: under two minutes on two cores
+BUNDLED_SAMPLE = 30  # under two minutes on two cores with the bundled model
 
 
 EXAMPLES = """
@@ -141,7 +141,7 @@ def benchmark(
     if submit is not None:
         from mixlens.maps.storage import writable
 
-        writable(submit)  # before the hours of work, not after
+        writable(submit)  # Check this before hours of work, not after.
     dataset = dataset_from(
         data, kind, sample=sample or (BUNDLED_SAMPLE if data is None else None), seed=seed
     )
@@ -185,4 +185,4 @@ def _write_row(ranking: Ranking, path: Path) -> None:
 
     row = json.dumps(submission(ranking), indent=1, ensure_ascii=False)
     write_whole(path, row + "\n")
-    print(f"row for the leaderboard: {path}", file=sys.stderr)
+    print(f"saved the leaderboard entry in {path}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""`mixlens compare`: all measures for one target, by the rank of the cue."""
+"""`mixlens compare`: compare all measures for one target, sorted by the rank of the cue."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 RANDOM = "random"
-DUPLICATE = 0.95  # rank correlation from which measures share a column
+DUPLICATE = 0.95  # smallest rank correlation of measures that share a column
 EXAMPLES = """
 mixlens compare "The keys to the cabinet [MASK] old." --cue keys
 mixlens compare "The keys [MASK] old." --word are --foil is --html page.html
@@ -235,7 +235,7 @@ def _checked_names(measures: list[str] | None) -> list[str] | None:
 
 
 def _checked_aggregate(layers: str | None) -> int | str:
-    """How layers become one row."""
+    """Return the reading of the layers: a name or a layer number."""
     from mixlens.maps.one_row import AGGREGATES, DEFAULT_READING
 
     if layers is None:
@@ -250,7 +250,7 @@ def _checked_aggregate(layers: str | None) -> int | str:
 
 @contextlib.contextmanager
 def _progress() -> Iterator[Progress]:
-    """A bar on standard error, or a line now and then if that is no terminal."""
+    """Show a progress bar on stderr, or an occasional line if stderr is not a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
@@ -279,8 +279,8 @@ def show(comparison: Comparison, console: Console | None = None) -> None:
     console = console or Console(highlight=False)
     groups = grouped_measures(comparison)
     console.print(
-        f"What is inside {printable(comparison.target_token)} (token {comparison.target}):"
-        f" {comparison.reading}, each column shaded by its largest score",
+        f"Sources of {printable(comparison.target_token)} (token {comparison.target}): "
+        f"{comparison.reading}, each column shaded by its largest score",
         markup=False,
     )
     if comparison.explained is not None:
@@ -288,7 +288,7 @@ def show(comparison: Comparison, console: Console | None = None) -> None:
     terminal.show(console, _tables(comparison, groups, console.width))
     _show_groups(console, comparison, groups)
     for name, reason in comparison.left_out.items():
-        console.print(f"left out: {name}: {reason}", markup=False, style="dim")
+        console.print(f"skipped {name}: {reason}", markup=False, style="dim")
 
 
 def grouped_measures(comparison: Comparison) -> list[list[str]]:

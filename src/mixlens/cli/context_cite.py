@@ -1,4 +1,4 @@
-"""`mixlens context-cite`: which parts of a context an answer rests on."""
+"""`mixlens context-cite`: find the parts of a context that support an answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`mixlens demo`: one choice of the bundled model, explained step by step."""
+"""`mixlens demo`: explain one choice of the bundled model, step by step."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from mixlens.maps.comparison import Comparison
 
 EXAMPLES = "mixlens demo"
-# A sentence whose cue stands next to the gap, and one where other words come in between.
+# In the first sentence the cue is next to the gap. In the second, other words come in between.
 EASY = ("The boys did not see [MASK] door of the houses.", "door", "this", "these")
 HARD = ("The pictures of some hat [MASK] scaring Marcus.", "pictures", "are", "is")
 OUTPUT_MEASURE, LAYER_MEASURE = "blank_out", "value_zeroing"

@@ -1,4 +1,4 @@
-"""`mixlens doctor`: what was found in a model, and whether its parts add up."""
+"""`mixlens doctor`: print the structure of a model and check that its parts add up."""
 
 from __future__ import annotations
 
@@ -102,14 +102,14 @@ def doctor(
 
 
 def _positions(lens: Lens) -> int | None:
-    """The longest text that the model takes, in tokens; None: any."""
+    """Return the largest number of tokens that the model accepts, or None if there is no limit."""
     from mixlens.text.input_checks import position_limit
 
     return position_limit(lens.model)
 
 
 def _needs(lens: Lens, report: Report, tokens: int) -> dict[str, dict[str, Any]]:
-    """Memory and work of every measure that applies, from shapes alone."""
+    """Return the memory and time of every applicable measure, estimated from shapes."""
     from mixlens.measuring.estimates import estimate_of, products_per_second
     from mixlens.model.placement import available_to, entry_device
 
@@ -134,7 +134,7 @@ def _show_needs(needs: Mapping[str, Mapping[str, Any]], tokens: int, positions: 
 
     seconds = next(iter(needs.values()))["seconds of a forward pass"]
     if positions is not None and tokens > positions:
-        print(f"\nthe model has {positions:,} positions, and refuses a text of {tokens:,} tokens")
+        print(f"\n{tokens:,} tokens are more than the {positions:,} positions of the model")
     print(f"\n{tokens:,} tokens, a forward pass of about {seconds:.2g} s. Memory beyond weights:")
     for name, need in needs.items():
         fits = "" if need["fits"] else "  does not fit"
@@ -151,8 +151,8 @@ def _show(report: Report) -> None:
         f"[bold]{report.model}[/bold]  {report.dtype} on {report.device}, {report.tokens} tokens"
     )
     console.print(
-        f"attention    loaded as {report.attention_implementation}, overheard through the"
-        f" {report.backend} back end"
+        f"attention    loaded as {report.attention_implementation}, captured through the "
+        f"{report.backend} backend"
     )
     for stack in report.stacks:
         groups = "" if stack.kv_heads == stack.heads else f" on {stack.kv_heads} KV heads"
@@ -186,18 +186,20 @@ def _show(report: Report) -> None:
         if reason is not None:
             console.print(f"  not {name}: {reason}", markup=False)
     for where, reason in report.left_out.items():
-        console.print(f"left out     {where}: {reason}", markup=False)
+        console.print(f"unsupported  {where}: {reason}", markup=False)
     for where, reason in report.open.items():
         console.print(f"open         {where}: {reason}", markup=False)
     if report.left_out or report.open:
         console.print(_COVERAGE, style="dim")
     by_rows = [site for site, reason in report.from_maps.items() if reason is None]
     if by_rows:
-        console.print(f"by rows      named targets of {', '.join(by_rows)}: no map is formed")
+        console.print(f"fast path    named targets of {', '.join(by_rows)} need no full map")
     for site, reason in report.from_maps.items():
         if reason is not None:
-            console.print(f"from maps    named targets of {site}: {reason}", markup=False)
+            console.print(
+                f"slow path    named targets of {site} need a full map: {reason}", markup=False
+            )
     for where, reason in report.slow_paths.items():
         console.print(f"slower       {where}: {reason}", markup=False)
-    what = "the parts of what is measured" if report.left_out or report.open else "the parts"
-    console.print(f"[green]verified[/green]     {what} add up to what the model computes")
+    what = "the measured parts" if report.left_out or report.open else "the parts"
+    console.print(f"[green]verified[/green]     {what} add up to the output of the model")

@@ -1,6 +1,6 @@
-"""Errors as a person at a terminal reads them, and their exit codes.
+"""Turn errors into one line for the terminal, and into exit codes.
 
-0 success, 1 a failure that mixlens explains, 2 wrong usage, 130 interrupted.
+0 is success, 1 a failure that mixlens explains, 2 wrong usage, 130 an interruption.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _WRONG_PATH = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirect
 
 
 def exit_code(error: BaseException) -> int:
-    """Return 2 if another command line would have worked, else 1."""
+    """Return 2 if a different command line would have worked, else 1."""
     cause = error.__cause__ if isinstance(error.__cause__, OSError) else error
     if isinstance(cause, OSError) and cause.errno in _DISK:
         return FAILURE

@@ -1,4 +1,4 @@
-"""`mixlens finetune`: a model learns a task, and is saved where every other command can load it."""
+"""`mixlens finetune`: train a model and save it for the other commands."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Kind(StrEnum):
-    """What is learned."""
+    """The task to train for."""
 
     prompt = "prompt"
     classification = "classification"

@@ -1,4 +1,4 @@
-"""`--help` of every command: options by group, flags without a type, examples at the end."""
+"""Help pages of all commands: options by group, flags without a type, examples at the end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 INPUT, MEASURE, OUTPUT, MODEL = "Input", "Measure", "Output", "Model"
 TRAINING, SERVER, OTHER = "Training", "Server", "Other"
 GROUPS = (INPUT, MEASURE, TRAINING, SERVER, OUTPUT, MODEL, OTHER)
-WIDEST, LEFT = 80, 24  # columns of a page, and of its option names
+WIDEST, LEFT = 80, 24  # width of a page, and of its option names
 
 
 class HelpCommand(TyperCommand):
@@ -66,7 +66,7 @@ def _usage_of(argument: Any) -> str:
 
 
 def _row(param: Any) -> tuple[str, str]:
-    """Return how a parameter is written, by its first spelling, and its help."""
+    """Return the spelling and the help of a parameter, by its first name."""
     if param.param_type_name == "argument":
         return param.metavar or param.name.upper(), param.help or ""
     long = next(name for name in param.opts if name.startswith("--"))
@@ -77,7 +77,7 @@ def _row(param: Any) -> tuple[str, str]:
 
 
 def _table(rows: Iterable[tuple[str, str]], left: int = LEFT) -> list[str]:
-    """Return lines in two columns; a name that is too wide gets a line of its own."""
+    """Return lines in two columns. A name that is too wide gets its own line."""
     lines = []
     for name, text in rows:
         first, *more = wrap(text, _width() - left - 3) or [""]
@@ -96,7 +96,7 @@ def _paragraphs(text: str) -> list[str]:
 
 
 def wrap(text: str, width: int) -> list[str]:
-    """Return a text in lines; the last one is no single word if narrower lines prevent that."""
+    """Return a text as lines. Make lines narrower if the last one would be a single word."""
     text = " ".join(text.split())
     lines = textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
     for narrower in range(width - 1, width // 2, -1):

@@ -1,4 +1,4 @@
-"""Options shared by every command that loads a model, and how models and data are loaded."""
+"""Define the options of commands that load a model, and load models and data."""
 
 from __future__ import annotations
 
@@ -129,7 +129,10 @@ def lens_from(
     reads_text: bool = False,
     bundled: str = "masked",
 ) -> Lens:
-    """Loads the named model, or a bundled one and says so; `reads_text`: it needs a tokenizer."""
+    """Load the named model, or a bundled one with a note on stderr.
+
+    If `reads_text` is set, the model must have a tokenizer.
+    """
     import logging
 
     if dtype not in DTYPES:
@@ -168,7 +171,7 @@ def lens_from(
 def second_lens_from(
     model: str | None, device: str, dtype: str, trust_remote_code: bool
 ) -> Lens | None:
-    """The second model of what compares two, if one is named."""
+    """Return the second model for a comparison of two, or None if the option is not set."""
     return None if model is None else lens_from(model, device, dtype, trust_remote_code)
 
 
@@ -182,7 +185,7 @@ def workers_from(
     dtype: str,
     trust_remote_code: bool,
 ) -> Workers:
-    """Who does the work, and how each of them loads the models; threads are set here too."""
+    """Return the engine, with workers that load the models. Set the number of threads."""
     import torch
 
     from mixlens.runs.engines import Engine
@@ -207,8 +210,8 @@ def workers_from(
 def dataset_from(
     data: str | None, kind: str | None = None, *, sample: int | None = None, seed: int = 0
 ) -> Dataset:
-    """Reads the named data, or the bundled sentences, and says so; rows that cannot be used are
-    reported, not lost in silence.
+    """Return the named data set, or the bundled sentences with a note on stderr. Report skipped
+    records.
     """
     from mixlens import datasets as corpus
 

@@ -1,4 +1,4 @@
-"""`mixlens map`: one measure of one text, as a heat map and a ranked list."""
+"""`mixlens map`: show one measure of one text as a heat map and a ranked list."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `mixlens map` measures: the options of the command as arguments of a measure."""
+"""Turn the options of `mixlens map` into arguments of a measure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class MapChoice:
-    """What of a measure is shown, as the options say."""
+    """The part of the scores to show, from the options."""
 
     measure: str
     spec: Spec
@@ -29,10 +29,10 @@ class MapChoice:
     rollout: bool
     words: bool
     site: str | None
-    every_target: bool  # files and pictures have all of them
+    every_target: bool  # files and figures always hold all of them
 
     def __post_init__(self) -> None:
-        """What can be seen to be wrong before a model is loaded."""
+        """Check the options before a model is loaded."""
         if self.head is not None and not self.spec.per_head:
             raise InvalidInput(f"{self.measure} is not defined per head. Drop --head.")
         if self.rollout and self.spec.gives != "maps":
@@ -47,31 +47,31 @@ class MapChoice:
 
     @property
     def one_row(self) -> bool:
-        """Is one row of maps shown?"""
+        """Return whether only one target is shown."""
         return self.target is not None and self.spec.gives == "maps"
 
     def row_of(self, maps: MixingMaps) -> int | None:
-        """The position of the row that is shown, if it is one."""
+        """Return the position of the only target, or None."""
         return maps.row(self.target).target if self.target is not None and self.one_row else None
 
     def at_target(self, maps: MixingMaps) -> MixingMaps:
-        """The row that is shown, if it is one. Before words: a position is a token's."""
+        """Return the maps of the only target. Call it before words are merged."""
         if self.target is None or not self.one_row:
             return maps
         return maps.at(targets=[self.target])
 
     def grouped(self, maps: MixingMaps, prompt: Prompting) -> MixingMaps:
-        """By words and segments, as the options say."""
+        """Return the maps merged by words and segments, as the options say."""
         return prompt.grouped(maps.words() if self.words else maps)
 
 
 def measure_arguments(
     wanted: MapChoice, own_options: Mapping[str, Any], lens: Lens, prompt: Prompting
 ) -> dict[str, Any]:
-    """What the measure is called with: its own options, and what is wanted of it."""
+    """Return the arguments of the measure: its own options, layers and targets."""
     options = dict(own_options)
     if wanted.target is not None and wanted.spec.explains_output and not prompt.continues:
-        # they explain what the model says there
+        # they explain the prediction at that position
         options.setdefault("position", _position(lens, prompt.given, wanted.target))
     options["site"] = wanted.site
     options["layers"] = None if wanted.layer is None or wanted.rollout else [wanted.layer]
@@ -85,7 +85,9 @@ def measure_arguments(
 def measure_wanted(
     wanted: MapChoice, options: Mapping[str, Any], measured: TakeMeasure, *, by_rows: bool
 ) -> MixingMaps:
-    """The maps, rolled out if that is wanted: `by_rows` without forming maps of all targets."""
+    """Return the maps, aggregated by rollout if requested. With `by_rows`, use only the wanted
+    targets.
+    """
     rolls_rows = wanted.rollout and wanted.head is None and by_rows
     maps = measured(wanted.measure, options, rollout=rolls_rows)
     maps = maps if wanted.head is None else maps.head(wanted.head)
@@ -94,16 +96,18 @@ def measure_wanted(
 
 
 class TakeMeasure(Protocol):
-    """How a measure of any name is taken of what was given."""
+    """A function that runs a measure by name on the input of the command."""
 
     def __call__(
         self, name: str, options: Mapping[str, Any], *, rollout: bool = False
     ) -> MixingMaps:
-        """The maps of one measure; `rollout`: rolled out by rows."""
+        """Return the maps of one measure. With `rollout`, aggregate the wanted targets only."""
 
 
 def measure_by(lens: Lens, given: Any, recording: Recording | None) -> TakeMeasure:
-    """Measure what was given, or the recording of what follows it if there is one."""
+    """Return a function that measures the input, or the recording of the continuation if there is
+    one.
+    """
     from mixlens.measuring.measure import measure
 
     def measured(name: str, options: Mapping[str, Any], *, rollout: bool = False) -> MixingMaps:
@@ -124,7 +128,7 @@ def measure_by(lens: Lens, given: Any, recording: Recording | None) -> TakeMeasu
 
 
 def _position(lens: Lens, given: Text, target: int | str) -> int:
-    """Where the target is in the text that the model predicts words for."""
+    """Return the position of the target in the text for which the model predicts words."""
     from mixlens.text.positions import position_of
 
     recording = lens.record(given)

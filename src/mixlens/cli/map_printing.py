@@ -1,4 +1,4 @@
-"""Maps in the terminal: one row through the layers, sums of segments, or a matrix."""
+"""Print maps in the terminal: one target through the layers, sums of segments, or a matrix."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ if TYPE_CHECKING:
 
 
 def show_maps(maps: MixingMaps, spec: Spec, top: int, *, elsewhere: bool) -> None:
-    """One row through the layers, or a matrix of the layers read as one; `elsewhere`: a file has
-    them too.
+    """Print one target through the layers, or a matrix of the aggregated layers.
+
+    `elsewhere` is set if a file holds the maps too.
     """
     from rich.console import Console
 
@@ -43,7 +44,7 @@ def _show_row(console: Any, maps: MixingMaps, spec: Spec, steps: str, top: int) 
     from mixlens.views.labels import printable
 
     label = printable(maps.tokens[0])
-    opening = f"What supports {label}" if spec.explains_output else f"What is inside {label}"
+    opening = f"Sources that support {label}" if spec.explains_output else f"Sources of {label}"
     across = "layers across, each " if len(maps.layers) > 1 else ""
     console.print(f"{opening}: {steps}, {across}shaded by its largest score", markup=False)
     reading, scores = maps.reading, maps.scores[:, 0]

@@ -1,4 +1,4 @@
-"""`mixlens measures`: what can be measured, who proposed it, and when to use which."""
+"""`mixlens measures`: list the measures with their citation, cost and use."""
 
 from __future__ import annotations
 
@@ -57,5 +57,5 @@ def measures_command(
 
 
 def _as_dict(spec: Spec) -> dict[str, Any]:
-    """Return what a spec says as JSON values."""
+    """Return a spec as JSON values."""
     return {key: value for key, value in dataclasses.asdict(spec).items() if not callable(value)}

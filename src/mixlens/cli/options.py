@@ -1,6 +1,4 @@
-"""`--option name=value`: a measure's own options on the command line, read by the type that its
-function declares.
-"""
+"""Parse `--option name=value` by the type that the measure's function declares."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def described(name: str) -> Spec:
-    """What the named measure is; an error with the nearest names if there is none."""
+    """Return the spec of a measure, or raise an error that lists similar names."""
     from mixlens.measures import list_measures
 
     specs = list_measures()
@@ -26,13 +24,13 @@ def described(name: str) -> Spec:
 
 
 def measure_options(name: str, given: Sequence[str]) -> dict[str, Any]:
-    """The options of one measure from `name=value` words."""
+    """Return the options of one measure from `name=value` words."""
     kinds = {option.name: option.kind for option in described(name).options}
     return read_options(given, kinds, owner=name)
 
 
 def read_options(given: Sequence[str], kinds: Mapping[str, str], *, owner: str) -> dict[str, Any]:
-    """Options from `name=value` words, each read as the type that its owner declares."""
+    """Return options from `name=value` words, each converted to its declared type."""
     options = {}
     for word in given:
         key, equals, value = word.partition("=")
@@ -53,12 +51,12 @@ def split_names(given: Sequence[str] | None) -> list[str] | None:
 
 
 def number_or_name(given: str) -> int | str:
-    """A position, or a token."""
+    """Return an integer position, or the token as it is."""
     return int(given) if re.fullmatch(r"-?\d{1,18}", given) else given
 
 
 def read_value(name: str, value: str, kind: str) -> Any:
-    """A value as the type that the option declares."""
+    """Return a value converted to the declared type of the option."""
     if kind.startswith("Sequence"):
         return tuple(value.split(","))
     kinds = [part.strip() for part in kind.split("|")]

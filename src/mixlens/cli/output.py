@@ -1,8 +1,8 @@
-"""What commands print and write: on any terminal or pipe, whatever its encoding.
+"""Write to terminals and pipes of any encoding.
 
-An encoding that lacks a character (ASCII, many Windows code pages) gets the nearest one that it
-has: shades become punctuation, arrows become > and <, letters lose their accents. JSON is written
-with escapes there, so that nothing is lost.
+If an encoding lacks a character (ASCII, many Windows code pages), mixlens writes the nearest one:
+shades become punctuation, arrows become > and <, and letters lose their accents. JSON is written
+with escapes, so that nothing is lost.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _HANDLER = "mixlens_nearest"
 
 
 def _nearest(error: UnicodeError) -> tuple[str, int]:
-    """For `codecs.register_error`: the nearest characters for those that cannot be written."""
+    """Return the nearest encodable characters, for `codecs.register_error`."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     nearest = []
@@ -36,7 +36,7 @@ def _nearest(error: UnicodeError) -> tuple[str, int]:
 
 
 def write_anywhere() -> None:
-    """Standard output and standard error take every text from now on."""
+    """Make stdout and stderr accept every character."""
     codecs.register_error(_HANDLER, _nearest)
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
@@ -45,14 +45,14 @@ def write_anywhere() -> None:
 
 
 def print_json(value: Any) -> None:
-    """One JSON value on standard output, with escapes for what its encoding lacks."""
+    """Print one JSON value, with escapes for characters that the encoding lacks."""
     encoding = (getattr(sys.stdout, "encoding", None) or "utf-8").lower().replace("-", "")
     wide = encoding.startswith("utf")
     print(json.dumps(value, indent=2, default=str, ensure_ascii=not wide))
 
 
 def check_writable(*files: Path | None) -> None:
-    """Refuses files that could not be written, before a model is run for them."""
+    """Raise if a file cannot be written, before a model runs."""
     from mixlens.maps.storage import writable
 
     for file in files:

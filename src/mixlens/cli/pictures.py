@@ -1,4 +1,4 @@
-"""`--figure`: what a command shows, as a picture in a file."""
+"""`--figure`: save the output of a command as a figure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FigureOption = Annotated[
 
 
 def check_figure(path: Path | None, kind: str | None, kinds: Callable[[], Collection[str]]) -> None:
-    """Refuses a file that could not be written or drawn, before a model is run for it."""
+    """Raise if a figure cannot be drawn or written, before a model runs."""
     if kind is not None and path is None:
         raise InvalidInput(f"--kind {kind} needs --figure. Pass the file to draw.")
     if path is None:
@@ -39,11 +39,13 @@ def check_figure(path: Path | None, kind: str | None, kinds: Callable[[], Collec
     if kind is not None and kind not in kinds():
         raise InvalidInput(no_such("kind of figure", kind, kinds()))
     if not path.parent.is_dir():
-        raise InvalidInput(f"--figure {path}: folder {path.parent} does not exist.")
+        raise InvalidInput(
+            f"Folder {path.parent} of --figure {path} does not exist. Create it first."
+        )
 
 
 def write_figure(path: Path, draw: Callable[[], Figure]) -> None:
-    """Draws and saves a figure; a letter that no font has is named in one line."""
+    """Draw and save a figure. Report characters that no font has in one line."""
     from mixlens.views.canvas import save_figure
     from mixlens.views.fonts import MissingGlyphWarning
 
@@ -56,4 +58,4 @@ def write_figure(path: Path, draw: Callable[[], Figure]) -> None:
         if issubclass(warning.category, MissingGlyphWarning)
     ):
         typer.echo(f"note: {message}", err=True)
-    typer.echo(f"drawn in {path}", err=True)
+    typer.echo(f"saved the figure in {path}", err=True)

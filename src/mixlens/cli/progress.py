@@ -1,4 +1,4 @@
-"""Progress on standard error: a bar on a terminal, a line now and then in a log."""
+"""Report progress on stderr: a bar in a terminal, an occasional line in a log."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from mixlens.runs.observing import Progress
 
-EVERY = 30.0  # seconds between plain lines, where no bar can be drawn
+EVERY = 30.0  # seconds between plain lines when there is no terminal
 
 
 class PlainLines:
@@ -92,7 +92,9 @@ def progress_bar(out: Path | None, label: str = "texts") -> Iterator[Progress]:
             bar.update(task, completed=done, total=total)
             if not console.is_terminal:
                 plain.show(label, done, total)
-            speed = bar.tasks[0].speed  # of the last half minute: loading does not count
+            speed = bar.tasks[
+                0
+            ].speed  # Estimate speed from the last half minute, so that loading does not count.
             if speed is not None:
                 bar.update(task, rate=f"{speed:.3g} a second", left="left")
 

@@ -1,4 +1,4 @@
-"""Prompts on the command line: where they come from, what follows them, and their segments."""
+"""Read prompts on the command line, with their continuations and segments."""
 
 from __future__ import annotations
 
@@ -89,12 +89,16 @@ NoSinkOption = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class Prompting:
-    """What a command was given, and what is to be done with it."""
+    """The input of a command, with its continuation and segments."""
 
-    given: Any  # a text, a pair of texts, or the messages of a chat
-    marks: Spans = field(default_factory=list)  # segments of the written prompt
-    documents: Documents = field(default_factory=dict)  # of messages, not yet written out
-    chat_template: bool = True  # is a text given as the message of a user, if possible?
+    given: Any  # text, pair of texts, or chat messages
+    marks: Spans = field(default_factory=list)  # segments of the formatted prompt
+    documents: Documents = field(
+        default_factory=dict
+    )  # segments of messages before the template formats them
+    chat_template: bool = (
+        True  # whether a text is sent as a user message, if the model has a template
+    )
     explain_end: bool = False
     generate: int | None
     answer: str | None
@@ -103,27 +107,27 @@ class Prompting:
 
     @property
     def continues(self) -> bool:
-        """Does something follow the prompt?"""
+        """Return whether a continuation follows the prompt."""
         return self.generate is not None or self.answer is not None
 
     @property
     def bundled(self) -> str:
-        """The bundled model that can read it."""
+        """Return the name of the bundled model for this input."""
         return "causal" if self.continues else "masked"
 
     @property
     def divides(self) -> bool:
-        """Are sources summed by segment?"""
+        """Return whether sources are summed by segment."""
         return self.segments != "none" and bool(self.segments or self.marks or self.documents)
 
     @property
     def by(self) -> By:
-        """The segments that are meant, as `segments` of maps takes them."""
+        """Return the segments as the `segments` method of maps expects them."""
         own = self.segments in (None, "own", "none")
         return (self.marks or None) if own else self.segments
 
     def recorded(self, lens: Lens, site: str | None) -> Recording:
-        """The prompt with what follows it."""
+        """Return the recording of the prompt and its continuation."""
         if self.generate is None:
             return lens.generate(self.given, answer=self.answer, site=site)
         return lens.generate(
@@ -131,26 +135,26 @@ class Prompting:
         )
 
     def grouped(self, maps: MixingMaps) -> MixingMaps:
-        """Sources summed by segment, with the first token or without, as it was asked for."""
+        """Return maps with sources summed by segment, with or without the first token."""
         return maps.segments(self.by, sink=self.sink) if self.divides else self.marked(maps)
 
     def marked(self, maps: MixingMaps) -> MixingMaps:
-        """Tokens as they are, with the segments by which a page groups them."""
+        """Return maps of tokens, with the segments by which a page groups them."""
         maps = maps if self.sink else maps.without_sink()
         named = self.divides or (self.marks and maps.source_row.offsets is not None)
         return with_segments(maps, self.by) if named else maps
 
     def print_answer(self, answer: str | None) -> None:
-        """Print what the model generated; a given answer is known."""
+        """Print the generated answer. An answer from --answer is not repeated."""
         if self.generate is not None and answer is not None:
             from mixlens.views.labels import visible
 
             print(f"answer: {visible(answer.strip())}\n")
 
     def written_by(self, tokenizer: Any) -> Prompting:
-        """Return the prompt as the tokenizer's chat template writes it.
+        """Return the prompt formatted by the tokenizer's chat template.
 
-        Raises `InvalidInput` if the tokenizer cannot do what the options ask for.
+        Raises `InvalidInput` if the tokenizer does not support the options.
         """
         has_template = getattr(tokenizer, "chat_template", None) is not None
         if isinstance(self.given, list) and not has_template:
@@ -167,8 +171,8 @@ class Prompting:
         documents, messages = self.documents, self.given
         if has_template and self.chat_template and self.continues and _has_words(self.given):
             print(
-                "The prompt is written with the model's chat template, as the message of a user."
-                " Pass --no-chat-template to give it as it is.",
+                "The prompt is sent as a user message with the model's chat template. Pass "
+                "--no-chat-template to send it as is.",
                 file=sys.stderr,
             )
             messages = [{"role": "user", "content": self.given}]
@@ -196,7 +200,7 @@ def read_prompting(
     chat_template: bool = True,
     explain_end: bool = False,
 ) -> Prompting:
-    """What the options say, checked as far as it can be without a model."""
+    """Return the input that the options describe. Check everything that needs no model."""
     if generate is not None and answer is not None:
         raise InvalidInput("--generate and --answer exclude each other. Pass one of them.")
     if answer is not None and not answer:
@@ -241,14 +245,14 @@ def read_prompting(
 
 
 def _check_segments(kind: str | None) -> None:
-    """Raises `InvalidInput` for a kind of segments that does not exist."""
+    """Raise `InvalidInput` if no such kind of segments exists."""
     known = [*KINDS, "own", "none"]
     if kind is not None and kind not in known:
         raise InvalidInput(no_such("kind of segments", kind, known))
 
 
 def _check_known(kind: str | None, given: Any, *, known: bool) -> None:
-    """Raises `InvalidInput` for segments that what was given does not have."""
+    """Raise `InvalidInput` if the input has no such segments."""
     if kind == "turns" and not isinstance(given, list):
         raise InvalidInput(
             "--segments turns needs a chat. Pass its messages in a .json file with --prompt-file."
@@ -261,18 +265,21 @@ def _check_known(kind: str | None, given: Any, *, known: bool) -> None:
 
 
 def _from_file(path: Path) -> tuple[Any, Spans, Documents]:
-    """A prompt with the segments that its file names, or the messages of a chat with theirs."""
+    """Return a prompt with the segments of its file, or chat messages with theirs."""
     content = read_text(path, "--prompt-file")
     if path.suffix != ".json":
         return *read_marks(content), {}
     try:
         messages = parse_json(content)
     except ValueError as error:
-        raise InvalidInput(f"--prompt-file {path} is not valid JSON ({error}).") from None
+        raise InvalidInput(
+            f"--prompt-file {path} is not valid JSON ({error}). Fix the file, or use a plain "
+            "text file."
+        ) from None
     if not isinstance(messages, list):
         raise InvalidInput(
-            f"--prompt-file {path} is not a list of messages such as"
-            ' {"role": "user", "content": "…"}.'
+            f"--prompt-file {path} is not a list of messages. Each needs a role and a "
+            f'content, such as {{"role": "user", "content": "…"}}.'
         )
     messages, documents = read_documents(messages)
     return messages, [], documents

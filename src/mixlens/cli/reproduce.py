@@ -1,4 +1,4 @@
-"""`mixlens reproduce`: the figures and tables of the papers, on your model and data."""
+"""`mixlens reproduce`: rerun figures and tables of papers on your model and data."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def reproduce_command(
 
 
 def _chosen_experiments(wanted: list[str] | None, everything: bool) -> list[str]:
-    """The names of the experiments that were asked for, each once."""
+    """Return the names of the requested experiments, without duplicates."""
     from mixlens.papers import names, papers, resolved
 
     if not wanted:
@@ -177,19 +177,19 @@ def _chosen_experiments(wanted: list[str] | None, everything: bool) -> list[str]
 
 @dataclass(frozen=True, kw_only=True)
 class _Batch:
-    """What the experiments of one command share."""
+    """Arguments that all experiments of one command share."""
 
     lens: Lens
     data: Path | None
-    read: Callable[[str | None], Dataset]  # each data set once, however many experiments take it
+    read: Callable[[str | None], Dataset]  # each data set once, even if several experiments use it
     option: list[str]
     how: Mapping[str, Any]  # further arguments of `reproduce`
     quiet: bool
 
 
 def _run_all(chosen: list[str], batch: _Batch) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """The results, and the reasons of experiments that could not be run; one alone raises its
-    reason.
+    """Return the results, and the reason for each experiment that could not run. A single
+    experiment raises its error.
     """
     results: list[dict[str, Any]] = []
     failures: dict[str, str] = {}
@@ -200,12 +200,12 @@ def _run_all(chosen: list[str], batch: _Batch) -> tuple[list[dict[str, Any]], di
             if len(chosen) == 1:
                 raise
             failures[name] = str(error)
-            print(f"{name}: not run: {error}", file=sys.stderr)
+            print(f"{name} did not run: {error}", file=sys.stderr)
     return results, failures
 
 
 def _run_one(name: str, batch: _Batch) -> dict[str, Any]:
-    """Runs one experiment, prints what it found, and returns its result."""
+    """Run one experiment, print its findings and return its result."""
     from mixlens.papers import module
     from mixlens.papers.reproduction import data_path, reproduce, require_model
 
@@ -230,9 +230,7 @@ def _run_one(name: str, batch: _Batch) -> dict[str, Any]:
 
 
 def _options(run: Any, given: list[str]) -> dict[str, Any]:
-    """The options of an experiment from `name=value` words, by the types that its function
-    declares.
-    """
+    """Return the options of an experiment from `name=value` words, by their declared types."""
     kinds = {
         name: str(p.annotation)
         for name, p in inspect.signature(run).parameters.items()

@@ -1,4 +1,4 @@
-"""Experiments in the terminal: the list of them, and what one of them found."""
+"""Print the list of experiments, and the findings of one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _VERDICTS = {
 
 
 def show_experiments(specs: dict[str, ExperimentSpec], as_json: bool) -> None:
-    """All experiments with their data and cost."""
+    """Print all experiments with their data and cost."""
     if as_json:
         listed = {
             name: {
@@ -53,7 +53,7 @@ def show_experiments(specs: dict[str, ExperimentSpec], as_json: bool) -> None:
 def show_result(
     name: str, spec: ExperimentSpec, result: Any, folder: Path | None, *, again: bool
 ) -> None:
-    """Numbers, and which of the paper's findings hold."""
+    """Print the numbers of an experiment and which findings of the paper hold."""
     from rich.console import Console
 
     console = Console(highlight=False)
@@ -74,15 +74,17 @@ def show_result(
     if result["skipped"]:
         first = result["skipped"][0]
         console.print(
-            f"{len(result['skipped'])} texts left out; the first: {first[0]}: {first[1]}",
+            f"{len(result['skipped'])} texts were skipped. First reason: {first[0]}: {first[1]}",
             markup=False,
             style="dim",
         )
-    console.print(f"kept in {folder}", markup=False, style="dim")
+    console.print(f"saved in {folder}", markup=False, style="dim")
 
 
 def _show_numbers(console: Console, spec: ExperimentSpec, numbers: Any, own: bool) -> None:
-    """What was measured; next to it what was published if `own`: model and data are the paper's."""
+    """Print the measured numbers, next to the published ones if `own` (model and data are the
+    paper's).
+    """
     from rich.table import Table
 
     sides = ("measured", "published") if own else ("measured",)
@@ -92,8 +94,8 @@ def _show_numbers(console: Console, spec: ExperimentSpec, numbers: Any, own: boo
     console.print(table)
     if not own:
         console.print(
-            f"the paper's numbers are for {', '.join(spec.models) or 'its own models'} (data:"
-            f" {spec.data}) and are not compared with these",
+            "not comparable with the paper's numbers, which are for "
+            f"{', '.join(spec.models) or 'its own models'} (data: {spec.data})",
             style="dim",
             markup=False,
         )

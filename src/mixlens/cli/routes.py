@@ -1,4 +1,4 @@
-"""`mixlens routes`: the part of a network that one token's state is made of."""
+"""`mixlens routes`: show the part of the network that builds the state of one token."""
 
 from __future__ import annotations
 

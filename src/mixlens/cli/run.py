@@ -1,4 +1,4 @@
-"""`mixlens run`: measures of every text of a corpus, streamed and resumable."""
+"""`mixlens run`: measure every text of a corpus; runs can be resumed."""
 
 from __future__ import annotations
 
@@ -243,7 +243,9 @@ def run_command(
     counts = (_logged if json_log else _with_bar)(start, out)
     _show(counts, out, as_json)
     if counts.complete and not counts.texts:
-        raise InvalidInput(f"No text could be measured: {read_errors(out)[0]['reason']}")
+        raise InvalidInput(
+            f"No text could be measured. First reason: {read_errors(out)[0]['reason']}"
+        )
 
 
 def _logged(start: Callable[..., Counts], out: Path) -> Counts:
@@ -273,7 +275,9 @@ def _with_bar(start: Callable[..., Counts], out: Path) -> Counts:
 
 
 def _options(measures: list[str], given: list[str]) -> dict[str, dict[str, Any]]:
-    """`measure.name=value` words, by measure; without a measure they are of the only one."""
+    """Return options by measure from `measure.name=value` words. With one measure its name is
+    optional.
+    """
     by_measure: dict[str, list[str]] = {}
     for word in given:
         name, dot, rest = word.partition(".")
@@ -298,7 +302,7 @@ def _show(counts: Counts, out: Path, as_json: bool) -> None:
         return
     state = "complete" if counts.complete else "not complete"
     print(f"{out}: {state}, {counts.shards_done} of {counts.shards} shards")
-    print(f"{counts.texts:,} texts measured, {counts.tokens:,} tokens, of {counts.rows:,} rows")
+    print(f"{counts.texts:,} of {counts.rows:,} records measured ({counts.tokens:,} tokens)")
     if counts.errors:
         where = f": see {out / 'errors.parquet'}" if counts.complete else ""
         rows = "1 row" if counts.errors == 1 else f"{counts.errors:,} rows"
@@ -308,4 +312,4 @@ def _show(counts: Counts, out: Path, as_json: bool) -> None:
         done = counts.texts + counts.errors
         left = (counts.rows - done) * counts.seconds / done
         rest = "" if counts.complete else f"; about {left:.0f} s of work left"
-        print(f"{rate:.0f} tokens a second and worker{rest}")
+        print(f"{rate:.0f} tokens per second and worker{rest}")

@@ -1,4 +1,4 @@
-"""`mixlens serve`: the viewer in a browser, with live models behind it."""
+"""`mixlens serve`: open the viewer in a browser, with live models."""
 
 from __future__ import annotations
 

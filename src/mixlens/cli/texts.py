@@ -1,6 +1,4 @@
-"""Where a command's text comes from (the command line, a file, standard input), and which part of
-it is looked at.
-"""
+"""Read the text of a command from its arguments, a file or standard input."""
 
 from __future__ import annotations
 
@@ -50,7 +48,7 @@ SiteOption = Annotated[
 def given_text(
     text: str | None, text_file: Path | None, target_text: str | None = None
 ) -> str | tuple[str, str]:
-    """The text that was named, or the pair of it and the decoder's."""
+    """Return the text, or the pair of it and the decoder's text."""
     if text is None and text_file is None:
         raise InvalidInput("TEXT is missing. Pass a text, - for standard input, or --text-file.")
     if text is not None and text_file is not None:
@@ -63,7 +61,7 @@ def given_text(
 
 
 def read_text(path: Path, option: str) -> str:
-    """The text of a file that an option names."""
+    """Return the text of a file named by an option."""
     try:
         return _decoded(path.read_bytes(), str(path))
     except OSError as error:

@@ -1,17 +1,17 @@
-"""Data sets: what an example is, and readers for the files that people have.
+"""Data sets: the types of examples, and readers for common file formats.
 
-`read` finds out what a file, a folder or a hub name holds; `bundled` is the small agreement set
-that comes with the package.
+`read` infers the format of a file, a folder or a hub name. `bundled` returns the small agreement
+set that comes with the package.
 
-* `examples`, `dataset`: what an example and a data set are
-* `reading`: `read`; `formats`: which reader a file belongs to; `origins`: where to get data sets
-* `files`, `tables`, `objects`, `hub`: lines, tables, JSON rows and the hub
+* `examples`, `dataset`: the types of examples and data sets
+* `reading`: `read`; `formats`: choose the reader of a file; `origins`: where to get data sets
+* `files`, `tables`, `objects`, `hub`: lines, tables, JSON records and the hub
 * `targets`, `word_lists`, `blimp`, `cues`, `linzen`, `evidence`: agreement and evidence words
 * `classes`, `conllu`, `plain`: classes of texts, parts of speech, plain text
 * `generated_prompts`: prompts with known evidence, made by a seed
 * `alignments`, `links`: parallel text and its gold links
-* `places`, `spelling`: where words are in a text, and tokenised text in plain spelling
-* `shards`, `rows`: a large corpus, cut once and read shard by shard
+* `places`, `spelling`: positions of words in a text, and tokenised text in plain spelling
+* `shards`, `rows`: split a large corpus once, and read it shard by shard
 """
 
 from __future__ import annotations

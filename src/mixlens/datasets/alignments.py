@@ -1,11 +1,12 @@
-"""Parallel text with gold word alignments, in the forms in which it is passed around.
+"""Read parallel text with gold word alignments in the common formats.
 
-* Links, in the forms that `links` reads.
-* Text: two files line by line, or one with both sides on a line, separated by ` ||| ` or a tab.
-  Words are separated by spaces. `<s snum=1> … </s>` around a sentence is taken off.
+* Links, in the formats that `links` reads.
+* Text: two files line by line, or one file with both sides on a line, separated by ` ||| ` or a
+  tab. Words are separated by spaces. `<s snum=1> … </s>` around a sentence is removed.
 
-If a file does not say from where words are counted, the links do: a word 0 means from 0, a word
-with the number of the sentence's length means from 1. If neither occurs, `base` has to be named.
+If the format does not define the first word number, the links do: a word 0 means counting from 0,
+and a word number equal to the sentence length means counting from 1. If neither occurs, pass
+`base`.
 """
 
 from __future__ import annotations
@@ -44,16 +45,18 @@ def read_alignments(
     gold: PathLike | None = None,
     base: int | None = None,
 ) -> list[Aligned]:
-    """Sentence pairs with their gold links, from a folder, or from named files.
+    """Return sentence pairs with their gold links, from a folder or from named files.
 
-    `path` is a folder (then the other names are of files in it, or the endings `source="de",
-    target="en"`), or a file with both sides of the text (with `gold`), or a file of links (with
-    `source` and `target`). A folder with one text and one file of links needs no names; which of
-    two files is the source is read from the folder's name (`alignment_de_en`). `base` is the number
-    of the first word.
+    `path` is a folder, a file with both sides of the text (pass `gold` too), or a file of links
+    (pass `source` and `target` too). In a folder, the other arguments are file names, or endings
+    such as `source="de", target="en"`. A folder with one text and one file of links needs no names;
+    the name of the folder (`alignment_de_en`) tells which of two files is the source. `base` is the
+    number of the first word.
     """
     if base not in (None, 0, 1):
-        raise InvalidInput(f"base={base!r}: words are counted from 0 or from 1")
+        raise InvalidInput(
+            f"base={base!r} is not supported. Pass 0 or 1, the number of the first word."
+        )
     given = Path(path)
     if not given.exists():
         raise InvalidInput(f"{given} does not exist. Pass a file or a folder.")
@@ -78,8 +81,7 @@ def _files(
     if gold is None and source is not None and target is not None:
         return [Path(source), Path(target)], path
     raise InvalidInput(
-        f"{path} is a file, of both sides of the text or of links: name the others too, or the"
-        " folder that they are in"
+        f"{path} is one file. Pass the other files too, or the folder that holds them."
     )
 
 
@@ -103,22 +105,23 @@ def _files_of_folder(
     )
     if len(languages) != 1:
         raise InvalidInput(
-            f"the name of {folder} does not say which language is the source: name source and"
-            " target, or let the folder's name end in their languages, such as de_en"
+            f"The name of {folder} does not tell which language is the source. Pass source= "
+            "and target=, or end the name in both languages, such as de_en."
         )
     return [_named(folder, files, language) for language in languages[0]], links
 
 
 def _named(folder: Path, files: Sequence[Path], name: PathLike) -> Path:
-    """A file by its name, or by its ending; of several with that ending the one with the shortest
-    name.
-    """
+    """Return the file with this name, or the one with this ending and the shortest name."""
     ending = [file for file in files if file.suffix == f".{name}"]
     for file in (folder / name, Path(name)):
         if file.is_file():
             return file
     if not ending:
-        raise InvalidInput(f"there is no {folder / name}, and no file in {folder} ends in .{name}")
+        raise InvalidInput(
+            f"{folder / name} does not exist, and no file in {folder} ends in .{name}. Pass "
+            "an existing file."
+        )
     return min(ending, key=lambda file: (len(file.name), file.name))
 
 
@@ -129,8 +132,8 @@ def _only(
     if len(fitting) != 1:
         seen = ", ".join(file.name for file in fitting) or "none"
         raise InvalidInput(
-            f"{folder} should have one {what} ({', '.join(endings)}), but has: {seen}. Name"
-            f" {option}="
+            f"{folder} needs one {what} ({', '.join(endings)}), but contains {seen}. "
+            f"Pass {option}=."
         )
     return fitting[0]
 
@@ -140,7 +143,10 @@ def _text_lines(file: Path) -> list[str]:
     for number, line in enumerate(sentences_of(file), 1):
         marked = _SENTENCE.fullmatch(line.strip())
         if marked and int(marked[1]) != number:
-            raise InvalidInput(f"{file}:{number}: sentence {marked[1]} is in line {number}")
+            raise InvalidInput(
+                f"{file}:{number}: the sentence is numbered {marked[1]}, but is in line "
+                f"{number}. Add the missing lines."
+            )
         lines.append(marked[2] if marked else line)
     return lines
 
@@ -154,8 +160,8 @@ def _split(file: Path, lines: Sequence[str]) -> list[_Pair]:
         parts = re.split(r"\s\|\|\|\s", line) if "|||" in line else line.split("\t")
         if len(parts) != 2:
             raise InvalidInput(
-                f"{file}:{number}: source and target separated by ' ||| ' or a tab are needed, not"
-                f" {len(parts)} parts"
+                f"{file}:{number}: the line has {len(parts)} parts. Separate source and "
+                "target by ' ||| ' or a tab."
             )
         pairs.append(_pair(f"{file}:{number}", *parts))
     return pairs
@@ -174,7 +180,7 @@ def _pair(place: str, source: str, target: str) -> _Pair:
     words = tuple(source.split()), tuple(target.split())
     for side, own in zip(("source", "target"), words, strict=True):
         if not own:
-            raise InvalidInput(f"{place}: the {side} has no word")
+            raise InvalidInput(f"{place}: the {side} is empty. Remove the sentence from all files.")
     return place, *words
 
 
@@ -187,7 +193,7 @@ def _base(file: Path, links: Sequence[Links], pairs: Sequence[_Pair]) -> int:
     if not any(sentence.all for sentence in links):
         raise InvalidInput(f"{file} has no link. Pass a file with word links.")
     raise InvalidInput(
-        f"{file}: no link shows whether words are counted from 0 or from 1: name the base"
+        f"{file}: no link tells whether words are counted from 0 or from 1. Pass base=0 or base=1."
     )
 
 

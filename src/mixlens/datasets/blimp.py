@@ -1,8 +1,8 @@
 """BLiMP (Warstadt et al. 2020): minimal pairs as JSONL, one file for each paradigm.
 
-A pair becomes an agreement example if its sentences differ in exactly one word; the group is the
-paradigm. Cues are marked for the paradigms that `cues` knows. Contractions with «not» are written
-out («hasn't» becomes «has not»), so that a verb is a word by itself.
+A pair becomes an agreement example if its sentences differ in exactly one word. The group is the
+paradigm. Cues are marked for the paradigms that `cues` knows. Contractions with "not" are expanded
+("hasn't" becomes "has not"), so that the verb is a separate word.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ _IRREGULAR = {"ca": "cannot", "wo": "will not", "sha": "shall not"}
 
 
 def recognises(row: Mapping[str, Any]) -> bool:
-    """Is this a row of BLiMP: two sentences, one of them wrong?"""
+    """Return whether this is a record of BLiMP: a correct and a wrong sentence."""
     return isinstance(row.get("sentence_good"), str) and isinstance(row.get("sentence_bad"), str)
 
 
 def agreement(name: str, row: Mapping[str, Any], group: str) -> Agreement:
-    """One minimal pair."""
+    """Return one minimal pair as an example."""
     for key in ("sentence_good", "sentence_bad"):
         if not isinstance(row.get(key), str) or not row[key].strip():
-            raise InvalidInput(f"{key} must be a sentence")
+            raise InvalidInput(f"{key} is not a sentence")
     text, bad = _written_out(row["sentence_good"]), _written_out(row["sentence_bad"])
     good_words, bad_words = list(_WORD.finditer(text)), list(_WORD.finditer(bad))
     different = [

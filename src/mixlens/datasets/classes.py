@@ -1,7 +1,7 @@
-"""Classification examples: a text, its pair if there is one, and a label, by the column names that
-GLUE and most others use.
+"""Read classification examples: a text, an optional second text, and a label. The column names are
+those of GLUE and most other data sets.
 
-Test splits have no label: their examples are plain texts.
+Test splits have no label, so their examples are plain texts.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ LABELS = ("label", "gold_label", "quality", "is_duplicate", "class")
 
 
 def text_columns(names: Iterable[str]) -> tuple[str, str | None] | None:
-    """The columns that hold the text and its pair."""
+    """Return the names of the columns that hold the text and the second text."""
     known = {None, *names}
     return next((pair for pair in TEXTS if known.issuperset(pair)), None)
 
 
 def from_fields(name: str, fields: Mapping[str, Any]) -> Example:
-    """One row with named columns."""
+    """Return the example of a record with named columns."""
     fields = {key.lower(): value for key, value in fields.items()}
     columns = text_columns(fields)
     if columns is None:
-        raise InvalidInput(f"no text among the fields {', '.join(fields) or '(none)'}")
+        raise InvalidInput(f"no text column among {', '.join(fields) or '(none)'}")
     label = next((key for key in LABELS if key in fields), None)
     pair = None if columns[1] is None else fields[columns[1]]
     return example(
@@ -51,7 +51,7 @@ def from_fields(name: str, fields: Mapping[str, Any]) -> Example:
 def example(
     name: str, text: Any, pair: Any, label: Any, *, labelled: bool = True, group: str | None = None
 ) -> Example:
-    """One row by its parts."""
+    """Return an example from its parts."""
     for part in (text,) if pair is None else (text, pair):
         if not isinstance(part, str) or not part.strip():
             raise InvalidInput("the text is missing")

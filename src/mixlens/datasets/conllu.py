@@ -1,9 +1,9 @@
-"""Universal Dependencies: CoNLL-U files, for the parts of speech (UPOS) of words.
+"""Read CoNLL-U files of Universal Dependencies, for the parts of speech (UPOS) of words.
 
-The text is that of `# text`; without it, the words with a space after each that does not say
-`SpaceAfter=No`. A multiword token (`2-3 don't`) is taken apart if its words make it up letter by
-letter (do, n't). If they do not (French «du» = de, le), it is one word with the tags joined by a
-plus sign (ADP+DET). Empty nodes (`8.1`) are left out.
+The text comes from `# text`. Without it, mixlens joins the words with a space after each word that
+has no `SpaceAfter=No`. A multiword token (`2-3 don't`) is split if its words spell it letter by
+letter (do, n't). Otherwise (French "du" = de, le) it is one word whose tags are joined by a plus
+sign (ADP+DET). Empty nodes (`8.1`) are skipped.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Token = tuple[str, str, bool]  # form, tag, space after
 
 
 def read(path: Path) -> Iterator[Example | Refused]:
-    """One example for each sentence."""
+    """Return one example per sentence."""
     lines: list[str] = []
     start = 1
     for number, line in enumerate([*all_lines_of(path), ""], 1):
@@ -35,10 +35,10 @@ def read(path: Path) -> Iterator[Example | Refused]:
 
 
 def tagged(name: str, lines: list[str]) -> Tagged:
-    """One sentence."""
+    """Return one sentence as an example."""
     tokens = _tokens([line.split("\t") for line in lines if not line.startswith("#")])
     if not tokens:
-        raise InvalidInput("a sentence without words")
+        raise InvalidInput("the sentence has no words")
     given = next(
         (match[1].strip() for line in lines if (match := _TEXT.fullmatch(line.strip()))), None
     )
@@ -49,18 +49,18 @@ def tagged(name: str, lines: list[str]) -> Tagged:
             cursor += 1
         if not text.startswith(form, cursor):
             raise InvalidInput(
-                f"the word {form!r} is not at character {cursor} of the text:"
-                f" {text[cursor : cursor + 20]!r}"
+                f"the word {form!r} does not match the text at character {cursor}: "
+                f"{text[cursor : cursor + 20]!r}"
             )
         spans.append((cursor, cursor + len(form)))
         cursor += len(form)
     if text[cursor:].strip():
-        raise InvalidInput(f"the text continues after the last word: {text[cursor:]!r}")
+        raise InvalidInput(f"the text continues with {text[cursor:]!r} after the last word")
     return Tagged(name=name, text=text, words=tuple(spans), tags=tuple(tag for _, tag, _ in tokens))
 
 
 def _tokens(rows: list[list[str]]) -> list[Token]:
-    """The words of a sentence as they are in its text."""
+    """Return the words of a sentence as they are written in its text."""
     tokens: list[Token] = []
     place = 0
     while place < len(rows):
@@ -75,7 +75,9 @@ def _tokens(rows: list[list[str]]) -> list[Token]:
             continue
         numbers = re.fullmatch(r"(\d{1,9})-(\d{1,9})", row[0])
         if numbers is None:
-            raise InvalidInput(f"{row[0]!r} is not the number of a word, nor of several as in 1-2")
+            raise InvalidInput(
+                f"{row[0]!r} is not a word number such as 1, nor a range such as 1-2"
+            )
         first, last = int(numbers[1]), int(numbers[2])
         parts = [
             _token(part) for part in rows[place : place + last - first + 1] if len(part) == COLUMNS

@@ -1,5 +1,5 @@
-"""Which word decides between the two sentences of a BLiMP pair, for the five paradigms of Mohebbi
-et al. (2023, §4.1).
+"""Find the word that decides between the two sentences of a BLiMP pair, for the five paradigms of
+Mohebbi et al. (2023, §4.1).
 
 | paradigm (UID) | target | cue |
 |---|---|---|
@@ -8,15 +8,14 @@ et al. (2023, §4.1).
 | distractor_agreement_relational_noun | the verb | head of the subject, not of its phrase |
 | regular_plural_subject_verb_agreement_1 | the verb | head of the subject |
 
-The paper took cues from a dependency parser and kept 4,276 pairs of 5,000; these are our own rules.
-A pair is kept if the sentences differ in exactly one word, and its number, read off target and
-foil, is not contradicted by the cue («Those drivers disgusts Dan» is left out).
+The paper took cues from a dependency parser and kept 4,276 of 5,000 pairs. mixlens uses its own
+rules. It keeps a pair if the sentences differ in exactly one word and the cue does not contradict
+the grammatical number of the target ("Those drivers disgusts Dan" is skipped).
 
-Where the rules can fail: they know BLiMP's simple noun phrases and nothing more. A subject with an
-adjective or a relative clause is refused or, if the adjective looks like a noun before a verb,
-its cue is wrong. In «a lot of ladies» the cue is «ladies», a parser's head is «lot». A name of
-several words is one cue. Determiners («these», «every») show the number as well and are not marked,
-as in the paper.
+The rules cover the simple noun phrases of BLiMP and nothing more. A subject with an adjective or a
+relative clause is skipped or, if the adjective looks like a noun before a verb, gets a wrong cue.
+In "a lot of ladies" the cue is "ladies", while a parser's head is "lot". A name of several words is
+one cue. Determiners ("these", "every") show the number too and are not marked, as in the paper.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ COMPOUNDS = {
     "movie": "theater",
     "newspaper": "article",
     "public": "park",
-}  # BLiMP's compound nouns: the first word, and how the second begins
+}  # compound nouns of BLiMP: the first word, and the beginning of the second
 
 
 def _set(words: str) -> frozenset[str]:
@@ -61,12 +60,12 @@ IRREGULAR_PASTS = _set(
 )
 
 Words = Sequence[str]
-Slice = tuple[int, int]  # of words: first, after the last
+Slice = tuple[int, int]  # word indices: first, and one after the last
 
 
 def cue(paradigm: str, words: Words, target: int, foil: str) -> tuple[Slice, str] | None:
-    """The words of the cue and the number (singular or plural); None if the paradigm is not one
-    of the five.
+    """Return the words of the cue and the number (singular or plural), or None for other
+    paradigms.
     """
     if paradigm not in PARADIGMS:
         return None
@@ -77,13 +76,13 @@ def cue(paradigm: str, words: Words, target: int, foil: str) -> tuple[Slice, str
         number == SINGULAR and _is_name(words, first, last)
     ):
         raise InvalidInput(
-            f"the target {words[target]!r} is {number}, but its cue {head!r} does not look so"
+            f"the target {words[target]!r} is {number}, but its cue {head!r} does not look {number}"
         )
     return (first, last), number
 
 
 def number_of(target: str, foil: str) -> str:
-    """Singular or plural: known words, or the verb form of two that has the ending -s."""
+    """Return "singular" or "plural" from known words, or from the verb form that ends in -s."""
     if target.lower() in NUMBERS and foil.lower() in NUMBERS:
         numbers = NUMBERS[target.lower()], NUMBERS[foil.lower()]
     else:
@@ -93,14 +92,14 @@ def number_of(target: str, foil: str) -> str:
             or not max(target, foil, key=len).endswith("s")
             or target[:2] != foil[:2]
         ):
-            raise InvalidInput(f"the number of {target!r} against {foil!r} is not known")
+            raise InvalidInput(f"the number of {target!r} (foil {foil!r}) is unknown")
     if numbers[0] == numbers[1]:
         raise InvalidInput(f"{target!r} and {foil!r} are both {numbers[0]}")
     return numbers[0]
 
 
 def looks_plural(noun: str) -> bool:
-    """Is a noun plural by its form, or by the list of irregular ones?"""
+    """Return whether a noun looks plural by its form or is a known irregular plural."""
     lowered = noun.lower()
     return lowered in IRREGULAR_PLURALS or (
         lowered.endswith("s") and not lowered.endswith(("ss", "us", "is", "'s"))
@@ -108,21 +107,21 @@ def looks_plural(noun: str) -> bool:
 
 
 def of_noun(words: Words, target: int) -> Slice:
-    """The noun of a determiner: in these paradigms the last word."""
+    """Return the noun of a determiner, which is the last word in these paradigms."""
     if target + 1 >= len(words):
         raise InvalidInput("no noun follows the determiner")
     return len(words) - 1, len(words)
 
 
 def of_subject(words: Words, target: int) -> Slice:
-    """The head of what is before the verb."""
+    """Return the head of the subject before the verb."""
     first = _noun_phrase(words)
     last = next((place for place in range(first, target) if words[place] in PREPOSITIONS), target)
     return _head(words, first, last)
 
 
 def of_antecedent(words: Words, target: int) -> Slice:
-    """The head of the subject that a reflexive at the end of the sentence refers to."""
+    """Return the head of the subject to which a reflexive at the end of the sentence refers."""
     first = _noun_phrase(words)
     last = first + 1
     while last < target and _goes_on(words[last - 1], words[last]):
@@ -130,19 +129,21 @@ def of_antecedent(words: Words, target: int) -> Slice:
     verb = words[last] if last < target else ""
     finite = verb in AUXILIARIES | IRREGULAR_PASTS or verb.endswith(("s", "ed"))
     if not verb or not (finite or looks_plural(words[last - 1])):
-        raise InvalidInput(f"no verb was found after {' '.join(words[:last])!r}")
+        raise InvalidInput(f"no verb after {' '.join(words[:last])!r}")
     return _head(words, first, last)
 
 
 def _noun_phrase(words: Words) -> int:
-    """Where the noun phrase at the start of the sentence begins, its determiner left out."""
+    """Return the first word of the noun phrase at the start of the sentence, without its
+    determiner.
+    """
     if [word.lower() for word in words[:3]] == ["a", "lot", "of"]:
         return 3
     return int(words[0].lower() in DETERMINERS)
 
 
 def _goes_on(word: str, following: str) -> bool:
-    """Do the two make one noun, or one name?"""
+    """Return whether two words form one noun or one name."""
     second = COMPOUNDS.get(word.lower())
     return (second is not None and following.startswith(second)) or (
         word[:1].isupper() and following[:1].isupper()
@@ -151,7 +152,7 @@ def _goes_on(word: str, following: str) -> bool:
 
 def _head(words: Words, first: int, last: int) -> Slice:
     if last <= first:
-        raise InvalidInput(f"no subject was found in {' '.join(words[:last])!r}")
+        raise InvalidInput(f"no subject in {' '.join(words[:last])!r}")
     return (first, last) if _is_name(words, first, last) else (last - 1, last)
 
 
@@ -169,7 +170,7 @@ PARADIGMS = {
 
 
 def counts(dataset: Dataset) -> str:
-    """How many examples with cues each paradigm yields, next to the paper's count."""
+    """Return the number of examples with cues per paradigm, next to the paper's count."""
     sizes = {group: size for group, size in dataset.groups.items() if group in PARADIGMS}
     lines = [f"{group:<42}{size:>6,}" for group, size in sizes.items()]
     return "\n".join(

@@ -1,4 +1,4 @@
-"""A data set: its examples, and which rows of the file could not be read."""
+"""Hold the examples of a data set and the records that could not be read."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from mixlens.errors import InvalidInput
 class Dataset(Sequence[Example]):
     """Examples of one kind.
 
-    `errors` holds (name, reason) of each row that was left out; `origin` says where the data was
-    read.
+    `errors` holds the (name, reason) of each skipped record. `origin` is the source of the data.
     """
 
     name: str
@@ -26,7 +25,7 @@ class Dataset(Sequence[Example]):
     origin: str = ""
 
     def __repr__(self) -> str:
-        errors = f", {len(self.errors)} rows left out" if self.errors else ""
+        errors = f", {len(self.errors)} records skipped" if self.errors else ""
         first = f"; first: {self.examples[0].text[:60]!r}" if self.examples else ""
         return f"<Dataset {self.name}: {len(self)} {self.kind} examples{errors}{first}>"
 
@@ -47,16 +46,16 @@ class Dataset(Sequence[Example]):
 
     @property
     def groups(self) -> dict[str | None, int]:
-        """How many examples each group has, in the order of the data."""
+        """Return the number of examples of each group, in the order of the data."""
         counts: dict[str | None, int] = {}
         for example in self.examples:
             counts[example.group] = counts.get(example.group, 0) + 1
         return counts
 
     def sample(self, count: int, seed: int = 0) -> Dataset:
-        """`count` examples, from each group in proportion to its size.
+        """Return `count` examples, from each group in proportion to its size.
 
-        The same ones whatever the order of the data.
+        The sample does not depend on the order of the data.
         """
         if count < 1:
             raise InvalidInput(f"{count} is out of range for a sample. Draw at least one example.")
@@ -75,9 +74,7 @@ class Dataset(Sequence[Example]):
 
 
 def digest(examples: Iterable[Example]) -> str:
-    """Of all that is known of the texts, in their order: a different sample of the same size has a
-    different digest.
-    """
+    """Return a hash of all examples in their order. Different samples have different hashes."""
     digest = hashlib.sha256()
     for example in examples:
         fields = {
@@ -89,8 +86,8 @@ def digest(examples: Iterable[Example]) -> str:
 
 
 def _shares(groups: dict[str | None, int], count: int, seed: int) -> dict[str | None, int]:
-    """How many of `count` each group gets: the whole part of its quota, then one more by the
-    largest remainder.
+    """Return the number of examples of each group: the whole part of its quota, then one more by
+    the largest remainder.
     """
     total = sum(groups.values())
     shares = {group: count * size // total for group, size in groups.items()}
@@ -103,8 +100,8 @@ def _shares(groups: dict[str | None, int], count: int, seed: int) -> dict[str | 
 
 
 def _lot(example: Example, seed: int) -> tuple[str, str]:
-    """Drawn by what the example says, so that a different order of the rows changes nothing; names
-    break ties of equal texts.
+    """Return a random number that depends on the example, not on its position. Names break ties
+    between equal texts.
     """
     return _digest(seed, example.text, example.pair or ""), example.name
 

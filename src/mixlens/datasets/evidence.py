@@ -1,10 +1,10 @@
-"""Texts that a model continues, and the words in them that decide how (Ferrando et al. 2023).
+"""Read texts that a model continues, with the evidence words (Ferrando et al. 2023).
 
-Tables with the columns `one_prefix_prefix` (the text), `one_prefix_word_good` and
+The tables have the columns `one_prefix_prefix` (the text), `one_prefix_word_good` and
 `one_prefix_word_bad` (target and foil), and `target`, the evidence word. If there is a
-`target_phrase`, that whole phrase is the evidence, as in the paper, except in the sets in which the
-paper takes its head. The first mention counts. Rows without evidence (NA, or the whole sentence)
-are refused.
+`target_phrase`, the whole phrase is the evidence, as in the paper, except in the sets for which the
+paper uses its head. The first mention counts. Records without evidence (NA, or the whole sentence)
+are skipped.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ HEADS_ONLY = {
 
 
 def recognises(columns: Collection[str]) -> bool:
-    """Are these the columns, or the fields, of such a table?"""
+    """Return whether these are the columns of such a table."""
     return set(columns) >= COLUMNS
 
 
 def is_table(path: Path) -> bool:
-    """Is this file such a table?"""
+    """Return whether a file is such a table."""
     first = next(iter(lines_of(path)), ("", ""))[1]
     return recognises(first.lower().split(","))
 
 
 def agreement(name: str, row: Mapping[str, Any], group: str) -> Agreement:
-    """One row: the prefix with its target at the end, and the place of the evidence."""
+    """Return the prefix with its target at the end, and the span of the evidence."""
     group = str(row.get("uid") or row.get("UID") or group)
     prefix, target, foil = (
         str(row[key]).strip()
@@ -48,7 +48,7 @@ def agreement(name: str, row: Mapping[str, Any], group: str) -> Agreement:
     evidence = phrase or str(row["target"]).strip()
     sentence = str(row.get("sentence_good") or "").strip()
     if not prefix or evidence in ("", "NA", "nan", sentence):
-        raise InvalidInput("no evidence word is named")
+        raise InvalidInput("the evidence word is missing")
     places = whole_words(prefix, evidence)
     if not places:
         raise InvalidInput(f"the evidence {evidence!r} is not in the text {prefix!r}")

@@ -1,6 +1,6 @@
-"""One text of a data set, by what is known about it.
+"""Define the types of examples.
 
-Places in a text are character spans (first, after the last), so that they hold for every tokenizer.
+Positions in a text are character spans (first, one after the last), valid for every tokenizer.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Span = tuple[int, int]
 class Example:
     """A text, or a pair of texts.
 
-    `name` says where it is (file:line), `group` to which part of the data it belongs.
+    `name` is its source (file:line), and `group` the part of the data to which it belongs.
     """
 
     kind: ClassVar[str] = "text"
@@ -27,26 +27,26 @@ class Example:
 
     @property
     def given(self) -> str | tuple[str, str]:
-        """What a lens records: the text, or the pair, as it is written."""
+        """Return the input for a lens: the text, or the pair of texts."""
         return self.text if self.pair is None else (self.text, self.pair)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Agreement(Example):
-    """A sentence with one word that must agree with others: the model is asked for that word
-    against a foil.
+    """A sentence in which one word must agree with others. The model chooses between it and a
+    foil.
     """
 
     kind: ClassVar[str] = "agreement"
 
-    place: Span  # of the target in `text`
+    place: Span  # span of the target in `text`
     foil: str
-    cues: tuple[Span, ...] = ()  # the words that decide between target and foil
+    cues: tuple[Span, ...] = ()  # spans of the words that decide between target and foil
     label: str | None = None  # such as singular or plural
 
     @property
     def target(self) -> str:
-        """The words at the place that is asked about."""
+        """Return the target words."""
         return self.text[slice(*self.place)]
 
 
@@ -71,8 +71,8 @@ class Tagged(Example):
 
 @dataclass(frozen=True, kw_only=True)
 class Aligned(Example):
-    """A sentence (`source`) and its translation (`target`) in words, and which words translate each
-    other (source, target; from 0).
+    """A sentence (`source`) and its translation (`target`) as words, with word links (source,
+    target; from 0).
 
     Possible links include the sure ones.
     """

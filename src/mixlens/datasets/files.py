@@ -1,6 +1,4 @@
-"""Text files as their lines: UTF-8, plain or gzipped, with an error that says what is wrong with
-anything else.
-"""
+"""Read the lines of text files, UTF-8, plain or gzipped."""
 
 from __future__ import annotations
 
@@ -22,14 +20,14 @@ Row = TypeVar("Row")
 
 @dataclass(frozen=True)
 class Refused:
-    """A row that could not be read."""
+    """A record that could not be read."""
 
     name: str
     reason: str
 
 
 def text_of(path: Path) -> str:
-    """The whole text of a file."""
+    """Return the whole text of a file."""
     try:
         content = path.read_bytes()
         if content[:2] == b"\x1f\x8b":
@@ -41,27 +39,29 @@ def text_of(path: Path) -> str:
             " -t UTF-8."
         ) from error
     except (OSError, EOFError, zlib.error) as error:
-        raise InvalidInput(f"{path} cannot be read: {error}") from error
+        raise InvalidInput(f"{path} cannot be read ({error}). Check the file.") from error
     if "\0" in text:
         raise InvalidInput(f"{path} is not a text file; it contains zero bytes. Pass a text file.")
     return text
 
 
 def all_lines_of(path: Path) -> list[str]:
-    """Return the lines of a file, blank ones too. A line ends with LF, CRLF or CR."""
+    """Return the lines of a file, including blank ones. A line ends with LF, CRLF or CR."""
     text = text_of(path).replace("\r\n", "\n").replace("\r", "\n")
-    return text.removesuffix("\n").split("\n") if text else []  # splitlines() cuts inside texts
+    return (
+        text.removesuffix("\n").split("\n") if text else []
+    )  # splitlines() also splits inside texts
 
 
 def lines_of(path: Path) -> list[tuple[str, str]]:
-    """(name, line) of every line that is not blank; the name is file:line, from 1."""
+    """Return (name, line) of every line that is not blank. The name is file:line, from 1."""
     lines = enumerate(all_lines_of(path), 1)
     return [(f"{path.name}:{number}", line) for number, line in lines if line.strip()]
 
 
 def objects_of(path: Path) -> Iterator[tuple[str, Any]]:
-    """(name, object) of every line of a JSONL file; the object is a `Refused` if the line is not a
-    JSON object.
+    """Return (name, object) of every line of a JSONL file. The object is a `Refused` if the line is
+    not a JSON object.
     """
     for name, line in lines_of(path):
         try:
@@ -72,16 +72,16 @@ def objects_of(path: Path) -> Iterator[tuple[str, Any]]:
 
 
 def table_of(path: Path) -> list[tuple[str, list[str] | Refused]]:
-    """(name, cells) of every row.
+    """Return (name, cells) of every table row.
 
-    Commas with CSV quotes, or tabs without any quoting, as GLUE has them.
+    Cells are separated by commas with CSV quotes, or by tabs without quotes, as in GLUE.
     """
     if not path.name.lower().removesuffix(".gz").endswith(".csv"):
         return [(name, line.split("\t")) for name, line in lines_of(path)]
     reader = csv.reader(io.StringIO(text_of(path), newline=""), strict=True)
     rows: list[tuple[str, list[str] | Refused]] = []
     while True:
-        name = f"{path.name}:{reader.line_num + 1}"  # a row may go over several lines
+        name = f"{path.name}:{reader.line_num + 1}"  # a record may span several lines
         try:
             cells = next(reader)
         except StopIteration:
@@ -96,7 +96,7 @@ def table_of(path: Path) -> list[tuple[str, list[str] | Refused]]:
 def attempted(
     name: str, row: Row | Refused, parse: Callable[[str, Row], Example]
 ) -> Example | Refused:
-    """What the parser makes of a row, or why it refused."""
+    """Return the parsed record, or the reason for skipping it."""
     if isinstance(row, Refused):
         return row
     try:

@@ -1,4 +1,4 @@
-"""Which reader a file or a folder belongs to."""
+"""Choose the reader of a file or a folder."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ SPLITS = (
     "validation",
     "valid",
     "val",
-)  # which file of a folder with several splits is read
+)  # which split of a folder is read
 
 
 def read(path: Path, kind: str | None = None) -> Rows:
-    """The rows of a file or a folder."""
+    """Return the records of a file or a folder."""
     return _folder(path, kind) if path.is_dir() else _file(path, kind)
 
 
@@ -91,7 +91,7 @@ def _all(files: list[Path], kind: str | None) -> Iterator[Example | Refused]:
 
 
 def _split(folder: Path, files: list[Path]) -> Path:
-    """The one file to read of a folder: its only one, or its development split."""
+    """Return the only file of a folder, or its development split."""
     splits = ([file for file in files if file.name.split(".")[0] == split] for split in SPLITS)
     chosen = files if len(files) == 1 else next(filter(None, splits), [])
     if len(chosen) != 1:
@@ -103,7 +103,7 @@ def _split(folder: Path, files: list[Path]) -> Path:
 
 
 def _is_table(path: Path) -> bool:
-    """Does a file without a telling name begin with a header that names a text?"""
+    """Return whether a file starts with a header that names a text column."""
     first = next(iter(lines_of(path)), ("", ""))[1]
     return "\t" in first and tables.has_text(tables.header_of(first.split("\t")))
 

@@ -1,10 +1,10 @@
-"""Data sets of the Hugging Face hub, by name, through the `datasets` library.
+"""Read data sets of the Hugging Face hub through the `datasets` library.
 
-`hf:NAME`, `hf:NAME/CONFIG`, each with `@REVISION` after it for a branch, a tag or a commit, and
-`:SPLIT` for a split other than the validation split: `hf:glue/sst2`,
-`hf:blimp/anaphor_number_agreement`, `hf:owner/name@v1`, `hf:owner/name/config:test`. Of a name with
-one slash, the first part is the owner, unless it is one of the short names below. Rows are read by
-their fields, as in a JSONL file.
+Use `hf:NAME` or `hf:NAME/CONFIG`, followed by `@REVISION` for a branch, tag or commit, and by
+`:SPLIT` for a split other than validation: `hf:glue/sst2`, `hf:blimp/anaphor_number_agreement`,
+`hf:owner/name@v1`, `hf:owner/name/config:test`. In a name with one slash, the first part is the
+owner, unless it is one of the short names below. Records are read by their fields, as in a JSONL
+file.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SPLITS = ("validation", "validation_matched", "dev", "test", "train")
 
 
 class HubName(NamedTuple):
-    """What `hf:…` names."""
+    """The parts of `hf:…`."""
 
     path: str
     config: str | None = None
@@ -42,7 +42,7 @@ class HubName(NamedTuple):
 
 
 def named(name: str) -> HubName:
-    """The parts of `hf:…`."""
+    """Return the parts of `hf:…`."""
     path, _, split = name.removeprefix("hf:").partition(":")
     if path.startswith(("/", "./", "../")):  # a folder that holds a data set
         return HubName(path, None, split or None)
@@ -54,28 +54,28 @@ def named(name: str) -> HubName:
         first, rest = f"{first}/{rest[0]}", rest[1:]
     if not first or len(rest) > 1:
         raise InvalidInput(
-            f"{name!r} is not hf:NAME, hf:NAME/CONFIG or hf:OWNER/NAME/CONFIG, with @REVISION and"
-            " then :SPLIT after it if wanted"
+            f"{name!r} is not a hub name. Pass hf:NAME, hf:NAME/CONFIG or "
+            "hf:OWNER/NAME/CONFIG, then @REVISION and :SPLIT if needed."
         )
     return HubName(first, rest[0] if rest else None, split or None, revision or None)
 
 
 def read(name: str) -> Iterator[Example | Refused]:
-    """The examples of one split."""
+    """Return the examples of one split."""
     wanted, table = _opened(name, streaming=False)
     group = wanted.config or wanted.path.split("/")[-1]
     yield from _rows(table, f"{group}/{wanted.split}", group)
 
 
 def open_stream(name: str, *, skip: int = 0) -> Iterator[Mapping[str, Any]]:
-    """The rows of one split after the first `skip`, read as they are asked for."""
+    """Return an iterator over the records of one split after the first `skip`."""
     table = _opened(name, streaming=True)[-1]
     with _reasons(name):
         yield from table.skip(skip) if skip else table
 
 
 def _opened(name: str, *, streaming: bool) -> tuple[HubName, Any]:
-    """What is named, with the split that is read, and its table."""
+    """Return the parsed name with its split, and the table."""
     wanted = named(name)
     try:
         datasets: Any = importlib.import_module("datasets")
@@ -95,12 +95,12 @@ def _opened(name: str, *, streaming: bool) -> tuple[HubName, Any]:
 
 @contextmanager
 def _reasons(name: str) -> Iterator[None]:
-    """What goes wrong with the hub or with the files on it, in words."""
+    """Raise errors of the hub or of its files as `InvalidInput`."""
     try:
         yield
     except InvalidInput:
         raise
-    except Exception as error:  # the library raises what its network and file layers raise
+    except Exception as error:  # the library passes on errors of its network and file layers
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
         known = advice(name)
         raise InvalidInput(
@@ -124,7 +124,7 @@ def _rows(table: Any, place: str, group: str) -> Iterator[Example | Refused]:
 
 
 def _fields(row: Mapping[str, Any], names: Mapping[str, Any]) -> dict[str, Any]:
-    """The row with class names for class numbers; −1 is a label that is kept secret."""
+    """Return the record with class names for class numbers. A label of −1 is hidden."""
     return {
         key: names[key](value) if key in names and isinstance(value, int) and value >= 0 else value
         for key, value in row.items()

@@ -1,11 +1,11 @@
-"""Subject-verb agreement in sentences of Wikipedia (Linzen et al.
+"""Read subject-verb agreement in sentences of Wikipedia (Linzen et al.
 
 2016), in the form of Gulordava et al. (2018).
 
-Two files side by side: `NAME.text`, one tokenised sentence a line, and `NAME.gold`, with the place
-of the verb (word, from 0), its right and its wrong form, and the number of attractors, i.e. of
-nouns of the other number between subject and verb. That number is the group. The files do not say
-which word is the subject: the examples have no cues.
+The data are two parallel files. `NAME.text` has one tokenised sentence per line. `NAME.gold` has
+the position of the verb (word, from 0), its correct and its wrong form, and the number of
+attractors, which are nouns of the other number between subject and verb. That number is the group.
+The files do not mark the subject, so the examples have no cues.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from mixlens.errors import InvalidInput
 
 
 def read(path: Path) -> Iterator[Example | Refused]:
-    """The examples of `NAME.text`, with the `NAME.gold` next to it."""
+    """Return the examples of `NAME.text` and `NAME.gold`."""
     texts, golds = map(_lines, (path, path.with_suffix(".gold")))
     if len(texts) != len(golds):
         raise InvalidInput(
-            f"{path.name} has {len(texts)} lines and {path.stem}.gold {len(golds)}: they belong"
-            " line to line"
+            f"{path.name} has {len(texts)} lines, but {path.stem}.gold has {len(golds)}. Pass "
+            "files with matching lines."
         )
     for number, row in enumerate(zip(texts, golds, strict=True), 1):
         yield attempted(f"{path.name}:{number}", row, agreement)
 
 
 def _lines(file: Path) -> list[str]:
-    """The lines of a file without blank ones at its end."""
+    """Return the lines of a file without blank ones at its end."""
     lines = all_lines_of(file)
     while len(lines) > 1 and not lines[-1]:
         lines.pop()
@@ -42,22 +42,22 @@ def _lines(file: Path) -> list[str]:
 
 
 def agreement(name: str, row: tuple[str, str]) -> Agreement:
-    """One sentence with its line of gold: place, right form, wrong form, attractors."""
+    """Return one sentence with its gold line: position, correct form, wrong form, attractors."""
     words = [word for word in row[0].split() if word != "<eos>"]
     gold = row[1].split("\t")
     if len(gold) != 4 or not all(re.fullmatch(r"\d{1,9}", gold[i].strip()) for i in (0, 3)):
         raise InvalidInput(
-            "not place, right form, wrong form and number of attractors, with tabs between:"
-            f" {row[1]!r}"
+            "the gold line is not position, correct form, wrong form and number of "
+            f"attractors, separated by tabs: {row[1]!r}"
         )
     place, right, wrong, attractors = int(gold[0]), gold[1], gold[2], int(gold[3])
     if (
         place >= len(words) or words[place].lower() != right.lower()
-    ):  # a few forms have a capital in one of the two files
+    ):  # a few forms are capitalised in one of the two files
         raise InvalidInput(
             f"word {place} is {words[place]!r}, not {right!r}"
             if place < len(words)
-            else f"there is no word {place}"
+            else f"the sentence has no word {place}"
         )
     wrong = wrong.lower() if words[place].islower() else wrong
     text, spans = spelled(words)

@@ -1,4 +1,4 @@
-"""Rows with named fields (JSONL lines, rows of the hub): their fields say what they are."""
+"""Choose a reader for records with named fields (JSONL lines, hub records) by their fields."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Parser = Callable[[str, Mapping[str, Any]], Example]
 
 
 def parser_of(first: Mapping[str, Any], group: str) -> Parser:
-    """The reader of rows with these fields; `group` is used if they do not name one."""
+    """Return the reader of records with these fields. `group` is the default group."""
     if word_lists.recognises(first):
         return partial(word_lists.agreement, group=group)
     if evidence.recognises(first):
@@ -26,7 +26,7 @@ def parser_of(first: Mapping[str, Any], group: str) -> Parser:
 
 
 def read(path: Path) -> Iterator[Example | Refused]:
-    """The examples of a JSONL file."""
+    """Return the examples of a JSONL file."""
     rows = list(objects_of(path))
     parse = parser_of(
         next((row for _, row in rows if not isinstance(row, Refused)), {}), path.name.split(".")[0]

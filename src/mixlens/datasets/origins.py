@@ -1,4 +1,4 @@
-"""Where to get the data sets that people name. One table; errors and the documentation read it."""
+"""List where to get common data sets, for errors and for the documentation."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Origin:
-    """A data set: words by which a path names it, what it is, where it is, how to use it."""
+    """A data set: words in a path that identify it, its description, address and use."""
 
     marks: tuple[str, ...]
     title: str
@@ -60,7 +60,7 @@ ORIGINS = (
 
 
 def advice(path: str) -> str:
-    """Where to get what the path seems to name; empty if it names nothing known."""
+    """Return where to get the data set that the path names, or an empty text if it is unknown."""
     lowered = path.lower()
     for origin in ORIGINS:
         if any(mark in lowered for mark in origin.marks):

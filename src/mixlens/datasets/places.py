@@ -1,7 +1,7 @@
-"""Where words are in a text.
+"""Find words in a text.
 
-A word is found only as a whole word, and must be there exactly once: an ambiguous place is an
-error, never a guess.
+A word is matched only as a whole word and must occur exactly once. An ambiguous word raises an
+error.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from mixlens.errors import InvalidInput
 
 
 def whole_words(text: str, word: str) -> list[Span]:
-    """Every place where the word is by itself."""
+    """Return every span where the word stands as a whole word."""
     places, start = [], text.find(word) if word else -1
     while start >= 0:
         span = (start, start + len(word))
@@ -22,36 +22,38 @@ def whole_words(text: str, word: str) -> list[Span]:
 
 
 def only_place(text: str, word: str, what: str, advice: str) -> Span:
-    """The one place of the word."""
+    """Return the only span of the word."""
     places = whole_words(text, word)
     if len(places) != 1:
         times = (
-            "is not in the text" if not places else f"is in the text {len(places)} times: {advice}"
+            "is not in the text"
+            if not places
+            else f"occurs {len(places)} times in the text: {advice}"
         )
         raise InvalidInput(f"the {what} {word!r} {times}")
     return places[0]
 
 
 def checked(text: str, span: Span, what: str) -> Span:
-    """The span, if it holds whole words of the text."""
+    """Return the span if it holds whole words of the text."""
     first, last = span
     if not 0 <= first < last <= len(text):
         raise InvalidInput(
-            f"the {what} {first}:{last} lies outside of the text ({len(text)} characters)"
+            f"the {what} {first}:{last} is outside the text ({len(text)} characters)"
         )
     if text[first:last] != text[first:last].strip():
         raise InvalidInput(
             f"the {what} {first}:{last} begins or ends with a space: {text[first:last]!r}"
         )
     if cuts_a_word(text, span):
-        raise InvalidInput(f"the {what} {first}:{last} cuts a word in two: {text[first:last]!r}")
+        raise InvalidInput(f"the {what} {first}:{last} splits a word: {text[first:last]!r}")
     return span
 
 
 def cuts_a_word(text: str, span: Span) -> bool:
-    """Does the span begin or end inside a word?
+    """Return whether the span begins or ends inside a word.
 
-    Asked only of scripts that put spaces between words.
+    It checks only scripts that put spaces between words.
     """
     return any(
         0 < edge < len(text) and _letter(text[edge - 1]) and _letter(text[edge]) for edge in span

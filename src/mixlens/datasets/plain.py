@@ -1,9 +1,9 @@
-"""Plain text: one text a line, or one a paragraph.
+"""Read plain text: one text per line or per paragraph.
 
-If blank lines divide the file into blocks and most of them have several lines, a block is a text
-and its lines are joined; otherwise each line is one. WikiText is known by its headings (` = Title =
-`): they are left out, each line is a paragraph, and its tokenised spelling («role @-@ playing ,
-is») becomes plain.
+If blank lines divide the file into blocks and most blocks have several lines, each block is a text
+and its lines are joined. Otherwise each line is a text. WikiText is recognised by its headings (` =
+Title = `). They are skipped, each line is a paragraph, and tokenised spelling ("role @-@ playing ,
+is") becomes plain.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _HEADING = re.compile(r" *(= )+[^=].*( =)+ *")
 
 
 def read(path: Path) -> Iterator[Example]:
-    """One text a line; if there are headings as in WikiText, they are left out."""
+    """Return one text per line, without headings in the style of WikiText."""
     lines = lines_of(path)
     if any(_HEADING.fullmatch(line) for _, line in lines):
         for name, line in lines:
@@ -32,7 +32,9 @@ def read(path: Path) -> Iterator[Example]:
 
 
 def _paragraphs(path: Path) -> list[tuple[str, str]]:
-    """(name of the first line, text) of each block; none if most blocks are single lines."""
+    """Return (name of the first line, text) of each block, or nothing if most blocks are single
+    lines.
+    """
     blocks: list[tuple[str, list[str]]] = []
     blank = True
     for number, line in enumerate(all_lines_of(path), 1):

@@ -1,4 +1,4 @@
-"""`read`: what a file, a folder or a hub name holds, found out by looking at it.
+"""Read data sets. `read` infers the format from the file.
 
 | what | how it is recognised | kind |
 |---|---|---|
@@ -35,11 +35,12 @@ SHOWN = 3
 def read(
     path: str | Path, kind: str | None = None, *, sample: int | None = None, seed: int = 0
 ) -> Dataset:
-    """The data set in a file or a folder, or on the hub (`hf:glue/sst2`); with `sample`, that many
-    of its examples.
+    """Return the data set in a file, a folder or on the hub (`hf:glue/sst2`). With `sample`, return
+    that many examples.
 
-    `kind` says what is wanted (agreement, classification, tagged, alignment, text); anything can be
-    read as text. Rows that cannot be read are in `errors`. If none can, `InvalidInput` says why.
+    `kind` is the wanted type (agreement, classification, tagged, alignment, text); everything can
+    be read as text. Records that cannot be read are listed in `errors`. If no record can be read,
+    `InvalidInput` gives the reasons.
     """
     if kind is not None and kind not in KINDS:
         raise InvalidInput(f"Unknown kind of data {kind!r}. Choose one of: {', '.join(KINDS)}.")
@@ -62,7 +63,7 @@ def read(
 
 
 def bundled() -> Dataset:
-    """The agreement set that comes with the package: 200 sentences, written by
+    """Return the bundled agreement set: 200 sentences, written by
     `training/agreement_sentences.py`.
     """
     with resources.as_file(resources.files("mixlens") / "bundled" / "agreement.jsonl") as path:
@@ -77,7 +78,7 @@ def bundled() -> Dataset:
 
 
 def dataset(name: str, rows: Iterable[Example | Refused], kind: str | None, origin: str) -> Dataset:
-    """Rows sorted into examples and errors, all of one kind."""
+    """Return a data set of one kind from records. Failed ones become its errors."""
     examples: list[Example] = []
     errors: list[tuple[str, str]] = []
     for row in rows:
@@ -87,9 +88,7 @@ def dataset(name: str, rows: Iterable[Example | Refused], kind: str | None, orig
             examples.append(row)
     if not examples:
         reasons = "; ".join(f"{row}: {reason}" for row, reason in errors[:SHOWN])
-        raise InvalidInput(
-            f"{origin}: no example could be read. {reasons or 'There is nothing in it.'}"
-        )
+        raise InvalidInput(f"{origin} has no readable example. {reasons or 'The file is empty.'}")
     if kind == "text":
         examples = [
             Example(name=each.name, text=each.text, pair=each.pair, group=each.group)
@@ -99,6 +98,6 @@ def dataset(name: str, rows: Iterable[Example | Refused], kind: str | None, orig
     if len(kinds) > 1 or (kind is not None and kinds != [kind]):
         raise InvalidInput(
             f"{origin} holds {' and '.join(kinds)} examples"
-            + (f", not {kind}" if kind else ": read its files one by one")
+            + (f", not {kind}" if kind else ". Read its files one by one.")
         )
     return Dataset(name, kinds[0], tuple(examples), tuple(errors), origin)

@@ -1,4 +1,4 @@
-"""The rows of a shard: a text with its name and what is to be explained, or why it is refused."""
+"""Read the records of a shard: a text with its name and options, or the reason for skipping it."""
 
 from __future__ import annotations
 
@@ -25,38 +25,40 @@ from mixlens.errors import InvalidInput
 from mixlens.model.json_values import parse_json
 
 TEXT_COLUMNS = ("text", "sentence", "content")
-LONGEST_LINE = 10_000_000  # characters: a line beyond that is not a text
+LONGEST_LINE = 10_000_000  # characters; a longer line is not a text
 
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:
-    """Which columns hold what. Without a text column: `text`, `sentence` or `content`."""
+    """The names of the columns. The default text column is `text`, `sentence` or `content`."""
 
     text: str | None = None
     id: str | None = None
-    # Option of a measure (word, foil, label) -> the column that holds its value for each text.
+    # Option of a measure (word, foil, label) → column that holds its value for each text.
     explain: Mapping[str, str] = field(default_factory=dict)
-    target: str | None = None  # the token whose row is wanted: a position, or a label
-    tags: str | None = None  # parts of speech: one for each word, words cut at spaces
+    target: str | None = None  # column with the target token: a position or a label
+    tags: str | None = (
+        None  # column with parts of speech, one for each word; words are split at spaces
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextRow:
     """One text of a corpus."""
 
-    line: int  # of the file, from 1; of a table its row
+    line: int  # line number in the file, or record number in a table, from 1
     id: str
     text: str
     explain: Mapping[str, Any] = field(default_factory=dict)
     target: int | str | None = None
     tags: tuple[str, ...] | None = None
-    # The characters of each word that has a tag; None: words are cut at spaces.
+    # Character span of each tagged word. None means that words are split at spaces.
     words: tuple[tuple[int, int], ...] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class BadRow:
-    """A row that cannot be measured."""
+    """A record that cannot be measured."""
 
     line: int
     id: str
@@ -64,7 +66,7 @@ class BadRow:
 
 
 def rows_of(shard: Shard, columns: Columns) -> Iterator[TextRow | BadRow]:
-    """Every row of a shard, in order."""
+    """Yield every record of a shard, in order."""
     if shard.format not in ("parquet", "hub"):
         require_same_rows(shard)
     for line, fields in _READERS[shard.format](shard):
@@ -78,7 +80,7 @@ def rows_of(shard: Shard, columns: Columns) -> Iterator[TextRow | BadRow]:
 
 
 def _tagged_row(line: int, name: str, sentence: Tagged, columns: Columns) -> TextRow | BadRow:
-    """Has no columns but its text; its words and their tags are in the sentence."""
+    """Return the record of a tagged sentence. Words and tags come from the sentence."""
     row = _row(line, name, {"text": sentence.text}, columns)
     if isinstance(row, BadRow):
         return row
@@ -94,19 +96,19 @@ def _row(line: int, name: str, fields: Mapping[str, Any], columns: Columns) -> T
     named = [*columns.explain.values(), *filter(None, (columns.id, columns.target, columns.tags))]
     missing = [column for column in named if fields.get(column) is None]
     if wanted not in fields:
-        reason = f"no column {wanted!r}; there are: {', '.join(map(str, fields))}"
+        reason = f"no column {wanted!r} among {', '.join(map(str, fields))}"
     elif text is None:
-        reason = f"no value in the column {wanted!r}"
+        reason = f"column {wanted!r} is empty"
     elif not isinstance(text, str):
-        reason = f"the column {wanted!r} holds {type(text).__name__}, not text"
+        reason = f"column {wanted!r} holds {type(text).__name__} instead of text"
     elif not text.strip():
         reason = "empty"
     elif "\0" in text:
-        reason = "it has NUL characters, as a file in UTF-16 would"
+        reason = "NUL characters in the text, as in a file in UTF-16"
     elif missing:
-        reason = f"no value in the column {missing[0]!r}"
+        reason = f"column {missing[0]!r} is empty"
     elif unwritable := [column for column in named if not _is_unicode(fields[column])]:
-        reason = f"the column {unwritable[0]!r} is not valid Unicode (a lone surrogate)"
+        reason = f"column {unwritable[0]!r} is not valid Unicode (a lone surrogate)"
     else:
         explain = {key: fields[column] for key, column in columns.explain.items()}
         return TextRow(
@@ -121,25 +123,25 @@ def _row(line: int, name: str, fields: Mapping[str, Any], columns: Columns) -> T
 
 
 def _target(value: Any) -> int | str:
-    """A position if it is a whole number, even one written as text, as tables have it."""
+    """Return an integer position, even if the table holds it as text, or else the token."""
     if re.fullmatch(r"-?\d{1,18}", str(value)):
         return int(value)
     return str(value)
 
 
 def _tags(value: Any) -> tuple[str, ...]:
-    """A list, or words with spaces between them."""
+    """Return tags from a list, or from words separated by spaces."""
     return tuple(map(str, value) if isinstance(value, (list, tuple)) else str(value).split())
 
 
 def _is_unicode(value: Any) -> bool:
-    """Can a file hold it? Half of a character, which JSON can name, it cannot."""
+    """Return whether UTF-8 can encode the text. Lone surrogates in JSON cannot be encoded."""
     parts = value if isinstance(value, (list, tuple)) else [value]
     return not any(re.search("[\ud800-\udfff]", str(part)) for part in parts)
 
 
 def _lines(shard: Shard) -> Iterator[tuple[int, str | None, str]]:
-    """(line, text, reason): the text is None if it cannot be read."""
+    """Yield (line, text, reason). The text is None if the line cannot be read."""
     with open(shard.path, "rb") as opened:
         opened.seek(shard.start)
         file = Lines(opened)
@@ -158,7 +160,7 @@ def _lines(shard: Shard) -> Iterator[tuple[int, str | None, str]]:
 
 
 Fields = tuple[int, Mapping[str, Any] | Tagged | str]
-"""A line, and its fields or the reason why it has none."""
+"""A line number, and its fields or the reason why there are none."""
 
 
 def _text_fields(shard: Shard) -> Iterator[Fields]:
@@ -199,10 +201,12 @@ def _header(shard: Shard) -> list[str]:
         names = _split(raw.decode("utf-8"), shard.format)
     except (UnicodeDecodeError, csv.Error) as error:
         raise InvalidInput(
-            f"{shard.path}: its first line does not name columns ({error})"
+            f"{shard.path}: the first line does not name columns ({error}). Add a header line."
         ) from None
     if twice := {name for name in names if names.count(name) > 1}:
-        raise InvalidInput(f"{shard.path}: several columns are named {min(twice)!r}")
+        raise InvalidInput(
+            f"{shard.path}: column {min(twice)!r} occurs more than once. Rename one of them."
+        )
     return names
 
 
@@ -250,7 +254,7 @@ def _conllu_fields(shard: Shard) -> Iterator[Fields]:
 
 
 def _parquet_fields(shard: Shard) -> Iterator[Fields]:
-    """Reads the row groups that the shard touches, and no others."""
+    """Yield records of the Parquet row groups that the shard touches."""
     stored, before = open_parquet(shard.path), 0
     rows: list[dict[str, Any]] = []
     for group in range(stored.num_row_groups):

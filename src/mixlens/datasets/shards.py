@@ -1,8 +1,8 @@
-"""A corpus in shards: cut once, without keeping it in memory, and read shard by shard.
+"""Split a corpus into shards once, without holding it in memory, and read it shard by shard.
 
-A shard is a range of rows that any worker can read without the rows before it: bytes of a text,
-JSONL, CSV, TSV or CoNLL-U file, rows of a Parquet file or of a streamed Hugging Face data set. It
-carries the hash of its rows, so that a corpus that has changed is noticed.
+A shard is a range of records that a worker can read without reading earlier records: bytes of a
+text, JSONL, CSV, TSV or CoNLL-U file, rows of a Parquet file, or records of a streamed Hugging Face
+data set. A shard carries a hash of its records, so that mixlens detects a changed corpus.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ COMPRESSED = (".gz", ".zst", ".bz2", ".xz", ".zip")
 
 @dataclass(frozen=True, kw_only=True)
 class Shard:
-    """Where some rows of a corpus are."""
+    """The location of some records of a corpus."""
 
     number: int
     path: str
     format: str
-    start: int  # the first byte, or the first row of a Parquet file or data set
-    stop: int  # after the last
-    first_line: int  # in the file, from 1
+    start: int  # first byte, or first row of a Parquet file or data set
+    stop: int  # one after the last
+    first_line: int  # line number in the file, from 1
     rows: int
     digest: str
-    prefix: str = ""  # of the ids that lines give: the file, if there are several
+    prefix: str = ""  # prefix of line identifiers: the file, if there are several
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
+        """Return plain values for JSON."""
         return asdict(self)
 
 
 def cut_into_shards(source: str, rows: int) -> list[Shard]:
-    """Reads a file, a folder of files or `hf:NAME` once; each shard has at most `rows` rows."""
+    """Return the shards of a file, a folder or `hf:NAME`, each with at most `rows` records."""
     if rows < 1:
         raise InvalidInput(f"{rows} is out of range for the texts of a shard. Pass at least 1.")
     shards: list[Shard] = []
@@ -82,8 +82,8 @@ def _files(source: str) -> list[tuple[str, str]]:
             raise InvalidInput(f"{source} has no supported file. Use one of: {', '.join(FORMATS)}.")
     elif place.suffix.lower() == ".json":
         raise InvalidInput(
-            f"{source} is JSON, and a corpus is read by lines. Write one object on each line of"
-            " a .jsonl file."
+            f"{source} is JSON, but corpora are read line by line. Write one object per line "
+            "into a .jsonl file."
         )
     return [(str(p.resolve()), FORMATS.get(p.suffix.lower(), "text")) for p in files]
 
@@ -91,7 +91,7 @@ def _files(source: str) -> list[tuple[str, str]]:
 def _cut_lines(
     path: str, rows: int, *, header: bool = False, read_row: Callable[[Lines], bytes]
 ) -> Iterator[dict[str, Any]]:
-    """Ranges of bytes that end where a row ends, which may go over several lines."""
+    """Yield byte ranges that end at the end of a record, which may span several lines."""
     with open(path, "rb") as opened:
         file, line, stop = Lines(opened), 1, 0
         if header:
@@ -114,14 +114,14 @@ def _cut_lines(
 
 
 class Lines:
-    """Lines of an open file. A line ends with LF, CRLF or CR, which are part of it."""
+    """The lines of an open file. A line includes its end, which is LF, CRLF or CR."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
-        self._next: list[bytes] = []  # last to first
+        self._next: list[bytes] = []  # last line first
 
     def readline(self) -> bytes:
-        """Return the next line; nothing after the last."""
+        """Return the next line, or an empty one at the end of the file."""
         if self._next:
             return self._next.pop()
         raw = self._file.readline()
@@ -136,7 +136,7 @@ def _read_line(file: Lines) -> bytes:
 
 
 def read_quoted(file: Lines) -> bytes:
-    """As many lines as an open quote needs; a quote that never closes ends with the file."""
+    """Return all lines of a quoted record. An unclosed quote ends with the file."""
     raw = file.readline()
     while raw.count(b'"') % 2 and (more := file.readline()):
         raw += more
@@ -144,7 +144,9 @@ def read_quoted(file: Lines) -> bytes:
 
 
 def read_sentence(file: Lines) -> bytes:
-    """The lines of a CoNLL-U sentence and the blank ones around it; nothing if none is left."""
+    """Return the lines of a CoNLL-U sentence and the blank lines around it, or nothing at the
+    end.
+    """
     raw, lines = b"", False
     while line := file.readline():
         raw += line
@@ -156,7 +158,7 @@ def read_sentence(file: Lines) -> bytes:
 
 
 def require_same_rows(shard: Shard, rows: Sequence[Mapping[str, Any]] | None = None) -> None:
-    """Raises if a file was changed since it was cut; `rows` are those of a Parquet file."""
+    """Raise if a file has changed since it was split. `rows` are the rows of a Parquet file."""
     if rows is None:
         with open(shard.path, "rb") as file:
             file.seek(shard.start)
@@ -165,8 +167,8 @@ def require_same_rows(shard: Shard, rows: Sequence[Mapping[str, Any]] | None = N
         digest = _counted(shard.start, [repr(row) for row in rows])["digest"]
     if digest != shard.digest:
         raise InvalidInput(
-            f"{shard.path} was changed while the run was reading it: the rows from line"
-            f" {shard.first_line} are not what they were"
+            f"{shard.path} has changed since the run started (at line {shard.first_line}). "
+            "Restore the file, or start over with --fresh."
         )
 
 
@@ -199,7 +201,7 @@ def _counted(start: int, rows: list[str]) -> dict[str, Any]:
 
 
 def open_parquet(path: str) -> Any:
-    """A Parquet file, of which nothing but the footer has been read."""
+    """Return an open Parquet file, with only its footer read."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -208,7 +210,9 @@ def open_parquet(path: str) -> Any:
     try:
         return pq.ParquetFile(path)  # type: ignore[no-untyped-call]
     except (OSError, pa.ArrowInvalid) as error:
-        raise InvalidInput(f"{path} cannot be read as Parquet: {error}") from error
+        raise InvalidInput(
+            f"{path} is not a readable Parquet file ({error}). Check the file."
+        ) from error
 
 
 _CUTTERS: dict[str, Any] = {

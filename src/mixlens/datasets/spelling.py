@@ -1,7 +1,7 @@
-"""Tokenised text in plain spelling: «role @-@ playing , is n't it ?» is «role-playing, isn't it?».
+"""Convert tokenised text to plain spelling: "role @-@ playing , is n't it ?" becomes "role-playing,
+isn't it?".
 
-Sub-word tokenizers know words by the space before them, so a model must see the spelling that it
-was trained on.
+Sub-word tokenizers use the space before a word, so a model needs the spelling of its training data.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ WRITTEN = {"``": '"', "''": '"', "-LRB-": "(", "-RRB-": ")", "@-@": "-", "@,@": 
 
 
 def spelled(words: Sequence[str]) -> tuple[str, list[Span]]:
-    """The text, and where each word is in it."""
+    """Return the plain text and the span of each word."""
     text, spans, joined, quoted = "", [], True, False
     for word in words:
         opens, closes = (
             word in NO_SPACE_AFTER or word == "-LRB-",
             word in NO_SPACE_BEFORE or word == "-RRB-",
         )
-        if word == '"':  # opening and closing look the same: they take turns
+        if word == '"':  # opening and closing quotes look the same, so they alternate
             opens, closes, quoted = not quoted, quoted, not quoted
         inside = word in ("@-@", "@,@", "@.@")
         if not (joined or closes or inside):

@@ -1,9 +1,9 @@
-"""Tables: CSV, or TSV without quoting.
+"""Read tables: CSV, or TSV without quoting.
 
-* With a header, the names of the columns say what the rows are; see `targets` and `classes`.
+* With a header, the column names define the type of the records; see `targets` and `classes`.
 * CoLA has no header: source, label, the author's star, sentence. The source is the group.
-* Other tables without a header: one column of labels (words without spaces, at most 20 different
-  ones), the others are the text and its pair.
+* Other tables without a header have one column of labels (words without spaces, at most 20
+  different ones). The other columns are the text and the second text.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from mixlens.datasets.objects import parser_of
 from mixlens.errors import InvalidInput
 
 MOST_LABELS = 20
-MOSTLY = 0.9  # some rows may be broken
+MOSTLY = 0.9  # some lines may be broken
 Cells = Sequence[str]
 
 
 def read(path: Path) -> Iterator[Example | Refused]:
-    """The examples of a table."""
+    """Return the examples of a table."""
     rows = table_of(path)
     whole = [cells for _, cells in rows if not isinstance(cells, Refused)]
     header = header_of(whole[0]) if whole else []
@@ -46,12 +46,12 @@ def read(path: Path) -> Iterator[Example | Refused]:
 
 
 def header_of(cells: Cells) -> list[str]:
-    """The names of the columns, in lower case."""
+    """Return the column names in lower case."""
     return [cell.strip().lower() for cell in cells]
 
 
 def has_text(header: Cells) -> bool:
-    """Is this the first row of a table that names its columns?"""
+    """Return whether this is a header that names a text column."""
     return (
         text_columns(header) is not None
         or {"sentence_good", "sentence_bad"} <= set(header)
@@ -78,12 +78,12 @@ def _are_marks(cell: str) -> bool:
 
 def _cola(name: str, cells: Cells) -> Example:
     if len(cells) != 4 or cells[1] not in ("0", "1") or not _are_marks(cells[2]):
-        raise InvalidInput(f"not a row of CoLA (source, 0 or 1, star, sentence): {list(cells)}")
+        raise InvalidInput(f"not a line of CoLA (source, 0 or 1, star, sentence): {list(cells)}")
     return example(name, cells[3], None, cells[1], group=cells[0])
 
 
 def _label_column(path: Path, rows: Sequence[Cells]) -> tuple[int, int]:
-    """Which column holds the labels, and how many columns there are."""
+    """Return the index of the label column, and the number of columns."""
     widths = [len(cells) for cells in rows]
     width = max(sorted(set(widths)), key=widths.count)
     whole = [cells for cells in rows if len(cells) == width]
@@ -92,14 +92,14 @@ def _label_column(path: Path, rows: Sequence[Cells]) -> tuple[int, int]:
     ]
     if width == 1:
         raise InvalidInput(
-            f"{path}: its rows have one column. Separate columns by commas or tabs, and name them"
-            " in the first row, for example text and label"
+            f"{path} has a single column. Separate columns by commas or tabs, and name them "
+            "in the first line, for example text and label."
         )
     if width not in (2, 3) or len(fitting) != 1:
         raise InvalidInput(
-            f"{path}: the first row is not a header that names a text (text, sentence, sentence1"
-            f" …), and of its {width} columns {len(fitting) or 'none'} look like labels: add a"
-            " header, for example text and label"
+            f"{path} has no header with a text column (text, sentence, sentence1 …), and "
+            f"{len(fitting) or 'none'} of its {width} columns look like labels. Add a header, "
+            "for example text and label."
         )
     return fitting[0], width
 
@@ -113,7 +113,7 @@ def _are_labels(cells: Cells) -> bool:
 
 def _columns(name: str, cells: Cells, label: int, width: int) -> Example:
     if len(cells) != width:
-        raise InvalidInput(f"{len(cells)} columns, but other rows have {width}")
+        raise InvalidInput(f"{len(cells)} columns, but other lines have {width}")
     if " " in cells[label].strip():
         raise InvalidInput(f"{cells[label]!r} is not a label")
     texts = [cell for column, cell in enumerate(cells) if column != label]

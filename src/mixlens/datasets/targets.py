@@ -1,13 +1,12 @@
-"""Agreement examples as people write them: a row with `text`, `target`, `foil` and, if known,
-`cue`.
+"""Read agreement examples with the fields `text`, `target`, `foil` and optionally `cue`.
 
-* `text` holds [MASK] (or <mask>) where the target belongs, or the target itself. If the target
-  is there more than once, `position` says which one is meant: the number of its first
-  character, from 0, or a span.
-* `cue` is a word of the text, or a span of characters `first:after-last` (JSON: [first, after
-  last]); several are in a JSON list, or in a table with semicolons between them. Spans count
-  characters of `text` as it is written.
-* `label` (such as singular or plural) and `group` are free.
+* `text` contains [MASK] (or <mask>) in place of the target, or the target itself. If the target
+  occurs more than once, `position` selects one: the index of its first character, from 0, or a
+  span.
+* `cue` is a word of the text, or a character span `first:after-last` (JSON: [first, after last]).
+  Several cues are a JSON list, or are separated by semicolons in a table. Spans count the
+  characters of `text` as written.
+* `label` (such as singular or plural) and `group` are optional.
 """
 
 from __future__ import annotations
@@ -25,18 +24,18 @@ _SPAN = re.compile(r"(\d+):(\d+)")
 
 
 def recognises(fields: Mapping[str, Any]) -> bool:
-    """Has this row a text, a target and a foil?"""
+    """Return whether a record has a text, a target and a foil."""
     return {"text", "target", "foil"} <= fields.keys()
 
 
 def agreement(name: str, fields: Mapping[str, Any]) -> Agreement:
-    """One row."""
+    """Return the example of one record."""
     text, target, foil = (_word(fields, key) for key in ("text", "target", "foil"))
     if target == foil:
         raise InvalidInput(f"target and foil are the same word {target!r}")
     written = _target_place(text, target, fields.get("position"))
     cues = [_cue(text, cue, written) for cue in _listed(fields.get("cue"))]
-    longer = len(target) - (written[1] - written[0])  # where a mask was written
+    longer = len(target) - (written[1] - written[0])  # span of the mask
     return Agreement(
         name=name,
         text=text[: written[0]] + target + text[written[1] :],
@@ -52,24 +51,24 @@ def agreement(name: str, fields: Mapping[str, Any]) -> Agreement:
 
 
 def _target_place(text: str, target: str, position: Any) -> Span:
-    """Where the mask, or the target, is written."""
+    """Return the span of the mask, or of the target."""
     masks = [span for mask in MASKS for span in _all(text, mask)]
     if len(masks) > 1:
-        raise InvalidInput(f"the text holds {len(masks)} masks: one word is asked for at a time")
+        raise InvalidInput(f"the text has {len(masks)} masks; write one per example")
     if position in (None, ""):
         return (
             masks[0]
             if masks
-            else only_place(text, target, "target", "put [MASK] in its place, or give its position")
+            else only_place(text, target, "target", "put [MASK] in its place, or add its position")
         )
     span = _position(position, target)
     if masks:
         if span[0] != masks[0][0]:
-            raise InvalidInput(f"the position is {span[0]}, but the mask is at {masks[0][0]}")
+            raise InvalidInput(f"position {span[0]} is not that of the mask, {masks[0][0]}")
         return masks[0]
     if text[slice(*span)] != target:
         raise InvalidInput(
-            f"at position {span[0]} is {text[slice(*span)]!r}, not the target {target!r}"
+            f"position {span[0]} holds {text[slice(*span)]!r}, not the target {target!r}"
         )
     return checked(text, span, "target")
 
@@ -79,12 +78,12 @@ def _position(position: Any, target: str) -> Span:
     if span is None and str(position).strip().isdecimal():
         span = (int(position), int(position) + len(target))
     if span is None:
-        raise InvalidInput(f"the position {position!r} is neither a number nor a span")
+        raise InvalidInput(f"position {position!r} is neither a number nor a span")
     return span
 
 
 def _cue(text: str, cue: Any, target: Span) -> Span:
-    """Where the cue is."""
+    """Return the span of the cue."""
     span = _span(cue)
     if span is not None:
         span = checked(text, span, "cue")
@@ -92,8 +91,8 @@ def _cue(text: str, cue: Any, target: Span) -> Span:
         places = [place for place in whole_words(text, cue.strip()) if place != target]
         if len(places) != 1:
             raise InvalidInput(
-                f"the cue {cue.strip()!r} is in the text {len(places)} times, not once: give its"
-                " span, as first:after-last"
+                f"the cue {cue.strip()!r} occurs {len(places)} times in the text; write its "
+                "span as first:after-last"
             )
         span = places[0]
     else:
@@ -104,18 +103,18 @@ def _cue(text: str, cue: Any, target: Span) -> Span:
 
 
 def _listed(cues: Any) -> list[Any]:
-    """Several cues as a list; one alone needs no list."""
+    """Return cues as a list. A single cue needs no list."""
     if cues in (None, "", []):
         return []
     if isinstance(cues, str):
         return [cue for cue in cues.split(";") if cue.strip()]
     if not isinstance(cues, list):
-        raise InvalidInput(f"the cue {cues!r} is neither a word, nor a span, nor a list of them")
+        raise InvalidInput(f"the cue {cues!r} is not a word, a span or a list of them")
     return [cues] if _span(cues) else cues
 
 
 def _span(value: Any) -> Span | None:
-    """A span written as first:after-last or as a list of two numbers."""
+    """Return a span written as first:after-last or as a list of two numbers, else None."""
     if isinstance(value, str) and (match := _SPAN.fullmatch(value.strip())):
         return int(match[1]), int(match[2])
     if (

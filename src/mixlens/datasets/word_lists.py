@@ -1,7 +1,7 @@
-"""Agreement sets whose sentences are lists of words, as Mohebbi et al. (2023, §4.1) use BLiMP.
+"""Read agreement sets whose sentences are lists of words, as in Mohebbi et al. (2023, §4.1).
 
-One JSON object a line: `sentence_good`, `sentence_bad` (lists of words), `target_index`,
-`cue_indices`, and if present `good_word`, `bad_word`, `labels`. The group is the file's name.
+Each line is a JSON object with `sentence_good`, `sentence_bad` (lists of words), `target_index`,
+`cue_indices`, and optionally `good_word`, `bad_word`, `labels`. The group is the file name.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from mixlens.errors import InvalidInput
 
 
 def recognises(row: Mapping[str, Any]) -> bool:
-    """Is this a pair of word lists with the target's place?"""
+    """Return whether a record is a pair of word lists with a target index."""
     return {"sentence_good", "sentence_bad", "target_index"} <= row.keys()
 
 
 def agreement(name: str, row: Mapping[str, Any], group: str) -> Agreement:
-    """One pair of sentences that differ in the target alone."""
+    """Return the example of a pair of sentences that differ only in the target."""
     good, bad = _words(row, "sentence_good"), _words(row, "sentence_bad")
     target = _index(row.get("target_index"), good)
     different = [i for i, (one, other) in enumerate(zip(good, bad, strict=False)) if one != other]
     if len(good) != len(bad) or different != [target]:
-        raise InvalidInput(f"the two sentences must differ in the target (word {target}) alone")
+        raise InvalidInput(f"the sentences do not differ only in the target (word {target})")
     for key, word in (("good_word", good[target]), ("bad_word", bad[target])):
         if row.get(key, word) != word:
             raise InvalidInput(
@@ -33,10 +33,10 @@ def agreement(name: str, row: Mapping[str, Any], group: str) -> Agreement:
             )
     places = row.get("cue_indices")
     if places is not None and not isinstance(places, list):
-        raise InvalidInput("cue_indices must be a list of places")
+        raise InvalidInput("cue_indices is not a list of indices")
     cues = [_index(place, good) for place in places or ()]
     if target in cues:
-        raise InvalidInput(f"the target (word {target}) is named as a cue")
+        raise InvalidInput(f"the target (word {target}) is also a cue")
     text, spans = spelled(good)
     return Agreement(
         name=name,
@@ -56,13 +56,13 @@ def _words(row: Mapping[str, Any], key: str) -> list[str]:
         or not words
         or not all(isinstance(word, str) and word.strip() for word in words)
     ):
-        raise InvalidInput(f"{key} must be a list of words")
+        raise InvalidInput(f"{key} is not a list of words")
     return words
 
 
 def _index(place: Any, words: list[str]) -> int:
     if not isinstance(place, int) or isinstance(place, bool) or not 0 <= place < len(words):
         raise InvalidInput(
-            f"there is no word {place!r} in a sentence of {len(words)} words (counted from 0)"
+            f"word {place!r} is out of range for a sentence of {len(words)} words (counted from 0)"
         )
     return place

@@ -1,4 +1,5 @@
-"""What evaluations share: cases, statistics, samples, and models with a synthetic ground truth.
+"""Parts that evaluations share: cases, statistics, samples, and models with a synthetic ground
+truth.
 
 The evaluations themselves are in `evaluations`.
 

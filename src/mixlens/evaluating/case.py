@@ -1,13 +1,12 @@
-"""A case: one example recorded by a model, with what every measure says about it, computed once.
+"""Record one example with a model, and compute each measure of it once.
 
-* An agreement example becomes a text with a mask in the target's place, or for a causal model the
-  text before it; the model is asked for the target against the foil, and the row of interest is
-  that of the mask, or of the last token.
-* A labelled or plain text is recorded as it is; the row of interest is that of [CLS], or
-  the last one of a causal model. The explained output is the class, or the word, that the model
-  itself predicts.
-* An aligned pair is given to an encoder-decoder model word by word, so that pieces are known to
-  belong to words; see `_parallel`.
+* An agreement example becomes a text with a mask in place of the target or, for a causal model, the
+  text before the target. The model chooses between target and foil. The target position is the
+  mask, or the last token.
+* A labelled or plain text is recorded as it is. The target position is [CLS], or the last token of
+  a causal model. The explained output is the class or word that the model predicts.
+* An aligned pair is passed to an encoder-decoder model word by word, so that the words of all
+  pieces are known; see `parallel`.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _CAUSAL: WeakKeyDictionary[Lens, bool] = WeakKeyDictionary()
 
 
 class Case:
-    """One example under one model."""
+    """One example with one model."""
 
     def __init__(
         self,
@@ -48,7 +47,7 @@ class Case:
         self.lens = lens
         self.example = example
         quick = {name: dict(spec.quick) for name, spec in list_measures().items() if spec.quick}
-        self.options: dict[str, Mapping[str, Any]] = {  # by measure
+        self.options: dict[str, Mapping[str, Any]] = {  # cached maps by measure
             **quick,
             **_erasure(lens),
             **(options or {}),
@@ -57,36 +56,36 @@ class Case:
         self._others: dict[Lens, Case] = {}
 
     def under(self, lens: Lens) -> Case:
-        """The same example under a different model, remembered, so that all measures share its
-        recording.
+        """Return the same example with a different model. It is cached, so that all measures share
+        its recording.
         """
         if lens not in self._others:
             self._others[lens] = Case(lens, self.example, options=self.options)
         return self._others[lens]
 
     def release_recordings(self) -> None:
-        """Frees what the model was recorded with; what measures said of it stays."""
+        """Free the recordings and keep the maps."""
         vars(self).pop("recording", None)
         for case in self._others.values():
             case.release_recordings()
 
     @property
     def bytes_of_maps(self) -> int:
-        """How much memory that takes."""
+        """Return the memory of the cached maps."""
         own = sum(maps.scores.nbytes * (1 + len(maps.measured)) for maps in self._maps.values())
         return own + sum(case.bytes_of_maps for case in self._others.values())
 
     @cached_property
     def given(self) -> Any:
-        """What is recorded: a text, a pair of texts, or a dict of tensors."""
+        """Return the input to record: a text, a pair of texts, or a dict of tensors."""
         example = self.example
         if isinstance(example, Agreement):
             start, stop = example.place
             if self.causal:
                 if not example.text[:start].strip():
                     raise InvalidInput(
-                        "the target is the first word: a causal model has nothing to predict it"
-                        " from"
+                        "The target is the first word, so a causal model has no context to "
+                        "predict it from. Use a longer text."
                     )
                 return example.text[:start].rstrip()
             return example.text[:start] + self._mask + example.text[stop:]
@@ -98,22 +97,22 @@ class Case:
 
     @cached_property
     def recording(self) -> Recording:
-        """The text, recorded once."""
+        """Return the recorded text. It is recorded once."""
         recording = self.lens.record(self.given)
         if len(recording.structure.stacks) > 1 and not isinstance(self.example, Aligned):
             raise InvalidInput(
-                f"{self.example.kind} examples have one row of tokens, and this model has"
-                f" {len(recording.structure.stacks)} stacks of layers (encoder and decoder): it can"
-                " be judged on aligned pairs only"
+                f"{self.example.kind} examples have one sequence, but this model has "
+                f"{len(recording.structure.stacks)} stacks of layers (encoder and decoder). "
+                "Use aligned pairs."
             )
         return recording
 
     @cached_property
     def causal(self) -> bool:
-        """Does the model see only what is before a token? Asked of the model itself, once."""
+        """Return whether a token sees only earlier tokens, tested once on the model."""
         if self.lens.tokenizer is None:
             raise MissingTokenizer(
-                "evaluations read texts, and the model came without a tokenizer: give it one"
+                "The model has no tokenizer, which evaluations need for texts. Pass one to Lens."
             )
         if self.lens not in _CAUSAL:
             structure = self.lens.record(self.example.text).structure
@@ -125,8 +124,8 @@ class Case:
         mask = getattr(self.lens.tokenizer, "mask_token", None)
         if mask is None:
             raise InvalidInput(
-                "the tokenizer has no mask token, and the model is not causal: it cannot be asked"
-                " for a word"
+                "The tokenizer has no mask token and the model is not causal, so it cannot "
+                "predict a word. Use a masked or causal language model."
             )
         return str(mask)
 
@@ -134,18 +133,21 @@ class Case:
 
     @cached_property
     def row(self) -> TokenRow:
-        """The tokens that are sources and targets."""
+        """Return the tokens that are sources and targets."""
         return self.recording.tokens[self.recording.structure.stacks[-1].name][0]
 
     @cached_property
     def target(self) -> int:
-        """The position whose row is of interest."""
+        """Return the target position."""
         if isinstance(self.example, Agreement) and not self.causal:
             tokens = self.tokens_of(
                 (self.example.place[0], self.example.place[0] + len(self._mask))
             )
             if len(tokens) != 1:
-                raise InvalidInput(f"the mask became {len(tokens)} tokens, not one")
+                raise InvalidInput(
+                    f"The mask became {len(tokens)} tokens instead of one. Use a tokenizer "
+                    "with a mask token."
+                )
             return tokens[0]
         if self.causal:
             return len(self.row) - 1
@@ -153,37 +155,41 @@ class Case:
 
     @cached_property
     def cues(self) -> tuple[tuple[int, ...], ...]:
-        """The tokens of each cue."""
+        """Return the tokens of each cue."""
         if not isinstance(self.example, Agreement):
-            raise InvalidInput(f"{self.example.kind} examples have no cues")
+            raise InvalidInput(f"{self.example.kind} examples have no cues. Use agreement data.")
         if not self.example.cues:
-            raise InvalidInput("the example names no cue")
+            raise InvalidInput("The example has no cue. Use data with cues.")
         (start, stop), places = self.example.place, []
         for first, last in self.example.cues:
             if first < stop and start < last:
-                raise InvalidInput("a cue overlaps the target")
+                raise InvalidInput("A cue overlaps the target. Correct the example.")
             if self.causal and first > start:
                 raise InvalidInput(
-                    "a cue comes after the target, where a causal model cannot see it"
+                    "A cue comes after the target, where a causal model cannot see it. Use a "
+                    "masked model, or skip the example."
                 )
             shift = len(self._mask) - (stop - start) if first >= stop else 0
             tokens = self.tokens_of((first + shift, last + shift))
             if not tokens:
-                raise InvalidInput(f"no token is part of the cue {self.example.text[first:last]!r}")
+                raise InvalidInput(
+                    f"The cue {self.example.text[first:last]!r} contains no token. Check its span."
+                )
             places.append(tokens)
         return tuple(places)
 
     def tokens_of(self, span: Span) -> tuple[int, ...]:
-        """The tokens that are on these characters of the recorded text."""
+        """Return the tokens that cover these characters of the recorded text."""
         if self.row.offsets is None:
             raise InvalidInput(
-                "places in the text need a fast tokenizer, which says where each token is"
+                "The tokenizer has no offset mapping, which character spans need. Use a fast "
+                "tokenizer (tokenizer.json)."
             )
         return tuple(i for i, (a, b) in enumerate(self.row.offsets) if a < span[1] and span[0] < b)
 
     @cached_property
     def explain(self) -> dict[str, Any]:
-        """Which output measures explain: options of every measure that explains one."""
+        """Return the options that name the explained output, for measures that explain one."""
         if isinstance(self.example, Agreement):
             return {"word": self.example.target, "foil": self.example.foil, "position": self.target}
         return {}
@@ -191,7 +197,7 @@ class Case:
     # --------------------------------------------------------------------------------------- scores
 
     def maps(self, measure: str, **options: Any) -> MixingMaps:
-        """The maps of a measure, remembered."""
+        """Return the maps of a measure. They are cached."""
         key = (measure, repr(sorted(options.items())))
         if key not in self._maps:
             chosen = {**self.options.get(measure, {}), **options}
@@ -207,19 +213,17 @@ class Case:
     def target_row(
         self, measure: str, aggregate: str | int = "rollout", **options: Any
     ) -> np.ndarray:
-        """What the measure says about the target, one share for each source; see
-        `mixlens.maps.one_row`.
-        """
+        """Return the target's normalised score for each source; see `mixlens.maps.one_row`."""
         return target_row(self.maps(measure, **options), spec_of(measure), self.target, aggregate)
 
     def layer_rows(self, measure: str, **options: Any) -> np.ndarray:
-        """The same for each layer: [layer, source]."""
+        """Return the target's scores by layer, [layer, source]."""
         return layer_rows(self.maps(measure, **options), spec_of(measure), self.target)
 
 
 def _erasure(lens: Lens) -> dict[str, dict[str, Any]]:
-    """A tokenizer without a mask and an unknown token leaves nothing to put in a token's place but
-    a zero embedding.
+    """Return options for erasure. A tokenizer without mask and unknown token needs a zero
+    embedding.
     """
     names = (getattr(lens.tokenizer, f"{name}_token_id", None) for name in ("mask", "unk"))
     return (
@@ -230,6 +234,6 @@ def _erasure(lens: Lens) -> dict[str, dict[str, Any]]:
 
 
 def cases(lens: Lens, examples: Iterable[Example], **options: Any) -> Iterator[Case]:
-    """A case for each example, one at a time."""
+    """Yield a case for each example."""
     for example in examples:
         yield Case(lens, example, **options)

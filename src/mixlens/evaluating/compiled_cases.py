@@ -1,9 +1,10 @@
-"""Transformers compiled from programs, and what is truly in their outputs.
+"""Transformers compiled from programs, with the true sources of their outputs.
 
 RASP programs compiled by Tracr (Lindner et al. 2023, "Tracr: Compiled Transformers as a Laboratory
-for Interpretability", NeurIPS) and carried over into transformers' own GPT-2 and BERT.
-`bundled/compiled.zip` holds each model in float64 with twelve inputs and their true sources. Nobody
-here wrote the weights. Four of the programs are ours, and `training/tracr` compiles them again.
+for Interpretability", NeurIPS) and converted to the GPT-2 and BERT of transformers.
+`bundled/compiled.zip` holds each model in float64 with twelve inputs and their true sources. No
+weight was set by hand. Four of the programs were written for mixlens; `training/tracr` compiles
+them.
 """
 
 from __future__ import annotations
@@ -31,33 +32,33 @@ class Compiled:
 
     program: str
     what: str  # it computes
-    number: int  # among the inputs of this program
+    number: int  # index among the inputs of this program
     recording: Recording
     target: int
-    sources: dict[str, frozenset[int]]  # by definition
-    options: dict[str, Any]  # that name the output, for measures that explain one
-    blank: int  # a token that the program gives no meaning
+    sources: dict[str, frozenset[int]]  # true sources by definition
+    options: dict[str, Any]  # options that name the output, for measures that explain one
+    blank: int  # a token without a meaning in the program
 
     @property
     def name(self) -> str:
-        """For tables and tests."""
+        """Return the name for tables and tests."""
         return f"{self.program} {self.number}"
 
     def others(self, definition: str) -> frozenset[int]:
-        """Tokens that are not sources; the target itself is left aside."""
+        """Return the tokens that are not sources, without the target itself."""
         everything = range(len(self.recording.tokens[self.recording.sites[0]][0]))
         return frozenset(everything) - self.sources[definition] - {self.target}
 
     def stands_out(self, definition: str) -> bool:
-        """Are there sources, and a token besides BOS that is not one? A program that counts all
-        tokens leaves nothing to find.
+        """Return whether there are sources and a token other than BOS that is not one. A program
+        that counts all tokens has nothing to find.
         """
         return bool(self.sources[definition]) and bool(self.others(definition) - {0})
 
 
 @functools.cache
 def compiled_cases() -> tuple[Compiled, ...]:
-    """All inputs of all programs, recorded once."""
+    """Return all inputs of all programs, each recorded once."""
     path = resources.files("mixlens") / "bundled" / "compiled.zip"
     with path.open("rb") as file, zipfile.ZipFile(file) as archive:
         programs = sorted({name.split("/")[0] for name in archive.namelist()})
@@ -85,7 +86,7 @@ def _of_program(archive: zipfile.ZipFile, program: str) -> list[Compiled]:
 
 
 def _sources(places: list[int], target: int) -> frozenset[int]:
-    """The target itself is left aside unless it is the only source."""
+    """Return the sources. The target counts only if it is the only one."""
     return frozenset(places) - {target} or frozenset(places)
 
 

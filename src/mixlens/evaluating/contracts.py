@@ -1,4 +1,4 @@
-"""What an evaluation says of itself and what it gives back."""
+"""Define the description of an evaluation, and its result."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DIRECTIONS = ("higher", "lower", "neither")
 
 
 class Detail(NamedTuple):
-    """A number of a result in words."""
+    """Describe a number of a result."""
 
     words: str
     # "": a number. "layer": one for each layer. "state": the input of the first layer, then each.
@@ -29,49 +29,57 @@ class EvaluationSpec:
 
     summary: str
     citation: str
-    direction: str  # "higher" is better, "lower" is better, or "neither": it describes
-    kinds: tuple[str, ...]  # of examples that it takes (`Example.kind`); none: it brings its own
-    of: str = "measure"  # what is judged: a "measure", or the "model"
-    chance: float | None = None  # what a measure that knows nothing gets, if that is known
+    direction: str  # "higher" or "lower" is better, or "neither" for a description
+    kinds: tuple[
+        str, ...
+    ]  # kinds of examples that it accepts (`Example.kind`); empty if it has its own
+    of: str = "measure"  # evaluates a "measure" or the "model"
+    chance: float | None = None  # the value of an uninformative measure, if known
     cost: str = "the measure itself"
-    same_method: tuple[str, ...] = ()  # measures that work as it does: it would judge itself
-    by_default: bool = True  # does a benchmark run it unasked?
-    by_layer: bool = False  # do `Result.details["layers"]` hold its value for each layer?
-    judges_data: bool = False  # of a model: at chance, no measure can be judged on these data
-    # Of a model: the evaluation of measures with whose observations it judges measures too, by the
-    # function `conclude_through(result, observations)`, and what that asks.
+    same_method: tuple[
+        str, ...
+    ] = ()  # measures that work like the evaluation and would evaluate themselves
+    by_default: bool = True  # whether a benchmark runs it by default
+    by_layer: bool = False  # whether `Result.details["layers"]` holds its value for each layer
+    judges_data: bool = (
+        False  # for evaluations of a model: at chance, measures cannot be compared on these data
+    )
+    # For evaluations of a model: the evaluation of measures whose observations it also uses, in the
+    # function `conclude_through(result, observations)`, and the question this answers.
     through: str | None = None
     through_summary: str = ""
 
-    # Of a model: which of `Result.details` a report shows, and what they are. A part of a mapping
-    # is named as "mapping.part".
+    # For evaluations of a model: the entries of `Result.details` that a report shows, with their
+    # meaning. An entry of a mapping is written "mapping.part".
     reports: Mapping[str, Detail] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.direction not in DIRECTIONS:
-            raise ValueError(f"direction {self.direction!r}: choose one of {', '.join(DIRECTIONS)}")
+            raise ValueError(
+                f"Unknown direction {self.direction!r}. Choose one of: {', '.join(DIRECTIONS)}."
+            )
 
 
 class Evaluation(Protocol):
-    """What a file in `mixlens.evaluations` is, and what a plug-in must be.
+    """Protocol of a file in `mixlens.evaluations` and of a plug-in.
 
     It may also have `conclude`, `evaluate` and `cases`.
     """
 
     @property
     def SPEC(self) -> EvaluationSpec:
-        """What it is."""
+        """Return the description."""
 
     def observe(self, case: Any, /, *args: Any, **options: Any) -> Any:
-        """What one text says."""
+        """Return the observation of one text."""
 
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """A number with its examples behind it."""
+    """A value with the values of its examples."""
 
     value: float
-    per_example: np.ndarray  # one number for each example; NaN if it has none
+    per_example: np.ndarray  # one number per example, NaN if it has none
     interval: tuple[float, float]  # bootstrap over the examples, 95 %
     direction: str
     chance: float | None = None
@@ -90,8 +98,8 @@ class Result:
         details: Mapping[str, Any] | None = None,
         seed: int = 0,
     ) -> Result:
-        """The mean over the examples that have a number, with its bootstrap interval, unless a
-        value and an interval are given.
+        """Return the mean over the examples that have a number, with its bootstrap interval, unless
+        a value and an interval are passed.
         """
         values = np.asarray(per_example, np.float64)
         known = values[~np.isnan(values)]
@@ -102,7 +110,7 @@ class Result:
         return cls(value, values, interval, spec.direction, spec.chance, dict(details or {}))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and lists, for JSON; NaN becomes None."""
+        """Return plain numbers and lists for JSON. NaN becomes None."""
         fields: dict[str, Any] = plain(
             {
                 "value": self.value,

@@ -1,5 +1,5 @@
-"""Pairs of a target and a source with their weight and norm, drawn from every text, for the rank
-correlations of `norm_statistics`.
+"""Sample target-source pairs with their weight and norm from every text, for the rank correlations
+of `norm_statistics`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,7 @@ from mixlens.evaluating.states import CATEGORIES
 
 @dataclass(frozen=True)
 class DrawnPairs:
-    """The pairs of one text that are kept for rank correlations, drawn before their numbers are
-    known.
-    """
+    """The sampled pairs of one text, chosen before their numbers are known."""
 
     pairs: np.ndarray  # [pair, 5]: category, layer, head, weight, |f(x)|
     places: np.ndarray  # [pair, 2]: target, source
@@ -35,7 +33,7 @@ class DrawnPairs:
         keep: int,
         generator: np.random.Generator,
     ) -> DrawnPairs:
-        """At most `keep` visible pairs of each category, over all layers and heads."""
+        """Return at most `keep` visible pairs of each category, over all layers and heads."""
         pairs, places, priorities, thresholds = [], [], [], []
         for kind in range(len(CATEGORIES)):
             at = np.argwhere(visible & (kinds == kind))
@@ -54,14 +52,14 @@ class DrawnPairs:
         )
 
     def fill(self, layer: int, weights: np.ndarray, sizes: np.ndarray) -> None:
-        """Sets the numbers of one layer's pairs."""
+        """Set the numbers of one layer's pairs."""
         own = self.pairs[:, 1] == layer
         head, (target, source) = self.pairs[own, 2].astype(int), self.places[own].T
         self.pairs[own, 3], self.pairs[own, 4] = weights[head, target, source], sizes[head, source]
 
 
 def joined_pairs(observations: Sequence[dict[str, Any]], most: int) -> dict[str, np.ndarray]:
-    """The sample of all texts, at most `most` pairs of each category, by column."""
+    """Return the sample of all texts, at most `most` pairs of each category, by column."""
     kept = []
     for kind in range(len(CATEGORIES)):
         own = [seen["pairs"][:, 0] == kind for seen in observations]

@@ -1,17 +1,16 @@
-"""How many bits a sequence of labels takes when it is sent in blocks, each by a probe trained on
-the blocks before it.
+"""Compute the code length of labels sent in blocks, each by a probe trained on the earlier blocks.
 
 Voita & Titov (2020), "Information-Theoretic Probing with Minimum Description Length", section 3.2
-(online code). The first block is sent uniformly, log2(classes) bits a label; every later label
-costs -log2 of the probability that the probe of its block gave it. Compression is the uniform
-code's length over this one's: 1 if states say nothing about labels.
+(online code). The first block is sent uniformly, with log2(classes) bits per label. Every later
+label costs -log2 of its probability under the probe of its block. Compression is the length of the
+uniform code divided by the length of this one: 1 if states carry no information about labels.
 
-Departures. The probe is linear, but how strongly it is held back is not tuned on held-out data: a
-probe of each strength sends the labels, the uniform code is one of them, and the code is their
-Bayesian mixture. It takes at most log2(strengths) bits more than the best of them, so labels at
-random cost no more than that above the uniform code, and by Kraft's inequality they gain k bits
-with probability 2^-k at most. While a class has not been seen yet, the uniform code is kept. If
-the data set is small, blocks that end before `LEAST` examples are left out.
+Differences: the probe is linear, and its regularisation is not tuned on held-out data. Instead, a
+probe of each strength sends the labels, the uniform code is one of the codes, and the result is
+their Bayesian mixture. It takes at most log2(strengths) bits more than the best of them, so random
+labels cost no more than that above the uniform code, and by Kraft's inequality they gain k bits
+with probability 2^-k at most. Until every class has occurred, the uniform code is used. In a small
+data set, blocks that end before `LEAST` examples are dropped.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from mixlens.errors import InvalidInput, MissingExtra
 
 FRACTIONS = (0.001, 0.002, 0.004, 0.008, 0.016, 0.03125, 0.0625, 0.125, 0.25, 0.5, 1.0)
 LEAST = 4
-STRENGTHS = (1.0, 10.0, 100.0, 1000.0)  # variances of a logit before anything is seen
+STRENGTHS = (1.0, 10.0, 100.0, 1000.0)  # prior variances of a logit
 
 Fit = Callable[[np.ndarray, np.ndarray, np.ndarray, int], np.ndarray]
 """Training states and labels, states to predict, number of classes -> probabilities
@@ -35,11 +34,10 @@ Fit = Callable[[np.ndarray, np.ndarray, np.ndarray, int], np.ndarray]
 
 
 def block_ends(count: int, fractions: tuple[float, ...] = FRACTIONS) -> tuple[int, ...]:
-    """Where each block ends: the given shares of the examples, those below `LEAST` left out."""
+    """Return the end of each block: the fractions of the examples, without those below `LEAST`."""
     if count < 2 * LEAST:
         raise InvalidInput(
-            f"an online code needs at least {2 * LEAST} labelled examples, and {count} came: give"
-            " more texts"
+            f"{count} labelled examples are too few for an online code. Pass at least {2 * LEAST}."
         )
     ends = {round(share * count) for share in fractions}
     return tuple(sorted(end for end in ends if LEAST <= end < count)) + (count,)
@@ -48,7 +46,7 @@ def block_ends(count: int, fractions: tuple[float, ...] = FRACTIONS) -> tuple[in
 def blockwise(
     states: np.ndarray, labels: np.ndarray, classes: int, ends: tuple[int, ...], fit: Fit
 ) -> np.ndarray:
-    """[strength, example, class]: the probabilities by which each label is sent.
+    """Return the probabilities [strength, example, class] by which each label is sent.
 
     States are [example, d].
     """
@@ -66,7 +64,7 @@ def blockwise(
 
 
 def bits(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """[..., example]: what each label costs."""
+    """Return the cost of each label in bits, [..., example]."""
     taken = np.take_along_axis(
         probabilities, np.broadcast_to(labels[:, None], (*probabilities.shape[:-1], 1)), -1
     )
@@ -76,8 +74,8 @@ def bits(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 def mixed_bits(costs: np.ndarray) -> np.ndarray:
-    """[example]: what each label costs in the mixture of the codes [code, example], equal at the
-    start, weighed by what they said so far.
+    """Return the cost of each label [example] in the mixture of the codes [code, example], which
+    start with equal weights.
     """
     lengths = np.concatenate([np.zeros((len(costs), 1)), np.cumsum(costs, 1)], 1)
     shortest = lengths.min(0)
@@ -90,7 +88,7 @@ def mixed_bits(costs: np.ndarray) -> np.ndarray:
 def logistic(
     states: np.ndarray, labels: np.ndarray, others: np.ndarray, classes: int
 ) -> np.ndarray:
-    """Logistic regression on states scaled to unit length on average, once for each strength."""
+    """Fit logistic regression on states of unit mean norm, once for each strength."""
     try:
         from sklearn.linear_model import LogisticRegression
     except ImportError as error:
@@ -98,7 +96,7 @@ def logistic(
     mean, spread = states.mean(0), states.std(0)
     scale = np.where(spread > 0, spread, 1) * math.sqrt(states.shape[1])
     known, asked = (states - mean) / scale, (others - mean) / scale
-    if len(known) < known.shape[1]:  # what is orthogonal to all training states has no weight
+    if len(known) < known.shape[1]:  # directions orthogonal to all training states have no weight
         basis = np.linalg.svd(known, full_matrices=False)[2]
         known, asked = known @ basis.T, asked @ basis.T
     probes = [LogisticRegression(C=c, max_iter=1000) for c in STRENGTHS]  # type: ignore[no-untyped-call]
@@ -106,8 +104,8 @@ def logistic(
 
 
 def label_bits(labels: np.ndarray, classes: int) -> float:
-    """The length of a code that counts labels and sees no states (Krichevsky & Trofimov): what
-    unequal classes alone save.
+    """Return the length of a code that counts labels and uses no states (Krichevsky & Trofimov). It
+    shows the gain from unequal classes.
     """
     seen, total = np.full(classes, 0.5), 0.0
     for label in labels:

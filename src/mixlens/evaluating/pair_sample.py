@@ -1,8 +1,8 @@
-"""A uniform sample of all pairs of a data set, drawn text by text without knowing the other texts.
+"""Draw a uniform sample of all pairs of a data set, text by text.
 
-Every pair gets a random priority and each text keeps its lowest ones. Put together, only those
-below the lowest threshold of any text are used: each pair of the data set then had the same chance,
-however long its text is.
+Every pair gets a random priority, and each text keeps its lowest ones. The joint sample uses only
+those below the lowest threshold of any text, so that each pair of the data set has the same chance,
+whatever the length of its text.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 def lowest(
     count: int, keep: int, generator: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray, float]:
-    """Which of `count` things are kept, their priorities, and the priority below which none is
+    """Return the indices of the kept items, their priorities, and the priority below which none is
     missing.
     """
     priorities = generator.random(count)
@@ -29,9 +29,7 @@ def lowest(
 def joint_sample(
     priorities: Sequence[np.ndarray], thresholds: Sequence[float], most: int | None = None
 ) -> list[np.ndarray]:
-    """For each text which of the things that it kept belong to the joint sample, `most` things in
-    all.
-    """
+    """Return, for each text, which of its kept items belong to the joint sample of `most` items."""
     least = min(thresholds, default=1.0)
     every = np.concatenate([own[own < least] for own in priorities])
     if most is not None and len(every) > most:

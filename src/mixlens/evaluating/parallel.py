@@ -1,8 +1,9 @@
-"""A sentence and its translation given to an encoder-decoder model word by word.
+"""Pass a sentence and its translation to an encoder-decoder model word by word.
 
-Each word is tokenised on its own, so that its pieces are known; the tokenizer's special tokens go
-around them. The decoder is fed the gold translation (teacher forcing): its row 0 is the start
-token, and the row of a piece is the step that consumes it. The row before produces it.
+Each word is tokenised separately, so that its pieces are known, with the tokenizer's special tokens
+around the sentence. The decoder reads the gold translation (teacher forcing). Its position 0 is the
+start token, and the position of a piece is the step that consumes it. The position before it is the
+step that produces it.
 """
 
 from __future__ import annotations
@@ -32,23 +33,24 @@ class WordInputs:
     tensors: dict[str, Any]
     source: tuple[Range, ...]
     target: tuple[Range, ...]
-    produced: tuple[int, ...]  # the token that each row of the decoder is to produce
+    produced: tuple[int, ...]  # the token that each decoder position should produce
 
 
 def word_inputs(lens: Lens, example: Aligned) -> WordInputs:
-    """The inputs of a pair, and which tokens make up each of its words."""
+    """Return the inputs of a pair, and the tokens of each word."""
     if lens.tokenizer is None:
         raise MissingTokenizer(
-            "words need a tokenizer, and the model came without one: give it one"
+            "The model has no tokenizer, which word alignments need. Pass one to Lens."
         )
     if not getattr(lens.model.config, "is_encoder_decoder", False):
         raise InvalidInput(
-            "word alignments are read from cross-attention: an encoder-decoder model is needed"
+            "The model has no cross-attention, which word alignments need. Use an "
+            "encoder-decoder model."
         )
     ids, source = _side(lens.tokenizer, example.source, "text")
     wanted, target = _side(lens.tokenizer, example.target, "text_target")
     last = target[-1][1]
-    if len(wanted) == last:  # the end mark closes what is produced; it is never consumed
+    if len(wanted) == last:  # the end token is produced, but never consumed
         wanted.append(_end_mark(lens.tokenizer))
     produced = wanted[: last + 1]
     tensors = {
@@ -56,7 +58,7 @@ def word_inputs(lens: Lens, example: Aligned) -> WordInputs:
         "attention_mask": torch.ones(1, len(ids), dtype=torch.long),
         "labels": torch.tensor(
             [produced]
-        ),  # the recording puts the start token before them and leaves the last one out
+        ),  # the recording adds the start token and drops the last one
     }
     return WordInputs(tensors, source, tuple((a + 1, b + 1) for a, b in target), tuple(produced))
 
@@ -65,21 +67,24 @@ def _end_mark(tokenizer: Any) -> int:
     number = getattr(tokenizer, "eos_token_id", None)
     if not isinstance(number, int):
         raise InvalidInput(
-            "the tokenizer puts nothing after the translation and names no eos_token"
+            "The tokenizer adds no token after the translation and has no eos_token. Set its "
+            "eos_token."
         )
     return number
 
 
 def _side(tokenizer: Any, words: Sequence[str], side: str) -> tuple[list[int], tuple[Range, ...]]:
-    """Token ids with the special tokens around them, and the range of each word."""
+    """Return token ids with special tokens, and the range of each word."""
     if not words:
-        raise InvalidInput("a side of the pair has no word")
+        raise InvalidInput("One side of the pair has no word. Use pairs of non-empty sentences.")
     before, after, blank = _frame(tokenizer, side)
     spelled = [words[0], *(blank + word for word in words[1:])]
     tokenised = tokenizer(**{side: spelled}, add_special_tokens=False)["input_ids"]
     for word, tokens in zip(words, tokenised, strict=True):
         if not tokens:
-            raise InvalidInput(f"the tokenizer makes no token of the word {word!r}")
+            raise InvalidInput(
+                f"The tokenizer returns no token for the word {word!r}. Remove it from the pair."
+            )
     bounds = accumulate(map(len, tokenised), initial=len(before))
     return [*before, *(piece for word in tokenised for piece in word), *after], tuple(
         pairwise(bounds)
@@ -87,16 +92,16 @@ def _side(tokenizer: Any, words: Sequence[str], side: str) -> tuple[list[int], t
 
 
 def _frame(tokenizer: Any, side: str) -> tuple[list[int], list[int], str]:
-    """The special tokens before and after a text, and what comes before a word inside a text (a
-    blank, if it is part of the word).
+    """Return the special tokens before and after a text, and the prefix of a word inside a text (a
+    space, if it is part of the word).
     """
     whole = tokenizer(**{side: "a"})["input_ids"]
     bare = tokenizer(**{side: "a"}, add_special_tokens=False)["input_ids"]
     starts = [i for i in range(len(whole) - len(bare) + 1) if whole[i : i + len(bare)] == bare]
     if not bare or not starts:
         raise InvalidInput(
-            "the tokenizer cannot be asked for its special tokens: it makes other pieces of a text"
-            " without them"
+            "The special tokens of this tokenizer are unknown, because it splits a text "
+            "differently without them. Use a different tokenizer."
         )
     start = starts[0]
     inside = tokenizer(**{side: " a"}, add_special_tokens=False)["input_ids"]

@@ -1,17 +1,17 @@
-"""Transformers whose weights are set by hand, so that it is known where everything comes from.
+"""Build transformers with weights set by hand, so that the sources of each state are known.
 
-They are ordinary models of transformers (BERT, GPT-2) of 36 channels. A token's state holds 18
-*features*, each written as (+x, -x) on two channels: the channels of a state then sum to zero, and
-a layer norm does nothing but scale. The features, by block:
+They are ordinary transformers models (BERT, GPT-2) with 36 channels. A token's state holds 18
+*features*, each stored as (+x, -x) on two channels. The channels of a state therefore sum to zero,
+and a layer norm only scales. The features, by block:
 
-* `word`: which word is here, one of three (one-hot), or nothing for a mark;
-* `mark`: +1 or -1 for the two marks (think of punctuation), 0 for words;
-* `got` and `middle`: empty at first; what heads bring is written there;
+* `word`: the word, one of three (one-hot), or zero for a marker;
+* `mark`: +1 or -1 for the two markers (like punctuation), 0 for words;
+* `got` and `middle`: empty at first; heads write there;
 * `place`: the position, one-hot.
 
-Every token has the same length, so that all scales are constants. A head that looks at one place
-gives it a weight of 1 up to 1e-20. The feed-forward network is linear in the features, by pairs of
-ReLUs. A classifier reads one block at every token.
+Every token has the same norm, so that all scales are constants. A head that attends to one position
+gives it a weight of 1 up to 1e-20. The MLP is linear in the features, by pairs of ReLUs. A
+classifier reads one block at every token.
 """
 
 from __future__ import annotations
@@ -28,30 +28,30 @@ WORDS, MARKS = (0, 1, 2), (3, 4)  # token ids
 _WIDTHS = {"word": 3, "mark": 1, "got": 3, "middle": 3, "place": TOKENS}
 FEATURES = sum(_WIDTHS.values())
 CHANNELS = 2 * FEATURES
-_SHARP = 1000.0  # logit of the place that is looked at, before scaling
+_SHARP = 1000.0  # logit of the attended position, before scaling
 
 
 def block(name: str) -> Tensor:
-    """[width, FEATURES]: picks one block out of the features."""
+    """Return [width, FEATURES], which selects one block of the features."""
     start = sum(width for other, width in list(_WIDTHS.items())[: list(_WIDTHS).index(name)])
     return torch.eye(FEATURES, dtype=torch.float64)[start : start + _WIDTHS[name]]
 
 
 def channels() -> Tensor:
-    """[CHANNELS, FEATURES]: how features are written."""
+    """Return [CHANNELS, FEATURES], which writes features into channels."""
     eye = torch.eye(FEATURES, dtype=torch.float64)
     return torch.cat([eye, -eye]) / 2**0.5
 
 
 def ones() -> Tensor:
-    """[CHANNELS, 1]: the direction that a layer norm takes away."""
+    """Return [CHANNELS, 1], the direction that a layer norm removes."""
     return torch.full((CHANNELS, 1), CHANNELS**-0.5, dtype=torch.float64)
 
 
 @dataclass(frozen=True)
 class PlantedHead:
-    """Queries, keys and values are [d_head, FEATURES], `output` is [CHANNELS, d_head]; what is
-    missing in d_head is zero.
+    """The weights of a head: queries, keys and values [d_head, FEATURES], `output` [CHANNELS,
+    d_head]. Missing dimensions of d_head are zero.
     """
 
     query: Tensor
@@ -61,7 +61,9 @@ class PlantedHead:
 
 
 def looking(at: Mapping[int, int]) -> tuple[Tensor, Tensor]:
-    """Query and key of a head whose target `t` looks at `at[t]`; every other token sees itself."""
+    """Return query and key of a head whose target `t` attends to `at[t]`. Every other token attends
+    to itself.
+    """
     wanted = torch.eye(TOKENS, dtype=torch.float64)
     for target, source in at.items():
         wanted[:, target] = torch.eye(TOKENS, dtype=torch.float64)[source]
@@ -69,8 +71,8 @@ def looking(at: Mapping[int, int]) -> tuple[Tensor, Tensor]:
 
 
 def weighing(target: int, weights: Sequence[float], d_head: int) -> tuple[Tensor, Tensor]:
-    """Query and key of a head of BERT's first layer whose target has this row of weights; others
-    look evenly.
+    """Return query and key of a head in BERT's first layer with these attention weights for the
+    target. Other tokens attend uniformly.
     """
     query = torch.eye(TOKENS, dtype=torch.float64)[target][None] @ block("place")
     scale = d_head**0.5 / (
@@ -82,20 +84,20 @@ def weighing(target: int, weights: Sequence[float], d_head: int) -> tuple[Tensor
 def copying(
     at: Mapping[int, int], reads: str = "word", writes: str = "got", strength: float = 1.0
 ) -> PlantedHead:
-    """A head that brings a block of the token it looks at into a block of the target."""
+    """Return a head that copies a block of the attended token into a block of the target."""
     return PlantedHead(*looking(at), block(reads), strength * channels() @ block(writes).T)
 
 
 def strengthening() -> Tensor:
-    """A harmless feed-forward network: it adds half of each word, mark and copy to what is there,
-    and nothing of the places.
+    """Return a harmless MLP that adds half of each word, marker and copy, and nothing of the
+    positions.
     """
     return 0.5 * (torch.eye(FEATURES, dtype=torch.float64) - block("place").T @ block("place"))
 
 
 @dataclass(frozen=True)
 class PlantedLayer:
-    """The heads and the feed-forward part of one planned layer."""
+    """The heads and the MLP of one layer."""
 
     heads: Sequence[PlantedHead]
     perceptron: Tensor = field(default_factory=strengthening)  # [FEATURES, FEATURES]
@@ -103,7 +105,7 @@ class PlantedLayer:
 
 @dataclass(frozen=True)
 class Blueprint:
-    """What is to be built; `reads` is the block that the classifier looks at."""
+    """The plan of a model. `reads` is the block that the classifier reads."""
 
     layers: Sequence[PlantedLayer]
     d_head: int = 9
@@ -111,8 +113,8 @@ class Blueprint:
 
 
 def build_model(architecture: str, plan: Blueprint) -> nn.Module:
-    """The model of a plan, in float64: "bert" (post-norm) or "gpt2" (pre-norm, causal)."""
-    with torch.random.fork_rng(devices=[]):  # weights are drawn before they are set
+    """Return the model of a plan in float64: "bert" (post-norm) or "gpt2" (pre-norm, causal)."""
+    with torch.random.fork_rng(devices=[]):  # weights are initialised before they are set
         model: nn.Module = _BUILDERS[architecture](plan).double().eval()
     weights = {
         "word": _embeddings(),
@@ -128,7 +130,7 @@ def build_model(architecture: str, plan: Blueprint) -> nn.Module:
 
 
 def _embeddings() -> Tensor:
-    """[vocabulary, CHANNELS]"""
+    """Return the embeddings [vocabulary, CHANNELS]."""
     features = torch.zeros(len(WORDS) + len(MARKS) + 1, FEATURES, dtype=torch.float64)
     features[list(WORDS)] = block("word")
     features[MARKS[0]], features[MARKS[1]] = block("mark")[0], -block("mark")[0]
@@ -136,8 +138,8 @@ def _embeddings() -> Tensor:
 
 
 def _stacked(layer: PlantedLayer, d_head: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Query, key and value [heads * d_head, CHANNELS] and output [CHANNELS, heads * d_head] of all
-    heads.
+    """Return query, key and value [heads * d_head, CHANNELS] and output [CHANNELS, heads * d_head]
+    of all heads.
     """
     heads = CHANNELS // d_head
 
@@ -161,7 +163,7 @@ def _stacked(layer: PlantedLayer, d_head: int) -> tuple[Tensor, Tensor, Tensor, 
 
 
 def _perceptron(layer: PlantedLayer) -> tuple[Tensor, Tensor]:
-    """First and second weight: relu(x) - relu(-x) = x, then the linear map."""
+    """Return the first and second weight of an MLP: relu(x) - relu(-x) = x, then the linear map."""
     read = channels().T
     return (
         torch.cat([read, -read]),

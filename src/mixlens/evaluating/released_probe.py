@@ -2,13 +2,12 @@
 
 (2023), for numbers on the scale of their figure 3.
 
-It departs from an online code in several ways, all kept here. A hidden layer of 128 (ReLU, layer
-norm, dropout .2 and .3) takes the place of a linear probe. Its softmax goes once more through the
-softmax of the cross-entropy, in training and in what is counted. What is counted is in nats, the
-first block in bits. The learning rate falls to zero within the first pass over the data, so
-later passes change nothing and small data sets stay far from the ceiling. A label costs ln 2 = .69
-where nothing is known and ln(1 + 1/e) = .31 at best: compression runs from 1.44 to 3.19 for two
-classes.
+It differs from an online code in several ways, all kept here. It has a hidden layer of 128 (ReLU,
+layer norm, dropout .2 and .3) instead of a linear probe. Its softmax goes through the softmax of
+the cross-entropy once more, in training and in evaluation. Costs are in nats, those of the first
+block in bits. The learning rate falls to zero within the first pass over the data, so later passes
+change nothing and small data sets stay far from the maximum. A label costs ln 2 = .69 without
+information and ln(1 + 1/e) = .31 at best: compression runs from 1.44 to 3.19 for two classes.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ _BATCH, _RATE, _HIDDEN = 128, 1e-3, 128
 
 
 def released_costs(probabilities: np.ndarray, labels: np.ndarray, first: int) -> np.ndarray:
-    """[example]: log2(classes) in the first block; then the cross-entropy, in nats, of
-    probabilities taken as if they were logits.
+    """Return the costs [example]: log2(classes) in the first block, then the cross-entropy in nats
+    of probabilities used as logits.
     """
     classes = probabilities.shape[-1]
     again = (
@@ -38,7 +37,7 @@ def released_costs(probabilities: np.ndarray, labels: np.ndarray, first: int) ->
 def released_fit(
     states: np.ndarray, labels: np.ndarray, others: np.ndarray, classes: int, *, seed: int = 0
 ) -> np.ndarray:
-    """Probabilities [1, example, class] of the released probe."""
+    """Return the probabilities [1, example, class] of the released probe."""
     import torch
     from torch import nn
 

@@ -1,6 +1,4 @@
-"""What evaluations that compare rows share: which sources count, and which output of the model is
-explained.
-"""
+"""Choose the sources and the explained output for evaluations that compare scores of one target."""
 
 from __future__ import annotations
 
@@ -23,9 +21,9 @@ AGAINST = ("foil", "vocabulary")
 
 
 def special(case: Case) -> np.ndarray:
-    """Which tokens the tokenizer added or keeps for itself.
+    """Return which tokens are special tokens of the tokenizer.
 
-    An unknown word is still a word.
+    An unknown word counts as a word.
     """
     row, unknown = case.row, getattr(case.lens.tokenizer, "unk_token", None)
     marks = row.special or (False,) * len(row)
@@ -40,8 +38,8 @@ def special(case: Case) -> np.ndarray:
 
 
 def counted(case: Case, *, special_tokens: bool, own: bool) -> np.ndarray:
-    """The sources that count: words, the special tokens if asked for, and the target itself (the
-    mask, [CLS]) if asked for.
+    """Return the sources that count: words, and special tokens and the target itself (the mask,
+    [CLS]) if requested.
     """
     counts = np.ones(len(case.row), bool) if special_tokens else ~special(case)
     counts[case.target] = own
@@ -49,17 +47,17 @@ def counted(case: Case, *, special_tokens: bool, own: bool) -> np.ndarray:
 
 
 def explained_options(case: Case, against: str | None) -> dict[str, Any]:
-    """Options that name the output: the target against its foil (if there is one), or among all
-    words or classes.
+    """Return options that name the output: the target against its foil (if there is one), or among
+    all words or classes.
     """
     if against is None:
         return dict(case.explain)
     if against not in AGAINST:
-        raise InvalidInput(f"against={against!r}: choose one of {', '.join(AGAINST)}")
+        raise InvalidInput(f"Unknown against={against!r}. Choose one of: {', '.join(AGAINST)}.")
     if against == "foil":
         if not isinstance(case.example, Agreement):
             raise InvalidInput(
-                f"{case.example.kind} examples have no foil: use against='vocabulary'"
+                f"{case.example.kind} examples have no foil. Pass against='vocabulary'."
             )
         return dict(case.explain)
     return {**case.explain, "foil": None}
@@ -68,9 +66,9 @@ def explained_options(case: Case, against: str | None) -> dict[str, Any]:
 def measured_row(
     case: Case, measure: str, aggregate: str | int, explained: dict[str, Any]
 ) -> np.ndarray:
-    """The measure's row for the target.
+    """Return the measure's scores for the target.
 
-    A measure that explains an output explains the one named.
+    A measure that explains an output explains the named one.
     """
     specs = list_measures()
     options = explained if measure in specs and specs[measure].explains_output else {}
@@ -80,17 +78,18 @@ def measured_row(
 def rank_agreement(
     row: np.ndarray, reference: np.ndarray, counting: np.ndarray, *, signed: bool = False
 ) -> float:
-    """Spearman's correlation over the sources that count, of sizes unless `signed`.
+    """Return Spearman's correlation over the sources that count, of absolute scores unless
+    `signed`.
 
-    NaN if one side is constant.
+    It is NaN if one side is constant.
     """
     a, b = np.asarray(row, np.float64)[counting], np.asarray(reference, np.float64)[counting]
     return spearman(a, b) if signed else spearman(np.abs(a), np.abs(b))
 
 
 def mean_and_spread(spec: EvaluationSpec, observations: Sequence[float]) -> Result:
-    """The mean with its interval; `details["std"]` is the spread over texts that papers print after
-    ±.
+    """Return the mean with its interval. `details["std"]` is the standard deviation over texts that
+    papers print after ±.
     """
     values = np.asarray(observations, np.float64)
     known = values[~np.isnan(values)]

@@ -1,4 +1,4 @@
-"""Hidden states of one recorded text, and which of its tokens are which."""
+"""Return hidden states of one recorded text, and the categories of its tokens."""
 
 from __future__ import annotations
 
@@ -19,27 +19,28 @@ CATEGORIES = ("cls", "sep", "punctuation", "other")
 def hidden_states(
     case: Case, site: str | None = None, layers: Sequence[int] | None = None
 ) -> np.ndarray:
-    """[layer + 1, token, d_model]: the input of the first layer, then the output of each, before
-    any final norm of the stack.
+    """Return [layer + 1, token, d_model]: the input of the first layer, then the output of each,
+    before any final norm of the stack.
 
-    `layers` keeps some of them (0 is the input).
+    `layers` selects some of them (0 is the input).
     """
     recorded = case.recording.layers(site)
     count = len(case.recording.target_tokens(site, 0))
     taken = list(range(len(recorded) + 1)) if layers is None else list(layers)
     if any(not 0 <= layer <= len(recorded) for layer in taken):
-        raise InvalidInput(f"layers {taken}: there are 0 (the input) to {len(recorded)}")
+        raise InvalidInput(
+            f"Layers {taken} are out of range. Pass numbers from 0 (the input) to {len(recorded)}."
+        )
     states = [recorded[0].input if layer == 0 else recorded[layer - 1].output for layer in taken]
     return np.stack([state[0, :count].detach().cpu().numpy() for state in states])
 
 
 def categories(case: Case, site: str | None = None) -> np.ndarray:
-    """[token]: the number of each token's category in `CATEGORIES`.
+    """Return the index of each token's category in `CATEGORIES`.
 
     Punctuation is the comma and the full stop, as in Kobayashi (2020).
 
-    If a tokenizer has no [CLS] or [SEP], its marks of the beginning and the end take their
-    place.
+    If a tokenizer has no [CLS] or [SEP], its begin and end tokens are used.
     """
     row = case.recording.target_tokens(site, 0)
     tokenizer = case.lens.tokenizer
@@ -51,7 +52,7 @@ def categories(case: Case, site: str | None = None) -> np.ndarray:
     kinds = np.full(len(row), CATEGORIES.index("other"))
     for place, (label, outside) in enumerate(zip(row.labels, special, strict=True)):
         if outside and label in marks:
-            # Some tokenizers have one token for both: the first of a text is then the [CLS].
+            # Some tokenizers have one token for both; the first one of a text is then the [CLS].
             kinds[place] = 0 if label == marks[0] and (marks[0] != marks[1] or place == 0) else 1
         elif label.lstrip("Ġ▁") in (",", "."):
             kinds[place] = CATEGORIES.index("punctuation")
@@ -59,14 +60,12 @@ def categories(case: Case, site: str | None = None) -> np.ndarray:
 
 
 def generator_of(case: Case, seed: int) -> np.random.Generator:
-    """Random numbers that depend on the text and the seed alone."""
+    """Return a random generator that depends only on the text and the seed."""
     key = hashlib.sha256(repr((case.example.text, case.example.pair)).encode()).digest()
     return np.random.default_rng([seed, int.from_bytes(key[:8], "big")])
 
 
 def shuffled(contents: Sequence[bytes], seed: int) -> np.ndarray:
-    """A random order that is the same in whatever order things come: it depends on what they are,
-    and on the seed.
-    """
+    """Return a random order that depends on the items and the seed, not on the input order."""
     keys = [hashlib.sha256(b"%d " % seed + content).digest() for content in contents]
     return np.array(sorted(range(len(keys)), key=keys.__getitem__), int)

@@ -1,5 +1,5 @@
-"""Honest intervals: the bootstrap over examples, differences between two measures on the same
-examples, rank correlation.
+"""Statistics: bootstrap intervals over examples, paired differences between two measures, rank
+correlation.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from mixlens.errors import MissingExtra
 
 RESAMPLES = 2000
 _FLIPS, _AT_ONCE = 10_000, 500
-_DRAWN_NUMBERS = 2**22  # held at once while drawing
+_DRAWN_NUMBERS = 2**22  # numbers held in memory while sampling
 
 
 def interval_of(
@@ -24,10 +24,10 @@ def interval_of(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> tuple[float, float]:
-    """Percentile bootstrap over the first axis of `values` [example, ...].
+    """Return a percentile bootstrap interval over the first axis of `values` [example, ...].
 
-    `statistic(drawn)` gives one number for each draw of `drawn` [draw, example, ...]; it is the
-    mean unless given. With fewer than two examples nothing is known: (nan, nan).
+    `statistic(drawn)` returns one number for each sample of `drawn` [draw, example, ...]; the
+    default is the mean. With fewer than two examples the interval is (nan, nan).
     """
     values = np.asarray(values, np.float64)
     if len(values) < 2:
@@ -48,10 +48,9 @@ def interval_of(
 
 
 def drawn_counts(examples: int, seed: int) -> np.ndarray:
-    """How often each example is drawn in each resample: [draw, example].
+    """Return how often each example is drawn in each resample: [draw, example].
 
-    For statistics of several sets of numbers that share their examples: the same ones are drawn
-    for all.
+    Use it for statistics of several arrays over the same examples, which then share the samples.
     """
     generator = np.random.default_rng(seed)
     shares = np.full(examples, 1 / examples)
@@ -60,9 +59,7 @@ def drawn_counts(examples: int, seed: int) -> np.ndarray:
 
 
 def difference_p(a: np.ndarray, b: np.ndarray, *, seed: int = 0) -> float:
-    """How often chance alone would set two measures this far apart on the same examples: a paired
-    sign-flip permutation test, two-sided.
-    """
+    """Return the p-value of a paired, two-sided sign-flip permutation test between two measures."""
     pairs = ~(np.isnan(a) | np.isnan(b))
     gaps = (a - b)[pairs]
     if len(gaps) == 0:
@@ -70,7 +67,7 @@ def difference_p(a: np.ndarray, b: np.ndarray, *, seed: int = 0) -> float:
     if not gaps.any():
         return 1.0
     generator = np.random.default_rng(seed)
-    as_far = 1  # the order that was seen
+    as_far = 1  # the observed order
     for _ in range(_FLIPS // _AT_ONCE):
         signs = generator.choice([-1.0, 1.0], (_AT_ONCE, len(gaps)))
         as_far += int((np.abs(signs @ gaps) >= abs(gaps.sum()) * (1 - 1e-12)).sum())
@@ -78,7 +75,7 @@ def difference_p(a: np.ndarray, b: np.ndarray, *, seed: int = 0) -> float:
 
 
 def adjusted(p_values: Sequence[float]) -> list[float]:
-    """Holm's correction for asking several questions at once; NaN stays NaN."""
+    """Return p-values with Holm's correction for multiple tests. NaN stays NaN."""
     values = np.asarray(p_values, np.float64)
     known = np.flatnonzero(~np.isnan(values))
     raised = values.copy()
@@ -90,7 +87,7 @@ def adjusted(p_values: Sequence[float]) -> list[float]:
 
 
 def known_mean(values: Sequence[Any] | np.ndarray) -> np.ndarray:
-    """The mean over the first axis of the entries that are numbers; NaN if none is."""
+    """Return the mean over the first axis, ignoring NaN, or NaN if there is no number."""
     array = np.asarray(values, np.float64)
     known = ~np.isnan(array)
     mean: np.ndarray = np.where(known, array, 0).sum(0) / np.where(
@@ -100,7 +97,7 @@ def known_mean(values: Sequence[Any] | np.ndarray) -> np.ndarray:
 
 
 def tied_ranks(values: np.ndarray) -> np.ndarray:
-    """Along the last axis: 1 for the least; equal values share the mean of their ranks."""
+    """Return ranks along the last axis: 1 for the smallest; ties share the mean of their ranks."""
     try:
         from scipy.stats import rankdata
     except ImportError as error:
@@ -110,8 +107,8 @@ def tied_ranks(values: np.ndarray) -> np.ndarray:
 
 
 def spearman(a: np.ndarray, b: np.ndarray) -> float:
-    """Spearman's rank correlation with tied ranks; NaN if one side is constant or has fewer than
-    two entries.
+    """Return Spearman's rank correlation with tied ranks, or NaN if one side is constant or has
+    fewer than two entries.
     """
     if len(a) < 2 or (a == a[0]).all() or (b == b[0]).all():
         return math.nan
@@ -123,7 +120,7 @@ def spearman(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def spearman_rows(a: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Spearman's correlation of `a` [entry] with each of `rows` [row, entry], many at once."""
+    """Return Spearman's correlation of `a` [entry] with each of `rows` [row, entry]."""
     ranks = [side - side.mean(-1, keepdims=True) for side in (tied_ranks(a), tied_ranks(rows))]
     sizes = np.sqrt((ranks[0] ** 2).sum() * (ranks[1] ** 2).sum(-1))
     products = ranks[1] @ ranks[0]

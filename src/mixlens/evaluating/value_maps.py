@@ -1,8 +1,9 @@
-"""The affine map from what attention reads to each head's value vectors, found by numbers.
+"""Find the affine map from the input of attention to each head's value vectors, by comparing
+numbers.
 
-No module is looked up by its name: of the affine modules inside a layer, one returns every channel
-of the value vectors, be it a projection of its own or one fused with queries and keys in any order.
-Channels are matched by what they hold for the tokens of a recording.
+No module is found by name. One of the affine modules in a layer returns every channel of the value
+vectors, either as a separate projection or fused with queries and keys in any order. Channels are
+matched by their values for the tokens of a recording.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 
 
 def read_by(layer: Layer, site: Attention) -> Tensor:
-    """What the self-attention of a layer reads, [batch, target, d_model]: the stream, after the
-    input norm if there is one.
+    """Return the input of a layer's self-attention, [batch, target, d_model]: the residual stream,
+    after the input norm if there is one.
     """
     path = site.structure.input_norm
     norm = None if path is None else norm_of(layer.module.get_submodule(path), layer.input)
@@ -34,7 +35,9 @@ def read_by(layer: Layer, site: Attention) -> Tensor:
 
 
 def value_map(layer: Layer, site: Attention) -> Tensor:
-    """[head, d_model + 1, d_head]: the value projection of each head, its bias as the last row."""
+    """Return the value projection of each head, [head, d_model + 1, d_head], with its bias as the
+    last row.
+    """
     module, dtype = layer.module, layer.native_input.dtype
     heads, tokens, d_head = site.values.shape[1:]
     wanted = site.values[0].transpose(0, 1).reshape(tokens, heads * d_head)
@@ -58,22 +61,22 @@ def value_map(layer: Layer, site: Attention) -> Tensor:
         matrix, bias = affine[0][:, places], affine[1][places]
         if difference(read_by(layer, site)[0] @ matrix + bias, wanted) <= rounding(
             wanted, dtype
-        ):  # not a later step of a chain
+        ):  # not a later step of a sequence of modules
             return torch.cat([matrix, bias[None]]).reshape(-1, heads, d_head).transpose(0, 1)
     raise UnsupportedModel(
-        f"layer {layer.index} of {layer.stack.name}: no affine module makes the value vectors of"
-        " what attention reads (they may take several steps), so the map from tokens to them has"
-        " no singular values"
+        f"layer {layer.index} of {layer.stack.name}: no affine module computes the value "
+        "vectors from the input of attention (they may take several steps), so the map from "
+        "tokens to value vectors has no singular values"
     )
 
 
 def singular_values_of(layer: Layer, site: Attention) -> Tensor:
-    """[head, d_head]: singular values, largest first, of x -> f(x) = (x W_V + b_V) W_O with d_model
-    + 1 rows; the others are zero.
+    """Return the singular values [head, d_head], largest first, of x -> f(x) = (x W_V + b_V) W_O
+    with d_model + 1 rows. All others are zero.
     """
     triangle = torch.linalg.qr(site.output_weight.double().transpose(1, 2), mode="r")[
         1
-    ]  # W_O = R^T Q^T: Q turns and keeps lengths
+    ]  # W_O = R^T Q^T: Q is orthogonal and keeps lengths
     values: Tensor = torch.linalg.svdvals(
         value_map(layer, site).double() @ triangle.transpose(1, 2)
     )

@@ -1,22 +1,21 @@
-"""Evaluations: a file in this folder is an evaluation.
+"""Evaluations of measures, one per file.
 
-`evaluations()` lists them; each file's `evaluate(...)` gives a `Result`.
+`evaluations()` lists them. `evaluate(...)` of each file returns a `Result`.
 
-An evaluation file holds
+An evaluation file defines
 
-* `SPEC`, an `EvaluationSpec`: what it asks, its citation, which way is better, which examples it
-  takes;
-* `observe(case, measure, **options)`, or `observe(case, **options)` if the model is judged: what
-  one text says. A number, or a dict of numbers and arrays; it depends on nothing but that text, so
-  that a long run may stop and resume;
-* `conclude(observations, **options) -> Result`: what all texts say together. If it is left out,
-  their mean;
+* `SPEC`, an `EvaluationSpec`: the question, the citation, the better direction, the accepted
+  examples;
+* `observe(case, measure, **options)`, or `observe(case, **options)` for an evaluation of the model:
+  the observation of one text, a number or a dict of numbers and arrays. It depends only on that
+  text, so that a long run can stop and resume;
+* `conclude(observations, **options) -> Result`: the conclusion from all texts; by default their
+  mean;
 * `evaluate(...) -> Result`: both in one call.
 
-A `Case` is one text recorded, with its maps remembered: asking for a measure twice computes it
-once. `cases(lens, examples)` makes them.
+A `Case` is a recorded text that caches its maps. `cases(lens, examples)` creates cases.
 
-Others add theirs by `register(name, evaluation)`, or by an entry point of the group
+Add your own evaluation with `register(name, evaluation)`, or by an entry point of the group
 `mixlens.evaluations`.
 """
 
@@ -45,33 +44,33 @@ EVALUATIONS: Registry[Evaluation] = Registry("evaluation", __name__)
 
 
 def names() -> tuple[str, ...]:
-    """Names of all evaluations, without importing them."""
+    """Return the names of all evaluations, without importing them."""
     return EVALUATIONS.names()
 
 
 def register(name: str, evaluation: Evaluation) -> None:
-    """Adds an evaluation of your own: an object with `SPEC` and `observe`, as a file here has."""
+    """Add your own evaluation: an object with `SPEC` and `observe`, like a file of this folder."""
     EVALUATIONS.register(name, evaluation)
 
 
 def module(name: str) -> Any:
-    """The file behind a name, or what was registered under it."""
+    """Return the module of an evaluation, or the object registered under the name."""
     return EVALUATIONS.entry(name)
 
 
 def evaluations() -> dict[str, EvaluationSpec]:
-    """Name -> what the evaluation is."""
+    """Return the spec of each evaluation by name."""
     return {name: entry.SPEC for name, entry in EVALUATIONS.entries().items()}
 
 
 def evaluate(name: str, *given: Any, **options: Any) -> Result:
-    """The `evaluate` of one evaluation; its own documentation says what it takes."""
+    """Run the `evaluate` function of one evaluation. Its docstring lists the arguments."""
     result: Result = module(name).evaluate(*given, **options)
     return result
 
 
 def conclude(name: str, observations: Iterable[Any], **options: Any) -> Result:
-    """What the observations of all texts say together."""
+    """Return the conclusion from the observations of all texts."""
     own = getattr(module(name), "conclude", None)
     if own is None:
         return Result.of(module(name).SPEC, list(observations))

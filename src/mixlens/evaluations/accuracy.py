@@ -1,12 +1,11 @@
-"""Accuracy: how often the model itself is right on the data.
+"""Accuracy: how often the model is right on the data.
 
-For a classifier the class that it finds most probable, against the label. For an agreement example
-the target against its foil. This judges the model, not a measure: what a model at chance does is
-not worth explaining, and no measure can be judged by it. `benchmark` therefore asks this of every
-data set that has answers.
+A classifier is right if its most probable class is the label. On an agreement example, the target
+must be more probable than the foil. This evaluates the model, not a measure: explaining a model at
+chance tells nothing about a measure. `benchmark` therefore computes it for every data set with
+answers.
 
-Chance is one half for agreement. For classes it is the share of the most frequent label, which a
-model that has learnt nothing else gets too.
+Chance is one half for agreement. For classes it is the frequency of the most frequent label.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from mixlens.evaluating.case import Case
 
 SPEC = EvaluationSpec(
-    summary="how often the model itself gives the right answer",
+    summary="how often the model gives the right answer",
     citation="none: the share of right answers",
     direction="higher",
     kinds=("agreement", "classification"),
@@ -36,25 +35,33 @@ SPEC = EvaluationSpec(
 
 
 def prefers_target(case: Case) -> bool:
-    """Does the model find the target of an agreement example more probable than its foil?"""
+    """Return whether the model finds the target of an agreement example more probable than its
+    foil.
+    """
     output = explained(case.recording, **case.explain, of="logit")
     return bool(output(case.recording.output, output.chosen.new_zeros(1))[0] > 0)
 
 
 def observe(case: Case) -> dict[str, Any]:
-    """`value`: 1 if the model is right; `label`: the right class, None for agreement."""
+    """Return `value` (1 if the model is right) and `label` (the right class, None for
+    agreement).
+    """
     example = case.example
     if isinstance(example, Agreement):
         return {"value": float(prefers_target(case)), "label": None}
     if not isinstance(example, Labelled):
-        raise InvalidInput(f"{example.kind} examples have no right answer")
+        raise InvalidInput(
+            f"{example.kind} examples have no right answer. Use agreement or classification data."
+        )
     wanted = explained(case.recording, label=example.label, of="logit").chosen[0]
     right = bool(explained(case.recording, of="logit").chosen[0] == wanted)
     return {"value": float(right), "label": example.label}
 
 
 def conclude(observations: Sequence[dict[str, Any]]) -> Result:
-    """The share of right answers; `chance` is what a model gets that knows nothing of the texts."""
+    """Return the fraction of right answers. `chance` is the accuracy of a model that ignores the
+    texts.
+    """
     labels = Counter(seen["label"] for seen in observations if seen["label"] is not None)
     chance = max(labels.values()) / labels.total() if labels else 0.5
     values = [seen["value"] for seen in observations]
@@ -62,5 +69,5 @@ def conclude(observations: Sequence[dict[str, Any]]) -> Result:
 
 
 def evaluate(cases: Iterable[Case]) -> Result:
-    """The share of the cases on which the model is right."""
+    """Return the fraction of cases on which the model is right."""
     return conclude([observe(case) for case in cases])

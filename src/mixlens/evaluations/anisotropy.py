@@ -1,11 +1,10 @@
-"""Anisotropy: how alike any two vectors are, of block outputs and of the transformed vectors that
-they are sums of, by layer.
+"""Anisotropy: mean cosine similarity of block outputs, and of their transformed vectors, by layer.
 
-Ferrando et al. (2022), figure 3: the outputs of a block point into a narrow cone, where cosines
-tell little; the parts T_i(x_j) that each source adds do not. The figure's mean over random pairs is
-given as the mean over all pairs, which needs no drawing: with unit vectors u and their sum s, the
-mean cosine of two different ones of N is (|s|^2 - N) / (N (N - 1)). Vectors of zero length have no
-direction and are left out (parts of sources that a target cannot see).
+Ferrando et al. (2022), figure 3: the outputs of a block lie in a narrow cone, where cosines are
+uninformative. The parts T_i(x_j) that each source adds do not. The figure averages over random
+pairs. mixlens averages over all pairs: with unit vectors u and their sum s, the mean cosine of two
+different ones of N is (|s|^2 - N) / (N (N - 1)). Vectors of zero length have no direction and are
+skipped (parts of sources that a target cannot see).
 """
 
 from __future__ import annotations
@@ -51,11 +50,10 @@ SPEC = EvaluationSpec(
 def observe(
     case: Case, *, site: str | None = None, targets: int = 64, seed: int = 0
 ) -> dict[str, np.ndarray]:
-    """For each kind the sum of its unit vectors, [layer, d_model], and `<kind>_count` [layer]: how
-    many there are.
+    """Return the sum of unit vectors of each kind, [layer, d_model], and their number
+    `<kind>_count` [layer].
 
-    Transformed vectors are those of at most `targets` targets, drawn at random, with all their
-    sources.
+    Transformed vectors are those of at most `targets` random targets, with all their sources.
     """
     request = Request.resolved(case.recording, site=site, layers=None, targets=None, per_head=False)
     count = len(case.recording.target_tokens(request.site, 0))
@@ -80,8 +78,8 @@ def observe(
 
 
 def _transformed(site: Attention, targets: np.ndarray, sources: int) -> Iterable[Tensor]:
-    """The parts T_i(x_j) of one target after another, [source, d_model]; the residual belongs to
-    the target's own.
+    """Yield the parts T_i(x_j) of one target after another, [source, d_model]. The residual is part
+    of the target's own.
     """
     parts = site.parts()
     for target in targets.tolist():
@@ -103,8 +101,8 @@ def _unit(vectors: Tensor) -> tuple[np.ndarray, int]:
 
 
 def mean_cosine(total: np.ndarray, count: np.ndarray) -> np.ndarray:
-    """Of two different unit vectors out of `count` whose sum is `total` [..., d_model]; NaN for
-    fewer than two.
+    """Return the mean cosine of two different unit vectors out of `count` with the sum `total`
+    [..., d_model], or NaN for fewer than two.
     """
     count = np.asarray(count, np.float64)
     pairs = np.where(count > 1, count * (count - 1), np.nan)
@@ -113,10 +111,11 @@ def mean_cosine(total: np.ndarray, count: np.ndarray) -> np.ndarray:
 
 
 def conclude(observations: Sequence[dict[str, Any]]) -> Result:
-    """The mean over texts and layers of the cosine of two block outputs of one text.
+    """Return the mean cosine of two block outputs of one text, over texts and layers.
 
-    `details`: `outputs` and `transformed` [layer]: mean cosine of two vectors drawn from all texts;
-    `outputs_within` and `transformed_within` [layer]: of two from the same text, mean over texts.
+    `details`: `outputs` and `transformed` [layer] are mean cosines of two vectors from all texts;
+    `outputs_within` and `transformed_within` [layer] those of two vectors from the same text,
+    averaged over texts.
     """
     details: dict[str, Any] = {}
     values: np.ndarray = np.empty(0)
@@ -136,5 +135,5 @@ def conclude(observations: Sequence[dict[str, Any]]) -> Result:
 def evaluate(
     cases: Iterable[Case], *, site: str | None = None, targets: int = 64, seed: int = 0
 ) -> Result:
-    """See `conclude`."""
+    """Evaluate all cases; see `conclude`."""
     return conclude([observe(case, site=site, targets=targets, seed=seed) for case in cases])

@@ -1,23 +1,23 @@
-"""Comprehensiveness and sufficiency: what becomes of the output when the most relevant tokens go,
-or when only they stay.
+"""Comprehensiveness and sufficiency: how the output changes without the most relevant tokens, or
+with only those.
 
 DeYoung et al. (2020), "ERASER", section 4.2: with p the probability of the explained output,
 
-* comprehensiveness = p(text) - p(text without its top k %): high if the measure found what the
-  model needs;
-* sufficiency = p(text) - p(the top k % alone): low if that is enough.
+* comprehensiveness = p(text) - p(text without its top k %): high if the measure found the tokens
+  that the model needs;
+* sufficiency = p(text) - p(the top k % alone): low if these tokens are enough.
 
 Both are averaged over several k, the area over the perturbation curve (Samek et al. 2017, equation
 12; Nguyen 2018 for text). The paper divides by the number of bins plus one (k = 0, where nothing
-changes). Its code takes the mean over the bins, and so do we: the same but for a factor that all
-measures share.
+changes). Its code and mixlens average over the bins, which differs by a factor that all measures
+share.
 
-By default 1, 5, 10, 20 and 50 % of the tokens, rounded down but at least one; `unit="tokens"`
-counts them instead (`bins=(1, 2, 3)`), so Samek's curve is `bins=range(1, n + 1)`. A text with
-fewer tokens loses all that it has. Removed tokens are replaced by [MASK] (else [UNK], else a zero
-embedding). The target and special tokens always stay. Sources go in the order of their scores,
-signs included: one that speaks against the output does not support it. Equal scores go in a random
-order, so that a measure that says nothing gets what chance gets.
+The default bins are 1, 5, 10, 20 and 50 % of the tokens, rounded down to at least one. With
+`unit="tokens"` they are numbers of tokens (`bins=(1, 2, 3)`), so that Samek's curve is
+`bins=range(1, n + 1)`. Removed tokens are replaced by [MASK] (else [UNK], else a zero embedding).
+The target and special tokens always stay. Sources are removed in the order of their signed scores,
+because a negative score is evidence against the output. Ties are broken at random, so that an
+uninformative measure gets the score of chance.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ UNITS = ("percent", "tokens")
 
 SPEC = EvaluationSpec(
     summary=(
-        "fall of the output's probability when the most relevant tokens are replaced, averaged over"
-        " how many"
+        "fall of the output's probability when the most relevant tokens are replaced, averaged "
+        "over several numbers of tokens"
     ),
     citation=(
         'DeYoung et al. (2020), "ERASER: A Benchmark to Evaluate Rationalized NLP Models", section'
@@ -68,19 +68,20 @@ SPEC = EvaluationSpec(
 
 
 def bin_sizes(bins: Sequence[float], unit: str, count: int) -> list[int]:
-    """How many of `count` tokens each bin holds: at least one, at most all."""
+    """Return the number of tokens in each bin: at least one, at most all."""
     if unit not in UNITS:
-        raise InvalidInput(f"unit={unit!r}: choose one of {', '.join(UNITS)}")
+        raise InvalidInput(f"Unknown unit {unit!r}. Choose one of: {', '.join(UNITS)}.")
     if (
         not len(bins)
         or any(not size > 0 for size in bins)
         or (unit == "percent" and max(bins) > 100)
     ):
         raise InvalidInput(
-            f"bins={tuple(bins)}: percentages above 0 up to 100, or numbers of tokens from 1 on"
+            f"Bins {tuple(bins)} are out of range. Pass percentages above 0 up to 100, or "
+            "numbers of tokens from 1."
         )
     if unit == "tokens" and any(size != int(size) for size in bins):
-        raise InvalidInput(f"bins={tuple(bins)}: tokens are counted in whole numbers")
+        raise InvalidInput(f"Bins {tuple(bins)} are not integers. Pass whole numbers of tokens.")
     wanted = [
         int(size) if unit == "tokens" else math.floor(count * size / 100 + 1e-9) for size in bins
     ]
@@ -88,7 +89,7 @@ def bin_sizes(bins: Sequence[float], unit: str, count: int) -> list[int]:
 
 
 def removal_order(scores: np.ndarray, removable: np.ndarray, seed: int = 0) -> np.ndarray:
-    """The removable positions, highest score first; equal ones in a random order."""
+    """Return the removable positions, highest score first. Ties are broken at random."""
     places = np.flatnonzero(removable)
     drawn = np.random.default_rng(seed).random(len(places))
     order: np.ndarray = places[np.lexsort((drawn, -np.asarray(scores, np.float64)[places]))]
@@ -96,7 +97,9 @@ def removal_order(scores: np.ndarray, removable: np.ndarray, seed: int = 0) -> n
 
 
 def removals(order: np.ndarray, sizes: Sequence[int], tokens: int) -> tuple[np.ndarray, np.ndarray]:
-    """Which tokens are removed in each bin, [bin, token]: the first in order, and all but those."""
+    """Return the tokens to remove in each bin, [bin, token]: the first in order, and all but
+    those.
+    """
     first = np.zeros((len(sizes), tokens), bool)
     rest = np.zeros((len(sizes), tokens), bool)
     for number, size in enumerate(sizes):
@@ -108,9 +111,7 @@ def removals(order: np.ndarray, sizes: Sequence[int], tokens: int) -> tuple[np.n
 def outputs(
     recording: Recording, removed: np.ndarray, named: dict[str, Any], replacement: str | int | None
 ) -> np.ndarray:
-    """The explained output of the recorded text with tokens replaced, one for each row of
-    `removed`.
-    """
+    """Return the explained output of the recorded text for each mask of `removed` tokens."""
     return read_without(recording, removed, replacement, explained(recording, **named))
 
 
@@ -121,9 +122,7 @@ def read_without(
     replacement: str | int | None,
     read: Callable[[Any, Tensor], Tensor],
 ) -> np.ndarray:
-    """What `read` takes from the output of the recorded text with tokens replaced, for each row of
-    `removed`; equal rows are run once.
-    """
+    """Return `read` of the model output for each mask of `removed` tokens. Equal masks run once."""
     token = replacement_id(recording, replacement)
     distinct, where = np.unique(removed, axis=0, return_inverse=True)
     request = Request.resolved(recording, site=None, layers=None, targets=None, per_head=False)
@@ -155,12 +154,13 @@ def observe(
     against: str | None = None,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """`value`: the mean over the bins; `comprehensiveness` and `sufficiency`: of each bin.
+    """Return `value` (the mean over the bins), and `comprehensiveness` and `sufficiency` of each
+    bin.
 
-    NaN if no token may go.
+    The value is NaN if no token can be removed.
     """
     if metric not in METRICS:
-        raise InvalidInput(f"there is no metric {metric!r}; choose one of: {', '.join(METRICS)}")
+        raise InvalidInput(f"Unknown metric {metric!r}. Choose one of: {', '.join(METRICS)}.")
     named = explained_options(case, against)
     removable = counted(case, special_tokens=False, own=False)
     sizes = bin_sizes(bins, unit, int(removable.sum()))
@@ -187,7 +187,7 @@ def observe(
 def conclude(
     observations: Sequence[dict[str, Any]], *, metric: str = "comprehensiveness"
 ) -> Result:
-    """The mean; `details` has both metrics by bin."""
+    """Return the mean; `details` has both metrics by bin."""
     spec = SPEC if metric == "comprehensiveness" else replace(SPEC, direction="lower")
     details = (
         {name: known_mean([seen[name] for seen in observations]) for name in METRICS}
@@ -200,7 +200,7 @@ def conclude(
 def evaluate(
     cases: Iterable[Case], measure: str, *, metric: str = "comprehensiveness", **options: Any
 ) -> Result:
-    """The mean over cases; options as in `observe`."""
+    """Return the mean over cases; options as in `observe`."""
     return conclude(
         [observe(case, measure, metric=metric, **options) for case in cases], metric=metric
     )

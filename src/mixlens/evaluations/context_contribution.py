@@ -1,13 +1,14 @@
-"""Context contribution: how much of each hidden token comes from its own input token, and from
-where in the context the rest comes.
+"""Context contribution: how much of each hidden token comes from its own input token, and where the
+rest comes from.
 
 Brunner et al. (2020), section 5 and appendix C, on Hidden Token Attribution. By layer: a token's
-own share, how many tokens are not their own largest contributor (figure 3), shares by distance and
-by signed offset (figure 4), contributions to [CLS] around [CLS] and around the first [SEP] (figure
-18), own shares by part of speech (figures 26-37; pieces of a word have its tag).
+own contribution, the fraction of tokens that are not their own largest contributor (figure 3),
+contributions by distance and by signed offset (figure 4), contributions to [CLS] around [CLS] and
+around the first [SEP] (figure 18), own contributions by part of speech (figures 26-37; pieces of a
+word have its tag).
 
-The attribution is estimated with 32 random probes for each source token, about 3 % off;
-`probes=None` is exact, as in the paper.
+By default the attribution is estimated with 32 random probes per source token, with an error of
+about 3 %. `probes=None` is exact, as in the paper.
 """
 
 from __future__ import annotations
@@ -29,10 +30,7 @@ DISTANCES = ((1, 1), (2, 2), (3, 3), (4, 5), (6, 10), (11, None))
 QUARTILES = (0.25, 0.5, 0.75)
 
 SPEC = EvaluationSpec(
-    summary=(
-        "share of each hidden token that comes from its own input token, and from where the rest"
-        " comes"
-    ),
+    summary=("contribution of each hidden token's own input token, and where the rest comes from"),
     citation=(
         'Brunner et al. (2020), "On Identifiability in Transformers", section 5 and appendix C'
     ),
@@ -41,8 +39,10 @@ SPEC = EvaluationSpec(
     of="model",
     cost="hidden_token_attribution",
     reports={
-        "own_mean": Detail("mean share of the token's own input", "layer"),
-        "not_largest": Detail("share of tokens whose own input is not the largest part", "layer"),
+        "own_mean": Detail("mean contribution of the token's own input", "layer"),
+        "not_largest": Detail(
+            "fraction of tokens whose own input is not the largest part", "layer"
+        ),
     },
 )
 
@@ -50,10 +50,12 @@ SPEC = EvaluationSpec(
 def observe(
     case: Case, *, probes: int | None = 32, wrt: str = "embedding", seed: int = 0
 ) -> dict[str, np.ndarray]:
-    """`own` [layer, token]; `largest` [layer, token]: is no other source larger; `offsets` [layer,
-    2 n - 1]: sums over targets by source minus target, from -(n - 1); `to_cls` [layer, token] (no
-    tokens if there is no [CLS]); `separator`: the first [SEP], or -1; `category` and `tag`
-    [token].
+    """Return the contributions of one text.
+
+    `own` [layer, token]; `largest` [layer, token]: whether no other source is larger; `offsets`
+    [layer, 2 n - 1]: sums over targets by source minus target, from -(n - 1); `to_cls` [layer,
+    token] (no tokens if there is no [CLS]); `separator`: the first [SEP], or -1; `category` and
+    `tag` [token].
     """
     options = {} if probes is None else {"seed": seed}
     maps = case.maps("hidden_token_attribution", probes=probes, wrt=wrt, **options)
@@ -61,7 +63,7 @@ def observe(
     count = scores.shape[-1]
     if scores.shape[-2] != count or len(kinds) != count:
         raise InvalidInput(
-            "context contributions are of self-attention, where the sources are the targets"
+            "Context contributions need self-attention. Choose an encoder or decoder with site=."
         )
     own = np.diagonal(scores, axis1=1, axis2=2)
     first, last = (np.flatnonzero(kinds == CATEGORIES.index(name)) for name in ("cls", "sep"))
@@ -79,12 +81,13 @@ def observe(
 
 
 def _tags(case: Case, count: int) -> np.ndarray:
-    """The tag of the word that each token is part of; empty if there is none."""
+    """Return the tag of the word of each token, or an empty text if there is none."""
     tags = [""] * count
     if isinstance(case.example, Tagged):
         if len(case.example.words) != len(case.example.tags):
             raise InvalidInput(
-                f"{len(case.example.words)} words have {len(case.example.tags)} tags"
+                f"{len(case.example.words)} words have {len(case.example.tags)} tags. Pass "
+                "one tag per word."
             )
         for word, tag in zip(case.example.words, case.example.tags, strict=True):
             for token in case.tokens_of(word):
@@ -98,19 +101,20 @@ def _tags(case: Case, count: int) -> np.ndarray:
 def conclude(
     observations: Sequence[dict[str, Any]], *, special: bool = True, reach: int = 10
 ) -> Result:
-    """The share of a token's own input in the last layer, mean over its text, then over texts.
+    """Return the contribution of a token's own input in the last layer, averaged over the text,
+    then over texts.
 
-    `special=False` leaves [CLS] and [SEP] out of it and of `own`, `own_mean` and `not_largest`.
+    `special=False` excludes [CLS] and [SEP] from it and from `own`, `own_mean` and `not_largest`.
 
     `details`, all by layer: `own` [layer, 3]: lower quartile, median, upper quartile over all
-    tokens, and `own_mean` [layer]; `not_largest` [layer]: share of tokens that have a larger
-    contributor than themselves; `tags`: tag -> own shares of its tokens [layer, token];
-    `by_distance` [layer, 6]: mean over targets of what comes from each of `distances` (with
+    tokens, and `own_mean` [layer]; `not_largest` [layer]: fraction of tokens that have a larger
+    contributor than themselves; `tags`: tag -> own contributions of its tokens [layer, token];
+    `by_distance` [layer, 6]: mean over targets of the contributions from each of `distances` (with
     `own_mean` of all tokens it adds up to one); `by_offset` [layer, 2 reach + 1]: mean over the
     targets that have a source there, `by_offset_total`: over all targets; `offsets`: from -reach
     (before the target) to reach; `cls_around_cls` and `cls_around_sep` [layer, 2 reach + 1]: mean
-    contribution to [CLS] at these offsets from [CLS] and from the first [SEP], NaN if no text
-    has a token.
+    contribution to [CLS] at these offsets from [CLS] and from the first [SEP], NaN if no text has a
+    token.
     """
     if not len(observations):
         return Result.of(SPEC, [])
@@ -201,7 +205,9 @@ def evaluate(
     reach: int = 10,
     seed: int = 0,
 ) -> Result:
-    """See `conclude`; `probes` and `wrt` as in `hidden_token_attribution`."""
+    """Evaluate all cases; see `conclude`. `probes` and `wrt` are options of
+    `hidden_token_attribution`.
+    """
     return conclude(
         [observe(case, probes=probes, wrt=wrt, seed=seed) for case in cases],
         special=special,

@@ -1,14 +1,14 @@
-"""Cross-model consistency: does a measure say the same of two models that decide the same?
+"""Cross-model consistency: do the scores of two models agree when they predict the same?
 
 Ferrando et al. (2022), section 5 and figure 7: Spearman's rank correlation of the attributions of
-two models, over texts for which both predict the same. If they do not, a text has no number
-(NaN). Which word or class that is: for an agreement example the preferred one of target and foil,
-else the class, or the word, that each finds most probable.
+two models, over texts for which both predict the same. If the predictions differ, a text has no
+value (NaN). The prediction of an agreement example is the preferred one of target and foil, else
+the most probable class or word.
 
-Special tokens and the target are not counted unless `special=True`, `own=True`. If the two
-models cut the text into other tokens, the scores of a word's pieces are added up and words are
-compared; then special tokens cannot be. High agreement is not proof of being right: a measure that
-looks at positions alone agrees with itself on every model.
+Special tokens and the target are excluded unless `special=True` and `own=True`. If the two models
+tokenise the text differently, the scores of a word's pieces are summed and words are compared,
+without special tokens. High agreement does not prove that a measure is right: a measure that
+depends only on positions agrees on all models.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
 SPEC = EvaluationSpec(
     summary=(
-        "rank correlation of a measure's rows for two models, on texts where both predict the same"
+        "rank correlation of a measure's scores for two models, on texts where both predict the "
+        "same"
     ),
     citation=(
         'Ferrando et al. (2022), "Measuring the Mixing of Contextual Information in the'
@@ -42,22 +43,22 @@ SPEC = EvaluationSpec(
     ),
     direction="higher",
     kinds=("classification", "agreement"),
-    same_method=("random",),  # it draws the same numbers for one text under every model
+    same_method=("random",),  # it draws the same scores for a text under every model
     chance=0.0,
     cost="the measure itself, on two models",
 )
 
 
 def predicted(case: Case) -> str:
-    """What the model says, as a name that a different model has too."""
+    """Return the model's prediction as a name that other models share."""
     if isinstance(case.example, Agreement):
         return case.example.target if prefers_target(case) else case.example.foil
     return explained(case.recording, of="logit", **case.explain).names[0]
 
 
 def _same_answer(one: Case, other: Case) -> bool:
-    """By the names of classes. If two classifiers name as many classes differently (LABEL_1,
-    POSITIVE), by their numbers.
+    """Return whether two predictions are the same class. Classes are compared by name, or by number
+    if the classifiers have as many classes with different names (LABEL_1, POSITIVE).
     """
     known = [getattr(case.lens.model.config, "id2label", None) or {} for case in (one, other)]
     if (
@@ -82,7 +83,7 @@ def observe(
     special: bool = False,
     own: bool = False,
 ) -> float:
-    """The rank correlation for one text; NaN if the two models do not predict the same."""
+    """Return the rank correlation for one text, or NaN if the predictions differ."""
     pair = (case, case.under(other))
     if not _same_answer(*pair):
         return math.nan
@@ -96,8 +97,8 @@ def observe(
         return spearman(rows[0][counting[0]], rows[1][counting[1]])
     if special:
         raise InvalidInput(
-            "the two models have other tokens for this text, so special tokens cannot be compared:"
-            " use special=False"
+            "The two models tokenise this text differently, so special tokens cannot be "
+            "compared. Pass special=False."
         )
     merged = [_words(*parts) for parts in zip(pair, rows, counting, strict=True)]
     if merged[0][0] != merged[1][0]:
@@ -105,14 +106,14 @@ def observe(
             (a, b) for a, b in zip(merged[0][0] + [""], merged[1][0] + [""], strict=False) if a != b
         )
         raise InvalidInput(
-            f"the two models read other words in this text, first {first[0]!r} against"
-            f" {first[1]!r}: nothing to compare"
+            f"The two models have different words in this text, first {first[0]!r} and "
+            f"{first[1]!r}. Use models that share a word segmentation."
         )
     return spearman(merged[0][1], merged[1][1])
 
 
 def _words(case: Case, row: np.ndarray, counting: np.ndarray) -> tuple[list[str], np.ndarray]:
-    """The words all of whose tokens count, and the sum of the scores of each."""
+    """Return the words whose tokens all count, and the sum of scores of each."""
     ranges, named = words(case.row)
     kept = [number for number, (start, stop) in enumerate(ranges) if counting[start:stop].all()]
     return [named.labels[number] for number in kept], np.array(
@@ -121,12 +122,12 @@ def _words(case: Case, row: np.ndarray, counting: np.ndarray) -> tuple[list[str]
 
 
 def conclude(observations: Sequence[float]) -> Result:
-    """The mean over texts, with their spread."""
+    """Return the mean over texts, with their standard deviation."""
     return mean_and_spread(SPEC, observations)
 
 
 def evaluate(cases: Iterable[Case], measure: str, *, other: Lens, **options: Any) -> Result:
-    """The mean over the cases on which the lens `other` predicts the same; `details["examples"]`
-    says how many those are.
+    """Return the mean over the cases on which the lens `other` predicts the same.
+    `details["examples"]` is their number.
     """
     return conclude([observe(case, measure, other=other, **options) for case in cases])

@@ -1,18 +1,17 @@
-"""Cue alignment: how much of a measure's row for the target lies on the words that decide the
-answer.
+"""Cue alignment: how much of the target's score falls on the words that decide the answer.
 
-Mohebbi et al. (2023), section 5 and appendix A.2: the target is masked, the cue words are known
-from grammar, and a measure is good in so far as the row of the mask points at them. Three metrics:
+Mohebbi et al. (2023), section 5 and appendix A.2: the target is masked and grammar defines the cue
+words. A good measure assigns them high scores for the mask. There are three metrics:
 
-* `dot`: the share of the row that lies on cue tokens (the row's dot product with the cue's
-  indicator);
-* `average_precision`: of the sources in the order of their scores, with the cue tokens as the right
-  ones; ties as scikit-learn has them;
-* `probes_needed`: how many other tokens come before the last cue token in that order (ties count
-  as before).
+* `dot`: the fraction of the target's score on cue tokens (dot product with the cue's indicator);
+* `average_precision`: of the sources sorted by score, with the cue tokens as positives; ties as in
+  scikit-learn;
+* `probes_needed`: the number of other tokens ranked before the last cue token (ties count as
+  before).
 
-By layer, or with the layers joined (`aggregate`). Sizes are compared if scores have signs. The
-paper's code takes the first sub-word of a cue only: `cue_tokens="first"`.
+The metrics are computed by layer, and with the layers aggregated (`aggregate`). Signed scores are
+compared by absolute value. The paper's code uses only the first sub-word of a cue:
+`cue_tokens="first"`.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 METRICS = ("dot", "average_precision", "probes_needed")
 
 SPEC = EvaluationSpec(
-    summary="how much of the row of a masked word lies on the words that decide it",
+    summary="how much of the scores of a masked word falls on the words that decide it",
     citation='Mohebbi et al. (2023), "Quantifying Context Mixing in Transformers", section 5',
     direction="higher",
     kinds=("agreement",),
@@ -42,14 +41,14 @@ SPEC = EvaluationSpec(
 
 
 def alignment(row: np.ndarray, cues: Sequence[int], metric: str = "dot") -> float:
-    """One row [source] against the positions of the cue tokens."""
+    """Return the metric for scores [source] and the positions of the cue tokens."""
     if metric not in METRICS:
-        raise InvalidInput(f"there is no metric {metric!r}; choose one of: {', '.join(METRICS)}")
+        raise InvalidInput(f"Unknown metric {metric!r}. Choose one of: {', '.join(METRICS)}.")
     sizes = np.abs(np.asarray(row, np.float64))
     right = np.zeros(len(sizes), bool)
     right[list(cues)] = True
     if not right.any():
-        raise InvalidInput("no cue is named")
+        raise InvalidInput("The example has no cue. Use data with cues.")
     if not np.isfinite(sizes).all():
         return math.nan
     if metric == "dot":
@@ -73,9 +72,11 @@ def observe(
     cue_tokens: str = "all",
     options: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """`value`: with the layers joined; `layers`: of each. `options` are the measure's own."""
+    """Return `value` (layers aggregated) and `layers` (one value each). `options` are those of the
+    measure.
+    """
     if cue_tokens not in ("all", "first"):
-        raise InvalidInput(f"cue_tokens={cue_tokens!r}: choose all or first")
+        raise InvalidInput(f"Unknown cue_tokens {cue_tokens!r}. Choose all or first.")
     cues = [
         token for tokens in case.cues for token in (tokens if cue_tokens == "all" else tokens[:1])
     ]
@@ -85,7 +86,7 @@ def observe(
 
 
 def conclude(observations: Sequence[dict[str, Any]], *, metric: str = "dot") -> Result:
-    """The mean; `details["layers"]` is the same by layer."""
+    """Return the mean; `details["layers"]` has the mean of each layer."""
     spec = SPEC if metric != "probes_needed" else replace(SPEC, direction="lower")
     layers = np.array([seen["layers"] for seen in observations], np.float64)
     return Result.of(
@@ -96,7 +97,7 @@ def conclude(observations: Sequence[dict[str, Any]], *, metric: str = "dot") -> 
 
 
 def evaluate(cases: Iterable[Case], measure: str, *, metric: str = "dot", **options: Any) -> Result:
-    """The mean over cases of agreement examples; options as in `observe`."""
+    """Return the mean over cases of agreement examples; options as in `observe`."""
     return conclude(
         [observe(case, measure, metric=metric, **options) for case in cases], metric=metric
     )

@@ -1,24 +1,24 @@
-"""Erasure: do a measure's scores rank the tokens as erasing them does?
+"""Erasure: do a measure's scores rank tokens like the effect of erasing them?
 
-Spearman's rank correlation, text by text, between the measure's row for the target and blank-out:
-the change of the explained output when each token is replaced (`mixlens.measures.blank_out`).
-Mohebbi et al. (2023), section 7 and table 3; Ferrando et al. (2022), section 4 and table 2 (the
-column of subject-verb agreement).
+The value is Spearman's rank correlation, per text, between the measure's scores for the target and
+blank-out: the change of the explained output when each token is replaced
+(`mixlens.measures.blank_out`). Mohebbi et al. (2023), section 7 and table 3; Ferrando et al.
+(2022), section 4 and table 2 (the column of subject-verb agreement).
 
-By default: the layers joined by the measure's own rollout; a token becomes [MASK] (else [UNK], else
-a zero embedding); the target against its foil if the example has one; sizes of the changes;
-special tokens and the target itself are not counted, because without its [CLS] a model is outside
-of all that it has learnt, and replacing a mask by a mask says nothing. `variant` sets all of this
-as a paper has it:
+By default, layers are aggregated by the measure's own rollout. A token becomes [MASK] (else [UNK],
+else a zero embedding). The explained output is the target against its foil if the example has one.
+Changes are compared by absolute value. Special tokens and the target are excluded: without its
+[CLS] a model is far from its training data, and replacing a mask by a mask changes nothing.
+`variant` selects the protocol of a paper:
 
-* `"mohebbi2023"`: [UNK], softmax over {target, foil}, changes with their signs, rollout of
-  normalised rows without a residual part. (The authors' code for this table is not public; which
-  tokens it counts is not known, so that stays as above.)
+* `"mohebbi2023"`: [UNK], softmax over {target, foil}, signed changes, rollout of normalised scores
+  without a residual part. (The authors' code for this table is not public and the excluded tokens
+  are unknown, so the default above is kept.)
 * `"ferrando2022"`: [MASK], absolute changes of the probability among all words, special tokens and
   the target included.
 
-An option that is named as well has the last word. Erasure is itself a measure with blind spots:
-tokens that can replace each other.
+Options that you pass override the variant. Erasure has limitations too: it misses tokens that can
+replace each other.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 
 SPEC = EvaluationSpec(
     summary=(
-        "rank correlation of a measure's row with the change of the output when each token is"
-        " replaced"
+        "rank correlation of a measure's scores with the change of the output when each token is "
+        "replaced"
     ),
     citation=(
         'Mohebbi et al. (2023), "Quantifying Context Mixing in Transformers", section 7; Ferrando'
@@ -64,16 +64,14 @@ SPEC = EvaluationSpec(
 
 @dataclass(frozen=True)
 class Protocol:
-    """How blank-out is taken and compared."""
+    """How blank-out is computed and compared."""
 
     replacement: str | None = None  # None: mask, else unk, else zero
     against: str | None = None  # None: the foil if there is one
     signed: bool = False
     special: bool = False
     own: bool = False
-    residual: bool = (
-        True  # does the rollout mix in the residual share that the measure's authors do?
-    )
+    residual: bool = True  # whether the rollout adds the residual of the measure's authors
 
 
 VARIANTS = {
@@ -84,14 +82,14 @@ VARIANTS = {
 
 
 def protocol(variant: str = "default", **chosen: Any) -> Protocol:
-    """A variant with the named options in place of its own."""
+    """Return a variant, with the passed options overriding it."""
     if variant not in VARIANTS:
-        raise InvalidInput(f"there is no variant {variant!r}; choose one of: {', '.join(VARIANTS)}")
+        raise InvalidInput(f"Unknown variant {variant!r}. Choose one of: {', '.join(VARIANTS)}.")
     known = {field.name for field in fields(Protocol)}
     unknown = sorted(set(chosen) - known)
     if unknown:
         raise InvalidInput(
-            f"erasure has no option {unknown[0]!r}; it has: {', '.join(sorted(known))}"
+            f"Unknown option {unknown[0]!r} of erasure. Choose one of: {', '.join(sorted(known))}."
         )
     return replace(
         VARIANTS[variant], **{key: value for key, value in chosen.items() if value is not None}
@@ -110,7 +108,7 @@ def observe(
     special: bool | None = None,
     own: bool | None = None,
 ) -> float:
-    """The rank correlation of one text; NaN if all scores, or all changes, are the same."""
+    """Return the rank correlation of one text, or NaN if all scores or all changes are equal."""
     how = protocol(
         variant, replacement=replacement, against=against, signed=signed, special=special, own=own
     )
@@ -130,8 +128,8 @@ def observe(
 def plain_row(
     case: Case, measure: str, aggregate: str | int, explained: dict[str, Any]
 ) -> np.ndarray:
-    """The row with the layers joined by the bare product of normalised maps, if the measure has
-    layers to join.
+    """Return the target's scores, aggregated by the plain product of normalised maps if the measure
+    has layers.
     """
     specs = list_measures()
     whole = (
@@ -147,10 +145,12 @@ def plain_row(
 
 
 def conclude(observations: Sequence[float]) -> Result:
-    """The mean over texts, with their spread."""
+    """Return the mean over texts, with their standard deviation."""
     return mean_and_spread(SPEC, observations)
 
 
 def evaluate(cases: Iterable[Case], measure: str, **options: Any) -> Result:
-    """The mean over cases; options as in `observe`. `details["std"]` is the spread over texts."""
+    """Return the mean over cases; options as in `observe`. `details["std"]` is the standard
+    deviation over texts.
+    """
     return conclude([observe(case, measure, **options) for case in cases])

@@ -1,18 +1,19 @@
 """Evidence rank: how high does a measure rank the words that decide the next one?
 
-Ferrando et al. (2023), Explaining How Transformers Use Context to Build Predictions: a
-language model continues a text, target and foil are two next words, and the evidence is known.
-Tokens are ranked by their signed scores, the highest first. The value is the mean of 1 / r, with r
-the smallest rank of an evidence token.
+Ferrando et al. (2023), "Explaining How Transformers Use Context to Build Predictions": a language
+model continues a text, target and foil are two possible next words, and the evidence is known.
+Tokens are ranked by signed score, highest first. The value is the mean of 1 / r, where r is the
+smallest rank of an evidence token.
 
-* If a word has several tokens, its first one is explained, as the authors do.
-* Equal scores: the expectation over random orders. `details["authors_ties"]` has the authors' rule,
-  by which ranks are counted from below and equal scores share one, so a tie pushes all ranks
-  up.
-* `chance` is the exact expectation of a random ranking, for as many tokens and evidence tokens.
+* Multi-token words are scored by their first token, as in the paper.
+* Ties: the expectation over random orders. `details["authors_ties"]` follows the authors' rule,
+  which counts ranks from below and gives equal scores the same rank, so that ties improve all
+  ranks.
+* `chance` is the exact expectation of a random ranking, for the same numbers of tokens and evidence
+  tokens.
 * Special tokens, and the mask of a masked model, are not ranked.
 
-A measure of layers is joined by its rollout (`aggregate`). `options` are the measure's own: the
+Layer measures are aggregated by rollout (`aggregate`). `options` are those of the measure: the
 authors add the initial term to ALTI-Logit, `{"initial": True}`.
 """
 
@@ -44,7 +45,7 @@ SPEC = EvaluationSpec(
 
 
 def authors_reciprocal_rank(scores: np.ndarray, evidence: Sequence[int]) -> float:
-    """1 / r by the authors' rule for equal scores."""
+    """Return 1 / r by the authors' rule for ties."""
     levels = np.unique(scores, return_inverse=True)[1].reshape(-1) + 1
     return 1 / min(len(scores) - int(levels[place]) + 1 for place in evidence)
 
@@ -56,7 +57,7 @@ def observe(
     aggregate: str | int = "rollout",
     options: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """`value`, `authors_ties` and `chance` of one text."""
+    """Return `value`, `authors_ties` and `chance` of one text."""
     chosen = dict(options or {})
     if spec_of(measure).explains_output:
         chosen = {**first_tokens(case), **chosen}
@@ -68,7 +69,10 @@ def observe(
     evidence[[token for tokens in case.cues for token in tokens]] = True
     places = np.flatnonzero(evidence[counted]).tolist()
     if not places:
-        raise InvalidInput("no token of the evidence is ranked")
+        raise InvalidInput(
+            "No token of the evidence is ranked. Use an example whose evidence is not a "
+            "special token."
+        )
     scores = row[counted]
     return {
         "value": reciprocal_rank(scores, places),
@@ -79,7 +83,7 @@ def observe(
 
 
 def first_tokens(case: Case) -> dict[str, Any]:
-    """The explained output: the first token of the target against that of the foil."""
+    """Return the explained output: the first token of the target against that of the foil."""
     example: Any = case.example
     tokenizer, given = case.lens.tokenizer, case.given
     ids = []
@@ -91,16 +95,21 @@ def first_tokens(case: Case) -> dict[str, Any]:
             for text in (given, f"{given} {word}")
         )
         if both[: len(before)] != before or len(both) == len(before):
-            raise InvalidInput(f"the word {word!r} joins the last token before it")
+            raise InvalidInput(
+                f"The word {word!r} is merged with the token before it. Use an example in "
+                "which it starts a token."
+            )
         ids.append(int(both[len(before)]))
     if ids[0] == ids[1]:
-        raise InvalidInput("target and foil begin with the same token")
+        raise InvalidInput(
+            "Target and foil begin with the same token. Use a pair with different first tokens."
+        )
     return {"word": ids[0], "foil": ids[1], "position": case.target}
 
 
 def conclude(observations: Sequence[dict[str, Any]]) -> Result:
-    """The mean over texts. `details`: the value and the chance of each group, and the mean by the
-    authors' rule for equal scores.
+    """Return the mean over texts. `details` has value and chance of each group, and the mean by the
+    authors' rule for ties.
     """
     groups: dict[str, list[dict[str, Any]]] = {}
     for seen in observations:
@@ -120,5 +129,5 @@ def conclude(observations: Sequence[dict[str, Any]]) -> Result:
 
 
 def evaluate(cases: Iterable[Case], measure: str, **options: Any) -> Result:
-    """The mean over cases of agreement examples with cues; options as in `observe`."""
+    """Return the mean over cases of agreement examples with cues; options as in `observe`."""
     return conclude([observe(case, measure, **options) for case in cases])

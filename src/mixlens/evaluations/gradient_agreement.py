@@ -1,13 +1,14 @@
-"""Gradient agreement: do a measure's scores rank the tokens as the gradient of the prediction does?
+"""Gradient agreement: do a measure's scores rank tokens like the gradient of the prediction?
 
-Spearman's rank correlation, text by text, between the measure's row for the target and the lengths
-of the gradient of the explained output with respect to each token's embedding. Ferrando et al.
-(2022), section 4.1 and table 2 (the columns of SST-2): a classifier's row of [CLS] in the rollout,
-special tokens included, the gradient of the softmax probability of the predicted class, l2 norms.
-These are the defaults here.
+The value is Spearman's rank correlation, per text, between the measure's scores for the target and
+the norms of the gradient of the explained output with respect to each token's embedding. Ferrando
+et al. (2022), section 4.1 and table 2 (the columns of SST-2), use the scores of a classifier's
+[CLS] in the rollout, special tokens included, the gradient of the softmax probability of the
+predicted class, and l2 norms. These are the defaults.
 
-`special=False` and `own=False` leave out the special tokens and the target. Whether the gradient
-itself is a good reference is open: it is a local sensitivity, and saturated outputs have none.
+`special=False` and `own=False` exclude the special tokens and the target. It is an open question
+whether the gradient is a good reference: it is a local sensitivity, and vanishes for saturated
+outputs.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from mixlens.evaluating.case import Case
 
 SPEC = EvaluationSpec(
-    summary="rank correlation of a measure's row with the length of the gradient for each token",
+    summary="rank correlation of a measure's scores with the norm of the gradient for each token",
     citation=(
         'Ferrando et al. (2022), "Measuring the Mixing of Contextual Information in the'
         ' Transformer", section 4.1, table 2'
@@ -53,7 +54,7 @@ def observe(
     special: bool = True,
     own: bool = True,
 ) -> float:
-    """The rank correlation of one text; NaN if all scores, or all gradients, are the same."""
+    """Return the rank correlation of one text, or NaN if all scores or all gradients are equal."""
     explained = explained_options(case, against)
     reference = shares(
         case.maps("gradient_norm", **explained, of=of, reduction=reduction).scores[0, 0]
@@ -63,10 +64,12 @@ def observe(
 
 
 def conclude(observations: Sequence[float]) -> Result:
-    """The mean over texts, with their spread."""
+    """Return the mean over texts, with their standard deviation."""
     return mean_and_spread(SPEC, observations)
 
 
 def evaluate(cases: Iterable[Case], measure: str, **options: Any) -> Result:
-    """The mean over cases; options as in `observe`. `details["std"]` is the spread over texts."""
+    """Return the mean over cases; options as in `observe`. `details["std"]` is the standard
+    deviation over texts.
+    """
     return conclude([observe(case, measure, **options) for case in cases])

@@ -1,20 +1,21 @@
-"""Norm statistics: how far attention weights and the vectors that they weigh differ.
+"""Norm statistics: how attention weights and the norms of transformed vectors differ.
 
 Kobayashi et al. (2020), section 4 and appendix A. f(x) is the value vector times the head's output
-projection, x what attention reads (after the input norm, if a layer has one). Four questions:
+projection, and x the input of attention (after the input norm, if a layer has one). There are four
+questions:
 
 * how much do |f(x)| and |x| vary between tokens (tables 1 and 4)? Coefficients of variation, per
   head;
 * how much weight, and how much of the norm |alpha f(x)|, goes to [CLS], [SEP], comma and full stop,
-  and other tokens (figure 3)? As in the authors' code: summed over the sources of a category,
-  mean over targets, then over texts;
+  and other tokens (figure 3)? As in the authors' code: summed over the sources of a category, mean
+  over targets, then over texts;
 * do weight and |f(x)| cancel (table 2)? Spearman's correlation over pairs of all heads and layers,
   by category of the source, on a uniform sample of bounded size;
 * do frequent tokens get less (figure 6)? Correlation of frequency rank (1: most frequent) with
-  weight and |f(x)|, means over heads, layers and targets, over all occurrences. Tokens without a
+  weight and |f(x)|, averaged over heads, layers and targets, over all occurrences. Tokens without a
   rank come last.
 
-Pairs whose source the target cannot see do not count. `singular_values` has figure 9.
+Pairs whose source the target cannot see are excluded. `singular_values` computes figure 9.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ if TYPE_CHECKING:
 
 SPEC = EvaluationSpec(
     summary=(
-        "spread of the norms of transformed vectors, and how they go with attention weights, token"
-        " categories and frequency"
+        "spread of the norms of transformed vectors, and their relation to attention weights, "
+        "token categories and frequency"
     ),
     citation='Kobayashi et al. (2020), "Attention is Not Only a Weight", section 4 and appendix A',
     direction="neither",
@@ -66,12 +67,12 @@ MOMENTS = ("count", "sum", "squares", "max", "min")
 def observe(
     case: Case, *, site: str | None = None, sample: int = 1000, seed: int = 0
 ) -> dict[str, np.ndarray]:
-    """Sums over one text; `sample` bounds the pairs kept of each category for the rank
+    """Return sums over one text. `sample` limits the pairs of each category for the rank
     correlations.
 
     `f` [layer, head, 5] and `x` [layer, 5]: `MOMENTS` of the norms; `weights` and `norms` [layer,
-    head, category]: mean over targets of what goes to a category; `sources` [category]: how many
-    pairs of a target and a source one head has; `token`, `category`, `token_weight`, `token_norm`
+    head, category]: weight and norm per category, averaged over targets; `sources` [category]:
+    number of target-source pairs per head; `token`, `category`, `token_weight`, `token_norm`
     [token]; `pairs` [pair, 5]: category, layer, head, weight, |f(x)|, with the `priority` [pair]
     and `threshold` [category] of the sample.
     """
@@ -121,11 +122,13 @@ def observe(
 def _request(recording: Recording, site: str | None) -> Request:
     request = Request.resolved(recording, site=site, layers=None, targets=None, per_head=True)
     if request.kind != AttentionKind.SELF:
-        raise InvalidInput("norm statistics are of self-attention; name a site of that kind")
+        raise InvalidInput(
+            "Norm statistics need self-attention. Choose an encoder or decoder with site=."
+        )
     if len({layer.structure.sites[0].heads for layer in recording.layers(request.site)}) > 1:
         raise UnsupportedModel(
-            "norm statistics are tables of layers and heads, and this model's layers differ in"
-            " their number of heads"
+            "The layers of this model differ in their number of heads, so norm statistics "
+            "cannot be tabulated. Choose layers with the same number."
         )
     return request
 
@@ -144,18 +147,18 @@ def conclude(
     most: int = 20_000,
     seed: int = 0,
 ) -> Result:
-    """The coefficient of variation of |f(x)|, mean over heads; per example within the text.
+    """Return the coefficient of variation of |f(x)|, averaged over heads; per example, within the
+    text.
 
-    `ranks`: token id -> frequency rank; counted over these texts if it is not given. `most`:
-    pairs of each category in the sample.
+    `ranks`: token id -> frequency rank, counted over these texts by default. `most`: pairs of each
+    category in the sample.
 
     `details`: `f` and `x`: dicts of `mean`, `std`, `cv`, `max`, `min`, [layer, head] and [layer];
     `categories`: their names; `category_weight` and `category_norm` [layer, head, category] (figure
-    3; NaN-free: a category that is absent gets nothing); `category_weight_per_pair` and
-    `category_norm_per_pair`: for one source of the category (NaN if there is none);
-    `correlation`: category -> Spearman's rho of weight and |f(x)|; `pairs`: dict of arrays
-    `category`, `layer`, `head`, `weight`, `norm`, the sample behind it; `frequency`: see
-    `frequencies`.
+    3; 0 for an absent category); `category_weight_per_pair` and `category_norm_per_pair`: for one
+    source of the category (NaN if there is none); `correlation`: category -> Spearman's rho of
+    weight and |f(x)|; `pairs`: dict of arrays `category`, `layer`, `head`, `weight`, `norm`, the
+    sample behind it; `frequency`: see `frequencies`.
     """
     if not len(observations):
         return Result.of(SPEC, [])
@@ -187,7 +190,7 @@ def conclude(
 
 
 def _statistics(moments: np.ndarray) -> dict[str, np.ndarray]:
-    """From [text, ..., 5]."""
+    """Return statistics from moments [text, ..., 5]."""
     sums = moments[..., :3].sum(0)
     mean = sums[..., 1] / sums[..., 0]
     cv = _variation(sums)
@@ -201,8 +204,8 @@ def _statistics(moments: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def _variation(sums: np.ndarray) -> np.ndarray:
-    """Standard deviation over mean from count, sum and sum of squares; NaN if all norms are
-    zero.
+    """Return standard deviation over mean from count, sum and sum of squares, or NaN if all norms
+    are zero.
     """
     mean = np.where(sums[..., 1] > 0, sums[..., 1] / sums[..., 0], np.nan)
     variation: np.ndarray = np.sqrt(np.clip(sums[..., 2] / sums[..., 0] - mean**2, 0, None)) / mean
@@ -226,10 +229,10 @@ def _by_category(observations: Sequence[dict[str, Any]]) -> dict[str, np.ndarray
 def frequencies(
     observations: Sequence[dict[str, Any]], ranks: Mapping[int, int] | None = None
 ) -> dict[str, Any]:
-    """`weight` and `norm`: Spearman's rho with the rank, over all occurrences; `other_weight` and
-    `other_norm`: of the category other only.
+    """Return `weight` and `norm`, Spearman's rho with the rank over all occurrences, and
+    `other_weight` and `other_norm`, for the category "other" only.
 
-    Next to them the occurrences: `rank`, `token`, `category`, `token_weight`, `token_norm`.
+    The result also has the occurrences: `rank`, `token`, `category`, `token_weight`, `token_norm`.
     """
     joined = {
         key: np.concatenate([seen[key] for seen in observations])
@@ -237,7 +240,7 @@ def frequencies(
     }
     if ranks is None:
         tokens, counts = np.unique(joined["token"], return_counts=True)
-        # Tokens that are equally frequent share a rank.
+        # Equally frequent tokens share a rank.
         higher = [int((counts > own).sum()) + 1 for own in counts]
         ranks = dict(zip(tokens.tolist(), higher, strict=True))
     last = max(ranks.values(), default=0) + 1
@@ -251,8 +254,8 @@ def frequencies(
 
 
 def singular_values(recording: Recording, site: str | None = None) -> np.ndarray:
-    """[layer, head, d_head]: singular values of the affine map x -> f(x), its bias as one more row
-    (Kobayashi et al. 2020, figure 9).
+    """Return the singular values [layer, head, d_head] of the affine map x -> f(x), with its bias
+    as an additional row (Kobayashi et al. 2020, figure 9).
     """
     request = _request(recording, site)
     with torch.no_grad():
@@ -273,7 +276,9 @@ def evaluate(
     most: int = 20_000,
     seed: int = 0,
 ) -> Result:
-    """See `conclude`; `sample`: pairs of each category that are kept of one text."""
+    """Evaluate all cases; see `conclude`. `sample` is the number of pairs kept per category and
+    text.
+    """
     return conclude(
         [observe(case, site=site, sample=sample, seed=seed) for case in cases],
         ranks=ranks,

@@ -1,14 +1,13 @@
-"""Probing: how few bits give the label (singular or plural ...) to someone who has the hidden state
-of the target, by layer.
+"""Probing: how much does the hidden state of the target compress its label (singular or plural
+...), by layer?
 
 Mohebbi et al. (2023), section 6, after Voita & Titov (2020): minimum description length by an
-online code with a linear probe; see `online_code` for the code and where it departs. Compression
-is 1.0 if states say nothing about labels, whatever the number of examples.
-`variant="mohebbi2023"` repeats the released code, whose compression starts at 1.44; see
-`released_probe`.
+online code with a linear probe; see `online_code` for the code and its differences. Compression is
+1.0 if states carry no information about labels, for any number of examples. `variant="mohebbi2023"`
+repeats the released code, whose compression starts at 1.44; see `released_probe`.
 
-The model is judged here. A measure is judged by `agreement_with`: where the label can be read off
-the target, the cue should just have been mixed in (their table 2).
+This evaluates the model. `agreement_with` evaluates a measure: in the layers where the label
+becomes readable from the target, the cue should have been mixed in (their table 2).
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
 VARIANTS = ("paper", "mohebbi2023")
 
 SPEC = EvaluationSpec(
-    summary="how far the hidden state of the target compresses the label, by an online code",
+    summary="how much the hidden state of the target compresses the label, by an online code",
     citation=(
         'Mohebbi et al. (2023), "Quantifying Context Mixing in Transformers", section 6; Voita &'
         " Titov (2020)"
@@ -52,28 +51,27 @@ SPEC = EvaluationSpec(
     chance=1.0,
     through="cue_alignment",
     through_summary=(
-        "rank correlation over layers of how far a measure finds the cue and how well a probe reads"
-        " it off the target"
+        "rank correlation over layers of a measure's cue alignment and the probe's compression"
     ),
     cost="1 forward pass; then some 40 small logistic regressions for each layer",
     reports={
         "layers": Detail("compression", "state"),
         "bits": Detail("bits of the code", "state"),
         "uniform_bits": Detail("bits of a uniform code"),
-        "labels_only": Detail("compression by the labels' frequencies alone"),
+        "labels_only": Detail("compression by label frequencies only"),
     },
 )
 
 
 def observe(case: Case, *, of: str = "target") -> dict[str, np.ndarray]:
-    """`states` [layer + 1, d_model] of the target, or with `of="cue"` the mean over the cue's
-    tokens, and the `label`.
+    """Return the `states` [layer + 1, d_model] of the target, or with `of="cue"` the mean over the
+    cue's tokens, and the `label`.
     """
     label = getattr(case.example, "label", None)
     if label is None:
-        raise InvalidInput("the example has no label to probe for")
+        raise InvalidInput("The example has no label for a probe. Use data with labels.")
     if of not in ("target", "cue"):
-        raise InvalidInput(f"of={of!r}: choose target or cue")
+        raise InvalidInput(f"Unknown of={of!r}. Choose target or cue.")
     places = (
         [case.target] if of == "target" else [token for tokens in case.cues for token in tokens]
     )
@@ -84,22 +82,22 @@ def observe(case: Case, *, of: str = "target") -> dict[str, np.ndarray]:
 def conclude(
     observations: Sequence[dict[str, Any]], *, variant: str = "paper", seed: int = 0
 ) -> Result:
-    """The mean compression over the layers; per example the bits saved of log2(classes), likewise.
+    """Return the mean compression over the layers; per example, the bits saved of log2(classes).
 
     `details`: `layers` [layer + 1] compression (0: the input of the first layer), `bits` [layer +
-    1] code lengths (in the variant: bits and nats together, as its code has them),
-    `uniform_bits`, `blocks` (where each ends, in examples), `classes` and their `counts`,
-    `labels_only`: the compression of a code that counts labels and sees no state (above 1 if
-    classes are unequal), `variant`.
+    1] code lengths (in the variant: bits and nats together, as in its code), `uniform_bits`,
+    `blocks` (where each ends, in examples), `classes` and their `counts`, `labels_only`: the
+    compression of a code that counts labels and uses no state (above 1 if classes are unequal),
+    `variant`.
     """
     if variant not in VARIANTS:
-        raise InvalidInput(f"there is no variant {variant!r}; choose one of: {', '.join(VARIANTS)}")
+        raise InvalidInput(f"Unknown variant {variant!r}. Choose one of: {', '.join(VARIANTS)}.")
     names, labels = np.unique([str(seen["label"]) for seen in observations], return_inverse=True)
     if len(names) < 2:
         raise InvalidInput(
-            f"a probe needs at least two labels, and all examples have the label {names[0]}"
+            f"All examples have the label {names[0]}. A probe needs at least two labels."
             if len(names)
-            else "a probe needs at least two labels, and no example has one"
+            else "No example has a label. A probe needs at least two labels."
         )
     order = shuffled(
         [
@@ -152,7 +150,7 @@ def _costs(
     variant: str,
     seed: int,
 ) -> np.ndarray:
-    """[example]: what each label costs, for the states of one layer."""
+    """Return the code length [example] of each label, for the states of one layer."""
     if variant == "mohebbi2023":
         return released_costs(
             blockwise(states, labels, classes, ends, partial(released_fit, seed=seed))[0],
@@ -166,13 +164,13 @@ def _costs(
 def evaluate(
     cases: Iterable[Case], *, of: str = "target", variant: str = "paper", seed: int = 0
 ) -> Result:
-    """See `conclude`; `of`: the state of the target, or of its cue."""
+    """Evaluate all cases; see `conclude`. `of` selects the state of the target or of its cue."""
     return conclude([observe(case, of=of) for case in cases], variant=variant, seed=seed)
 
 
 def conclude_through(result: Result, observations: Sequence[dict[str, Any]]) -> Result | None:
-    """Mohebbi et al. (2023), table 2: do a measure's layers find the cue where the probe says that
-    the model takes it in? None for a measure that has no number for each layer.
+    """Return the agreement of a measure's layers with the probe (Mohebbi et al. 2023, table 2), or
+    None for a measure without values by layer.
     """
     compression = np.asarray(result.details["layers"], np.float64)
     layers = [seen["layers"] for seen in observations]
@@ -189,10 +187,10 @@ def agreement_with(
     layers_of_compression: Sequence[float] | np.ndarray,
     layers_of_cue_alignment: Sequence[float] | np.ndarray,
 ) -> float:
-    """Spearman's correlation across layers of compression and a measure's cue alignment (Mohebbi et
-    al. 2023, table 2).
+    """Return Spearman's correlation across layers of compression and a measure's cue alignment
+    (Mohebbi et al. 2023, table 2).
 
-    If compression has one entry more, its first, of the input of the first layer, is left out.
+    If compression has one entry more, its first one (the input of the first layer) is ignored.
     """
     compression, alignment = (
         np.asarray(side, np.float64) for side in (layers_of_compression, layers_of_cue_alignment)
@@ -201,6 +199,7 @@ def agreement_with(
         compression = compression[1:]
     if len(compression) != len(alignment):
         raise InvalidInput(
-            f"{len(compression)} layers of compression next to {len(alignment)} of cue alignment"
+            f"{len(compression)} layers of compression do not match {len(alignment)} layers "
+            "of cue alignment. Pass the same layers."
         )
     return spearman(compression, alignment)

@@ -1,26 +1,26 @@
-"""Randomisation: does a measure notice when what the model has learnt is gone?
+"""Randomisation: do a measure's scores change when the model's weights are randomised?
 
-Adebayo et al. (2018), "Sanity Checks for Saliency Maps", section 3: weights are drawn anew, and the
-measure's row for the target is compared with the one before by Spearman's rank correlation rho (of
-sizes of scores, over all sources but the target). A measure whose row stays the same is blind to
-the weights: it shows the text or the architecture (positions, a causal mask), not the model.
+Adebayo et al. (2018), "Sanity Checks for Saliency Maps", section 3: weights are randomised, and the
+measure's scores for the target are compared with those of the trained model by Spearman's rank
+correlation rho (of absolute scores, over all sources but the target). A measure whose scores stay
+the same does not depend on the weights: it shows the text or the architecture (positions, a causal
+mask), not the model.
 
-What is judged is |rho|, text by text: a row turned upside down shows the old one as well as an
-equal row does, and a rho somewhat below zero is chance, no better than one as far above. So no
-measure gets 0: of two unrelated rows of n sources, |rho| is about sqrt(2 / (pi (n - 1))) on
-average, .27 for n = 10. Signed rhos, which the paper plots, are next to it.
+The value is |rho| of each text, because inverted scores depend on the old ones just as much, and a
+slightly negative rho is chance. Even unrelated scores do not give 0: for n sources, |rho| is about
+sqrt(2 / (pi (n - 1))) on average, .27 for n = 10. `signed` has rho, which the paper plots.
 
 * `mode="cascading"`: layers from the last one down to the first, then everything else (embeddings,
   head). The value is that of the fully random model; `curve=True` adds every step before it. The
-  paper begins with the head; in most measures the head has no part.
+  paper begins with the head, which has no effect on most measures.
 * `mode="independent"`: one layer at a time. The value is the mean over the layers.
 
-Every weight is drawn from a normal distribution with its tensor's own mean and standard deviation,
-norms and biases too, with a seed; the paper takes the network's own initialisation. One draw serves
-all texts, so that the interval speaks of texts, not of draws. Output measures still explain the
-word or class that the trained model was asked for. The model itself is never touched: random models
-are copies that share every weight that is not drawn anew. If layers share their weights
-(ALBERT), the first step draws them all.
+Every weight, including norms and biases, is drawn from a normal distribution with the mean and
+standard deviation of its tensor, with a seed. The paper uses the network's own initialisation. All
+texts share one random model, so that the interval describes texts, not seeds. Output measures still
+explain the word or class of the trained model. The model itself is never changed: random models are
+copies that share all other weights. If layers share their weights (ALBERT), the first step
+randomises them all.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ MODES = ("cascading", "independent")
 
 SPEC = EvaluationSpec(
     summary=(
-        "size of the rank correlation of a measure's row with that of the same model after its"
-        " weights were drawn at random"
+        "absolute rank correlation of a measure's scores with those of the same model with "
+        "random weights"
     ),
     citation='Adebayo et al. (2018), "Sanity Checks for Saliency Maps", section 3',
     direction="lower",
@@ -67,8 +67,8 @@ _LENSES: WeakKeyDictionary[Lens, _Drawn] = WeakKeyDictionary()
 
 
 def drawn_anew(name: str, parameter: torch.Tensor, seed: int) -> torch.Tensor:
-    """Numbers of the same mean and standard deviation: the same for the same name and seed, on
-    every machine.
+    """Return random numbers of the same mean and standard deviation. They depend only on the name
+    and the seed.
     """
     key = int.from_bytes(hashlib.sha256(f"{seed} {name}".encode()).digest()[:8], "big") >> 1
     wide = parameter.detach().double()
@@ -84,11 +84,11 @@ def randomised(
     seed: int = 0,
     drawn: dict[str, nn.Parameter] | None = None,
 ) -> nn.Module:
-    """A copy whose named parameters are drawn anew and whose other parameters and buffers are those
-    of the model.
+    """Return a copy with the named parameters randomised, which shares all other parameters and
+    buffers.
 
-    A parameter that goes by two names (tied embeddings) is drawn where its first name is among
-    them. `drawn` remembers what was drawn.
+    A parameter with two names (tied embeddings) is randomised if its first name is among them.
+    `drawn` caches random weights.
     """
     drawn = {} if drawn is None else drawn
     kept: dict[int, Any] = {
@@ -105,9 +105,7 @@ def randomised(
 
 
 class _Drawn:
-    """The random models of one lens and seed; each weight is drawn once, however many models hold
-    it.
-    """
+    """The random models of one lens and seed. Each weight is drawn once, for all models."""
 
     def __init__(self, state: object) -> None:
         self.state = state
@@ -116,7 +114,9 @@ class _Drawn:
 
 
 def random_lens(lens: Lens, names: frozenset[str], seed: int) -> Lens:
-    """A lens on the random model, remembered until the seed or a weight of the true one changes."""
+    """Return a lens on the random model, cached until the seed or a weight of the trained model
+    changes.
+    """
     state = (
         seed,
         tuple((parameter._version, parameter.data_ptr()) for parameter in lens.model.parameters()),
@@ -133,9 +133,9 @@ def random_lens(lens: Lens, names: frozenset[str], seed: int) -> Lens:
 def steps(
     model: nn.Module, structure: ModelStructure, mode: str = "cascading"
 ) -> list[tuple[str, frozenset[str]]]:
-    """What is random at each step: a name, and the parameters."""
+    """Return the name and the randomised parameters of each step."""
     if mode not in MODES:
-        raise InvalidInput(f"there is no mode {mode!r}; choose one of: {', '.join(MODES)}")
+        raise InvalidInput(f"Unknown mode {mode!r}. Choose one of: {', '.join(MODES)}.")
     everything = frozenset(name for name, _ in model.named_parameters())
     stages: list[tuple[str, frozenset[str]]] = []
     gone: frozenset[str] = frozenset()
@@ -157,8 +157,8 @@ def observe(
     aggregate: str | int = "rollout",
     seed: int = 0,
 ) -> dict[str, Any]:
-    """`value`: |rho|; `curve`: the same at each step, `signed`: rho at each step, `steps`: their
-    names.
+    """Return `value` (|rho|), `curve` (|rho| at each step), `signed` (rho at each step) and `steps`
+    (their names).
     """
     plan = steps(case.lens.model, case.recording.structure, mode)
     plan = plan if curve or mode == "independent" else plan[-1:]
@@ -183,7 +183,7 @@ def observe(
 
 
 def asked(case: Case) -> dict[str, Any]:
-    """Options that name the output which the trained model was asked for, or predicts."""
+    """Return options for the output that the trained model explains or predicts."""
     if case.explain:
         return dict(case.explain)
     output = explained(case.recording, of="logit")
@@ -193,8 +193,8 @@ def asked(case: Case) -> dict[str, Any]:
 
 
 def conclude(observations: Sequence[dict[str, Any]]) -> Result:
-    """The mean of |rho|; `details["curve"]` and `details["signed"]` are the means of |rho| and of
-    rho at each of `details["steps"]`.
+    """Return the mean of |rho|. `details["curve"]` and `details["signed"]` are the means of |rho|
+    and of rho at each of `details["steps"]`.
     """
     details: dict[str, Any] = {}
     if len(observations):
@@ -214,8 +214,8 @@ def evaluate(
     aggregate: str | int = "rollout",
     seed: int = 0,
 ) -> Result:
-    """The mean over cases of |rho| for the fully random model (or of the layers);
-    `details["curve"]` holds the steps that were taken.
+    """Return the mean over cases of |rho| for the fully random model (or of the layers).
+    `details["curve"]` holds the steps.
     """
     return conclude(
         [

@@ -1,15 +1,15 @@
-"""Special-token rank: how relevant a measure holds the special tokens and punctuation to be.
+"""Special-token rank: how relevant are special tokens and punctuation to a measure?
 
-Ferrando et al. (2022), section 5 and figure 6: the sources of a text are put in the order of their
-relevance, and the places of [CLS], [SEP], comma and period are averaged. Here a place is (r - 1) /
-(n - 1), with r = 1 for the least relevant of n sources: 0 is least, 1 is most relevant, one half is
-chance for every length. Equal scores share their places. Special tokens are those of the tokenizer
-(whatever their names), except masks and unknown words.
+Ferrando et al. (2022), section 5 and figure 6: the sources of a text are sorted by relevance, and
+the ranks of [CLS], [SEP], comma and period are averaged. Here a rank is (r - 1) / (n - 1), with r =
+1 for the least relevant of n sources: 0 is least, 1 is most relevant, and one half is chance for
+every length. Ties share their ranks. Special tokens are those of the tokenizer (with any name),
+except masks and unknown words.
 
-The value describes, it does not judge: the authors hold that these tokens say little, and that a
-measure which ranks them high is misled by attention that does nothing; but a model may well keep
-something in them. Their code (`variant="ferrando2022"`) divides r by n, takes the first token of
-each kind, and averages over tokens, not texts.
+The value is descriptive. The authors argue that these tokens carry little information, and that
+attention without effect misleads a measure which ranks them high. But a model may store information
+in them. Their code (`variant="ferrando2022"`) divides r by n, uses the first token of each kind,
+and averages over tokens, not texts.
 """
 
 from __future__ import annotations
@@ -32,10 +32,7 @@ PUNCTUATION = (",", ".")
 VARIANTS = ("default", "ferrando2022")
 
 SPEC = EvaluationSpec(
-    summary=(
-        "place of special tokens, commas and periods in the order of relevance (0 least, 1 most"
-        " relevant)"
-    ),
+    summary=("rank of special tokens, commas and periods by relevance (0 least, 1 most relevant)"),
     citation=(
         'Ferrando et al. (2022), "Measuring the Mixing of Contextual Information in the'
         ' Transformer", section 5, figure 6'
@@ -47,9 +44,9 @@ SPEC = EvaluationSpec(
 
 
 def relevance_places(row: np.ndarray, variant: str = "default") -> np.ndarray:
-    """The place of each source in the order of sizes; NaN if there is only one."""
+    """Return the normalised rank of each source by absolute score, or NaN if there is only one."""
     if variant not in VARIANTS:
-        raise InvalidInput(f"there is no variant {variant!r}; choose one of: {', '.join(VARIANTS)}")
+        raise InvalidInput(f"Unknown variant {variant!r}. Choose one of: {', '.join(VARIANTS)}.")
     sizes = np.abs(np.asarray(row, np.float64))
     if len(sizes) < 2:
         return np.full(len(sizes), math.nan)
@@ -60,7 +57,7 @@ def relevance_places(row: np.ndarray, variant: str = "default") -> np.ndarray:
 def places_by_token(
     row: np.ndarray, labels: Sequence[str], wanted: Iterable[str], variant: str = "default"
 ) -> dict[str, list[float]]:
-    """The places of the wanted labels that occur."""
+    """Return the ranks of the wanted labels that occur."""
     places, by_token = relevance_places(row, variant), {}
     for label in dict.fromkeys(wanted):
         at = [i for i, other in enumerate(labels) if other == label]
@@ -74,7 +71,7 @@ def places_by_token(
 def observe(
     case: Case, measure: str, *, aggregate: str | int = "rollout", variant: str = "default"
 ) -> dict[str, Any]:
-    """`value`: the mean place in this text; `places`: by token."""
+    """Return `value` (the mean rank in this text) and `places` (by token)."""
     labels = [_bare(label) for label in case.row.labels]
     mask = getattr(case.lens.tokenizer, "mask_token", None)
     own = [
@@ -88,7 +85,7 @@ def observe(
 
 
 def _bare(label: str) -> str:
-    """A label without the mark of a blank before it."""
+    """Return a label without its space marker."""
     return label.lstrip("▁Ġ") or label
 
 
@@ -98,7 +95,9 @@ def _mean(places: Sequence[float]) -> float:
 
 
 def conclude(observations: Sequence[dict[str, Any]], *, variant: str = "default") -> Result:
-    """`details["tokens"]` is the mean place of each token, `details["counts"]` of how many."""
+    """Return the mean. `details["tokens"]` is the mean rank of each token, `details["counts"]` its
+    number of texts.
+    """
     pooled: dict[str, list[float]] = {}
     for seen in observations:
         for label, places in seen["places"].items():
@@ -131,7 +130,7 @@ def evaluate(
     aggregate: str | int = "rollout",
     variant: str = "default",
 ) -> Result:
-    """The mean over cases, and by token in the details."""
+    """Return the mean over cases, and by token in the details."""
     return conclude(
         [observe(case, measure, aggregate=aggregate, variant=variant) for case in cases],
         variant=variant,

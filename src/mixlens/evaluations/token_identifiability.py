@@ -1,16 +1,16 @@
-"""Token identifiability: from how many hidden states can the input token be identified, by layer?
+"""Token identifiability: how often can the input token be identified from a hidden state, by layer?
 
-Brunner et al. (2020), section 4 and appendix B. Probes and the test by nearest neighbour are those
-of `mixlens.maps.token_identifiability`; the default is the `ridge` probe, a closed form that is
-not in the paper, for quick answers. Apart from the rate by layer:
+Brunner et al. (2020), section 4 and appendix B. Probes and the nearest-neighbour test are those of
+`mixlens.maps.token_identifiability`. The default is the fast `ridge` probe, a closed form that is
+not in the paper. Options beyond the rate by layer:
 
 * `across`: a probe trained on one layer is tested on all (figures 2b, 8-10);
-* `offset=k`: it is the token k places further on that is to be identified (figures 14-17);
+* `offset=k`: identify the token k positions to the right (figures 14-17);
 * `single`: from the output of each layer back to its own input (figures 11-13).
 
-Sentences are split, never tokens: 70 / 15 / 15 % for training, for stopping and for the test with
-`folds=1`; with more folds every sentence is tested once, and 15 of 85 parts of the others are kept
-apart for stopping.
+Sentences are split, never tokens: 70 / 15 / 15 % for training, validation and test with `folds=1`.
+With more folds every sentence is tested once, and 15/85 of the other sentences are used for
+validation.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SPEC = EvaluationSpec(
     of="model",
     cost="1 forward pass; then a probe for each layer and fold",
     reports={
-        "layers": Detail("share of tokens that are identified", "state"),
+        "layers": Detail("fraction of identified tokens", "state"),
         "chance": Detail("by chance"),
         "tokens": Detail("tokens"),
         "probe": Detail("probe"),
@@ -50,14 +50,14 @@ SPEC = EvaluationSpec(
 )
 
 Split = tuple[np.ndarray, np.ndarray, np.ndarray]
-"""Numbers of the sentences for training, for stopping, for the test."""
+"""Indices of the sentences for training, validation and test."""
 
 
 def observe(
     case: Case, *, site: str | None = None, layers: Sequence[int] | None = None
 ) -> dict[str, np.ndarray]:
-    """`states` [layer + 1, token, d_model], 0 being the input; `layers` keeps some (0 is always
-    among them), and `layer` says which.
+    """Return `states` [layer + 1, token, d_model], where 0 is the input. `layers` selects some
+    (always with 0), and `layer` lists them.
     """
     kept = None if layers is None else sorted({0, *layers})
     states = hidden_states(case, site, kept)
@@ -65,17 +65,20 @@ def observe(
 
 
 def splits(count: int, folds: int = 1, share: float = 1.0) -> list[Split]:
-    """How `count` shuffled sentences are split; `share` of the training sentences are used."""
+    """Return the splits of `count` shuffled sentences. Only `share` of the training sentences are
+    used.
+    """
     if folds < 1 or not 0 < share <= 1:
         raise InvalidInput(
-            f"folds={folds}, share={share}: at least one fold and a share in (0, 1] are needed"
+            f"folds={folds} and share={share} are out of range. Pass at least one fold, and a "
+            "share above 0 up to 1."
         )
     every, parts = np.arange(count), []
     tests = [every[-max(1, round(0.15 * count)) :]] if folds == 1 else np.array_split(every, folds)
     if count < folds or count - len(tests[0]) < 2:
         raise InvalidInput(
-            f"{counted(count, 'text')} cannot be split for {counted(folds, 'fold')}: each fold"
-            " needs one to train on, one to stop by and one to test"
+            f"{counted(count, 'text')} cannot be split into {counted(folds, 'fold')}. Each "
+            "fold needs a text for training, one for validation and one for the test."
         )
     for test in tests:
         others = np.setdiff1d(every, test)
@@ -89,7 +92,7 @@ def splits(count: int, folds: int = 1, share: float = 1.0) -> list[Split]:
 
 @dataclass(frozen=True)
 class _Task:
-    """What is to be identified from what, in every sentence."""
+    """The states and the tokens to identify from them, by sentence."""
 
     sentences: Sequence[np.ndarray]  # [layer, token, d_model]
     offset: int
@@ -105,7 +108,7 @@ class _Task:
         return vectors
 
     def places(self, sentence: np.ndarray) -> np.ndarray:
-        """The tokens that have one at the offset."""
+        """Return the tokens that have a token at the offset."""
         count = sentence.shape[1]
         return np.arange(
             max(0, -self.offset), max(0, -self.offset, min(count, count - self.offset))
@@ -113,7 +116,7 @@ class _Task:
 
     @property
     def counts(self) -> np.ndarray:
-        """How many tokens of each sentence can be asked for."""
+        """Return the number of testable tokens of each sentence."""
         return np.array([len(self.places(sentence)) for sentence in self.sentences], np.float64)
 
     def pairs(self, numbers: np.ndarray, layer: int) -> Pairs:
@@ -125,7 +128,7 @@ class _Task:
         return Pairs(states, inputs)
 
     def hits(self, number: int, layer: int, probe: Probe) -> float:
-        """How many tokens of a sentence are identified."""
+        """Return the number of identified tokens of a sentence."""
         sentence = self.sentences[number]
         places, candidates = self.places(sentence), self.candidates(sentence, layer)
         if not len(places):
@@ -139,7 +142,7 @@ class _Task:
 
 @dataclass(frozen=True)
 class _Found:
-    """Hits by layer and sentence, NaN if a sentence was not tested."""
+    """Hits by layer and sentence, NaN for untested sentences."""
 
     test: np.ndarray  # [layer, sentence]
     train: np.ndarray  # [layer]: rate
@@ -157,7 +160,8 @@ def _measured(
     for fold, (known, apart, asked) in enumerate(parts):
         if probe != "naive" and not (counts[known].any() and counts[apart].any()):
             raise InvalidInput(
-                f"no text to train on has a token with another at offset {task.offset}"
+                f"No training text has a token at offset {task.offset}. Use longer texts or a "
+                "smaller offset."
             )
         for row, layer in enumerate(layers):
             made, passes[fold, row] = fitted(
@@ -188,8 +192,8 @@ def conclude(
     seed: int = 0,
     training: ProbeTraining | None = None,
 ) -> Result:
-    """The share of tokens that are identified in the last layer; per example that of each text (NaN
-    if it was not tested).
+    """Return the fraction of tokens identified in the last layer; per example, that of each text
+    (NaN if untested).
 
     `probe`: ridge, naive, linear or mlp; `metric`: cosine or l2; `share` of the training sentences
     is used (figure 7); `training`: how linear and mlp are trained, and on which device. `details`:
@@ -238,17 +242,13 @@ def conclude(
 
 def _require_contents(observations: Sequence[dict[str, Any]], single: bool, across: bool) -> None:
     if not len(observations):
-        raise InvalidInput("there is no text to identify tokens in")
+        raise InvalidInput("There is no text. Pass at least one case.")
     if single and across:
-        raise InvalidInput(
-            "single layers have inputs of their own: choose single or across, not both"
-        )
+        raise InvalidInput("single and across exclude each other. Pass one of them.")
     if single and not np.array_equal(
         observations[0]["layer"], np.arange(len(observations[0]["layer"]))
     ):
-        raise InvalidInput(
-            "from each layer to its input needs all layers: observe without `layers`"
-        )
+        raise InvalidInput("single needs all layers. Observe without `layers`.")
 
 
 def evaluate(
@@ -258,5 +258,5 @@ def evaluate(
     layers: Sequence[int] | None = None,
     **options: Any,
 ) -> Result:
-    """See `observe` and `conclude`, whose options are taken."""
+    """Evaluate all cases; options as in `observe` and `conclude`."""
     return conclude([observe(case, site=site, layers=layers) for case in cases], **options)

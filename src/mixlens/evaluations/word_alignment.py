@@ -1,27 +1,26 @@
-"""Word alignment: do a measure's cross-attention maps point from each word of a translation to the
-word that it translates?
+"""Word alignment: do a measure's cross-attention maps align each target word with the source word
+that it translates?
 
-Kobayashi et al. (2020), section 5. The model is fed the gold translation. Scores of a source word
-are the sum over its pieces, of a target word the mean over its pieces; every target word is linked
-to the source word with the largest score, and the links are compared with those that people made,
-by the alignment error rate over the whole corpus (Och & Ney 2003):
+Kobayashi et al. (2020), section 5. The model reads the gold translation. Scores are summed over the
+pieces of a source word and averaged over the pieces of a target word. Each target word is linked to
+the source word with the largest score, and the links are compared with gold links by the alignment
+error rate over the whole corpus (Och & Ney 2003):
 
-    AER = 1 - (|A and S| + |A and P|) / (|A| + |S|),    A the links found, S the sure and P the
-    possible gold links (S among them).
+    AER = 1 - (|A and S| + |A and P|) / (|A| + |S|), where A are the predicted links, S the sure and
+    P the possible gold links (including S).
 
-* `setting`: "AWI" reads the row of the step that consumes the target word (alignment with input),
-  "AWO" of the step that produces it (alignment with output).
-* `eos`: the end mark of the source (like any special token there) often takes the largest score.
-  "drop" leaves such a target word without a link, as the paper does; "exclude" keeps special tokens
-  out of the choice.
-* `layer`: a number counted from 0, or "best", the layer with the lowest AER on these very
-  sentences. That choice flatters, and the interval does not account for it.
-  `details["held_out_aer"]` does without: each half of the sentences is read in the layer that is
-  best on the other.
+* `setting`: "AWI" reads the scores of the step that consumes the target word (alignment with
+  input), "AWO" those of the step that produces it (alignment with output).
+* `eos`: the end token of the source (like any special token there) often has the largest score.
+  "drop" leaves such a target word without a link, as in the paper; "exclude" ignores special
+  tokens.
+* `layer`: a number counted from 0, or "best", the layer with the lowest AER on the same sentences.
+  This choice is optimistic, and the interval does not account for it. `details["held_out_aer"]`
+  avoids it: each half of the sentences uses the layer that is best on the other half.
 
-Sizes are compared if scores have signs. A row without any score (ALTI has such) gives no link. A
-measure that explains outputs (gradients, erasure) is asked for every piece of the translation in
-turn and has a single layer.
+Signed scores are compared by absolute value. A target without any score (possible with ALTI) gets
+no link. Output measures (gradients, erasure) explain each piece of the translation in turn and have
+a single layer.
 """
 
 from __future__ import annotations
@@ -51,12 +50,11 @@ Link = tuple[int, int]
 
 _INPUTS: WeakKeyDictionary[Case, WordInputs] = (
     WeakKeyDictionary()
-)  # a case is read in several settings
+)  # a case is used in several settings
 
 SPEC = EvaluationSpec(
     summary=(
-        "how far the words that a measure links across languages differ from gold alignments"
-        " (alignment error rate)"
+        "difference between a measure's word links and gold alignments (alignment error rate)"
     ),
     citation=(
         'Kobayashi et al. (2020), "Attention is Not Only a Weight", section 5; Och & Ney (2003) for'
@@ -73,26 +71,26 @@ SPEC = EvaluationSpec(
 def link_counts(
     links: frozenset[Link], sure: frozenset[Link], possible: frozenset[Link]
 ) -> tuple[int, int, int, int]:
-    """What the error rate is made of, in the order of `COUNTS`.
+    """Return the counts of the error rate, in the order of `COUNTS`.
 
-    Possible links include the sure ones, said or not.
+    Sure links always count as possible.
     """
     return len(links), len(links & sure), len(links & (possible | sure)), len(sure)
 
 
 def error_rate(counts: np.ndarray) -> np.ndarray:
-    """AER from counts [..., 4]; NaN if there are neither found nor sure links."""
+    """Return the AER from counts [..., 4], or NaN if there are neither predicted nor sure links."""
     links, in_sure, in_possible, sure = np.moveaxis(np.asarray(counts, np.float64), -1, 0)
     return 1 - _ratio(in_sure + in_possible, links + sure)
 
 
 def precision(counts: np.ndarray) -> np.ndarray:
-    """The share of the found links that are possible."""
+    """Return the fraction of predicted links that are possible."""
     return _ratio(counts[..., 2], counts[..., 0])
 
 
 def recall(counts: np.ndarray) -> np.ndarray:
-    """The share of the sure links that were found."""
+    """Return the fraction of sure links that are predicted."""
     return _ratio(counts[..., 1], counts[..., 3])
 
 
@@ -108,17 +106,20 @@ def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
 def soft_alignment(
     case: Case, measure: str, *, setting: str = "AWI"
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Scores between words: [layer, target word, source word], and those of special tokens [layer,
-    target word, special token].
+    """Return the scores between words [layer, target word, source word], and those of special
+    tokens [layer, target word, special token].
     """
     if setting not in SETTINGS:
-        raise InvalidInput(f"setting={setting!r}: choose AWI or AWO")
+        raise InvalidInput(f"Unknown setting {setting!r}. Choose AWI or AWO.")
     if case not in _INPUTS:
         _INPUTS[case] = word_inputs(case.lens, _aligned(case))
     inputs = _INPUTS[case]
     sizes = np.abs(_scores(case, measure, inputs).astype(np.float64))
     if not np.isfinite(sizes).all():
-        raise InvalidInput(f"{measure} has scores that are not numbers on {case.example.name}")
+        raise InvalidInput(
+            f"{measure} has scores that are not numbers on {case.example.name}. Exclude this "
+            "example or the measure."
+        )
     shift = 1 if setting == "AWO" else 0
     rows = _indicator([(a - shift, b - shift) for a, b in inputs.target], sizes.shape[1])
     columns = _indicator(inputs.source, sizes.shape[2])
@@ -129,11 +130,11 @@ def soft_alignment(
 def hard_alignments(
     words: np.ndarray, special: np.ndarray, *, eos: str = "drop"
 ) -> list[frozenset[Link]]:
-    """For each layer the links (source, target): every target word to its largest source word; no
-    link by the rules above.
+    """Return the links (source, target) of each layer: every target word to its largest source
+    word, by the rules above.
     """
     if eos not in EOS:
-        raise InvalidInput(f"eos={eos!r}: choose drop or exclude")
+        raise InvalidInput(f"Unknown eos {eos!r}. Choose drop or exclude.")
     best, size = words.argmax(-1), words.max(-1)
     linked = size > 0
     if eos == "drop" and special.shape[-1]:
@@ -147,17 +148,17 @@ def hard_alignments(
 def _aligned(case: Case) -> Aligned:
     if not isinstance(case.example, Aligned):
         raise InvalidInput(
-            f"word alignment needs pairs with gold alignments, not {case.example.kind} examples"
+            f"{case.example.kind} examples have no gold alignments. Use alignment data."
         )
     return case.example
 
 
 def _scores(case: Case, measure: str, inputs: WordInputs) -> np.ndarray:
-    """[layer, row of the decoder, token of the encoder]."""
+    """Return the scores [layer, decoder position, encoder token]."""
     spec = spec_of(measure)
     if not spec.explains_output:
         return case.maps(measure).scores
-    whole = spec.gives == "maps"  # then the row of the decoder's position is the one that counts
+    whole = spec.gives == "maps"  # then the scores of the decoder's position count
     site = "cross" if whole else case.recording.structure.stacks[0].name
     rows = [
         case.maps(measure, site=site, position=row, word=token).scores[:, row if whole else 0]
@@ -167,7 +168,7 @@ def _scores(case: Case, measure: str, inputs: WordInputs) -> np.ndarray:
 
 
 def _indicator(ranges: Sequence[Range], width: int) -> np.ndarray:
-    """[word, token]: 1 for the tokens of a word."""
+    """Return [word, token], 1 for the tokens of a word."""
     tokens = np.arange(width)
     return np.array([(first <= tokens) & (tokens < stop) for first, stop in ranges], np.float64)
 
@@ -176,18 +177,18 @@ def _indicator(ranges: Sequence[Range], width: int) -> np.ndarray:
 
 
 def observe(case: Case, measure: str, *, setting: str = "AWI", eos: str = "drop") -> dict[str, Any]:
-    """`counts` [layer, 4], in the order of `COUNTS`."""
+    """Return `counts` [layer, 4], in the order of `COUNTS`."""
     example = _aligned(case)
     links = hard_alignments(*soft_alignment(case, measure, setting=setting), eos=eos)
     return {"counts": [link_counts(own, example.sure, example.possible) for own in links]}
 
 
 def conclude(observations: Sequence[dict[str, Any]], *, layer: int | str = "best") -> Result:
-    """AER in one layer; `details` has AER, precision and recall of each, their mean, the best layer
-    and what it gives held out.
+    """Return the AER of one layer. `details` has AER, precision and recall of each layer, their
+    mean, the best layer and its held-out result.
     """
     if not observations:
-        raise InvalidInput("there is no sentence pair")
+        raise InvalidInput("There is no sentence pair. Pass at least one case.")
     counts = np.array([seen["counts"] for seen in observations], np.float64)  # sentence, layer, 4
     total = counts.sum(0)
     rates = error_rate(total)
@@ -214,15 +215,21 @@ def conclude(observations: Sequence[dict[str, Any]], *, layer: int | str = "best
 def _layer(rates: np.ndarray, layer: int | str) -> int:
     if layer == "best":
         if np.isnan(rates).all():
-            raise InvalidInput("no sentence has a link, found or gold")
+            raise InvalidInput(
+                "No sentence has a predicted or a gold link. Pass data with gold links."
+            )
         return int(np.nanargmin(rates))
     if isinstance(layer, str) or not -len(rates) <= layer < len(rates):
-        raise InvalidInput(f"layer={layer!r}: choose best, or a number from 0 to {len(rates) - 1}")
+        raise InvalidInput(
+            f"Layer {layer!r} is out of range. Pass best, or a number from 0 to {len(rates) - 1}."
+        )
     return layer % len(rates)
 
 
 def _held_out(counts: np.ndarray) -> float:
-    """AER with the layer for each half of the sentences (even, odd) chosen on the other half."""
+    """Return the AER with the layer of each half of the sentences (even, odd) chosen on the other
+    half.
+    """
     halves = counts[::2].sum(0), counts[1::2].sum(0)
     if any(np.isnan(error_rate(half)).all() for half in halves):
         return float("nan")
@@ -238,7 +245,7 @@ def evaluate(
     eos: str = "drop",
     layer: int | str = "best",
 ) -> Result:
-    """The alignment error rate of a corpus; `details` has it by layer.
+    """Return the alignment error rate of a corpus. `details` has it by layer.
 
     The interval is a bootstrap over sentences of the ratio of sums.
     """
