@@ -171,7 +171,7 @@ OTHERS = [
     (["reproduce", "brunner2020/fig3b", "-o", "foo=1"], 2, "This experiment has: probes"),
     (["reproduce", "brunner2020/fig3b", "-o", "foo"], 2, "--option foo has no value"),
     (["reproduce", "brunner2020/fig3b", "--sample", "1", "--out", "words.txt"], 2, "words.txt"),
-    (["reproduce", "kobayashi2020/table3"], 2, "needs a translation model"),
+    (["reproduce", "kobayashi2020/table3"], 2, "is not a translation model"),
     (["finetune", "prompt", "--data", "none.csv", "--out", "new"], 2, "none.csv does not exist"),
     ([*CLASSIFIER, "--out", "new"], 2, "Every example has the class '1'"),
     ([*CLASSIFIER, "--out", "empty", "--lr", "-1"], 2, "learning rate between 0 and 1"),

@@ -148,7 +148,7 @@ USED: list[tuple[Callable[[Lens, MixingMaps], Any], str]] = [
         lambda lens, maps: mixlens.alternative_attention(lens.record(TEXT), 0, 0, 1, starts=0),
         "starts=0",
     ),
-    (lambda lens, maps: benchmark(lens, "agreement"), "mixlens.datasets.read makes them"),  # type: ignore[arg-type]
+    (lambda lens, maps: benchmark(lens, "agreement"), "with mixlens.datasets.read"),  # type: ignore[arg-type]
     (lambda lens, maps: MixingMaps.of([[["a"]]]), "real numbers, not <U1"),
     (lambda lens, maps: MixingMaps.of(np.ones((1, 1, 1)), tokens=[5]), "tokens are strings"),  # type: ignore[list-item]
     (lambda lens, maps: maps.rollout().rollout(), "already join layers"),

@@ -152,7 +152,7 @@ def test_what_does_not_apply_is_listed_with_its_reason(
     )
     assert ranking.left_out["word_alignment"].startswith("it takes alignment examples")
     assert "--other-model" in ranking.left_out["cross_model_consistency"]
-    with pytest.raises(InvalidInput, match="no evaluation applies"):
+    with pytest.raises(InvalidInput, match="No evaluation applies"):
         benchmark(
             lens,
             [Labelled(name="x:1", text="Dogs bark.", label="1")],

@@ -45,7 +45,7 @@ def test_the_table_and_the_files(table: Path, tmp_path: Path) -> None:
         "attention",
         "gradient_norm",
         "random",
-        "Too few texts to say",
+        "Too few texts",
     ):
         assert words in result.stdout
     assert "report.html" in result.stderr

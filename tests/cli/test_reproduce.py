@@ -69,7 +69,7 @@ def test_one_that_cannot_run_does_not_stop_the_others(tmp_path: Path, sentences:
     [
         ([], "PAPER/ID is missing"),
         (["kobayashi2020"], "is a paper. Pass --all"),
-        (["kobayashi2020/fig99"], "choose one of: fig3"),
+        (["kobayashi2020/fig99"], "Choose one of: fig3"),
         (["kobayashi2020/fig3", "--data", "/no/such/file"], "does not exist"),
         (["kobayashi2020/fig3", "--option", "colour=red"], "Unknown option 'colour'"),
         (["kobayashi2020/fig3", "--sample", "0"], "at least one example"),

@@ -159,12 +159,12 @@ def test_a_tenth_is_held_out_by_default_and_long_texts_are_cut(lens: Lens) -> No
 
 
 def test_wrong_data_gets_clear_errors(lens: Lens) -> None:
-    with pytest.raises(InvalidInput, match="of the kind agreement"):
+    with pytest.raises(InvalidInput, match="is of kind agreement"):
         classifier_finetuned(lens, agreement(), settings=FAST)
     with pytest.raises(InvalidInput, match="no example"):
         classifier_finetuned(lens, [], settings=FAST)
     strange = [replace(labelled()[0], label="middling")]
-    with pytest.raises(InvalidInput, match="'middling', which is not learned"):
+    with pytest.raises(InvalidInput, match="'middling', which is not among the trained ones"):
         classifier_finetuned(lens, labelled(), strange, settings=FAST)
 
 
@@ -177,7 +177,7 @@ def test_wrong_models_get_clear_errors(lens: Lens) -> None:
         classifier_finetuned(Lens(lens.model, unpadded), labelled(), settings=FAST)
     changed = copy.deepcopy(lens.model)
     changed.config.num_hidden_layers = 7  # what the weights do not have
-    with pytest.raises(InvalidInput, match="layers of BertForMaskedLM are not those of"):
+    with pytest.raises(InvalidInput, match="layers of BertForMaskedLM do not match those of"):
         classifier_finetuned(Lens(changed, lens.tokenizer), labelled(), settings=FAST)
 
 

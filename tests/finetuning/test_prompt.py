@@ -157,19 +157,19 @@ def test_examples_without_groups_are_summed_up_and_those_left_out_are_reported(
 
 
 def test_wrong_data_and_wrong_models_get_clear_errors(lens: Lens) -> None:
-    with pytest.raises(InvalidInput, match="of the kind classification"):
+    with pytest.raises(InvalidInput, match="is of kind classification"):
         prompt_finetuned(lens, labelled(), settings=FAST)
     with pytest.raises(InvalidInput, match="too few"):
         prompt_finetuned(lens, agreement()[:1], settings=FAST)
     hopeless = [replace(example, foil="unpronounceableness") for example in agreement()]
-    with pytest.raises(InvalidInput, match="none of the 12 examples can be asked"):
+    with pytest.raises(InvalidInput, match="None of the 12 examples works"):
         prompt_finetuned(lens, hopeless, settings=FAST)
     model: Any = lens.model
     headless = Lens(model.bert, lens.tokenizer)
     with pytest.raises(InvalidInput, match="no logits"):
         prompt_finetuned(headless, agreement(), settings=FAST)
     of_texts = Lens(classifier(lens, ["no", "yes"], FAST)[0].eval(), lens.tokenizer)
-    with pytest.raises(InvalidInput, match="a class for the whole text"):
+    with pytest.raises(InvalidInput, match="a class of the whole text"):
         prompt_finetuned(of_texts, agreement(), settings=FAST)
 
 
@@ -180,7 +180,7 @@ def test_what_has_no_tokens_is_refused(lens: Lens, causal: Lens) -> None:
     bare.backend_tokenizer.post_processor = ByteLevel()
     with pytest.raises(EmptyInput, match="'' has no token"):
         token_inputs(causal.model, bare, "")
-    with pytest.raises(InvalidInput, match="encoder-decoder models are not fine-tuned"):
+    with pytest.raises(InvalidInput, match="Encoder-decoder models are not supported"):
         token_inputs(built("bart"), lens.tokenizer, "a")
 
 

@@ -154,8 +154,8 @@ def test_a_text_that_cannot_be_used_is_left_out_and_named(tmp_path: Path) -> Non
     kept = reproduce("kobayashi2020/table2", lens_for("any"), data, out=tmp_path)
     assert kept.folder is not None
     for page in ("README.md", "report.html"):
-        assert "1 texts were left out; the first: blank:1: " in (kept.folder / page).read_text()
-    with pytest.raises(InvalidInput, match="none of the texts could be used: input has"):
+        assert "1 texts were skipped. First reason: blank:1: " in (kept.folder / page).read_text()
+    with pytest.raises(InvalidInput, match="No text could be used: input has"):
         Setting(lens=lens_for("any"), examples=texts[3:]).observe({"row": lambda case: case.row})
     with pytest.raises(InvalidInput, match="at least one table"):
         Outcome({})

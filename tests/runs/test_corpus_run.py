@@ -146,7 +146,7 @@ def test_different_settings_or_texts_are_refused(corpus: Path, whole: Path, tmp_
         run_corpus(job_for(corpus, whole), replace(SOURCE, name=str(model)))
     changed = tmp_path / "corpus.txt"
     changed.write_text(corpus.read_text().replace("cabinet", "cupboard"))
-    with pytest.raises(InvalidInput, match=r"not the one.*24 rows, now 24; the rows from line"):
+    with pytest.raises(InvalidInput, match=r"not the one.*24 records and now has 24; the records from line"):
         run(changed, whole)
     changed.write_text(corpus.read_text() + "One more .\n")
     with pytest.raises(InvalidInput, match=r"24 rows, now 25"):
@@ -241,7 +241,7 @@ def test_a_full_disk_is_said_and_the_run_goes_on(corpus: Path, whole: Path, tmp_
     if subprocess.run(mount, capture_output=True).returncode:
         pytest.skip("mounting a small disk needs root")
     try:
-        with pytest.raises(InvalidInput, match="the same command resumes"):
+        with pytest.raises(InvalidInput, match="same command to resume"):
             run(corpus, place / "out")
         subprocess.run(["mount", "-o", "remount,size=4m", str(place)], check=True)
         run(corpus, place / "out")
@@ -288,9 +288,9 @@ def test_results_are_read_when_they_are_asked_for(whole: Path) -> None:
     assert len(results.to_dataframe()) == 24 * 2 * 6
     with pytest.raises(InvalidInput, match="summaries, not maps"):
         results.maps("1", "alti")
-    with pytest.raises(InvalidInput, match="name one of the measures: attention, alti"):
+    with pytest.raises(InvalidInput, match="Pass one of: attention, alti"):
         results.maps("1")
-    with pytest.raises(InvalidInput, match="there is no text '99' with the measure 'alti'"):
+    with pytest.raises(InvalidInput, match="Unknown text '99' or measure 'alti'"):
         results.maps("99", "alti")
 
 

@@ -68,7 +68,7 @@ def test_a_job_gives_what_the_library_gives(
 
 def test_a_result_is_kept_by_content(client: httpx.Client, finished: Finished) -> None:
     first, second = finished("A cat sat."), finished("A cat sat.")
-    assert second["message"] == "kept from before"
+    assert second["message"] == "cached result"
     assert first["id"] != second["id"]
     assert finished("A cat sat!")["message"] == "done"
     payloads = [client.get(f"/api/jobs/{job['id']}/payload").content for job in (first, second)]
@@ -80,14 +80,14 @@ def test_errors_are_words(client: httpx.Client, finished: Finished) -> None:
     assert long["state"] == "failed"
     assert "Shorten the text to 64" in str(long["message"])
     answer = client.get(f"/api/jobs/{long['id']}/payload")
-    assert (answer.status_code, answer.json()["detail"][:17]) == (409, "the job is failed")
+    assert (answer.status_code, answer.json()["detail"][:17]) == (409, "The job is failed")
     cases: list[tuple[dict[str, Any], str]] = [
-        ({"model": "../../etc/passwd"}, "this server has the models: bundled"),
-        ({"measures": ["__init__"]}, "no measure '__init__'"),
+        ({"model": "../../etc/passwd"}, "Unknown model. Choose one of: bundled"),
+        ({"measures": ["__init__"]}, "Unknown measure '__init__'"),
         ({"measures": []}, "measures: "),
         ({"text": ""}, "text: "),
         ({"text": "x" * 2001}, "2001 characters"),
-        ({"target_text": "non"}, "takes one text"),
+        ({"target_text": "non"}, "needs one text"),
         ({"heads": "yes"}, "heads: "),
         ({"path": "/etc/passwd"}, "path: "),
     ]
@@ -231,7 +231,7 @@ def test_the_queue_is_bounded_and_jobs_are_cancelled(slow: Slow) -> None:
             waiting = [_posted(client, text).json()["id"] for text in ("Two.", "Three.")]
             full = _posted(client, "Four.")
             assert (full.status_code, full.headers["retry-after"]) == (503, "5")
-            assert "2 jobs wait already" in full.json()["detail"]
+            assert "2 jobs are waiting already" in full.json()["detail"]
             for name in (running, waiting[0]):
                 assert client.delete(f"/api/jobs/{name}").status_code == 204
                 assert client.get(f"/api/jobs/{name}").json()["state"] == "cancelled"

@@ -1,13 +1,12 @@
-"""Which measure to trust on a model: every measure judged by every evaluation, on the user's own
-data.
+"""Rank measures on a model: evaluate every measure by every evaluation, on the user's own data.
 
-`benchmark(lens, dataset) -> Ranking` in Python, `mixlens benchmark` on the command line.
+Use `benchmark(lens, dataset) -> Ranking` in Python, or `mixlens benchmark` on the command line.
 
-* `plan`: which measures are asked by which evaluations; `run`: every text, then the ranking
-* `observing`: what the evaluations see of one text; `findings`: what all texts say
+* `plan`: choose measures and evaluations; `run`: evaluate every text, then rank
+* `observing`: observe one text; `findings`: combine the observations of all texts
 * `standings`, `marks`: ranks with intervals, and tests against the best and against chance
-* `ranking`, `verdict`: the result, and what it says in plain words
-* `submission`: a row of the leaderboard; `report`: files, pages and the terminal
+* `ranking`, `verdict`: the result, and its summary in plain words
+* `submission`: a leaderboard entry; `report`: files, pages and the terminal
 """
 
 from __future__ import annotations

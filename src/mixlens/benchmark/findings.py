@@ -1,5 +1,5 @@
-"""What the pieces of a run say together: a column for each evaluation, results about the model, and
-what went wrong.
+"""Combine the observations of a run: a column per evaluation, results about the model, and
+errors.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mixlens.evaluations import Result, conclude, evaluations, module
 
 @dataclass(frozen=True)
 class RowError:
-    """Something that could not be done with one example."""
+    """An error with one example."""
 
     example: str
     measure: str
@@ -31,18 +31,18 @@ class RowError:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Findings:
-    """What all evaluations found, before any ranking."""
+    """Results of all evaluations, before the ranking."""
 
     columns: tuple[Column, ...]
     of_model: Mapping[str, Result]
-    seconds: Mapping[str, float]  # measure -> mean seconds for one text
-    errors: tuple[RowError, ...]  # of single examples
-    left_out: Mapping[str, str]  # measure or evaluation -> why it is not there at all
+    seconds: Mapping[str, float]  # measure -> mean seconds per text
+    errors: tuple[RowError, ...]  # errors of single examples
+    left_out: Mapping[str, str]  # measure or evaluation -> reason for its absence
 
 
 def conclude_run(entries: Iterable[Mapping[str, Any]], plan: Plan, texts: int) -> Findings:
-    """`pieces` as the journal has them: each is named by the number of its text, or of the
-    evaluation's own case.
+    """Return the findings. `pieces` come from the journal, each named by the number of its text or
+    of the evaluation's own case.
     """
     seen: dict[tuple[str, str], dict[int, Any]] = defaultdict(dict)
     times: dict[str, list[float]] = defaultdict(list)
@@ -80,7 +80,7 @@ def conclude_run(entries: Iterable[Mapping[str, Any]], plan: Plan, texts: int) -
     )
 
 
-# What a conclusion may fail by: too few examples for a split, a folder without scikit-learn.
+# A conclusion can fail: too few examples for a split, an environment without scikit-learn.
 _FAILURES = (MixlensError, ValueError, ArithmeticError, IndexError, np.linalg.LinAlgError)
 
 
@@ -91,7 +91,7 @@ def _reason(error: Exception) -> str:
 def _silent(
     plan: Plan, seen: Mapping[tuple[str, str], Any], errors: Sequence[RowError]
 ) -> dict[str, str]:
-    """Measures and evaluations that gave nothing at all, with the most frequent reason."""
+    """Return measures and evaluations without any result, with the most frequent reason."""
     reasons_by_name = {}
     answered = {evaluation for evaluation, _ in seen}, {measure for _, measure in seen}
     for wanted, known, field in (
@@ -151,8 +151,8 @@ def _column(
 
 
 def _aligned(per_example: np.ndarray, places: Sequence[int], examples: int) -> np.ndarray:
-    """One number for each example, NaN if the measure gave none, so that measures can be
-    compared example by example.
+    """Return one number per example, NaN if the measure has none, so that measures can be compared
+    example by example.
     """
     values = np.full(examples, math.nan)
     if len(per_example) == len(places):
@@ -163,7 +163,9 @@ def _aligned(per_example: np.ndarray, places: Sequence[int], examples: int) -> n
 def _columns_through(
     of_model: Mapping[str, Result], seen: Mapping[tuple[str, str], Mapping[int, Any]], plan: Plan
 ) -> Iterator[Column]:
-    """Measures judged by an evaluation of the model through what a different one saw of them."""
+    """Return columns of measures that an evaluation of the model derives from the observations of
+    another evaluation.
+    """
     for name, result in of_model.items():
         spec = evaluations()[name]
         if spec.through is None:

@@ -1,6 +1,6 @@
-"""Is a measure different from the best one, and better than chance?
+"""Test whether a measure differs from the best one, and whether it is better than chance.
 
-Paired permutation tests on the same examples, Holm's correction.
+The tests are paired permutation tests on the same examples, with Holm's correction.
 """
 
 from __future__ import annotations
@@ -17,37 +17,37 @@ from mixlens.evaluating.statistics import adjusted, difference_p
 
 @dataclass(frozen=True, kw_only=True)
 class Marks:
-    """What the tests say of one measure under one evaluation; NaN if nothing could be tested."""
+    """Test results of one measure and evaluation; NaN if a test was impossible."""
 
-    is_first: bool = False  # has it the best value of the evaluation?
-    p_best: float = math.nan  # against the best of the evaluation
-    p_random: float = math.nan  # against the random baseline
-    ahead_of_random: bool | None = None  # None: nothing was compared with the baseline
+    is_first: bool = False  # whether it has the best value of the evaluation
+    p_best: float = math.nan  # p-value against the best of the evaluation
+    p_random: float = math.nan  # p-value against the random baseline
+    ahead_of_random: bool | None = None  # None if there was no comparison with the baseline
     judges_itself: bool = False
 
     @property
     def is_best(self) -> bool:
-        """It has the best value, and random numbers do worse by more than chance."""
+        """Return whether it has the best value and is significantly better than random."""
         return self.is_first and not self.not_better_than_random
 
     @property
     def not_different_from_best(self) -> bool:
-        """It is not the first, but the difference could be chance."""
+        """Return whether it is not the best, but the difference may be chance."""
         return not self.is_first and self.p_best >= SIGNIFICANT
 
     @property
     def not_better_than_random(self) -> bool:
-        """It is not better, or so little that chance explains it."""
+        """Return whether it is not significantly better than random."""
         return self.ahead_of_random is False or self.p_random >= SIGNIFICANT
 
 
 def marks_of(
     column: Column, measures: Sequence[str], *, baseline: str, seed: int = 0
 ) -> dict[str, Marks]:
-    """Marks of every measure that the evaluation gives a number.
+    """Return the marks of every measure that has a value.
 
-    Measures that it would judge by their own method are never its best. If the baseline is one,
-    nothing is compared with it.
+    Measures that work like the evaluation are never its best. If the baseline is one of them, there
+    is no comparison with it.
     """
     there = [m for m in measures if m in column.results and not math.isnan(column.results[m].value)]
     if column.direction == "neither":

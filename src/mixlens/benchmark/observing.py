@@ -1,4 +1,4 @@
-"""One piece of work: what every evaluation sees of one text, each measure computed once."""
+"""Observe one text for every evaluation, computing each measure once."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from mixlens.benchmark.plan import Plan
     from mixlens.lens import Lens
 
-MODEL = ""  # in place of a measure when the model itself is judged
+MODEL = ""  # in place of a measure when the model is evaluated
 
 
 Task = Example | tuple[str, int]
-"""A text, or a case that an evaluation brings, by its number."""
+"""A text, or an evaluation's own case, by its number."""
 
 
 class Observer:
-    """A model that does pieces of work."""
+    """A model that processes pieces of work."""
 
     def __init__(self, lens: Lens, plan: Plan) -> None:
         self.lens = lens
@@ -30,27 +30,27 @@ class Observer:
         self._cases: dict[str, list[Any]] = {}
 
     def __call__(self, task: Task) -> dict[str, Any]:
-        """What is seen of one text or case."""
+        """Return the observations of one text or case."""
         if isinstance(task, Example):
             return observe_text(self.lens, task, self.plan)
         evaluation, number = task
         return observe_own_case(evaluation, self.cases(evaluation)[number], self.plan)
 
     def cases(self, evaluation: str) -> list[Any]:
-        """The cases that an evaluation brings."""
+        """Return the evaluation's own cases."""
         if evaluation not in self._cases:
             self._cases[evaluation] = list(module(evaluation).cases())
         return self._cases[evaluation]
 
 
 def observer_for(workers: Workers, plan: Plan) -> Observer:
-    """In the process that will use it."""
+    """Return the observer, in the process that will use it."""
     other = None if workers.other is None else workers.other.load()
     return Observer(workers.source.load(), plan.received(other))
 
 
 def observe_text(lens: Lens, example: Example, plan: Plan) -> dict[str, Any]:
-    """One recording, every measure, every evaluation that reads the user's texts."""
+    """Record the text once, and run every measure and every evaluation of texts."""
     piece = Piece(example.name, example.group)
     options = {name: plan.options[name] for name in list_measures() if name in plan.options}
     case = TimedCase(lens, example, options=options)
@@ -61,14 +61,16 @@ def observe_text(lens: Lens, example: Example, plan: Plan) -> dict[str, Any]:
         return piece.to_dict()
     for measure, evaluation in itertools.product(plan.measures, plan.of_measures):
         _observe(piece, plan, evaluation, case, measure)
-    piece.seconds = dict(case.seconds)  # what the model is asked for costs the measures nothing
+    piece.seconds = dict(
+        case.seconds
+    )  # predictions of the model do not count as the time of a measure
     for evaluation in plan.of_model:
         _observe(piece, plan, evaluation, case)
     return piece.to_dict()
 
 
 def observe_own_case(evaluation: str, case: Any, plan: Plan) -> dict[str, Any]:
-    """Every measure on a case that the evaluation brings."""
+    """Run every measure on a case of the evaluation's own."""
     piece = Piece(f"{evaluation}: {case.name}")
     for measure in plan.measures:
         _observe(piece, plan, evaluation, case, measure)

@@ -1,4 +1,4 @@
-"""What a run does: which measures are asked by which evaluations, and why the others are not."""
+"""Choose the measures and evaluations of a run, with reasons for the excluded ones."""
 
 from __future__ import annotations
 
@@ -19,30 +19,32 @@ BASELINE = "random"
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """Measures, and evaluations by what they need."""
+    """Measures, and evaluations by their requirements."""
 
     measures: tuple[str, ...]
-    of_measures: tuple[str, ...] = ()  # asked of every text and measure
-    of_model: tuple[str, ...] = ()  # asked of every text
-    own: tuple[str, ...] = ()  # bring their own `cases()`: texts and models with a known answer
-    left_out: Mapping[str, str] = field(default_factory=dict)  # evaluation -> why
+    of_measures: tuple[str, ...] = ()  # evaluations of every text and measure
+    of_model: tuple[str, ...] = ()  # evaluations of every text
+    own: tuple[
+        str, ...
+    ] = ()  # evaluations with their own `cases()`: texts and models with a known answer
+    left_out: Mapping[str, str] = field(default_factory=dict)  # evaluation -> reason
     options: Mapping[str, Mapping[str, Any]] = field(
         default_factory=dict
-    )  # by measure or evaluation
+    )  # options by measure or evaluation
     extras: Mapping[str, Any] = field(
         default_factory=dict
-    )  # what an evaluation may ask for by name, such as a different model
+    )  # further arguments of an evaluation, such as a different model
 
     def sent(self) -> Plan:
-        """Without the second model, which every worker loads itself."""
+        """Return the plan without the second model, which every worker loads itself."""
         return replace(self, extras={**self.extras, "other": None})
 
     def received(self, other: Any) -> Plan:
-        """With the second model of this worker."""
+        """Return the plan with the second model of this worker."""
         return replace(self, extras={**self.extras, "other": other})
 
     def options_of(self, evaluation: str, function: str = "observe") -> dict[str, Any]:
-        """The options that one function of an evaluation takes."""
+        """Return the options that one function of an evaluation accepts."""
         takes = _parameters(module(evaluation), function)
         given = {key: value for key, value in self.extras.items() if value is not None}
         given |= self.options.get(evaluation, {})
@@ -57,10 +59,10 @@ def make_plan(
     options: Mapping[str, Mapping[str, Any]] | None = None,
     extras: Mapping[str, Any] | None = None,
 ) -> Plan:
-    """Everything that applies to examples of this kind, or what is named.
+    """Return a plan with everything that applies to examples of this kind, or with the named ones.
 
-    The random baseline is always there, and so is what says whether the model can do its task on
-    these data.
+    The plan always contains the random baseline and the evaluations that check whether the model
+    can do the task.
     """
     specs = known_evaluations()
     usual = [name for name, spec in specs.items() if spec.by_default]
@@ -77,7 +79,7 @@ def make_plan(
             groups["own" if not specs[name].kinds else specs[name].of].append(name)
     if not set(chosen) - left_out.keys():
         raise InvalidInput(
-            "no evaluation applies: "
+            "No evaluation applies: "
             + "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
         )
     wanted = _known(measures, measure_names(), "measure")
@@ -103,12 +105,12 @@ def _known(chosen: Sequence[str] | None, known: Sequence[str], what: str) -> tup
 
 def _reason(name: str, kinds: Sequence[str], kind: str, extras: Mapping[str, Any]) -> str | None:
     if kinds and kind not in kinds:
-        return f"it takes {' or '.join(kinds)} examples, and these are {kind} examples"
+        return f"it needs {' or '.join(kinds)} examples, not {kind} examples"
     needs = [key for key in _needed(module(name)) if extras.get(key) is None]
     return None if not needs else _NEEDS.get(needs[0], f"it needs {needs[0]}=")
 
 
-_NEEDS = {"other": "it compares two models: name the second with --other-model"}
+_NEEDS = {"other": "it compares two models; pass the second with --other-model"}
 
 
 def _parameters(module: ModuleType, function: str) -> Mapping[str, inspect.Parameter]:

@@ -1,4 +1,4 @@
-"""A ranking: which measure to trust on a model and its data, with everything that it rests on."""
+"""The result of a benchmark: measures ranked on a model and its data."""
 
 from __future__ import annotations
 
@@ -26,33 +26,35 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Ranking:
-    """Measures from first to last (`order`), what each evaluation says of each (`columns`,
-    `marks`), and `verdict` in plain words.
+    """Measures from first to last (`order`), the results of each evaluation (`columns`, `marks`),
+    and the `verdict` in plain words.
     """
 
     standings: Mapping[str, Standing]  # from first to last
     columns: Mapping[str, Column]  # by evaluation
     marks: Mapping[str, Mapping[str, Marks]]  # by evaluation, by measure
-    of_model: Mapping[str, Result]  # evaluations that judge the model, not a measure
-    seconds: Mapping[str, float]  # for one text
-    left_out: Mapping[str, str]  # measures and evaluations that are not there, with the reason
-    not_judged: Mapping[str, str]  # measures that no evaluation of these data ranks, and why
-    errors: tuple[RowError, ...]  # of single examples
+    of_model: Mapping[str, Result]  # evaluations of the model, not of a measure
+    seconds: Mapping[str, float]  # seconds per text
+    left_out: Mapping[str, str]  # absent measures and evaluations, with the reason
+    not_judged: Mapping[
+        str, str
+    ]  # measures that no evaluation of these data ranks, with the reason
+    errors: tuple[RowError, ...]  # errors of single examples
     texts: int
     settings: Mapping[str, Any]
 
     @property
     def order(self) -> tuple[str, ...]:
-        """The measures, best first."""
+        """Return the measures, best first."""
         return tuple(self.standings)
 
     @cached_property
     def verdict(self) -> str:
-        """Which measure to trust here and why, with caveats."""
+        """Return a recommendation with reasons and caveats."""
         return "\n".join(verdict(self))
 
     def to_dataframe(self) -> pd.DataFrame:
-        """One row for each measure and evaluation."""
+        """Return a table with one row per measure and evaluation."""
         import pandas as pd
 
         return pd.DataFrame(
@@ -68,7 +70,7 @@ class Ranking:
         )
 
     def cell(self, evaluation: str, measure: str) -> dict[str, Any]:
-        """The numbers of one measure under one evaluation."""
+        """Return the numbers of one measure and evaluation."""
         result = self.columns[evaluation].results[measure]
         marks = self.marks[evaluation].get(measure, Marks())
         return {
@@ -86,7 +88,7 @@ class Ranking:
         }
 
     def to_html(self, path: str | os.PathLike[str]) -> None:
-        """Writes one self-contained page with the verdict and the ranked measures."""
+        """Write a self-contained page with the verdict and the ranked measures."""
         from mixlens.views.viewer import page, payload
 
         page.write(payload.ranking_payload(self.to_dict()), path)
@@ -97,7 +99,7 @@ class Ranking:
         return page.frame(payload.ranking_payload(self.to_dict()))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, for JSON; NaN becomes None."""
+        """Return plain numbers for JSON. NaN becomes None."""
         specs = evaluations()
         content: dict[str, Any] = plain(
             {
@@ -155,7 +157,7 @@ def _not_judged(findings: Findings, measures: Sequence[str]) -> dict[str, str]:
 def rank(
     findings: Findings, plan: Plan, texts: int, settings: Mapping[str, Any], *, seed: int = 0
 ) -> Ranking:
-    """Ranks, tests and intervals from what was found."""
+    """Return the ranking, with tests and intervals, from the findings."""
     measures = [
         m
         for m in plan.measures

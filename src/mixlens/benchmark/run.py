@@ -1,6 +1,4 @@
-"""The run: every text recorded once and judged by every evaluation, written down as it goes, then
-ranked.
-"""
+"""Run a benchmark: record every text once, evaluate it, save the observations, then rank."""
 
 from __future__ import annotations
 
@@ -46,13 +44,12 @@ def benchmark(
     progress: Progress | None = None,
     workers: Workers | None = None,
 ) -> Ranking:
-    """Ranks measures on a model by every evaluation that fits the data.
+    """Rank measures on a model by every evaluation that fits the data.
 
     `measures` and `evaluations` default to all. `options` holds further options by the name of a
     measure or an evaluation. `other` is a second model for the evaluations that compare two. With
-    `out`, a folder: observations, results and a report are written there, and a run that was
-    interrupted resumes where it was. `fresh` starts over. `workers` share the texts; they
-    load the models themselves.
+    the folder `out`, observations, results and a report are saved there, and an interrupted run
+    resumes. `fresh` starts over. `workers` share the texts and load the models themselves.
     """
     data = _as_dataset(dataset)
     extras = {"other": other, "seed": seed}
@@ -75,7 +72,7 @@ def benchmark(
         findings = _with_unread(conclude_run(journal.entries(tasks), plan, len(data)), data)
         ranking = rank(findings, plan, len(data), settings, seed=seed)
         if not ranking.standings and not ranking.of_model:
-            raise InvalidInput("nothing could be evaluated: " + "; ".join(_reasons(ranking)))
+            raise InvalidInput("Nothing could be evaluated: " + "; ".join(_reasons(ranking)))
         if folder is not None:
             from mixlens.benchmark.report.files import write_files
 
@@ -85,7 +82,7 @@ def benchmark(
 
 
 def _tasks(data: Dataset, plan: Plan, observer: Observer) -> Iterator[tuple[str, Task]]:
-    """Pieces of work by name, in the order in which they are done here."""
+    """Return the pieces of work by name, in their order."""
     if plan.of_measures or plan.of_model:
         for number, example in enumerate(data.examples):
             yield str(number), example
@@ -97,7 +94,7 @@ def _tasks(data: Dataset, plan: Plan, observer: Observer) -> Iterator[tuple[str,
 def _settings(
     lens: Lens, data: Dataset, plan: Plan, *, other: Lens | None, seed: int
 ) -> dict[str, Any]:
-    """What the numbers depend on. Plain values, ready for JSON."""
+    """Return all settings that affect the numbers, as plain values for JSON."""
     second = {} if other is None else describe_model(other)
     return {
         **describe_model(lens),
@@ -121,7 +118,9 @@ def _settings(
 def _as_dataset(given: Dataset | Sequence[Example]) -> Dataset:
     if not isinstance(given, Dataset):
         if isinstance(given, str) or not all(isinstance(each, Example) for each in given):
-            raise InvalidInput("examples are needed: mixlens.datasets.read makes them from a file")
+            raise InvalidInput(
+                "The data is not a list of examples. Read one with mixlens.datasets.read."
+            )
         given = Dataset("examples", given[0].kind if given else "text", tuple(given))
     if not given.examples:
         raise InvalidInput("There is no example. Pass at least one.")

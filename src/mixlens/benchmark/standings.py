@@ -1,10 +1,9 @@
-"""Ranks of measures over several evaluations, with intervals: the texts are resampled, and
-everything is ranked again.
+"""Rank measures over several evaluations, with intervals from resampled texts.
 
-The same texts are drawn for all measures and evaluations. A value moves as the mean of its examples
-does (if it is that mean, this is the bootstrap; for a rate over the whole corpus it comes
-close). An evaluation that does not go by text keeps its ranks. Ties share their mean rank; values
-that differ by rounding only are ties.
+All measures and evaluations share the same samples of texts. A value changes like the mean of its
+examples (exact if it is that mean, approximate for a rate over the whole corpus). An evaluation
+that is not per text keeps its ranks. Ties share their mean rank; values that differ only by
+rounding are ties.
 """
 
 from __future__ import annotations
@@ -31,20 +30,20 @@ class Column:
     results: Mapping[str, Result]
     values: Mapping[
         str, np.ndarray
-    ]  # one number for each example, the same examples for every measure; NaN if it has none
-    by_text: bool = True  # are the examples the texts of the data?
+    ]  # one number per example, the same examples for every measure; NaN if it has none
+    by_text: bool = True  # whether the examples are the texts of the data
     itself: frozenset[str] = (
         frozenset()
-    )  # measures that work as the evaluation does: it would judge itself
+    )  # measures that work like the evaluation, and would evaluate themselves
     summary: str = ""
 
     @property
     def of_data(self) -> bool:
-        """Is it about the data, and not about cases of the evaluation's own?"""
+        """Return whether it uses the data, and not only the evaluation's own cases."""
         return self.by_text or not self.values
 
     def ranked(self, measures: Sequence[str]) -> np.ndarray:
-        """Which of the measures take part: [measure], bool."""
+        """Return which measures take part, [measure], bool."""
         return np.array(
             [
                 self.direction != "neither"
@@ -56,8 +55,8 @@ class Column:
         )
 
     def scores(self, measures: Sequence[str], weights: np.ndarray | None) -> np.ndarray:
-        """Larger is better, NaN for those that take no part: [draw, measure], or [1, measure]
-        without draws.
+        """Return scores, larger is better, NaN for absent measures: [draw, measure], or [1,
+        measure] without samples.
         """
         sign = -1.0 if self.direction == "lower" else 1.0
         plain = np.array(
@@ -75,19 +74,17 @@ class Column:
 
 @dataclass(frozen=True)
 class Standing:
-    """The mean rank of a measure (1 = best) over the evaluations that say which way is better."""
+    """The mean rank of a measure (1 = best) over the evaluations with a direction."""
 
     mean_rank: float
     interval: tuple[float, float]
     judged_by: int
-    p_first: float = (
-        math.nan
-    )  # how often chance alone would set it this far from the first; Holm's correction
+    p_first: float = math.nan  # p-value of the difference from the first, with Holm's correction
     ranks: Mapping[str, float] = field(default_factory=dict)  # evaluation -> rank
 
 
 def ranks_of(scores: np.ndarray) -> np.ndarray:
-    """[draw, measure] -> ranks, 1 = largest, ties share their mean; NaN stays NaN."""
+    """Return ranks of [draw, measure], 1 = largest; ties share their mean, NaN stays NaN."""
     a, b = scores[:, :, None], scores[:, None, :]
     tied = np.isclose(a, b, rtol=ROUNDING, atol=1e-12)
     ahead = ((b > a) & ~tied).sum(-1) + (tied.sum(-1) - 1) / 2
@@ -97,9 +94,9 @@ def ranks_of(scores: np.ndarray) -> np.ndarray:
 def standings(
     columns: Sequence[Column], measures: Sequence[str], *, baseline: str, seed: int = 0
 ) -> dict[str, Standing]:
-    """Measures from first to last.
+    """Return the measures from first to last.
 
-    Those that fewer than half of the evaluations judged come after all others.
+    Measures with results from fewer than half of the evaluations come last.
     """
     columns = [column for column in columns if column.ranked(measures).any()]
     if not columns:
@@ -133,9 +130,9 @@ def standings(
 
 
 def _drawn(columns: Sequence[Column], measures: Sequence[str], seed: int) -> np.ndarray | None:
-    """Mean ranks over texts drawn with replacement: [draw, measure].
+    """Return mean ranks over texts drawn with replacement, [draw, measure].
 
-    None if nothing can be drawn.
+    Return None if nothing can be resampled.
     """
     counts = {
         len(values) for column in columns if column.by_text for values in column.values.values()
@@ -151,7 +148,7 @@ def _drawn(columns: Sequence[Column], measures: Sequence[str], seed: int) -> np.
 
 
 def _means(weights: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Weighted means of the known entries of values [measure, example]: [draw, measure]."""
+    """Return weighted means of the known entries of values [measure, example]: [draw, measure]."""
     counts = weights @ (~np.isnan(values)).T
     means: np.ndarray = np.divide(
         weights @ np.nan_to_num(values).T,
@@ -172,7 +169,9 @@ def _mean(values: np.ndarray, axis: int) -> np.ndarray:
 
 
 def _p(drawn: np.ndarray | None, first: int, other: int) -> float:
-    """Two-sided, from the draws in which the other is no lower than the first."""
+    """Return the two-sided p-value, from the samples in which the other is no lower than the
+    first.
+    """
     if drawn is None:
         return math.nan
     gaps = drawn[:, other] - drawn[:, first]

@@ -1,8 +1,8 @@
-"""A row of the leaderboard: what one benchmark found, in one JSON file that others can add.
+"""A leaderboard entry: the results of one benchmark in a JSON file.
 
-It says what was run (the model, a digest of its weights, the data, a digest of the examples, how
-many texts, which versions) and every score with its interval. It holds no text and no folder of
-the machine that it was made on.
+It describes the run (the model, a digest of its weights, the data, a digest of the examples, the
+number of texts, versions) and holds every score with its interval. It contains no text and no path
+of the machine.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mixlens.benchmark.ranking import Ranking
 
 FORMAT = 1
-_KEPT = (  # of a cell of the ranking
+_KEPT = (  # keys of a cell of the ranking
     *("value", "low", "high", "examples", "is_best", "not_different_from_best"),
     *("not_better_than_random", "judges_itself"),
 )
@@ -28,7 +28,7 @@ _TABLES = ("versions", "evaluations", "of model")
 
 
 def submission(ranking: Ranking) -> dict[str, Any]:
-    """The row of a ranking; plain values, ready for JSON."""
+    """Return the entry of a ranking as plain values for JSON."""
     contents = ranking.to_dict()
     settings = contents["settings"]
     return {
@@ -58,26 +58,32 @@ def submission(ranking: Ranking) -> dict[str, Any]:
 
 
 def read_submission(path: Path) -> dict[str, Any]:
-    """A row as it was written; an error says what is wrong with the file."""
+    """Return an entry from a file, or raise an error that describes the problem."""
     try:
         row = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise InvalidInput(f"{path} cannot be read as JSON ({error}).") from error
+        raise InvalidInput(
+            f"{path} is not valid JSON ({error}). Write it with --submit."
+        ) from error
     if not isinstance(row, dict) or row.get("format") != FORMAT:
         raise InvalidInput(f"{path} is not an entry of format {FORMAT}. Write it with --submit.")
     wrong = [key for key in _WORDS if not isinstance(row.get(key), str)]
     wrong += [key for key in _TABLES if not isinstance(row.get(key), dict)]
     wrong += [] if isinstance(row.get("texts"), int) else ["texts"]
     if wrong:
-        raise InvalidInput(f"{path}: {', '.join(wrong)} missing or of the wrong kind")
+        raise InvalidInput(
+            f"{path}: {', '.join(wrong)} missing or of the wrong type. Write it with --submit."
+        )
     for name, column in row["evaluations"].items():
         if not _is_column(column):
-            raise InvalidInput(f"{path}: the scores of {name} are not numbers by measure")
+            raise InvalidInput(
+                f"{path}: the scores of {name} are not numbers by measure. Write it with --submit."
+            )
     return row
 
 
 def _without_folder(name: str | None) -> str | None:
-    """A hub name as it is; of a folder its last part."""
+    """Return a hub name as it is, or the last part of a folder."""
     return name if name is None or not Path(name).exists() else Path(name).resolve().name
 
 

@@ -1,4 +1,4 @@
-"""The verdict in plain words: which measure to trust here, why, and what the numbers cannot say."""
+"""Write the verdict: which measure to trust here, why, and the limits of the numbers."""
 
 from __future__ import annotations
 
@@ -14,25 +14,26 @@ from mixlens.text.plurals import counted
 if TYPE_CHECKING:
     from mixlens.benchmark.ranking import Ranking
 
-FEW = 30  # examples below which intervals can hardly be trusted
+FEW = 30  # number of examples below which intervals are unreliable
 
 
 def verdict(ranking: Ranking) -> list[str]:
-    """Sentences, the answer first."""
+    """Return sentences, the answer first."""
     candidates = [
         m for m, s in ranking.standings.items() if m != BASELINE and not math.isnan(s.mean_rank)
     ]
     if not candidates and ranking.not_judged:
         return [f"No measure could be judged on these data: {_listed([*ranking.not_judged])}."]
     if not candidates:
-        return ["No evaluation here says which way is better, so there is nothing to rank."]
+        return ["No evaluation here has a better direction, so there is nothing to rank."]
     first = candidates[0]
-    as_it_is = f"First by mean rank, for what it is worth: {first}."
+    as_it_is = f"First by mean rank: {first}."
     names = [name for name, column in ranking.columns.items() if column.ranked(candidates).any()]
     if not any(ranking.columns[name].of_data for name in names):
         return [
-            f"No measure can be recommended: no evaluation of these texts ranks measures. The ranks"
-            f" come from {_listed(names)}, with models and texts of its own. {as_it_is}"
+            "No measure can be recommended: no evaluation of these texts ranks measures. The "
+            f"ranks come from {_listed(names)}, which uses its own models and texts. "
+            f"{as_it_is}"
         ]
     enough = _enough(len(candidates))
     if ranking.texts < enough:
@@ -42,8 +43,8 @@ def verdict(ranking: Ranking) -> list[str]:
             else f"{len(candidates)} measures from each other"
         )
         return [
-            f"Too few texts to say: with {counted(ranking.texts, 'text')}, no test of these data"
-            f" can tell {difference}. {enough} or more are needed. {as_it_is}"
+            f"Too few texts: with {counted(ranking.texts, 'text')}, no test of these data can "
+            f"tell {difference}. Pass {enough} or more. {as_it_is}"
         ]
     refusals = [*_near_chance(ranking, as_it_is), *_no_better_than_random(ranking, first)][:1]
     answer = refusals or [_answer(ranking, first)]
@@ -51,30 +52,31 @@ def verdict(ranking: Ranking) -> list[str]:
 
 
 def _near_chance(ranking: Ranking, as_it_is: str) -> Iterator[str]:
-    """Says so if the model cannot do its task on these data."""
+    """Return a warning if the model cannot do the task on these data."""
     specs = evaluations()
     for name, result in ranking.of_model.items():
         low = result.interval[0]
         if not specs[name].judges_data or result.chance is None or not low <= result.chance:
             continue
         yield (
-            f"No measure can be recommended: the model itself is near chance here ({name}"
-            f" {result.value:.2f}, lower end of the 95 % interval {low:.2f}, chance"
-            f" {result.chance:.2f}), and what such a model does says little about measures."
-            f" {as_it_is}"
+            f"No measure can be recommended: the model is near chance here ({name} "
+            f"{result.value:.2f}, lower end of the 95 % interval {low:.2f}, chance "
+            f"{result.chance:.2f}), so measures cannot be compared on it. {as_it_is}"
         )
 
 
 def _enough(measures: int) -> int:
-    """The smallest number of texts with which a paired test of this many measures can be
-    significant at all.
+    """Return the smallest number of texts with which a paired test of this many measures can be
+    significant.
     """
     return math.ceil(1 + math.log2(measures / SIGNIFICANT))
 
 
 def _no_better_than_random(ranking: Ranking, first: str) -> Iterator[str]:
-    """Refuse a recommendation if random numbers do as well as the first measure."""
-    opening = f"No measure earns trust here: {first} is first, {_rank(ranking, first)}, but"
+    """Return a sentence that no measure is recommended, if random numbers do as well as the first
+    measure.
+    """
+    opening = f"No measure can be recommended: {first} is first, {_rank(ranking, first)}, but"
     tested, beaten = _tests(ranking, first)
     if tested and not beaten:
         yield f"{opening} no evaluation finds it better than random numbers."
@@ -85,8 +87,8 @@ def _no_better_than_random(ranking: Ranking, first: str) -> Iterator[str]:
         yield f"{opening} random numbers have a mean rank of {floor.mean_rank:.1f}."
     if floor.p_first >= SIGNIFICANT:
         yield (
-            f"{opening} the mean rank of random numbers, {floor.mean_rank:.1f}, is not different"
-            " from it by more than chance."
+            f"{opening} the mean rank of random numbers, {floor.mean_rank:.1f}, is not "
+            "significantly different."
         )
 
 
@@ -143,9 +145,7 @@ def _doubts(
             f"Not different from it by mean rank: {_listed(close)}. The difference may be chance."
         )
     elif trusted and any(ranking.standings[m].p_first < SIGNIFICANT for m in candidates[1:]):
-        yield (
-            "Its mean rank is better than that of every other measure by more than chance explains."
-        )
+        yield ("Its mean rank is significantly better than that of every other measure.")
     for name, marks in ranking.marks.items():
         mark = marks.get(first)
         if (
@@ -169,8 +169,8 @@ def _doubts(
     ]
     if itself:
         yield (
-            "Left out of mean ranks, because the evaluation works as the measure does:"
-            f" {_listed(itself)}."
+            "Excluded from mean ranks, because the evaluation works like the measure: "
+            f"{_listed(itself)}."
         )
     yield from _scope(ranking, standing.judged_by, candidates)
 
@@ -182,17 +182,17 @@ def _scope(ranking: Ranking, judged_by: int, candidates: Sequence[str]) -> Itera
             " differences may not show."
         )
     if judged_by == 1:
-        yield "One evaluation alone has been asked; others may rank the measures differently."
+        yield "There is only one evaluation; others may rank the measures differently."
     most = max(ranking.standings[m].judged_by for m in candidates)
     seldom = [m for m in candidates if ranking.standings[m].judged_by * 2 < most]
     if seldom:
         yield (
-            "Judged by fewer than half of the evaluations, and therefore put last:"
-            f" {_listed(seldom)}."
+            "Evaluated by fewer than half of the evaluations, and therefore last: "
+            f"{_listed(seldom)}."
         )
     yield (
-        "This holds for this model and these texts; each evaluation has its own idea of what a good"
-        " measure is."
+        "This holds for this model and these texts; each evaluation defines a good measure "
+        "differently."
     )
 
 

@@ -1,9 +1,9 @@
-"""Fine-tuning as the papers do it, seeded, on whatever model is given.
+"""Fine-tune models with the papers' protocols and a fixed seed.
 
-`prompt`: words in a masked place; `classification`: classes of texts.
+`prompt` trains on words at a mask, `classification` on classes of texts.
 
-They share `tokens` (a text as a model takes it), `splitting` (what is learned from), the training
-`loop`, its `checkpoint`, `scoring` and `result`.
+They share `tokens` (texts as model inputs), `splitting` (training and held-out examples), the
+training `loop`, its `checkpoint`, `scoring` and `result`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The state after an epoch in one file: weights and optimizer as safetensors, the rest as JSON in
-its header. Nothing in it is executed.
+"""Save the state after an epoch in one file: weights and optimizer as safetensors, the rest as JSON
+in its header. Loading it runs no code.
 
-The file is replaced in one step, so that a kill leaves the last whole one.
+The file is replaced atomically, so that an interruption leaves the last complete one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _KIND = "a fine-tuning checkpoint"
 
 
 def save(training: Training, folder: Path, run: str) -> None:
-    """`run` says which run this is, see `fingerprint`."""
+    """Save a checkpoint. `run` identifies the run; see `fingerprint`."""
     tensors = {f"model/{name}": value for name, value in training.model.state_dict().items()}
     for name, parameter in training.model.named_parameters():
         for key, value in training.optimizer.state.get(parameter, {}).items():
@@ -39,14 +39,14 @@ def save(training: Training, folder: Path, run: str) -> None:
 
 
 def resume(training: Training, folder: Path, run: str) -> bool:
-    """Brings a training to where the checkpoint left it; False if there is none."""
+    """Restore a training from its checkpoint. Return False if there is none."""
     if not (folder / NAME).exists():
         return False
     arrays, content = storage.read(folder / NAME, _KIND)
     if content["run"] != run:
         raise InvalidInput(
-            f"{folder} holds the checkpoint of a different run (other data, model or settings):"
-            f" give a different folder, or remove {NAME}"
+            f"{folder} holds the checkpoint of a different run (other data, model or "
+            f"settings). Pass a different folder, or remove {NAME}."
         )
     parts: dict[str, dict[str, Tensor]] = {"model": {}, "optimizer": {}, "best": {}}
     for name, array in arrays.items():
@@ -59,7 +59,7 @@ def resume(training: Training, folder: Path, run: str) -> bool:
             for key, value in parts["optimizer"].items()
             if key.startswith(f"{name}/")
         }
-        if saved:  # the step count stays on the CPU, the moments go where the weights are
+        if saved:  # the step count stays on the CPU, the moments move to the device of the weights
             training.optimizer.state[parameter] = {
                 k: v if v.dim() == 0 else v.to(parameter.device) for k, v in saved.items()
             }
@@ -71,7 +71,9 @@ def resume(training: Training, folder: Path, run: str) -> bool:
 def fingerprint(
     model: Any, items: Sequence[Item], held_out: Sequence[Item], settings: Settings
 ) -> str:
-    """The same for two runs exactly if their model, examples and settings are."""
+    """Return a hash that is equal for two runs exactly if model, examples and settings are
+    equal.
+    """
     weights = 0
     for name, value in sorted(model.state_dict().items()):
         weights = zlib.crc32(

@@ -1,15 +1,14 @@
-"""Classification of texts and pairs of texts (SST-2, CoLA, MRPC …): a new head on a pretrained
-model, all weights trained.
+"""Fine-tune a classifier of texts or pairs of texts (SST-2, CoLA, MRPC …): a new head on a
+pretrained model, all weights trained.
 
 Devlin et al. (2019), "BERT: Pre-training of Deep Bidirectional Transformers", NAACL, appendix A.3:
 batch 32, learning rate 2e-5 (of 5e-5, 3e-5, 2e-5), 3 epochs (of 2, 3, 4). AdamW with weight decay
-0.01, linear warm-up over a tenth of the steps, linear decay and gradients clipped at norm 1 are
-those of its code. The rates are for models of BERT's size; small ones need a higher rate or more
-epochs.
+0.01, linear warm-up over a tenth of the steps, linear decay and gradient clipping at norm 1 follow
+its code. The rates suit models of BERT's size; smaller ones need a higher rate or more epochs.
 
-The head is that of transformers' `AutoModelForSequenceClassification`; any model whose architecture
-has one can be given, even as a masked or causal language model or without a head. What the new
-model shares with the given one is taken over, the rest is drawn by seed.
+The head is that of transformers' `AutoModelForSequenceClassification`. You can pass any model whose
+architecture has one, even a masked or causal language model or a model without a head. Weights that
+both models have are copied, the others are initialised by seed.
 """
 
 from __future__ import annotations
@@ -47,12 +46,12 @@ def classifier_finetuned(
     held_out_source: str | None = None,
     in_place: bool = False,
 ) -> Finetuned:
-    """A classifier trained on labelled examples, with accuracy and Matthews correlation on
+    """Return a classifier trained on labelled examples, with accuracy and Matthews correlation on
     `held_out` (default: a tenth of each class).
 
-    With `out`, the model is saved there, and a run that was killed resumes from its last epoch. The
-    sources are noted in the report. The given model is not changed; `in_place` trains a given
-    classifier itself, if its classes are those of the data.
+    With `out`, the model is saved there, and an interrupted run resumes after its last epoch. The
+    sources are noted in the report. The model is copied, unless `in_place` is set, which trains a
+    classifier that already has the classes of the data.
     """
     first = labelled(examples)
     second = [] if held_out is None else labelled(held_out)
@@ -95,21 +94,20 @@ def classifier_finetuned(
 
 
 def labelled(examples: Sequence[Example]) -> list[Labelled]:
-    """The examples, which must all have a class."""
+    """Return the examples. Raise if one of them has no class."""
     if not examples:
         raise InvalidInput("There is no example to learn from. Pass at least one.")
     for example in examples:
         if not isinstance(example, Labelled):
             raise InvalidInput(
-                f"classification learns from texts with a class, and {example.name} is of the kind"
-                f" {example.kind}"
+                f"{example.name} is of kind {example.kind} and has no class. Pass labelled texts."
             )
     return [example for example in examples if isinstance(example, Labelled)]
 
 
 def label_order(examples: Sequence[Labelled]) -> list[str]:
-    """The classes: numbers by size, then words by alphabet; the order of the examples does not
-    matter.
+    """Return the classes: numbers by size, then words by alphabet. The order of the examples does
+    not matter.
     """
     labels = {example.label for example in examples}
     order = sorted(
@@ -124,8 +122,8 @@ def _require_known(labels: Sequence[str], held_out: Sequence[Labelled]) -> None:
     for example in held_out:
         if example.label not in labels:
             raise InvalidInput(
-                f"{example.name} has the class {example.label!r}, which is not learned; there are:"
-                f" {', '.join(labels)}"
+                f"{example.name} has the class {example.label!r}, which is not among the "
+                f"trained ones: {', '.join(labels)}. Remove the example."
             )
 
 
@@ -134,8 +132,8 @@ def _shared_texts(first: Sequence[Labelled], second: Sequence[Labelled]) -> int:
     count = sum((example.text, example.pair) in seen for example in second)
     if count:
         log(
-            f"{count} of the {len(second)} held-out texts are also trained on: the scores below"
-            " flatter the model"
+            f"{count} of the {len(second)} held-out texts are also training texts, so the "
+            "scores below are too high"
         )
     return count
 
@@ -146,7 +144,7 @@ def _shared_texts(first: Sequence[Labelled], second: Sequence[Labelled]) -> int:
 def classifier(
     lens: Lens, labels: Sequence[str], settings: Settings, in_place: bool = False
 ) -> tuple[Any, list[str]]:
-    """The model with a head for these classes, and the names of its parts that are new."""
+    """Return the model with a head for these classes, and the names of its new parts."""
     given: Any = lens.model
     names = dict(enumerate(labels))
     same = (
@@ -158,8 +156,8 @@ def classifier(
         return working_copy(given, settings, in_place), []
     if in_place:
         raise InvalidInput(
-            "in_place=True needs a classifier with these classes; this model gets a new head, which"
-            " is a new model"
+            "This model has no classifier for these classes, which in_place=True needs. Pass "
+            "in_place=False."
         )
     config = copy.deepcopy(given.config)
     config.id2label, config.label2id = names, {label: number for number, label in names.items()}
@@ -171,15 +169,16 @@ def classifier(
             model = head.from_config(config, dtype=torch.float32)
         except ValueError as error:
             raise InvalidInput(
-                f"transformers has no text classifier of the kind {config.model_type!r}"
+                "transformers has no text classifier for models of type "
+                f"{config.model_type!r}. Use a different model."
             ) from error
     fresh = _take_over(model, given)
     return working_copy(model.to(given.device), settings, True), fresh
 
 
 def _take_over(model: Any, given: Any) -> list[str]:
-    """Copies the weights below the head; returns the parts that the given model does not have, or
-    that its checkpoint lacked (such as a pooler): the seed draws these.
+    """Copy the weights below the head. Return the parts that the original model or its checkpoint
+    lacks (such as a pooler), which are initialised by seed.
     """
     body, theirs = model.base_model, given.base_model.state_dict()
     prefix = "" if given.base_model is given else f"{given.base_model_prefix}."
@@ -189,8 +188,9 @@ def _take_over(model: Any, given: Any) -> list[str]:
     numbered = [name for name in lacking if any(part.isdecimal() for part in name.split("."))]
     if numbered or different:
         raise InvalidInput(
-            f"the layers of {type(given).__name__} are not those of {type(model).__name__}:"
-            f" {', '.join((numbered + different)[:3])} …"
+            f"The layers of {type(given).__name__} do not match those of "
+            f"{type(model).__name__} ({', '.join((numbered + different)[:3])} …). Use a "
+            "different model."
         )
     own = {f"{model.base_model_prefix}.{name}" for name in theirs}
     return sorted(
@@ -199,16 +199,16 @@ def _take_over(model: Any, given: Any) -> list[str]:
 
 
 def _padding_tokenizer(tokenizer: Any, model: Any) -> Any:
-    """A tokenizer that pads, in agreement with the model, which reads the class off the last token
-    that is not padding.
+    """Return a tokenizer that pads. The model reads the class from the last token that is not
+    padding.
     """
     if tokenizer is None:
         raise MissingTokenizer(
-            "fine-tuning reads texts, and the model came without a tokenizer: give it one"
+            "The model has no tokenizer, which fine-tuning needs. Pass one to Lens."
         )
     if tokenizer.pad_token_id is None:
         if tokenizer.eos_token is None:
-            raise InvalidInput("the tokenizer has no padding token: set tokenizer.pad_token")
+            raise InvalidInput("The tokenizer has no padding token. Set tokenizer.pad_token.")
         tokenizer = copy.deepcopy(tokenizer)
         tokenizer.pad_token = tokenizer.eos_token
     model.config.pad_token_id = tokenizer.pad_token_id
@@ -235,7 +235,7 @@ def _item(
 
 
 def correlations(items: Sequence[Item], scores: ClassChoices) -> dict[str, Any]:
-    """Accuracy and Matthews correlation."""
+    """Return accuracy and Matthews correlation."""
     answers = [item.answer for item in items]
     return {
         "accuracy": scores.accuracy(items),
@@ -245,8 +245,8 @@ def correlations(items: Sequence[Item], scores: ClassChoices) -> dict[str, Any]:
 
 
 def matthews(answers: Sequence[int], chosen: Sequence[int]) -> float:
-    """Matthews correlation for any number of classes (Gorodkin 2004, "Comparing two K-category
-    assignments"); 0 if undefined.
+    """Return the Matthews correlation for any number of classes (Gorodkin 2004, "Comparing two
+    K-category assignments"), or 0 if undefined.
     """
     size = max(*answers, *chosen) + 1
     table = np.zeros((size, size))

@@ -1,9 +1,8 @@
-"""The training loop that every kind of fine-tuning shares: AdamW with linear warm-up and decay on
-the cross-entropy of a choice.
+"""The training loop: AdamW with linear warm-up and decay on the cross-entropy of a choice.
 
-Everything random in an epoch (the order of the examples, dropout) follows from the seed and the
-epoch's number alone. On a CPU the same seed therefore gives the same weights, and a run that was
-killed resumes from its last whole epoch as if nothing had happened.
+All randomness of an epoch (the order of the examples, dropout) depends only on the seed and the
+epoch number. On a CPU the same seed therefore gives the same weights, and an interrupted run
+resumes exactly after its last complete epoch.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ from torch.nn.functional import cross_entropy
 from mixlens.errors import NonFiniteActivations
 from mixlens.finetuning.scoring import Item, Objective, Settings, answered, scored
 
-_POOL = 16  # batches whose examples are put together by length
+_POOL = 16  # number of batches that are sorted by length together
 
 
 class Training:
-    """A model on its way: weights, optimizer, and what each finished epoch said.
+    """A training in progress: weights, optimizer, and the summary of each finished epoch.
 
-    The model is changed.
+    It changes the model.
     """
 
     def __init__(
@@ -51,7 +50,7 @@ class Training:
 
     @property
     def finished(self) -> bool:
-        """Are all epochs done, or has patience run out?"""
+        """Return whether all epochs are done or early stopping applies."""
         if len(self.history) >= self.settings.epochs:
             return True
         return (
@@ -61,12 +60,12 @@ class Training:
 
     @property
     def best_epoch(self) -> int:
-        """The epoch (from 1) with the lowest held-out loss."""
+        """Return the epoch (from 1) with the lowest held-out loss."""
         losses = [epoch["held_out_loss"] for epoch in self.history]
         return losses.index(min(losses)) + 1 if losses else 0
 
     def run(self, save: Callable[[Training], None] | None = None) -> None:
-        """Trains to the end; `save` is called after every epoch. The model is left in eval mode."""
+        """Train to the end, and call `save` after every epoch. The model stays in eval mode."""
         while not self.finished:
             self._epoch()
             if save is not None:
@@ -98,7 +97,7 @@ class Training:
         )
 
     def _steps(self, epoch: int) -> tuple[float, float]:
-        """One pass over the examples: mean loss and accuracy on the way."""
+        """Run one pass over the examples, and return its mean loss and accuracy."""
         from rich.console import Console
         from rich.progress import track
 
@@ -135,13 +134,13 @@ class Training:
 
 
 def rate_share(step: int, steps: int, warmup: float) -> float:
-    """How much of the learning rate is used: a linear rise, then a linear fall to zero."""
+    """Return the factor of the learning rate: a linear rise, then a linear fall to zero."""
     rise = warmup * steps
     return (step + 1) / (rise + 1) if step < rise else (steps - step) / max(1.0, steps - rise)
 
 
 def _optimizer(model: Any, settings: Settings) -> torch.optim.AdamW:
-    """Biases and norm gains do not decay."""
+    """Return the optimizer. Biases and norm weights do not decay."""
     wanted = [parameter for parameter in model.parameters() if parameter.requires_grad]
     groups = [
         {"params": [p for p in wanted if p.dim() > 1], "weight_decay": settings.weight_decay},
@@ -151,9 +150,7 @@ def _optimizer(model: Any, settings: Settings) -> torch.optim.AdamW:
 
 
 def batches_of(items: Sequence[Item], settings: Settings, epoch: int) -> list[list[Item]]:
-    """Shuffled; within a pool of batches texts of similar length are together, so that little is
-    computed for padding.
-    """
+    """Yield shuffled batches. Texts of similar length are batched together to reduce padding."""
     chance = random.Random(f"{settings.seed} {epoch}")
     order = chance.sample(list(items), len(items))
     batches = []
@@ -169,7 +166,7 @@ def batches_of(items: Sequence[Item], settings: Settings, epoch: int) -> list[li
 
 @contextlib.contextmanager
 def _reproducible(device: torch.device, seed: int, epoch: int) -> Iterator[None]:
-    """Chance for one epoch; the caller's generators and settings are as before afterwards."""
+    """Seed the generators for one epoch, and restore them and the settings afterwards."""
     before, warned = (
         torch.are_deterministic_algorithms_enabled(),
         torch.is_deterministic_algorithms_warn_only_enabled(),
@@ -185,5 +182,5 @@ def _reproducible(device: torch.device, seed: int, epoch: int) -> Iterator[None]
 
 
 def log(message: str) -> None:
-    """A line for the person who waits, on the error stream."""
+    """Print a progress line to stderr."""
     print(message, file=sys.stderr, flush=True)

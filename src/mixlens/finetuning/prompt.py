@@ -1,20 +1,19 @@
-"""Prompt fine-tuning: a language model learns to prefer the right word to the wrong one in a masked
-place.
+"""Prompt fine-tuning: train a language model to prefer the right word at a mask.
 
-Mohebbi et al. (2023), "Quantifying Context Mixing in Transformers", EACL, section 4.2, in the
-manner of Gao et al. (2021), "Making Pre-trained Language Models Better Few-shot Learners", ACL: no
-new head; the loss is the cross-entropy of the softmax over {target, foil} at the mask. Half of the
-examples is learned from, the other half kept for judging.
+Mohebbi et al. (2023), "Quantifying Context Mixing in Transformers", EACL, section 4.2, following
+Gao et al. (2021), "Making Pre-trained Language Models Better Few-shot Learners", ACL: no new head;
+the loss is the cross-entropy of the softmax over {target, foil} at the mask. Half of the examples
+are for training, the other half is held out.
 
 Learning rate 3e-5, AdamW without weight decay, linear warm-up over a tenth of the steps and linear
-decay are those of the authors' code. Batch 64 and 5 epochs are there in a comment only (they
-are its arguments), so these two are our choice. It halves the five paradigms together, after
-drawing the singular examples of one of them with replacement; ours halves each by itself, and no
+decay follow the authors' code. Batch 64 and 5 epochs are only in a comment there (they are its
+arguments), so these two are our choice. The authors halve the five paradigms together, after
+drawing the singular examples of one of them with replacement. mixlens halves each paradigm, and no
 sentence is in both halves.
 
-A causal model is asked for the word that follows the text before the target. Examples that it
-cannot answer are left out and counted: the target is the first word, or a cue comes after it. So
-are targets and foils that are not one token, as in the authors' code.
+A causal model predicts the word after the text before the target. Examples that it cannot answer
+are skipped and counted: the target is the first word, or a cue comes after it. So are targets and
+foils that are not one token, as in the authors' code.
 """
 
 from __future__ import annotations
@@ -51,11 +50,11 @@ def prompt_finetuned(
     source: str | None = None,
     in_place: bool = False,
 ) -> Finetuned:
-    """The model after prompt fine-tuning on half of the agreement examples, with its accuracy on
-    the other half before and after.
+    """Return the model after prompt fine-tuning on half of the agreement examples, with its
+    accuracy on the other half before and after.
 
-    With `out`, the model is saved there, and a run that was killed resumes from its last epoch.
-    `source` is noted in the report. The given model is not changed, unless `in_place`.
+    With `out`, the model is saved there, and an interrupted run resumes after its last epoch.
+    `source` is noted in the report. The model is copied, unless `in_place` is set.
     """
     wanted = agreements(examples)
     require_head(lens.model)
@@ -65,7 +64,8 @@ def prompt_finetuned(
     items, held_out = (prompts(lens, part, longest, reasons) for part in (first, second))
     if not items or not held_out:
         raise InvalidInput(
-            f"none of the {len(wanted)} examples can be asked of this model: {dict(reasons)}"
+            f"None of the {len(wanted)} examples works with this model: {dict(reasons)}. Use "
+            "other data."
         )
     if reasons:
         log("left out: " + ", ".join(f"{count} ({reason})" for reason, count in reasons.items()))
@@ -86,12 +86,12 @@ def prompt_finetuned(
 
 
 def agreements(examples: Sequence[Example]) -> list[Agreement]:
-    """The examples, which must all have a target and a foil."""
+    """Return the examples. Raise if one of them has no target or foil."""
     for example in examples:
         if not isinstance(example, Agreement):
             raise InvalidInput(
-                "prompt fine-tuning learns from agreement examples (a target and its foil), and"
-                f" {example.name} is of the kind {example.kind}"
+                f"{example.name} is of kind {example.kind}. Pass agreement examples, with a "
+                "target and a foil."
             )
     return [example for example in examples if isinstance(example, Agreement)]
 
@@ -99,7 +99,7 @@ def agreements(examples: Sequence[Example]) -> list[Agreement]:
 def prompts(
     lens: Lens, examples: Sequence[Agreement], longest: int, reasons: Counter[str]
 ) -> list[Item]:
-    """The examples as questions to the model; those that cannot be asked are counted by reason."""
+    """Return the examples as prompts, and count the skipped ones by reason."""
     items = []
     for example in examples:
         try:
@@ -110,7 +110,7 @@ def prompts(
 
 
 class _LeftOut(Exception):
-    """Why an example cannot be asked."""
+    """Reason for skipping an example."""
 
 
 def _prompt(lens: Lens, example: Agreement, longest: int) -> Item:
@@ -136,18 +136,17 @@ def _prompt(lens: Lens, example: Agreement, longest: int) -> Item:
     if case.causal:
         return Item(example.name, inputs, 0, example.group, words, len(ids) - 1)
     if ids.count(lens.tokenizer.mask_token_id) != 1:
-        raise _LeftOut("there is not exactly one mask")
+        raise _LeftOut("the text does not have exactly one mask")
     return Item(
         example.name, inputs, 0, example.group, words, ids.index(lens.tokenizer.mask_token_id)
     )
 
 
 def choices(logits: Tensor, items: Sequence[Item]) -> Tensor:
-    """The logits of target and foil at the place that is asked for."""
+    """Return the logits of target and foil at the target position."""
     if logits.dim() != 3:
         raise InvalidInput(
-            "prompt fine-tuning needs a masked or causal language model; this one gives a class for"
-            " the whole text"
+            "This model predicts a class of the whole text. Pass a masked or causal language model."
         )
     rows = torch.arange(len(items), device=logits.device)
     places = torch.tensor([item.place for item in items], device=logits.device)
@@ -156,7 +155,7 @@ def choices(logits: Tensor, items: Sequence[Item]) -> Tensor:
 
 
 def accuracies(items: Sequence[Item], scores: ClassChoices) -> dict[str, Any]:
-    """Accuracy over all, and by group if the data has groups."""
+    """Return the accuracy over all examples, and by group if the data has groups."""
     groups: dict[str, list[bool]] = {}
     for item, chosen in zip(items, scores.chosen, strict=True):
         groups.setdefault(item.group or "", []).append(chosen == item.answer)

@@ -1,4 +1,4 @@
-"""A fine-tuned model, what is known about it, and the folder that holds both."""
+"""A fine-tuned model with its report, and the folder that holds both."""
 
 from __future__ import annotations
 
@@ -27,17 +27,15 @@ Measured = Callable[[Sequence[Item], ClassChoices], dict[str, Any]]
 
 @dataclass(frozen=True)
 class Finetuned:
-    """The model with its tokenizer, and the report that is saved next to it: data, settings, scores
-    before and after, versions.
-    """
+    """A model with its tokenizer and report: data, settings, scores before and after, versions."""
 
     lens: Lens
     report: dict[str, Any]
 
 
 def working_copy(model: Any, settings: Settings, in_place: bool) -> Any:
-    """The model to train, in float32 (or float64 if asked for): a copy, unless the caller wants
-    its own model changed.
+    """Return the model to train, in float32 (or float64 if requested): a copy, unless `in_place` is
+    set.
     """
     dtype = torch.float64 if settings.dtype == "float64" else torch.float32
     return (model if in_place else copy.deepcopy(model)).to(dtype)
@@ -54,13 +52,13 @@ def finetuned(
     about: Mapping[str, Any],
     out: str | os.PathLike[str] | None,
 ) -> Finetuned:
-    """Trains on the first items and judges by the second, before and after; resumes where a run
-    with the same `out` was stopped.
+    """Train on the first items and evaluate on the second, before and after. Resume an interrupted
+    run in the same `out`.
     """
     train, held_out = items
     folder = None if out is None else _prepared_folder(Path(out))
     run = checkpoint.fingerprint(model, train, held_out, settings)
-    log(f"{len(train)} examples to learn from, {len(held_out)} held out")
+    log(f"{len(train)} training examples, {len(held_out)} held out")
     before = measured(held_out, scored(model, held_out, task, settings))
     log("before: " + shown(before))
     training = Training(model, train, held_out, task, settings)
@@ -87,14 +85,14 @@ def finetuned(
 
 
 def shown(scores: Mapping[str, Any]) -> str:
-    """The single numbers of a score in one line."""
+    """Return the scalar scores in one line."""
     return ", ".join(
         f"{name} {value:.4f}" for name, value in scores.items() if isinstance(value, float)
     )
 
 
 def _prepared_folder(folder: Path) -> Path:
-    """A folder that is empty, or holds an unfinished run."""
+    """Return a folder that is empty or holds an unfinished run."""
     if folder.exists() and not folder.is_dir():
         raise InvalidInput(f"{folder} is a file. Pass a folder.")
     remove_drafts(folder / checkpoint.NAME, folder / DESCRIPTION)
@@ -103,14 +101,16 @@ def _prepared_folder(folder: Path) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InvalidInput(f"cannot make the folder {folder}: {error.strerror}") from error
+        raise InvalidInput(
+            f"Folder {folder} cannot be created ({error.strerror}). Pass a different one."
+        ) from error
     return folder
 
 
 def _save(model: Any, tokenizer: Any, report: Mapping[str, Any], folder: Path) -> None:
-    """What `Lens.from_pretrained` loads.
+    """Save the model for `Lens.from_pretrained`.
 
-    The checkpoint goes last: a kill before that repeats the saving.
+    The checkpoint is removed last, so that an interrupted save is repeated.
     """
     with quiet_loading():
         model.save_pretrained(folder)

@@ -1,4 +1,4 @@
-"""What fine-tuning trains on and by which settings, and what a model chooses for each example."""
+"""Settings and items of fine-tuning, and the scores of a model."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ DTYPES = ("float32", "float64", "bfloat16")
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """How to train.
+    """Options of a training.
 
     `patience`: stop after this many epochs without a lower held-out loss, and keep the weights of
     the best epoch.
 
-    Texts of more than `longest` tokens are cut or left out. With dtype bfloat16 the products are
-    taken in bfloat16, weights stay float32.
+    Texts of more than `longest` tokens are truncated or skipped. With dtype bfloat16, products are
+    computed in bfloat16 and weights stay float32.
     """
 
     epochs: int
     rate: float
     batch: int
-    warmup: float = 0.1  # share of all steps
+    warmup: float = 0.1  # fraction of all steps
     weight_decay: float = 0.0
     clip: float | None = None  # largest norm of the gradient
     patience: int | None = None
@@ -63,22 +63,22 @@ class Settings:
 
 @dataclass(frozen=True)
 class Item:
-    """One example as the model takes it.
+    """One example as model input.
 
     The model chooses among classes; `answer` is the right one.
     """
 
     name: str
-    inputs: dict[str, list[int]]  # token ids, and segments if the model takes them
+    inputs: dict[str, list[int]]  # token ids, and segments if the model uses them
     answer: int
     group: str | None = None
-    words: tuple[int, ...] = ()  # a language model: the tokens to choose from
-    place: int = -1  # and where
+    words: tuple[int, ...] = ()  # candidate tokens of a language model
+    place: int = -1  # and their position
 
 
 @dataclass(frozen=True)
 class Objective:
-    """How the logits of the classes, [batch, classes], are found in what the model returns."""
+    """A function that returns the logits of the classes, [batch, classes], from a model output."""
 
     choices: Callable[[Tensor, Sequence[Item]], Tensor]
     padding: int
@@ -86,20 +86,20 @@ class Objective:
 
 @dataclass(frozen=True)
 class ClassChoices:
-    """Mean loss, and the class chosen for each item in order."""
+    """The mean loss, and the chosen class of each item in order."""
 
     loss: float
     chosen: tuple[int, ...]
 
     def accuracy(self, items: Sequence[Item]) -> float:
-        """The share of right answers."""
+        """Return the fraction of right answers."""
         return sum(c == item.answer for c, item in zip(self.chosen, items, strict=True)) / len(
             items
         )
 
 
 def scored(model: Any, items: Sequence[Item], task: Objective, settings: Settings) -> ClassChoices:
-    """What the model chooses, in eval mode."""
+    """Return the choices of the model in eval mode."""
     model.eval()
     chosen, total = [0] * len(items), 0.0
     order = sorted(range(len(items)), key=lambda i: len(items[i].inputs["input_ids"]))
@@ -117,7 +117,7 @@ def scored(model: Any, items: Sequence[Item], task: Objective, settings: Setting
 def answered(
     model: Any, batch: Sequence[Item], task: Objective, settings: Settings
 ) -> tuple[Tensor, Tensor]:
-    """Logits of the classes in at least float32, and the right classes."""
+    """Return the logits of the classes in at least float32, and the right classes."""
     inputs = {name: value.to(model.device) for name, value in padded(batch, task.padding).items()}
     with _precision(model.device, settings.dtype):
         logits = task.choices(logits_of(model(**inputs)), batch)
@@ -126,7 +126,7 @@ def answered(
 
 
 def padded(batch: Sequence[Item], padding: int) -> dict[str, Tensor]:
-    """Token rows of one width, padded on the right, with their mask."""
+    """Return token rows padded on the right to one width, with their mask."""
     lengths = [len(item.inputs["input_ids"]) for item in batch]
     width = max(lengths)
     made = {

@@ -1,4 +1,4 @@
-"""Which examples are learned from and which are kept for judging: by seed, the same every time."""
+"""Split examples for training and evaluation, by seed."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ Kind = TypeVar("Kind", bound=Example)
 
 
 def halves(examples: Sequence[Kind], seed: int = 0) -> tuple[list[Kind], list[Kind]]:
-    """Examples to learn from and to judge by, half of each group (paradigm); after an odd count the
-    first part has one more.
+    """Return training and evaluation examples, half of each group (paradigm). Of an odd number, the
+    first part gets one more.
     """
     return _parted(examples, lambda example: example.group or "", 0.5, seed)
 
@@ -22,16 +22,16 @@ def halves(examples: Sequence[Kind], seed: int = 0) -> tuple[list[Kind], list[Ki
 def portion(
     examples: Sequence[Labelled], share: float = 0.1, seed: int = 0
 ) -> tuple[list[Labelled], list[Labelled]]:
-    """Examples to learn from, and a share of each class to judge by."""
+    """Return training examples, and a fraction of each class for evaluation."""
     return _parted(examples, lambda example: example.label, share, seed)
 
 
 def _parted(
     examples: Sequence[Kind], part_of: Callable[[Kind], str], share: float, seed: int
 ) -> tuple[list[Kind], list[Kind]]:
-    """Each part of the data is cut by itself.
+    """Split each part of the data.
 
-    What is in both results would be a leak, so equal texts stay together.
+    Equal texts stay together, because a text in both results would be a leak.
     """
     chance = random.Random(seed)
     parts: dict[str, dict[tuple[str, str | None], list[Kind]]] = {}
@@ -50,7 +50,7 @@ def _parted(
             second += same
     if not first or not second:
         raise InvalidInput(
-            f"{len(examples)} examples, with {sum(map(len, parts.values()))} different texts, are"
-            " too few to learn from some and judge by others"
+            f"{len(examples)} examples with {sum(map(len, parts.values()))} different texts "
+            "are too few to split. Pass more examples."
         )
     return first, second

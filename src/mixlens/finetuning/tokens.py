@@ -1,4 +1,4 @@
-"""A text as the token rows that a model takes."""
+"""Turn a text into token ids for a model."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from mixlens.text.tokenizer_calls import tokenized
 def token_inputs(
     model: Any, tokenizer: Any, text: str | tuple[str, str], longest: int | None = None
 ) -> dict[str, list[int]]:
-    """Token ids, and segments if the model takes them; cut to `longest` tokens if that is
-    given.
+    """Return token ids, and segments if the model uses them, truncated to `longest` tokens if
+    set.
     """
     if tokenizer is None:
         raise MissingTokenizer(
-            "fine-tuning reads texts, and the model came without a tokenizer: give it one"
+            "The model has no tokenizer, which fine-tuning needs. Pass one to Lens."
         )
     if getattr(model.config, "is_encoder_decoder", False):
         raise InvalidInput(
-            "encoder-decoder models are not fine-tuned here: use a masked or a causal language"
-            " model, or an encoder"
+            "Encoder-decoder models are not supported. Pass a masked or causal language "
+            "model, or an encoder."
         )
     texts = (text,) if isinstance(text, str) else text
     cut: dict[str, Any] = (
@@ -40,7 +40,7 @@ def token_inputs(
 
 
 def most_tokens(model: Any, tokenizer: Any) -> int:
-    """How many tokens the model has positions for."""
+    """Return the number of positions of the model."""
     limits = (
         getattr(tokenizer, "model_max_length", None),
         getattr(model.config, "max_position_embeddings", None),

@@ -1,17 +1,16 @@
-"""Experiments: a file in this folder is a figure or table of a paper.
+"""Experiments: figures and tables of papers, one per file.
 
 `experiments()` lists them, `reproduce(...)` runs one.
 
-An experiment file (`brunner2020/fig3a.py`) holds nothing but the protocol:
+An experiment file (`brunner2020/fig3a.py`) holds only the protocol:
 
-* `SPEC`, an `ExperimentSpec`: what it shows, what the paper found, the paper's data, models and
-  numbers;
+* `SPEC`, an `ExperimentSpec`: its title, the paper's finding, data, models and numbers;
 * `run(setting, **options) -> Outcome`: tables, figures, the numbers that the paper prints, and
-  which of its statements hold here.
+  which of its findings hold here.
 
-What they share: `contracts` (these types), the `catalogue` of names, `reproduction` (runs one),
-`questions` that are asked of every text, the `memory` of their answers, and `ranked`, `folder` and
-`page` for the results.
+Shared files: `contracts` (these types), the `catalogue` of names, `reproduction` (runs an
+experiment), `questions` (observations of every text), `memory` (caches them), and `ranked`,
+`folder` and `page` for the results.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ __all__ = [
 
 
 def reproduce(name: str, lens: Lens, dataset: Dataset | None = None, **options: Any) -> Reproduced:
-    """Runs one experiment (`paper/id`); see `mixlens.papers.reproduction.reproduce` for the
+    """Run one experiment (`paper/id`); see `mixlens.papers.reproduction.reproduce` for the
     options.
     """
     from mixlens.papers.reproduction import reproduce as run

@@ -1,4 +1,4 @@
-"""The experiments by name, found without importing them."""
+"""Find experiments by name, without importing them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mixlens.registry import Registry
 
 
 def _order(name: str) -> tuple[object, ...]:
-    """By paper, then as the paper counts: figure 2 before figure 11, appendices last."""
+    """Return a sort key: by paper, then by number (figure 2 before figure 11), appendices last."""
     paper, _, part = name.partition("/")
     return (
         paper,
@@ -27,39 +27,39 @@ EXPERIMENTS: Registry[Experiment] = Registry("experiment", "mixlens.papers", ord
 
 
 def names() -> tuple[str, ...]:
-    """Names of all experiments, without importing them: paper/id."""
+    """Return the names of all experiments (paper/id), without importing them."""
     return EXPERIMENTS.names()
 
 
 def papers() -> tuple[str, ...]:
-    """The papers that they come from."""
+    """Return the names of the papers."""
     return tuple(dict.fromkeys(name.split("/")[0] for name in names()))
 
 
 def module(name: str) -> Any:
-    """The file behind a name."""
+    """Return the module of an experiment."""
     return EXPERIMENTS.entry(resolved(name))
 
 
 def experiments() -> dict[str, ExperimentSpec]:
-    """Name -> what the experiment is."""
+    """Return the spec of each experiment by name."""
     return {name: entry.SPEC for name, entry in EXPERIMENTS.entries().items()}
 
 
 def resolved(name: str) -> str:
-    """The experiment that gives a figure or table: `brunner2020/fig8` is part of
+    """Return the experiment that includes a figure or table: `brunner2020/fig8` is part of
     `brunner2020/fig2b`.
     """
     if name in names():
         return name
     paper, _, part = name.partition("/")
     if paper not in papers():
-        raise InvalidInput(f"there is no paper {paper!r}; choose one of: {', '.join(papers())}")
+        raise InvalidInput(f"Unknown paper {paper!r}. Choose one of: {', '.join(papers())}.")
     for other in names():
         if other.startswith(f"{paper}/") and part in module(other).SPEC.also:
             return other
     known = [other.split("/")[1] for other in names() if other.startswith(f"{paper}/")]
     raise InvalidInput(
-        f"{paper} has no experiment {part!r}; choose one of: {', '.join(known)} (mixlens reproduce"
-        " --list shows all)"
+        f"Unknown experiment {part!r} of {paper}. Choose one of: {', '.join(known)}. `mixlens "
+        "reproduce --list` lists all."
     )

@@ -1,4 +1,4 @@
-"""What an experiment says of itself, what it is given and what it gives back."""
+"""Define the types of an experiment: description, setting and outcome."""
 
 from __future__ import annotations
 
@@ -29,67 +29,68 @@ Item = TypeVar("Item")
 class ExperimentSpec:
     """A figure or table of a paper."""
 
-    title: str  # what it shows
-    finding: str  # what the paper found, in our words
-    # Of examples; "text" takes the texts of any kind but alignments; none: it needs no data.
+    title: str  # a one-line title
+    finding: str  # the paper's finding, in our words
+    # Kinds of examples. "text" accepts texts of any kind but alignments; empty if it needs no data.
     kinds: tuple[str, ...]
-    data: str  # the paper's data, in words
-    # Where such data lies in a folder of data sets: glob patterns, the first that is there is read.
+    data: str  # the paper's data
+    # Glob patterns for such data in a folder of data sets; the first match is read.
     files: tuple[str, ...] = ()
-    own_files: tuple[str, ...] = ()  # those of them that are the paper's own data
+    own_files: tuple[str, ...] = ()  # patterns that match the paper's own data
     models: tuple[str, ...] = ("bert-base-uncased",)  # the paper's own checkpoints
-    # "any" model, a "masked", a "causal" or any language model ("language"), a "classifier", a
-    # "translation" model
+    # the kind of model: "any", "masked", "causal", "language" (masked or causal), "classifier" or
+    # "translation"
     needs: str = "any"
     cost: str = "one forward pass for each text"
     # By checkpoint, then by the name in `Outcome.measured`.
     published: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    also: tuple[str, ...] = ()  # further figures and tables that the same protocol gives
-    compares: bool = False  # does it need a second model?
-    # Plain texts are cut after this many tokens (special ones not counted), as the paper does.
+    also: tuple[str, ...] = ()  # other figures and tables of the same protocol
+    compares: bool = False  # whether it needs a second model
+    # Plain texts are cut after this many tokens (without special tokens), as in the paper.
     longest: int | None = None
-    texts: int | None = None  # how many texts the paper took, if not all of its data
+    texts: int | None = None  # number of texts in the paper, if not all of its data
 
 
 class Experiment(Protocol):
-    """What a file in `mixlens.papers` is."""
+    """Protocol of a file in `mixlens.papers`."""
 
     @property
     def SPEC(self) -> ExperimentSpec:
-        """What it shows."""
+        """Return the description."""
 
     def run(self, setting: Setting, /, *args: Any, **options: Any) -> Outcome:
-        """The protocol."""
+        """Run the protocol."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """Everything that an experiment runs on."""
+    """All inputs of an experiment."""
 
     lens: Lens
     examples: Sequence[Example]
     seed: int = 0
-    other: Lens | None = None  # a second model, if two are compared
+    other: Lens | None = None  # the second model of a comparison
     progress: Progress | None = None
     context: Mapping[str, Any] = field(default_factory=dict)  # further files by name
-    # By measure, if not the usual ones.
+    # Options by measure, if not the usual ones.
     measure_options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     memory: Memory = field(default_factory=Memory)
     journal: Journal = field(default_factory=Journal)
-    workers: Workers | None = None  # who asks, if not this process
+    workers: Workers | None = None  # the process pool, if not this process
 
     def track(self, items: Sequence[Item]) -> Iterator[Item]:
-        """The items, with progress: for what takes long and is not done text by text."""
+        """Yield the items and report progress, for long work that is not per text."""
         for number, item in enumerate(items, 1):
             yield item
             if self.progress is not None:
                 self.progress(number, len(items), 0)
 
     def observe(self, questions: Mapping[Key, Callable[[Case], Any]]) -> Observations[Key]:
-        """Asks the same questions of every text and writes the answers down text by text.
+        """Return the observations of every text, and save them text by text.
 
-        A text that one of them cannot be asked of is left out of all, so that answers compare. A
-        question that the model refuses is left out for every text.
+        If one question cannot be answered for a text, the text is skipped for all questions, so
+        that answers stay comparable. If the model does not support a question, it is skipped for
+        every text.
         """
         labels = {
             key: f"{number} {label_of(questions[key])}" for number, key in enumerate(questions)
@@ -117,11 +118,11 @@ class Setting:
 
 @dataclass(frozen=True)
 class Observations(Generic[Key]):
-    """Answers of the texts that could be used, in their order, by question."""
+    """The observations of the usable texts, in their order, by question."""
 
     answers: dict[Key, list[Any]]
-    skipped: list[tuple[str, str]]  # texts, and why
-    left_out: dict[Key, str]  # questions, and why
+    skipped: list[tuple[str, str]]  # skipped texts, with reasons
+    left_out: dict[Key, str]  # skipped questions, with reasons
 
 
 def _collect(entries: Sequence[Mapping[str, Any]], labels: Mapping[Key, str]) -> Observations[Key]:
@@ -142,13 +143,13 @@ def _collect(entries: Sequence[Mapping[str, Any]], labels: Mapping[Key, str]) ->
                 kept.append(seen[labels[key]])
     if not any(answers.values()):
         reasons = [reason for _, reason in skipped[:1]] or list(left_out.values())[:1]
-        raise InvalidInput("none of the texts could be used: " + "; ".join(reasons))
+        raise InvalidInput("No text could be used: " + "; ".join(reasons))
     return Observations(answers, skipped, left_out)
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One statement of the paper, and whether it holds here; None if these data cannot say."""
+    """A finding of the paper, and whether it holds here; None if these data cannot decide."""
 
     statement: str
     holds: bool | None
@@ -156,7 +157,7 @@ class Finding:
 
 
 def verdict(holds: bool, *numbers: float) -> bool | None:
-    """Whether it holds, or None if one of the numbers that it rests on is not there."""
+    """Return whether it holds, or None if a required number is missing."""
     return None if any(number != number for number in numbers) else bool(holds)
 
 
@@ -164,13 +165,13 @@ def verdict(holds: bool, *numbers: float) -> bool | None:
 class Outcome:
     """The results of an experiment."""
 
-    tables: Mapping[str, pd.DataFrame]  # the first is the main one
+    tables: Mapping[str, pd.DataFrame]  # the first is the main table
     figures: Mapping[str, Figure] = field(default_factory=dict)
     measured: Mapping[str, float] = field(default_factory=dict)  # the numbers that the paper prints
     findings: Sequence[Finding] = ()
-    skipped: Sequence[tuple[str, str]] = ()  # texts that were left out, and why
+    skipped: Sequence[tuple[str, str]] = ()  # skipped texts, with reasons
     notes: str = ""
 
     def __post_init__(self) -> None:
         if not self.tables:
-            raise InvalidInput("an experiment gives at least one table")
+            raise InvalidInput("The experiment returned no table. Return at least one.")

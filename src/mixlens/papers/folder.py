@@ -1,7 +1,7 @@
-"""The folder of a finished experiment: CSV tables, SVG figures, one `result.json`, and the page as
-`README.md` and as `report.html`.
+"""Write the folder of a finished experiment: CSV tables, SVG figures, `result.json`, and the page
+as `README.md` and `report.html`.
 
-It appears only when its experiment is finished, whole.
+The folder appears only when the experiment is complete.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from mixlens.views.canvas import save_figure
 
 
 def published(spec: ExperimentSpec, model: str, origin: str) -> Mapping[str, float] | None:
-    """The paper's numbers if both the checkpoint and the data are the paper's own: only then can
-    they be compared one to one.
+    """Return the paper's numbers if both the checkpoint and the data are the paper's own, so that
+    they can be compared.
     """
     name = model.rstrip("/").split("/")[-1].lower()
     own_data = not spec.kinds or any(Path(origin).match(pattern) for pattern in spec.own_files)
@@ -37,7 +37,7 @@ def result_of(
     outcome: Outcome,
     own: Mapping[str, float] | None,
 ) -> dict[str, Any]:
-    """What is kept of an experiment, as plain values."""
+    """Return the stored result of an experiment as plain values."""
     return {
         "settings": dict(settings),
         "title": spec.title,
@@ -62,27 +62,26 @@ def result_of(
 
 
 def read_finished(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The kept result of the same settings; refuses any other folder."""
+    """Return the stored result if its settings are the same, and raise for any other folder."""
     path = folder / "result.json"
     if not path.is_file():
         raise InvalidInput(
-            f"{folder} is in the way: it does not hold the result of an experiment. Choose a"
-            " different --out"
+            f"{folder} exists and holds no result of an experiment. Choose a different --out."
         )
     try:
         result: dict[str, Any] = parse_json(path.read_text(encoding="utf-8"))
         require_form(result, {"settings": {str: object}}, path.name)
     except (OSError, ValueError) as error:
         raise InvalidInput(
-            f"{path} cannot be read ({error}): choose a different --out, or delete the folder"
+            f"{path} cannot be read ({error}). Choose a different --out, or delete the folder."
         ) from error
     compared = {key: value for key, value in settings.items() if key != "options"}
     before = {key: result["settings"].get(key) for key in compared}
     changed = differences(before, compared)
     if changed:
         raise InvalidInput(
-            f"{folder} was made with different settings ({'; '.join(changed)}): choose a different"
-            " --out, or delete the folder"
+            f"{folder} was written with different settings ({'; '.join(changed)}). Choose a "
+            "different --out, or delete the folder."
         )
     return result
 
@@ -90,9 +89,7 @@ def read_finished(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
 def write_finished(
     folder: Path, spec: ExperimentSpec, result: Mapping[str, Any], outcome: Outcome, example: str
 ) -> None:
-    """Writes a result to its folder at once: all of it or nothing. `example` is the frame of one
-    text, in the viewer.
-    """
+    """Write a result to its folder atomically. `example` is the viewer frame of one text."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     making = Path(tempfile.mkdtemp(prefix=".making-", dir=folder.parent))
     try:
@@ -115,7 +112,7 @@ def write_finished(
 
 
 def page(spec: ExperimentSpec, result: Mapping[str, Any], outcome: Outcome) -> str:
-    """The outcome as one Markdown page."""
+    """Return the outcome as a Markdown page."""
     settings = result["settings"]
     about = (
         f"{settings['model']}, {settings['texts']} texts of {settings['data']}, seed"
@@ -141,12 +138,12 @@ def page(spec: ExperimentSpec, result: Mapping[str, Any], outcome: Outcome) -> s
     parts += [f"[{name}]({name})" for name in result["tables"]]
     if outcome.skipped:
         parts.append(
-            f"{len(outcome.skipped)} texts were left out; the first: {outcome.skipped[0][0]}:"
-            f" {outcome.skipped[0][1]}"
+            f"{len(outcome.skipped)} texts were skipped. First reason: "
+            f"{outcome.skipped[0][0]}: {outcome.skipped[0][1]}"
         )
     return "\n\n".join([*parts, *([outcome.notes] if outcome.notes else [])]) + "\n"
 
 
 def cell(text: str) -> str:
-    """Text in a table of Markdown, where a bar would begin the next cell."""
+    """Return text for a Markdown table cell, with bars escaped."""
     return text.replace("|", "\\|")

@@ -1,5 +1,5 @@
-"""What several experiments of one run share: the answers to the same question about a text, and
-what measures say of it. Both are computed once and kept while they fit.
+"""Cache that several experiments of a run share: observations of a text, and its maps. Each is
+computed once and kept while it fits.
 """
 
 from __future__ import annotations
@@ -20,9 +20,7 @@ BUDGET = 2**30
 
 
 class Memory:
-    """Remembers what a question and what measures gave for a text under a model, up to `budget`
-    bytes of arrays.
-    """
+    """Cache of observations and maps of a text and model, up to `budget` bytes of arrays."""
 
     def __init__(self, budget: int = BUDGET) -> None:
         self._answers: dict[Any, Any] = {}
@@ -30,14 +28,12 @@ class Memory:
         self._left = budget
 
     def case(self, lens: Lens, example: Example, options: Mapping[str, Mapping[str, Any]]) -> Case:
-        """A text under a model, with what measures said of it before."""
+        """Return a case for a text and a model, with its cached maps."""
         case = Case(lens, example, options=options)
         return self._cases.get(_key_of(case), (case, 0))[0]
 
     def keep(self, case: Case) -> None:
-        """Keeps what measures said of a text, without its recording; forgets it if it is too
-        much.
-        """
+        """Keep the maps of a text without its recording, or drop them if they are too large."""
         case.release_recordings()
         key = _key_of(case)
         self._left += self._cases.pop(key, (case, 0))[1]
@@ -46,7 +42,7 @@ class Memory:
             self._left -= case.bytes_of_maps
 
     def ask(self, question: Callable[[Case], Any], case: Case) -> Any:
-        """The answer to a question about a text, computed once in a run."""
+        """Return the answer to a question about a text, computed once per run."""
         key = (_named(question), *_key_of(case))
         if key in self._answers:
             return self._answers[key]
@@ -59,12 +55,12 @@ class Memory:
 
 
 def _key_of(case: Case) -> tuple[Any, ...]:
-    """What makes two cases the same: the text, the model and the options of measures."""
+    """Return the key of a case: text, model and options of measures."""
     return (case.lens, case.example, repr(case.options))
 
 
 def label_of(question: Callable[..., Any]) -> str:
-    """A question in words that mean the same in the next process."""
+    """Return a name of a question that is stable across processes."""
     if isinstance(question, partial):
         given = {name: _shown(value) for name, value in sorted(question.keywords.items())}
         return f"{label_of(question.func)} {[*map(_shown, question.args)]} {given}"
@@ -72,12 +68,12 @@ def label_of(question: Callable[..., Any]) -> str:
 
 
 def _shown(value: Any) -> str:
-    """A model is named by its class: which one it is, is part of the run's settings."""
+    """Return the class name of a model. The model itself is part of the run's settings."""
     return type(value).__name__ if hasattr(value, "model") else repr(value)
 
 
 def _named(question: Callable[..., Any]) -> tuple[Any, ...]:
-    """What makes two questions the same: the function and everything it was given."""
+    """Return the key of a question: the function and all its arguments."""
     if isinstance(question, partial):
         given = tuple(
             (name, _key(value))
@@ -88,8 +84,8 @@ def _named(question: Callable[..., Any]) -> tuple[Any, ...]:
 
 
 def _key(value: Any) -> Any:
-    """The thing itself, so that no other can take its place; options in dicts and lists by what
-    they say.
+    """Return a hashable key. Objects stand for themselves; dicts and lists are compared by
+    content.
     """
     return value if isinstance(value, Hashable) and not isinstance(value, tuple) else repr(value)
 

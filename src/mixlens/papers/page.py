@@ -1,4 +1,4 @@
-"""The outcome of an experiment as one HTML page, in the look of all reports."""
+"""Write the outcome of an experiment as an HTML page."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ VERDICTS: dict[bool | None, str] = {
 def html_page(
     spec: ExperimentSpec, result: Mapping[str, Any], outcome: Outcome, example: str = ""
 ) -> str:
-    """Findings, numbers and figures; the tables are files next to the page.
+    """Return a page with findings, numbers and figures. The tables are files next to the page.
 
-    `example` is the frame of one text, in the viewer.
+    `example` is the viewer frame of one text.
     """
     settings = result["settings"]
     about = (
@@ -38,14 +38,14 @@ def html_page(
 def _body(
     spec: ExperimentSpec, result: Mapping[str, Any], outcome: Outcome, example: str
 ) -> Iterator[str]:
-    yield '<section class="verdict" aria-label="What the paper found">'
+    yield '<section class="verdict" aria-label="Finding of the paper">'
     models = ", ".join(spec.models) or "its own models"
     yield f"<p>{escape(spec.finding)}</p><p>The paper: {escape(models)}; {escape(spec.data)}.</p>"
     yield "</section>"
     if result["findings"]:
-        yield "<h2>What holds here</h2>"
+        yield "<h2>Findings</h2>"
         rows = [(f["statement"], VERDICTS[f["holds"]], f["numbers"]) for f in result["findings"]]
-        yield table("What holds here", ("statement", "here", "numbers"), rows, left=True)
+        yield table("Findings", ("statement", "here", "numbers"), rows, left=True)
     if result["numbers"]:
         yield "<h2>Numbers</h2>"
         pairs = result["numbers"].items()
@@ -59,12 +59,12 @@ def _body(
     yield f"<h2>Tables</h2>\n<ul>{''.join(links)}</ul>"
     if outcome.skipped:
         name, reason = outcome.skipped[0]
-        first = f"{len(outcome.skipped)} texts were left out; the first: {name}: {reason}"
+        first = f"{len(outcome.skipped)} texts were skipped. First reason: {name}: {reason}"
         yield f"<p>{escape(first)}</p>"
     if outcome.notes:
         yield f"<p>{escape(outcome.notes)}</p>"
 
 
 def shown(value: float | None) -> str:
-    """A number in a table; nothing if there is none."""
+    """Return a number for a table cell, or an empty text if there is none."""
     return "" if value is None else f"{value:.4g}"

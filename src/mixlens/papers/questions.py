@@ -1,7 +1,7 @@
-"""Questions that are asked of every text, here or in other processes.
+"""Run questions about every text, in this or in other processes.
 
-A question is a function of a case, or a partial of one. It may hold a model. Models do not travel:
-in their place goes a name, and the worker puts its own model there.
+A question is a function of a case, or a partial of one. It may hold a model. Models are not sent to
+workers: a name is sent instead, and the worker inserts its own model.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Question = Callable[[Case], Any]
 
 
 class Asker:
-    """A model that is asked. A question that it refuses is not asked again."""
+    """Ask a model questions. A question that the model does not support is not asked again."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Asker:
         self.memory = memory
 
     def __call__(self, example: Example) -> dict[str, Any]:
-        """All questions about one text."""
+        """Return the answers to all questions about one text."""
         piece = Piece(example.name, example.group)
         case = self.memory.case(self.lens, example, self.measure_options)
         for label, question in list(self.questions.items()):
@@ -57,24 +57,24 @@ class Asker:
 
 @dataclass(frozen=True, kw_only=True)
 class Sent:
-    """What a worker needs to ask the same questions."""
+    """Data that a worker needs to ask the same questions."""
 
     workers: Workers
     packed: bytes
     measure_options: Mapping[str, Mapping[str, Any]]
 
     def start(self) -> Asker:
-        """In the process that will use it."""
+        """Prepare the questions in the process that will use them."""
         models = {"lens": self.workers.source.load()}
         if self.workers.other is not None:
             models["other"] = self.workers.other.load()
         questions = QuestionReader(io.BytesIO(self.packed), models).load()
-        # A worker lives for one round of questions: nothing would be asked again.
+        # A worker lives for one round of questions, so nothing would be asked twice.
         return Asker(models["lens"], questions, self.measure_options, Memory(budget=0))
 
 
 def packed(questions: Mapping[str, Question], lens: Lens, other: Lens | None) -> bytes:
-    """The questions as bytes, with names in place of models."""
+    """Return the questions as bytes, with names in place of models."""
     content = io.BytesIO()
     pickler = _Pickler(content)
     pickler.names = {id(lens): "lens"} | ({} if other is None else {id(other): "other"})
@@ -90,12 +90,12 @@ class _Pickler(pickle.Pickler):
 
 
 class QuestionReader(pickle.Unpickler):
-    """Reads packed questions, with models of this process in place of names."""
+    """Read packed questions, with models of this process in place of names."""
 
     def __init__(self, content: io.BytesIO, models: Mapping[str, Lens]) -> None:
         super().__init__(content)
         self._models = models
 
     def persistent_load(self, name: str) -> Lens:
-        """The model of a name."""
+        """Return the model of a name."""
         return self._models[name]

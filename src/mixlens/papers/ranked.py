@@ -1,4 +1,4 @@
-"""Measures by their mean over texts, best first: as a table and as bars with intervals."""
+"""Sort measures by their mean over texts, as a table and as bars with intervals."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def ranked(results: Mapping[str, Result], column: str = "spearman") -> pd.DataFrame:
-    """Measures and their values, the best first."""
+    """Return measures and their values, best first."""
     rows = [
         {
             "measure": name,
@@ -32,7 +32,7 @@ def ranked(results: Mapping[str, Result], column: str = "spearman") -> pd.DataFr
 def ranked_bars(
     results: Mapping[str, Result], title: str, y_label: str = "Spearman's rho"
 ) -> Figure:
-    """The same as bars."""
+    """Return the same as a bar chart."""
     values = {
         name: result.value
         for name, result in sorted(results.items(), key=lambda item: -item[1].value)

@@ -1,8 +1,8 @@
-"""Runs an experiment and keeps its results in a folder of its own.
+"""Run an experiment and store its results in its own folder.
 
-What each text gave is written down as it goes, so that a run that was stopped resumes with the
-next text. A folder appears only when its experiment is finished. Folders made with different
-settings are never mixed up with this run: the error says what differs.
+The observations of each text are saved during the run, so that an interrupted run resumes with the
+next text. A folder appears only when its experiment is complete. A folder with different settings
+raises an error that lists the differences.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Reproduced:
-    """A finished experiment: its numbers, and the folder where all of it lies."""
+    """A finished experiment: its numbers and its folder."""
 
     name: str
     folder: Path | None
     result: Mapping[str, Any]
-    outcome: Outcome | None = None  # None if an earlier run had it finished
+    outcome: Outcome | None = None  # None if an earlier run finished it
 
 
 def reproduce(
@@ -61,11 +61,10 @@ def reproduce(
     workers: Workers | None = None,
     **options: Any,
 ) -> Reproduced:
-    """Runs one experiment (`paper/id`) on a model and a data set; `out` is where its folder is
-    made.
+    """Run one experiment (`paper/id`) on a model and a data set. `out` is the parent of its folder.
 
-    Experiments that are given the same `memory` ask each question of a text only once, and compute
-    each measure once, whatever they ask about it.
+    Experiments that share a `memory` ask each question of a text and compute each measure only
+    once.
     """
     name = resolved(name)
     spec: ExperimentSpec = module(name).SPEC
@@ -140,13 +139,13 @@ def _describe_options(
 def _published_numbers(
     spec: ExperimentSpec, lens: Lens, dataset: Dataset | None
 ) -> Mapping[str, float] | None:
-    """The paper's own numbers, if the model and the data are the paper's."""
+    """Return the paper's own numbers, if the model and the data are the paper's."""
     return published(spec, model_name(lens.model), dataset.origin if dataset is not None else "")
 
 
 @contextlib.contextmanager
 def _journal(folder: Path | None, settings: Mapping[str, Any]) -> Iterator[Journal]:
-    """The answers of texts while the experiment is not finished, next to its folder."""
+    """Return the journal of observations of an unfinished experiment, next to its folder."""
     if folder is None:
         with tempfile.TemporaryDirectory() as place, Journal.opened(Path(place), {}) as journal:
             yield journal
@@ -166,52 +165,44 @@ def _defaults(run: Callable[..., Outcome]) -> dict[str, Any]:
 
 
 def _second(spec: ExperimentSpec, other: Lens | None) -> Lens | None:
-    """The second model, for experiments that compare two."""
+    """Return the second model, for experiments that compare two."""
     if not spec.compares:
         return None
     if other is None:
-        raise InvalidInput("this experiment compares two models: name the second by --other-model")
+        raise InvalidInput(
+            "This experiment compares two models. Pass the second with --other-model."
+        )
     require_model(spec, other)
     return other
 
 
 def require_model(spec: ExperimentSpec, lens: Lens) -> None:
-    """The kind of model that an experiment is about, or an error that says how to get one."""
+    """Raise an error with advice if the experiment needs a different kind of model."""
     config = lens.model.config
     kind = type(lens.model).__name__
     translates = bool(getattr(config, "is_encoder_decoder", False))
     if spec.needs == "translation" and not translates:
         raise InvalidInput(
-            f"this experiment needs a translation model (such as Marian), and {kind} is not one:"
-            " name one by --model"
+            f"{kind} is not a translation model. Pass one (such as Marian) with --model."
         )
     if spec.needs != "translation" and translates:
         raise InvalidInput(
-            "this experiment is about a single stack of layers, not about an encoder-decoder model"
-            f" ({kind})"
+            f"{kind} is an encoder-decoder model. Pass a model with a single stack of layers "
+            "with --model."
         )
     if spec.needs == "classifier" and not kind.endswith("ForSequenceClassification"):
         raise InvalidInput(
-            f"this experiment needs a classifier, and {kind} is not one: make one with `mixlens"
-            " finetune classification`, or name one by --model"
+            f"{kind} is not a classifier. Train one with `mixlens finetune classification`, "
+            "or pass one with --model."
         )
     if spec.needs == "masked" and not kind.endswith(("ForMaskedLM", "ForPreTraining")):
-        raise InvalidInput(
-            f"this experiment masks words, and {kind} is not a masked language model: name one by"
-            " --model"
-        )
+        raise InvalidInput(f"{kind} is not a masked language model. Pass one with --model.")
     if spec.needs == "causal" and not kind.endswith(("ForCausalLM", "LMHeadModel")):
-        raise InvalidInput(
-            f"this experiment asks for the next word, and {kind} is not a causal language model:"
-            " name one by --model"
-        )
+        raise InvalidInput(f"{kind} is not a causal language model. Pass one with --model.")
     if spec.needs == "language" and not kind.endswith(
         ("ForMaskedLM", "ForPreTraining", "ForCausalLM", "LMHeadModel")
     ):
-        raise InvalidInput(
-            f"this experiment asks the model for words, and {kind} is not a language model: name"
-            " one by --model"
-        )
+        raise InvalidInput(f"{kind} is not a language model. Pass one with --model.")
 
 
 def _examples(
@@ -220,7 +211,7 @@ def _examples(
     if not spec.kinds:
         return []
     if dataset is None:
-        raise InvalidInput(f"this experiment needs data: {spec.data}")
+        raise InvalidInput(f"This experiment needs data ({spec.data}). Pass it with --data.")
     if sample is not None:
         dataset = dataset.sample(sample, seed)
     examples = []
@@ -235,14 +226,14 @@ def _examples(
             )
     if not examples:
         raise InvalidInput(
-            f"this experiment takes {' or '.join(spec.kinds)} examples ({spec.data});"
-            f" {dataset.name} has {dataset.kind}"
+            f"{dataset.name} has {dataset.kind} examples. This experiment needs "
+            f"{' or '.join(spec.kinds)} examples ({spec.data})."
         )
     return examples
 
 
 def _cut(examples: list[Example], lens: Lens, longest: int | None) -> list[Example]:
-    """Plain texts without what comes after the last token that is wanted."""
+    """Return plain texts, cut after the last wanted token."""
     if longest is None or not getattr(lens.tokenizer, "is_fast", False):
         return examples
     kept = []
@@ -258,7 +249,7 @@ def _cut(examples: list[Example], lens: Lens, longest: int | None) -> list[Examp
 
 
 def _data_name(dataset: Dataset | None) -> str | None:
-    """With the folder that it lies in: there are many files dev.tsv."""
+    """Return the name with its folder, since many files are called dev.tsv."""
     if dataset is None:
         return None
     origin = Path(dataset.origin)
@@ -270,8 +261,8 @@ def _data_name(dataset: Dataset | None) -> str | None:
 
 
 def data_path(spec: ExperimentSpec, given: Path) -> Path:
-    """Where an experiment's data lies: below a folder of data sets by the paper's usual names, else
-    what was given.
+    """Return the path of an experiment's data: in a folder of data sets by the paper's usual names,
+    else the path as it is.
     """
     if given.is_dir():
         for pattern in spec.files:

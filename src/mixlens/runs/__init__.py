@@ -1,6 +1,6 @@
 """Runs over many texts: shards, journals, results and engines.
 
-What is computed for a text is in `measuring` and `evaluations`.
+The computation for one text is in `measuring` and `evaluations`.
 
     aggregates    Aggregates over a corpus that need no maps on the disk.
     batch         One batch of texts: recorded once, measured by every measure, summarised where

@@ -1,12 +1,12 @@
-"""Aggregates over a corpus that need no maps on the disk.
+"""Aggregate over a corpus without maps on the disk.
 
 For each measure and layer, or head: the mean map by distance, by kind of token (special,
-punctuation, word) and by part of speech, how shares and entropies are distributed, and the texts in
-which a layer, or head, takes most from a single other token.
+punctuation, word) and by part of speech, the distribution of normalised scores and entropies, and
+the texts with the largest scores of a single other token.
 
-Everything is a sum of whole numbers, or the largest of things that have a strict order. Shares are
-counted in units of 2^-32. Merging the parts of a corpus in any order therefore gives the same
-answer, bit for bit.
+Everything is a sum of integers, or a maximum under a strict order. Normalised scores are counted in
+units of 2^-32. Merging the parts of a corpus in any order therefore gives the same result, bit for
+bit.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from mixlens.runs.sketches import BINS, quantiles, sketch, totals
 from mixlens.runs.summaries import Shares
 
 UNIT = 2.0**32
-DISTANCES = 64  # farther sources share the last place
-CONTEXTS = 10  # texts that are kept for each layer
-SHARES, ENTROPIES = 1, 5  # powers of two that no share and no entropy exceeds
+DISTANCES = 64  # farther sources share the last bin
+CONTEXTS = 10  # texts kept per layer
+SHARES, ENTROPIES = 1, 5  # powers of two that no normalised score and no entropy exceeds
 
 SUMS = {
     "distance": (DISTANCES,),
@@ -36,11 +36,11 @@ SUMS = {
 PARTITIONS = ("kinds", "tags")
 
 Context = tuple[int, str, int, int]
-"""Share in units, name of the text, target, source."""
+"""Normalised score in units, name of the text, target, source."""
 
 
 class ClassMap:
-    """Shares that targets of one class take from sources of another, and how many targets."""
+    """Normalised scores by class of target and source, and the number of targets."""
 
     def __init__(self, groups: int) -> None:
         self.groups = groups
@@ -48,20 +48,20 @@ class ClassMap:
         self.rows: dict[str, int] = {}
 
     def add(self, classes: Classes, pairs: np.ndarray) -> None:
-        """Units [group, class of target, class of source]."""
+        """Add units [group, class of target, class of source]."""
         for i, target in enumerate(classes.names):
             for j, source in enumerate(classes.names):
                 if pairs[:, i, j].any():
                     self._cell(target, source)[:] += pairs[:, i, j]
 
     def count(self, classes: Classes) -> None:
-        """The targets, which are the same in every group."""
+        """Count the targets, which are the same in every group."""
         for name, count in zip(classes.names, classes.target_counts, strict=True):
             if count:
                 self.rows[name] = self.rows.get(name, 0) + count
 
     def merge(self, saved: Mapping[str, Any]) -> None:
-        """Adds what `to_dict` gave."""
+        """Add the values of `to_dict`."""
         for (target, source), units in zip(saved["cells"], saved["units"], strict=True):
             self._cell(target, source)[:] += units
         for name, count in saved["rows"].items():
@@ -71,7 +71,7 @@ class ClassMap:
         return self.units.setdefault((target, source), np.zeros(self.groups, np.int64))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, in an order of their own."""
+        """Return plain values in a fixed order."""
         cells = sorted(self.units)
         units = [self.units[cell] for cell in cells]
         return {
@@ -81,7 +81,7 @@ class ClassMap:
         }
 
     def conclude(self) -> dict[str, dict[str, list[float]]]:
-        """The mean share by class of target and of source, for each group."""
+        """Return the mean by class of target and source, for each group."""
         means: dict[str, dict[str, list[float]]] = {}
         for target, source in sorted(self.units):
             mean = self.units[target, source] / UNIT / self.rows[target]
@@ -90,9 +90,9 @@ class ClassMap:
 
 
 class BatchSums:
-    """The sums of one batch, made on its device group by group.
+    """The sums of one batch, computed on its device group by group.
 
-    Sums of whole numbers below 2^53 are exact in float64, whatever their order.
+    Sums of integers below 2^53 are exact in float64 in any order.
     """
 
     def __init__(self, mixtures: Mixtures, tags: Classes | None) -> None:
@@ -105,7 +105,7 @@ class BatchSums:
         self._sums: dict[str, Tensor] = {}
 
     def add(self, part: Shares) -> None:
-        """A part of the batch."""
+        """Add a part of the batch."""
         texts, units = part.texts, (part.values * UNIT).round_()
         made = {
             "shares": sketch(part.narrow.flatten(2), SHARES),
@@ -134,7 +134,7 @@ class BatchSums:
         return self._sums[key]
 
     def sums(self) -> dict[str, Tensor]:
-        """By name, with a first axis of groups, on the device."""
+        """Return the sums by name, with a first axis of groups, on the device."""
         mixtures = self.mixtures
         _, texts, rows, sources = mixtures.values.shape
         self._sums["shares"][:, 0] -= texts * rows * sources - mixtures.pair_count  # padding
@@ -148,7 +148,7 @@ class BatchSums:
 def _contexts(
     mixtures: Mixtures, names: Sequence[str], most: np.ndarray, place: np.ndarray
 ) -> set[Context]:
-    """The texts with the largest share that a target takes from a token other than itself."""
+    """Return the texts with the largest score of a token other than the target."""
     enough = np.partition(most, -CONTEXTS)[-CONTEXTS] if len(most) > CONTEXTS else 1
     contexts = set()
     for text in np.flatnonzero(most >= max(int(enough), 1)).tolist():
@@ -158,7 +158,7 @@ def _contexts(
 
 
 class MeasureAggregate:
-    """Sums over the texts of one measure; each has a first axis of groups: layers, or heads."""
+    """Sums over the texts of one measure. Their first axis is groups: layers, or heads."""
 
     def __init__(self, groups: Sequence[Sequence[int | None]]) -> None:
         self.groups: list[tuple[int | None, ...]] = [tuple(group) for group in groups]
@@ -169,7 +169,7 @@ class MeasureAggregate:
         self.contexts: list[set[Context]] = [set() for _ in self.groups]
 
     def add(self, batch: BatchSums, made: Mapping[str, np.ndarray], names: Sequence[str]) -> None:
-        """The texts of a batch; `made` are its sums on this side of the device."""
+        """Add the texts of a batch. `made` are its sums on the CPU."""
         self.rows += batch.mixtures.row_count
         for key in self.sums.keys() & made.keys():
             self.sums[key] += made[key]
@@ -182,7 +182,7 @@ class MeasureAggregate:
             self.contexts[group] = set(_top(contexts))
 
     def merge(self, saved: Mapping[str, Any]) -> None:
-        """Adds the texts of a different part, as `to_dict` gave them; any order will do."""
+        """Add the texts of a different part, from `to_dict`, in any order."""
         self.rows += saved["rows"]
         for key in SUMS:
             self.sums[key] += saved[key]
@@ -194,7 +194,7 @@ class MeasureAggregate:
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values and arrays: the same texts give the same ones."""
+        """Return plain values and arrays. They depend only on the texts."""
         return {
             "groups": [list(group) for group in self.groups],
             "rows": self.rows,
@@ -204,7 +204,7 @@ class MeasureAggregate:
         }
 
     def conclude(self) -> dict[str, Any]:
-        """Means and quantiles; each list has one entry for each layer, or head."""
+        """Return means and quantiles, as lists with one entry per layer or head."""
         pairs = self.sums["pairs"]
         means = np.divide(
             self.sums["distance"] / UNIT, pairs, out=np.zeros(pairs.shape), where=pairs > 0
@@ -226,30 +226,30 @@ class MeasureAggregate:
 
 
 class Aggregates(dict[str, MeasureAggregate]):
-    """The aggregates of a run, by measure; those of heads under `measure by head`."""
+    """The aggregates of a run by measure. Those of heads are under `measure by head`."""
 
     def of(self, name: str, mixtures: Mixtures) -> MeasureAggregate:
-        """The aggregate of a measure, begun if there is none."""
+        """Return the aggregate of a measure. Create it if there is none."""
         if name not in self:
             self[name] = MeasureAggregate(mixtures.groups)
         return self[name]
 
     def merge(self, saved: Mapping[str, Any]) -> None:
-        """Adds a different part of the corpus, as `to_dict` gave it."""
+        """Add a different part of the corpus, from `to_dict`."""
         for name, part in saved.items():
             if name not in self:
                 self[name] = MeasureAggregate(part["groups"])
             self[name].merge(part)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values and arrays, ready for a journal."""
+        """Return plain values and arrays for a journal."""
         return {name: self[name].to_dict() for name in sorted(self)}
 
     def conclude(self) -> dict[str, Any]:
-        """Means and quantiles, by measure."""
+        """Return means and quantiles by measure."""
         return {name: self[name].conclude() for name in sorted(self)}
 
 
 def _top(contexts: set[Context]) -> list[Context]:
-    """The largest shares; equal ones by name and place."""
+    """Return the largest scores. Ties are ordered by name and position."""
     return sorted(contexts, key=lambda context: (-context[0], *context[1:]))[:CONTEXTS]

@@ -1,4 +1,4 @@
-"""One batch of texts: recorded once, measured by every measure, summarised where the scores are."""
+"""Record a batch of texts once, run every measure, and summarise the scores on the device."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ Targets = list[int | str] | EachText | None
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """What is kept of a batch."""
+    """The stored results of a batch."""
 
     chunks: list[store.Chunk]
-    about: dict[str, Any]  # by measure
+    about: dict[str, Any]  # chunks by measure
     aggregates: Aggregates
 
 
 class _Part:
-    """One measure of a batch, summarised on the device; nothing of it is looked at before
-    `conclude`. Of heads there are aggregates alone. The recording is not held.
+    """One measure of a batch, summarised on the device. Nothing is read back before `conclude`.
+    Heads have only aggregates. The recording is not kept.
     """
 
     def __init__(
@@ -70,16 +70,16 @@ class _Part:
         self._others = Fetching({k: t.float() for k, t in others.items() if t is not None})
 
     def about(self) -> dict[str, Any]:
-        """What is the same for all texts."""
+        """Return the description that all texts share."""
         return store.about(self._mixtures.provenance, self._mixtures.facts, self._spec)
 
     def add_to(self, aggregates: Aggregates, names: Sequence[str]) -> None:
-        """Adds what the whole corpus will say."""
+        """Add the scores to the aggregates of the corpus."""
         own = aggregates.of(self.name, self._mixtures)
         own.add(self._batch_sums, self._sums.arrays(), names)
 
     def chunk(self, rows: Sequence[TextRow], places: Sequence[int]) -> store.Chunk:
-        """What is said of each text."""
+        """Return the results of each text."""
         mixtures = self._mixtures
         return store.Chunk(
             measure=self.measure,
@@ -96,7 +96,7 @@ class _Part:
 
 
 class BatchUnderway:
-    """A batch that the device is working on."""
+    """A batch in progress on the device."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class BatchUnderway:
         self.rows, self.places, self.parts = rows, places, parts
 
     def conclude(self) -> Measured:
-        """Waits for the device. Raises if the recording does not pass its checks."""
+        """Wait for the device. Raise if the recording fails its checks."""
         raise_if_true(self._errors.arrays()["errors"].tolist(), self._verdicts)
         names, aggregates = [row.id for row in self.rows], Aggregates()
         for part in self.parts:
@@ -124,7 +124,7 @@ class BatchUnderway:
 
 
 def explains_output(job: Job) -> bool:
-    """Does any measure need what the model says?"""
+    """Return whether any measure needs the model's output."""
     return any(spec_of(name).explains_output for name in job.measures)
 
 
@@ -135,8 +135,8 @@ def start_measuring(
     places: list[int],
     ready: Prepared | None,
 ) -> BatchUnderway:
-    """All measures of some texts; `ready` are these texts as the model takes them. On a GPU this
-    returns before it is done.
+    """Start all measures of some texts. `ready` are these texts as model inputs. On a GPU the call
+    returns before the work is done.
     """
     rows, deferred = [texts[place] for place in places], DeferredChecks()
     with outside_inference_mode(), checks_wait(deferred):
@@ -152,7 +152,7 @@ def start_measuring(
 def _batches(
     lens: Lens, job: Job, rows: Sequence[TextRow], ready: Prepared | None, targets: Targets
 ) -> dict[str, MeasuredBatch]:
-    """By measure, and by `measure by head` for those that have heads."""
+    """Yield scores by measure, and by `measure by head` for measures with heads."""
     given = [row.text for row in rows] if ready is None else ready
     specs = [spec_of(name) for name in job.measures]
     memory = batch_bytes(lens.model) if job.memory is None else job.memory
@@ -176,7 +176,7 @@ def _measured(
     mixing = {name: own for name, own in measures.items() if spec_of(name).gives == "maps"}
     others = {name: own for name, own in measures.items() if name not in mixing}
     by_name = measure_batches(mixing, recording, **chosen) if mixing else {}
-    if others:  # they have targets of their own
+    if others:  # they have their own targets
         by_name |= measure_batches(others, recording, **{**chosen, "targets": None})
     by_name = {name: by_name[name] for name in measures}
     if job.by_head:
@@ -194,7 +194,7 @@ def _options(job: Job, name: str, rows: Sequence[TextRow]) -> dict[str, Any]:
 
 
 def _mixtures(job: Job, batch: MeasuredBatch, targets: Targets) -> Mixtures:
-    """As measured, or rolled out text by text."""
+    """Return the scores as measured, or rolled out text by text."""
     if job.keep != "rollout" or batch.spec.gives != "maps":
         return Mixtures.of_batch(batch)
     rolled = [roll_out(one) for one in batch.maps()]
@@ -203,12 +203,12 @@ def _mixtures(job: Job, batch: MeasuredBatch, targets: Targets) -> Mixtures:
         rolled = [one.at(targets=list(own)) for one, own in zip(rolled, named, strict=True)]
     mixtures = Mixtures.of_maps(rolled)
     shares = batch.facts.rows_are_shares or batch.spec.rollout_normalised
-    facts = replace(mixtures.facts, rows_sum_to_one=shares, sums_vary=False)  # of any text
+    facts = replace(mixtures.facts, rows_sum_to_one=shares, sums_vary=False)  # largest of any text
     return replace(mixtures, facts=facts)
 
 
 def _targets(lens: Lens, job: Job, rows: Sequence[TextRow]) -> Targets:
-    """Whose rows are wanted; None: of all tokens."""
+    """Return the wanted targets, or None for all tokens."""
     if job.targets in ("all", "generated"):
         return None
     if job.targets == "column":
@@ -216,6 +216,8 @@ def _targets(lens: Lens, job: Job, rows: Sequence[TextRow]) -> Targets:
     if job.targets == "mask":
         mask = getattr(lens.tokenizer, "mask_token", None)
         if mask is None:
-            raise InvalidInput("targets mask: the tokenizer has no mask token")
+            raise InvalidInput(
+                "The tokenizer has no mask token, which targets mask needs. Choose other targets."
+            )
         return [str(mask)]
     return [0 if job.targets == "first" else -1]

@@ -1,16 +1,17 @@
-"""A run over a corpus: cut into shards, measured by an engine, written shard by shard.
+"""Run measures over a corpus: split it into shards, measure them with an engine, and write shard by
+shard.
 
-The folder of a run holds
+The folder of a run contains
 
-* `settings.json`: what the run was made with; a run with different settings is refused;
-* `plan.json`: the shards of the corpus with the hash of their rows;
+* `settings.json`: the settings; a run with different settings raises an error;
+* `plan.json`: the shards of the corpus with hashes of their records;
 * `journal*.jsonl`: a line for each finished shard;
 * `data/part-*.parquet`: the results, see `mixlens.runs.store`;
-* when all is done `manifest.json` (files with their hashes, counts), `errors.parquet` (rows that
-  could not be measured) and `aggregates.json`.
+* after completion, `manifest.json` (files with their hashes, counts), `errors.parquet` (records
+  that could not be measured) and `aggregates.json`.
 
-A run may be killed at any moment. The same command then resumes it: finished shards stay, the one
-in progress is done again. Tasks of a job array may share a folder if each has its own range of
+A run may be killed at any moment. The same command resumes it: finished shards are kept, and the
+shard in progress is repeated. Tasks of a job array may share a folder if each has its own range of
 shards.
 """
 
@@ -45,12 +46,12 @@ _SHARD = {
 }
 
 Event = Callable[[dict[str, Any]], None]
-"""Called with what happens: `start`, `shard` and `end`, each a dict of plain values."""
+"""Called with events: `start`, `shard` and `end`, each a dict of plain values."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Counts:
-    """How far a run is."""
+    """Progress of a run."""
 
     shards: int
     shards_done: int
@@ -58,7 +59,7 @@ class Counts:
     texts: int  # measured
     errors: int
     tokens: int
-    seconds: float  # of workers, added up
+    seconds: float  # summed over workers
     complete: bool
 
 
@@ -72,9 +73,9 @@ def run_corpus(
     fresh: bool = False,
     on_event: Event | None = None,
 ) -> Counts:
-    """Measures every text of a corpus, or resumes a run that was stopped.
+    """Measure every text of a corpus, or resume an interrupted run.
 
-    `shards` (first, after the last) leaves the others to other tasks.
+    `shards` (first, one after the last) leaves the others to other tasks.
     """
     store.require_parquet()
     if fresh and shards is not None:
@@ -115,13 +116,13 @@ def _event(report: Report) -> dict[str, Any]:
 def _opened(
     job: Job, source: ModelSource, shards: tuple[int, int] | None, fresh: bool
 ) -> Iterator[tuple[list[Shard], Journal]]:
-    """The plan of a run and the journal of its shards, if its settings are what they were."""
+    """Return the plan of a run and the journal of its shards, if its settings are unchanged."""
     out = Path(job.out)
     suffix = "" if shards is None else f"-{shards[0]}-{shards[1]}"
     with owned_folder(out, f".lock{suffix}"):
         if fresh:
             _clear(out)
-        if shards is None:  # else other tasks may be writing these
+        if shards is None:  # otherwise other tasks may be writing these
             remove_drafts(*(out / name for name in (SETTINGS, PLAN, MANIFEST, ERRORS, AGGREGATES)))
         (out / store.DATA).mkdir(exist_ok=True)
         plan = cut_into_shards(job.corpus, job.shard_rows)
@@ -153,7 +154,7 @@ def _clear(out: Path) -> None:
 
 
 def _compare_plans(out: Path, plan: Sequence[Shard]) -> None:
-    """Refuses a corpus that is not the one that the run began with."""
+    """Raise if the corpus differs from the one that the run started with."""
     before = [Shard(**shard) for shard in _read_plan(out)]
     rows = sum(shard.rows for shard in before), sum(shard.rows for shard in plan)
     changed = [
@@ -163,28 +164,34 @@ def _compare_plans(out: Path, plan: Sequence[Shard]) -> None:
     ]
     if changed or rows[0] != rows[1]:
         where = (
-            f"the rows from line {changed[0].first_line} of {Path(changed[0].path).name} differ"
+            (
+                f"the records from line {changed[0].first_line} of {Path(changed[0].path).name} "
+                "differ"
+            )
             if changed
-            else "rows were added or removed at the end"
+            else "records were added or removed at the end"
         )
         raise InvalidInput(
-            f"the corpus is not the one that {out} was begun with: it had {rows[0]:,} rows, now"
-            f" {rows[1]:,}; {where}. Choose a different --out, or start over with --fresh"
+            f"The corpus is not the one that {out} was started with: it had {rows[0]:,} "
+            f"records and now has {rows[1]:,}; {where}. Choose a different --out, or start "
+            "over with --fresh."
         )
 
 
 def _read_plan(out: Path) -> list[dict[str, Any]]:
-    """The shards that a run was begun with."""
+    """Return the shards that a run was started with."""
     try:
         plan: list[dict[str, Any]] = parse_json((out / PLAN).read_text(encoding="utf-8"))
         require_form(plan, [_SHARD], PLAN)
     except (OSError, ValueError) as error:
-        raise InvalidInput(f"{out} is not the folder of a corpus run ({error}).") from error
+        raise InvalidInput(
+            f"{out} is not the folder of a corpus run ({error}). Pass the --out folder of a run."
+        ) from error
     return plan
 
 
 def _reports(out: Path) -> dict[int, Report]:
-    """The report of every finished shard whose file is there, by number."""
+    """Return the report of every finished shard whose file exists, by number."""
     reports: dict[int, Report] = {}
     for path in sorted(out.glob("journal*.jsonl")):
         for report in Journal.read(path):
@@ -194,7 +201,7 @@ def _reports(out: Path) -> dict[int, Report]:
 
 
 def read_status(out: Path) -> Counts:
-    """How far the run in a folder is."""
+    """Return the progress of the run in a folder."""
     plan = _read_plan(out)
     reports = _reports(out).values()
     return Counts(
@@ -210,7 +217,7 @@ def read_status(out: Path) -> Counts:
 
 
 def read_errors(out: Path) -> list[dict[str, Any]]:
-    """The rows of a finished run that could not be measured: file, line, id, reason."""
+    """Return the records of a finished run that could not be measured: file, line, id, reason."""
     import pyarrow.parquet as pq
 
     errors: list[dict[str, Any]] = pq.read_table(out / ERRORS).to_pylist()  # type: ignore[no-untyped-call]
@@ -218,7 +225,7 @@ def read_errors(out: Path) -> list[dict[str, Any]]:
 
 
 def _finish(out: Path, plan: Sequence[Shard]) -> Counts:
-    """Writes what needs all shards, if all are there."""
+    """Write the files that need all shards, if all are done."""
     reports = _reports(out)
     if len(reports) < len(plan):
         return read_status(out)

@@ -1,4 +1,4 @@
-"""One text of a run in the viewer, for its report: the maps of a few measures, side by side."""
+"""Show one text of a run in the viewer, for its report, with the maps of a few measures."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 MEASURES = ("value_zeroing", "attention", "attention_norm", "alti")
 
-_LOOKED_AT = 50  # texts among which the shortest is shown
+_LOOKED_AT = 50  # number of texts from which the shortest is shown
 _MOST = 6  # measures
 
 
 def example_frame(lens: Lens, examples: Sequence[Example], measures: Sequence[str]) -> str:
-    """The shortest of the first texts, as a frame for a report.
+    """Return the shortest of the first texts as a frame for a report.
 
-    Empty if there are no texts, or if no measure of maps applies to it.
+    It is empty if there are no texts, or if no measure of maps applies.
     """
     if not examples:
         return ""
@@ -38,7 +38,7 @@ def example_frame(lens: Lens, examples: Sequence[Example], measures: Sequence[st
             return ""
         target = case.target if case.target in maps[0].target_positions else None
         return frame(payload_of(maps, target=target, title=shortest.name))
-    except MixlensError:  # a report without an example is still a report
+    except MixlensError:  # a report without an example is still useful
         return ""
 
 

@@ -1,4 +1,4 @@
-"""Tensors on their way from a device, which goes on working meanwhile."""
+"""Copy tensors from a device that continues to work."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 class Fetching(Generic[Key]):
-    """Copies that are asked for now and looked at later. To look at a tensor itself would wait for
-    everything that the device was given since.
+    """Copies that are started now and read later. Reading a tensor directly would wait for all
+    queued work of the device.
     """
 
     def __init__(self, tensors: Mapping[Key, Tensor]) -> None:
@@ -23,7 +23,7 @@ class Fetching(Generic[Key]):
         self._events = [_event(device) for device in devices]
 
     def arrays(self) -> dict[Key, np.ndarray]:
-        """The numbers, as soon as they are here."""
+        """Return the numbers as soon as they have arrived."""
         for event in self._events:
             event.synchronize()
         return {key: copy.numpy() for key, copy in self._copies.items()}

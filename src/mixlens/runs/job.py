@@ -1,4 +1,4 @@
-"""What a run is to do, in values that can be sent to a different process."""
+"""Describe a run by values that can be sent to a different process."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class ModelSource:
     dtype: str = "float32"
     device: str = "cpu"
     trust_remote_code: bool = False
-    threads: int | None = None  # of one worker; None: torch's own number
+    threads: int | None = None  # threads of one worker; None: torch's default
 
     def load(self) -> Lens:
-        """The model, in this process, with this number of threads."""
+        """Return the model, loaded in this process with this number of threads."""
         import torch
 
         from mixlens.lens import Lens
@@ -54,19 +54,19 @@ class ModelSource:
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """Measures of every text of a corpus, and where they go."""
+    """The measures of a corpus run, and the output folder."""
 
     corpus: str
     out: str
     measures: tuple[str, ...]
-    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # by measure
+    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # options by measure
     columns: Columns = field(default_factory=Columns)
     targets: str = "all"
     site: str | None = None
     keep: str = "summary"
-    by_head: bool = False  # aggregates for single heads too
+    by_head: bool = False  # whether to aggregate single heads too
     shard_rows: int = SHARD_ROWS
-    memory: int | None = None  # bytes that a batch may hold, by estimate; see `batching`
+    memory: int | None = None  # estimated bytes of a batch; see `batching`
     batch_size: int | None = None
 
     def __post_init__(self) -> None:
@@ -81,12 +81,10 @@ class Job:
                 f"Unknown targets {self.targets!r}. Choose one of: {', '.join(TARGETS)}."
             )
         if (self.targets == "column") != (self.columns.target is not None):
-            raise InvalidInput(
-                "targets of a column, and the column that they are in, belong together: name both"
-            )
+            raise InvalidInput("targets column and --target-column belong together. Pass both.")
 
     def settings(self) -> dict[str, Any]:
-        """All that the numbers depend on but the model and the corpus."""
+        """Return all settings that affect the numbers, except the model and the corpus."""
         about: dict[str, Any] = plain(asdict(self))
         del about["out"], about["corpus"]
         return {**about, "result schema": SCHEMA_VERSION, "versions": versions()}

@@ -1,8 +1,8 @@
-"""The journal of a run: one line for each piece of work that is done, on disk before the next one
+"""The journal of a run: one line per finished piece of work, written to disk before the next one
 begins.
 
-A run that is killed loses the piece it was at and nothing else. Arrays are kept bit by bit, so
-that an interrupted run ends with the same numbers as any other.
+A run that is killed loses only its current piece. Arrays are stored bit by bit, so that an
+interrupted run ends with the same numbers.
 """
 
 from __future__ import annotations
@@ -26,21 +26,20 @@ LINES = "journal.jsonl"
 
 
 class Journal:
-    """Pieces of work by name.
+    """Finished pieces of work by name.
 
-    Without a file it lives in memory and goes through the same text, so that both give the same
-    numbers.
+    Without a file it is kept in memory as the same text, so that both give the same numbers.
     """
 
     def __init__(self, path: Path | None = None) -> None:
         self._lines: list[bytes] = []
-        self._starts: dict[str, int] = {}  # where the line of each piece is
+        self._starts: dict[str, int] = {}  # offset of the line of each piece
         self._file: IO[bytes] | None = None
         self._path = path
 
     @property
     def done(self) -> Set[str]:
-        """The names of all pieces."""
+        """Return the names of all pieces."""
         return self._starts.keys()
 
     @classmethod
@@ -48,7 +47,7 @@ class Journal:
     def opened(
         cls, folder: Path | None, settings: Mapping[str, Any], *, fresh: bool = False
     ) -> Iterator[Journal]:
-        """The journal of a run with these settings, begun or continued."""
+        """Return the journal of a run with these settings, new or continued."""
         journal = cls(None if folder is None else folder / LINES)
         if folder is None:
             yield journal
@@ -65,7 +64,7 @@ class Journal:
     @classmethod
     @contextlib.contextmanager
     def continued(cls, path: Path) -> Iterator[Journal]:
-        """A journal in a folder that the caller owns already."""
+        """Return a journal in a folder that the caller already owns."""
         journal = cls(path)
         with open(path, "ab") as file:
             journal._continue(file)
@@ -73,14 +72,14 @@ class Journal:
 
     @classmethod
     def read(cls, path: Path) -> Iterator[dict[str, Any]]:
-        """The whole pieces of a journal that someone may be writing."""
+        """Return the complete pieces of a journal that another process may be writing."""
         with open(path, "rb") as file:
             for line in file:
                 if line.endswith(b"\n"):
                     yield _parsed(line, path)
 
     def _continue(self, file: IO[bytes]) -> None:
-        """Reads which pieces are done; a last line that was cut off by a crash goes."""
+        """Read which pieces are done. Drop a last line that was cut off by a crash."""
         assert self._path is not None
         whole = 0
         with open(self._path, "rb") as lines:
@@ -93,7 +92,7 @@ class Journal:
         self._file = file
 
     def add(self, name: str, content: Mapping[str, Any]) -> None:
-        """Writes down a piece that is done."""
+        """Write a finished piece."""
         line = json.dumps({"piece": name, **content}, default=_written, ensure_ascii=False).encode()
         if self._file is None:
             start = len(self._lines)
@@ -106,13 +105,15 @@ class Journal:
                 os.fsync(self._file.fileno())
             except OSError as error:
                 raise InvalidInput(
-                    f"{self._path} cannot be written ({error.strerror}): the same command resumes"
-                    " once that is mended"
+                    f"{self._path} cannot be written ({error.strerror}). Fix this, then run "
+                    "the same command to resume."
                 ) from error
         self._starts[name] = start
 
     def entries(self, names: Iterable[str]) -> Iterator[dict[str, Any]]:
-        """The named pieces, in this order: workers may have finished them in a different one."""
+        """Return the named pieces in this order. Workers may have finished them in a different
+        one.
+        """
         if self._path is None:
             for name in names:
                 yield _parsed(self._lines[self._starts[name]], "the journal")
@@ -124,7 +125,7 @@ class Journal:
 
 
 def _parsed(line: bytes, place: object) -> dict[str, Any]:
-    """A piece of work, as it was written."""
+    """Return a piece of work as it was written."""
     try:
         piece = parse_json(line, object_hook=_read)
         require_form(piece, {"piece": str}, "the line")
@@ -143,7 +144,9 @@ def _written(value: Any) -> Any:
         return {"array": data, "dtype": value.dtype.str, "shape": value.shape}
     if isinstance(value, (set, frozenset)):
         return sorted(value)
-    raise TypeError(f"an observation holds numbers, words and arrays, not {type(value).__name__}")
+    raise TypeError(
+        f"{type(value).__name__} cannot be stored in an observation. Use numbers, words and arrays."
+    )
 
 
 def _read(value: dict[str, Any]) -> Any:

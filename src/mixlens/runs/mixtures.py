@@ -1,7 +1,7 @@
-"""Scores of texts next to each other, and what is known of their tokens.
+"""Scores of a batch of texts, with properties of their tokens.
 
-Summaries and aggregates are made for a whole batch at once, on the device where the scores are: to
-cut it into texts first would take longer than to measure it.
+Summaries and aggregates are computed for a whole batch on the device of the scores, because
+splitting it into texts first would take longer than measuring it.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from mixlens.text.tokens import TokenRow
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Mixtures:
-    """One measure of a batch. Whatever lies beyond the tokens of a text is padding."""
+    """One measure of a batch. Everything beyond the tokens of a text is padding."""
 
     values: Tensor  # [group, text, target, source]
     groups: tuple[tuple[int, int | None], ...]  # layer, and head if heads are kept separate
-    sources: Sequence[TokenRow]  # of each text
+    sources: Sequence[TokenRow]  # tokens of each text
     targets: Sequence[TokenRow]
-    positions: Sequence[tuple[int, ...]]  # of the wanted targets of each text
+    positions: Sequence[tuple[int, ...]]  # wanted targets of each text
     facts: Facts
     provenance: Mapping[str, Any]
 
     @classmethod
     def of_batch(cls, batch: MeasuredBatch) -> Mixtures:
-        """The scores as a measure gave them."""
+        """Return the scores of a measure."""
         request, recording = batch.request, batch.recording
         texts = range(recording.rows(request.site))
         named = [target_tokens(recording, request, batch.scores, text) for text in texts]
@@ -58,7 +58,7 @@ class Mixtures:
 
     @classmethod
     def of_maps(cls, maps: Sequence[MixingMaps]) -> Mixtures:
-        """The scores of maps of whole layers, padded."""
+        """Return the scores of maps, padded."""
         shapes = [one.scores.shape for one in maps]
         largest = [max(sizes) for sizes in zip(*shapes, strict=True)]
         values = torch.zeros(largest[0], len(maps), *largest[1:], dtype=torch.float64)
@@ -76,65 +76,65 @@ class Mixtures:
 
     @property
     def same_tokens(self) -> bool:
-        """Are targets and sources the same row of tokens?"""
+        """Return whether targets and sources are the same tokens."""
         return self.facts.same_tokens
 
     @property
     def layers(self) -> tuple[int, ...]:
-        """The layer of each group."""
+        """Return the layer of each group."""
         return tuple(layer for layer, _ in self.groups)
 
     @cached_property
     def row_count(self) -> int:
-        """Targets of all texts."""
+        """Return the number of targets of all texts."""
         return sum(map(len, self.positions))
 
     @cached_property
     def pair_count(self) -> int:
-        """Pairs of a target and a source of the same text."""
+        """Return the number of target-source pairs within texts."""
         texts = zip(self.positions, self.sources, strict=True)
         return sum(len(targets) * len(sources) for targets, sources in texts)
 
     @cached_property
     def target_counts(self) -> Tensor:
-        """[text]."""
+        """Return the number of targets of each text."""
         return self._tensor([len(places) for places in self.positions])
 
     @cached_property
     def source_counts(self) -> Tensor:
-        """[text]."""
+        """Return the number of sources of each text."""
         return self._tensor([len(row) for row in self.sources])
 
     @cached_property
     def asked(self) -> Tensor:
-        """[text, target]: not padding."""
+        """Return [text, target], True outside padding."""
         return self._range(-2) < self.target_counts[:, None]
 
     @cached_property
     def real(self) -> Tensor:
-        """[text, target, source]: pairs of which none is padding."""
+        """Return [text, target, source], True for pairs outside padding."""
         sources = self._range(-1) < self.source_counts[:, None]
         return self.asked[:, :, None] & sources[:, None]
 
     @cached_property
     def target_places(self) -> Tensor:
-        """[text, target]: the position of each target; 0 in padding."""
+        """Return the position of each target [text, target], 0 in padding."""
         return self._padded(self.positions, -2)
 
     @cached_property
     def distances(self) -> Tensor:
-        """[text, target, source]: how many tokens lie between, plus one."""
+        """Return the distance in tokens, [text, target, source]."""
         return (self._range(-1) - self.target_places[..., None]).abs()
 
     @cached_property
     def special(self) -> Tensor:
-        """[text, source]: is the source a special token?"""
+        """Return whether each source is a special token, [text, source]."""
         marks = [row.special or (False,) * len(row) for row in self.sources]
         return self._padded(marks, -1).bool()
 
     @cached_property
     def kinds(self) -> Classes:
-        """Special tokens, punctuation and words."""
+        """Return the classes special token, punctuation and word."""
         names = ("special", "punctuation", "word")
         sources = [token_kinds(row) for row in self.sources]
         if self.same_tokens:
@@ -147,7 +147,7 @@ class Mixtures:
         of_targets: Sequence[Sequence[int]],
         of_sources: Sequence[Sequence[int]],
     ) -> Classes:
-        """Classes of tokens, given by number for all tokens of each text."""
+        """Return classes of tokens from class numbers of all tokens of each text."""
         wanted = [
             [kinds[place] for place in places]
             for kinds, places in zip(of_targets, self.positions, strict=True)
@@ -161,7 +161,7 @@ class Mixtures:
         )
 
     def _one_hot(self, rows: Sequence[Sequence[int]], axis: int, count: int) -> Tensor:
-        """No ones in padding."""
+        """Return a one-hot encoding with zeros in padding."""
         numbers = self._padded(rows, axis, fill=count)
         return (numbers[..., None] == torch.arange(count, device=numbers.device)).double()
 
@@ -181,16 +181,16 @@ class Mixtures:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Classes:
-    """A partition of tokens, as ones and zeros: [text, target or source, class]."""
+    """A partition of tokens as one-hot arrays: [text, target or source, class]."""
 
     names: tuple[str, ...]
     targets: Tensor
     sources: Tensor
-    target_counts: tuple[int, ...]  # how many targets of all texts each class has
+    target_counts: tuple[int, ...]  # number of targets of all texts in each class
 
 
 def token_kinds(row: TokenRow) -> list[int]:
-    """For each token 0 if it is special, 1 for punctuation, 2 for a word or a part of one."""
+    """Return 0 for special tokens, 1 for punctuation, and 2 for words or parts of words."""
     special = row.special or (False,) * len(row)
     return [
         0 if mark else 2 if _has_letters(label) else 1

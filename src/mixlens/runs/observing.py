@@ -1,7 +1,7 @@
-"""The same questions asked of every text, written down text by text.
+"""Ask the same questions about every text, and save the answers text by text.
 
-A piece of work is one text with all its questions. It depends on nothing but that text, so that a
-run may stop after any piece and resume later, or do its pieces elsewhere.
+A piece of work is one text with all its questions. It depends only on that text, so that a run may
+stop after any piece and resume later or elsewhere.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ if TYPE_CHECKING:
     from mixlens.maps.mixing_maps import MixingMaps
 
 Progress = Callable[[int, int, int], None]
-"""Called before the first piece of work and after each: how many are done, of how many, and how
-many of those an earlier run had done."""
+"""Called before the first piece of work and after each, with the number of finished pieces, their
+total, and how many an earlier run had finished.
+"""
 
-LONGEST_REASON = 500  # characters of an error that are kept
+LONGEST_REASON = 500  # longest stored error, in characters
 
 
 @dataclass(frozen=True, kw_only=True)
 class Workers:
-    """Who observes, if not this process: an engine, and how its workers load the models."""
+    """The engine of a run, and how its workers load the models."""
 
     engine: Engine
     source: ModelSource
@@ -47,8 +48,8 @@ def work_through(
     engine: Engine | None = None,
     start: Start[Any, Any] | None = None,
 ) -> None:
-    """Does every task that the journal does not have, and writes it down: `here`, or by the workers
-    that `start` makes.
+    """Run every task that is not in the journal and write its result: with `here`, or by the
+    workers that `start` creates.
     """
     left = {name: task for name, task in tasks.items() if name not in journal.done}
     names, before = list(left), len(tasks) - len(left)
@@ -66,7 +67,7 @@ def work_through(
 
 @dataclass
 class Piece:
-    """What was seen of one text and what went wrong with it."""
+    """Observations and errors of one text."""
 
     example: str
     group: str | None = None
@@ -81,9 +82,9 @@ class Piece:
         failures: type[Exception] = Exception,
         **about: str | None,
     ) -> Exception | None:
-        """Keeps the answer under what it is about, or the error, which is given back too.
+        """Store the answer under its key, or the error, which is also returned.
 
-        A run of hours must not end for one text, whatever its error is.
+        A run of hours must not stop because of one text, whatever its error is.
         """
         try:
             self.observations.append({**about, "seen": answer()})
@@ -93,17 +94,17 @@ class Piece:
         return None
 
     def note(self, error: Exception, **about: str | None) -> None:
-        """Writes down what went wrong."""
+        """Store an error."""
         reason = " ".join(str(error).split())[:LONGEST_REASON] or type(error).__name__
         self.errors.append({**about, "error": type(error).__name__, "reason": reason})
 
     def to_dict(self) -> dict[str, Any]:
-        """As the journal keeps it."""
+        """Return values for the journal."""
         return {**vars(self)}
 
 
 class TimedCase(Case):
-    """A case that knows how long each measure took, and does not try twice what failed."""
+    """A case that times each measure, and does not repeat failed ones."""
 
     def __init__(
         self, lens: Lens, example: Example, *, options: Mapping[str, Mapping[str, Any]]
@@ -113,7 +114,7 @@ class TimedCase(Case):
         self._failed: dict[tuple[str, str], Exception] = {}
 
     def maps(self, measure: str, **options: Any) -> MixingMaps:
-        """A measure's maps, timed, and computed once for this text."""
+        """Return a measure's maps, computed once for this text and timed."""
         options, start = self._unusual(measure, options), time.perf_counter()
         key = (measure, repr(sorted(options.items())))
         if key in self._failed:
@@ -127,8 +128,8 @@ class TimedCase(Case):
             self.seconds[measure] = self.seconds.get(measure, 0.0) + time.perf_counter() - start
 
     def _unusual(self, measure: str, options: dict[str, Any]) -> dict[str, Any]:
-        """The options that are not what the measure does anyway: what is asked for in two ways is
-        computed once.
+        """Return the options that differ from the measure's defaults, so that equivalent requests
+        are computed once.
         """
         spec = list_measures().get(measure)
         if spec is None:

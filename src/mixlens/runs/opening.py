@@ -1,4 +1,4 @@
-"""`mixlens.load`: what was saved, a file of maps or an answer, or the folder of a run."""
+"""`mixlens.load`: open a file of maps or an answer, or the folder of a run."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     """
     if not isinstance(path, (str, os.PathLike)):
         raise InvalidInput(f"{type(path).__name__} is not a path. Pass a file or a folder.")
-    if os.path.isdir(path):  # False for a name that no system takes
+    if os.path.isdir(path):  # False for a name that the system does not accept
         from mixlens.runs.results import RunResults
 
         return RunResults(path)

@@ -1,4 +1,4 @@
-"""The results of a run, read as they are asked for: `mixlens.load("results/")`."""
+"""Read the results of a run on demand: `mixlens.load("results/")`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _DESCRIPTION = {"schema": int, "measures": {str: _MEASURE}}
 
 
 class _Place(NamedTuple):
-    """Where the rows of a text are."""
+    """Location of the results of a text."""
 
     path: Path
     line: int  # of the corpus
@@ -102,15 +102,17 @@ class RunResults:
                 require_form(about, _DESCRIPTION, "its description")
             if about["schema"] > SCHEMA_VERSION:
                 raise InvalidInput(
-                    f"{path} has schema {about['schema']}, this mixlens reads up to"
-                    f" {SCHEMA_VERSION}: install a newer mixlens"
+                    f"{path} has schema {about['schema']}, but this mixlens reads up to "
+                    f"{SCHEMA_VERSION}. Install a newer mixlens."
                 )
             measures = {**about["measures"], **measures}
         return {**about, "measures": measures}
 
     @cached_property
     def _places(self) -> dict[tuple[str, str], list[_Place]]:
-        """By id and measure. An id is that of one text, unless a column gave it to several."""
+        """Return places by id and measure. An id belongs to one text, unless a column gave it to
+        several.
+        """
         import pyarrow.parquet as pq
 
         places: dict[tuple[str, str], list[_Place]] = {}
@@ -119,7 +121,7 @@ class RunResults:
             with _readable(path):
                 table = pq.read_table(path, columns=columns)  # type: ignore[no-untyped-call]
             rows = zip(*(table[column].to_pylist() for column in columns), strict=True)
-            for name, measure, line in dict.fromkeys(rows):  # there is one for each layer
+            for name, measure, line in dict.fromkeys(rows):  # one for each layer
                 places.setdefault((name, measure), []).append(_Place(path, line))
         return places
 
@@ -137,7 +139,7 @@ class RunResults:
         return len(self.ids)
 
     def __iter__(self) -> Iterator[MixingMaps]:
-        """The maps of every text and measure."""
+        """Yield the maps of every text and measure."""
         return (
             self._read(place, measure)
             for (_, measure), places in self._places.items()
@@ -172,15 +174,20 @@ class RunResults:
         """
         if measure is None:
             if len(self.measures) > 1:
-                raise InvalidInput(f"name one of the measures: {', '.join(self.measures)}")
+                raise InvalidInput(
+                    f"The run has several measures. Pass one of: {', '.join(self.measures)}."
+                )
             measure = self.measures[0]
         places = self._places.get((name, measure), [])
         if not places:
-            raise InvalidInput(f"there is no text {name!r} with the measure {measure!r}")
+            raise InvalidInput(
+                f"Unknown text {name!r} or measure {measure!r}. See `ids` and `measures`."
+            )
         if len(places) > 1:
             raise InvalidInput(
-                f"{len(places)} texts have the id {name!r}, the first on line {places[0].line}:"
-                " iterate over the results, or run with an --id-column of different values"
+                f"{len(places)} texts have the id {name!r}, the first on line "
+                f"{places[0].line}. Iterate over the results, or run with an --id-column of "
+                "unique values."
             )
         return self._read(places[0], measure)
 
@@ -196,8 +203,8 @@ class RunResults:
         first, about = rows[0], self.description["measures"][measure]
         if first["scores"] is None:
             raise InvalidInput(
-                f"{self.folder} holds summaries, not maps: run with --keep scores, or use"
-                " to_dataframe()"
+                f"{self.folder} holds summaries, not maps. Run with --keep scores, or use "
+                "to_dataframe()."
             )
         special = None if first["special"] is None else tuple(first["special"])
         sources = TokenRow(tuple(first["tokens"]), special=special)
@@ -251,7 +258,7 @@ class RunResults:
 
 @contextmanager
 def _readable(path: Path) -> Iterator[None]:
-    """What is wrong with a file of results, in words."""
+    """Raise errors of a results file as `InvalidInput`."""
     import pyarrow as pa
 
     try:
@@ -260,11 +267,11 @@ def _readable(path: Path) -> Iterator[None]:
         raise
     except (OSError, pa.ArrowException, ValueError, KeyError, TypeError, IndexError) as error:
         raise InvalidInput(
-            f"cannot read {path}: it is damaged, or `mixlens run` did not write it ({error})"
+            f"{path} cannot be read ({error}). It is damaged, or `mixlens run` did not write it."
         ) from error
 
 
 def _sparse_row(positions: tuple[int, ...], labels: tuple[str, ...]) -> TokenRow:
-    """Targets whose neighbours were not kept: the others are numbered."""
+    """Return targets whose neighbours were not kept, with their numbers."""
     known = dict(zip(positions, labels, strict=True))
     return TokenRow(tuple(known.get(i, f"token {i}") for i in range(max(positions) + 1)))

@@ -1,7 +1,7 @@
-"""What a run was made with, and the guard that keeps runs with different settings apart.
+"""Store the settings of a run, and reject runs with different settings in the same folder.
 
-A folder belongs to one run at a time. Its `settings.json` says what the run was made with. A run
-with different settings is refused, and the error says what differs.
+A folder belongs to one run at a time. Its `settings.json` holds the settings of the run. A run with
+different settings raises an error that lists the differences.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SETTINGS = "settings.json"
 
 
 def describe_model(lens: Lens) -> dict[str, str]:
-    """What tells one model from another: name, weights, data type and device."""
+    """Return values that identify a model: name, weights, data type and device."""
     first = next(lens.model.parameters())
     return {
         "model": model_name(lens.model),
@@ -36,7 +36,7 @@ def describe_model(lens: Lens) -> dict[str, str]:
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Which settings differ, in words, in the order of their names."""
+    """Return the differing settings in words, sorted by name."""
     wanted = json.loads(json.dumps(now))
     return [
         _difference(key, before.get(key), wanted.get(key))
@@ -46,7 +46,7 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 
 
 def guard(folder: Path, settings: Mapping[str, Any], *, begun: bool) -> None:
-    """Writes the settings of a new run, or compares them with those of the run that was begun."""
+    """Write the settings of a new run, or compare them with those of the existing run."""
     path = folder / SETTINGS
     if not begun:
         write_whole(path, json.dumps(settings, indent=2, ensure_ascii=False) + "\n")
@@ -69,9 +69,9 @@ def guard(folder: Path, settings: Mapping[str, Any], *, begun: bool) -> None:
 
 @contextlib.contextmanager
 def owned_folder(folder: Path, lock: str) -> Iterator[IO[bytes]]:
-    """The folder, made if it is not there, for this process alone; yields the open lock file.
+    """Create the folder if needed, lock it for this process, and yield the open lock file.
 
-    The system opens the lock when a run ends, however it ends.
+    The system releases the lock when a run ends for any reason.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)

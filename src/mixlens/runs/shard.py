@@ -1,10 +1,10 @@
-"""One shard: its texts are read, measured and written. Engines do nothing but call this.
+"""Read, measure and write one shard. Engines only call this.
 
-It depends on its shard, the job and the model alone, so that it may be done anywhere, in any order,
-and again after a crash. Several measures share one recording of each batch.
+The result depends only on the shard, the job and the model, so that a shard can run anywhere, in
+any order, and again after a crash. Several measures share one recording of each batch.
 
-A shard that is read or written does not need the model. With four threads, one shard is on the
-device while the next is read and tokenised and the last two are written.
+Reading and writing do not need the model. With four threads, one shard is on the device while the
+next is read and tokenised and the last two are written.
 """
 
 from __future__ import annotations
@@ -35,32 +35,32 @@ if TYPE_CHECKING:
     from mixlens.lens import Lens
 
 Report = dict[str, Any]
-"""What a worker says of a finished shard: counts, the file with its hash, errors, aggregates."""
+"""A worker's report of a finished shard: counts, the file with its hash, errors, aggregates."""
 
 Device = AbstractContextManager[Any]
-"""A lock that is held by whoever gives work to the device."""
+"""A lock that is held while work is passed to the device."""
 
-AT_ONCE = 4  # shards of a worker with a GPU; a CPU would do all of the work itself
+AT_ONCE = 4  # shards per worker with a GPU; a CPU would do all the work itself
 
 _NO_TEXT_S_FAULT = (MissingTokenizer, MissingExtra, UnsupportedModel)
 
 
 def file_name(shard: Shard) -> str:
-    """Where the results of a shard go, below the folder of the run."""
+    """Return the file of a shard, below the folder of the run."""
     return f"{store.DATA}/part-{shard.number:06d}.parquet"
 
 
 class ShardWorker:
-    """A model that measures shards; several threads may call it at a time."""
+    """A model that measures shards. Several threads may call it at a time."""
 
     def __init__(self, lens: Lens, job: Job) -> None:
         self.lens = lens
         self.job = job
         self.device: Device = threading.RLock()
-        self._reading = threading.Lock()  # threads that read would only take turns at every step
+        self._reading = threading.Lock()  # reading threads would only wait for each other
 
     def __call__(self, shard: Shard) -> Report:
-        """Reads, measures and writes one shard. A text that cannot be measured is an error."""
+        """Read, measure and write one shard. A text that cannot be measured becomes an error."""
         start = time.perf_counter(), time.process_time()
         texts = self.read(shard)
         measured = self.measure(texts)
@@ -72,34 +72,34 @@ class ShardWorker:
         }
 
     def read(self, shard: Shard) -> Texts:
-        """The texts of a shard, while the device may work for a different one."""
+        """Return the texts of a shard, while the device may work for a different one."""
         with self._reading:
             return read_texts(self.lens, self.job, shard)
 
     def measure(self, texts: Texts) -> MeasuredShard:
-        """Every text, or the reason why it cannot be measured."""
+        """Measure every text, or store the reason why it cannot be measured."""
         shard = MeasuredShard(self.lens, self.job, texts, self.device)
         shard.measure()
         return shard
 
 
 def worker_for(source: ModelSource, job: Job) -> ShardWorker:
-    """In the process that will use it."""
+    """Return the worker, in the process that will use it."""
     return ShardWorker(source.load(), job)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Texts:
-    """The texts of a shard, and which are measured together."""
+    """The texts of a shard, and their batches."""
 
     rows: Sequence[TextRow]
     bad: Sequence[BadRow]
     lengths: Sequence[int]
-    batches: Sequence[tuple[list[int], Prepared | None]]  # None: something is wrong with a text
+    batches: Sequence[tuple[list[int], Prepared | None]]  # None if a text is invalid
 
 
 def read_texts(lens: Lens, job: Job, shard: Shard) -> Texts:
-    """All that can be done without the device."""
+    """Do all work that does not need the device."""
     rows = list(rows_of(shard, job.columns))
     texts = [row for row in rows if isinstance(row, TextRow)]
     encodings = tokenise(lens, [row.text for row in texts])
@@ -124,7 +124,7 @@ def read_texts(lens: Lens, job: Job, shard: Shard) -> Texts:
 
 
 def tokenise(lens: Lens, texts: list[str]) -> list[Encoding] | None:
-    """All texts at once; None: something is wrong with one of them."""
+    """Return all texts tokenised at once, or None if one of them is invalid."""
     try:
         return encoded(lens.tokenizer, texts, None) if texts else []
     except (MixlensError, TypeError, ValueError):
@@ -137,19 +137,19 @@ def make_ready(
     encodings: Sequence[Encoding] | None,
     batch: Sequence[int],
 ) -> Prepared | None:
-    """A batch as the model takes it; None: something is wrong with one of its texts."""
+    """Return a batch as model input, or None if one of its texts is invalid."""
     own = None if encodings is None else [encodings[place] for place in batch]
     try:
         return prepared(lens.model, lens.tokenizer, [texts[place].text for place in batch], own)
-    except MixlensError:  # which text it is shows when they are measured
+    except MixlensError:  # measuring shows which text it is
         return None
 
 
 class MeasuredShard:
-    """The texts of a shard on their way to rows.
+    """The texts of a shard in progress.
 
-    A batch is read after the next has been handed to the device, and the last while the device may
-    work for the next shard: it is not left idle.
+    The results of a batch are read after the next batch has started, and the last while the device
+    may work for the next shard, so that the device is never idle.
     """
 
     def __init__(self, lens: Lens, job: Job, texts: Texts, device: Device) -> None:
@@ -161,7 +161,7 @@ class MeasuredShard:
         self._lens, self._job, self._texts, self._device = lens, job, texts, device
 
     def measure(self) -> None:
-        """Measures every batch."""
+        """Measure every batch."""
         underway: list[BatchUnderway] = []
         with self._device, weights_unchanged(self._lens.model):
             for batch, ready in self._texts.batches:
@@ -193,8 +193,8 @@ class MeasuredShard:
             self.aggregates.merge(measured.aggregates.to_dict())
 
     def _blame(self, batch: list[int], error: Exception) -> None:
-        """Measures each half of a batch that failed, to find the text that is to blame, or each
-        text if they cannot be measured together.
+        """Measure each half of a failed batch to find the failing text, or each text if they cannot
+        be batched.
         """
         texts_fault = isinstance(error, MixlensError) and not isinstance(error, _NO_TEXT_S_FAULT)
         if not texts_fault and not is_out_of_memory(error):
@@ -212,7 +212,7 @@ class MeasuredShard:
 
 
 def write_results(job: Job, shard: Shard, texts: Texts, measured: MeasuredShard) -> Report:
-    """Writes the file of a shard and says what was done."""
+    """Write the file of a shard, and return its report."""
     rows, failed = texts.rows, measured.failed
     errors = [_error(shard, row.line, row.id, row.reason) for row in texts.bad]
     errors += [

@@ -1,8 +1,8 @@
-"""The results of a run as a Parquet data set: one row for each text, measure and layer.
+"""Write the results of a run as a Parquet data set: one row per text, measure and layer.
 
-Files are written under a temporary name and renamed, so that a reader never meets half of one. Each
-carries in its metadata, under the key `mixlens`, what is the same for all its rows: the version of
-this schema, the settings of the run, and of each measure its provenance and facts.
+Files are written under a temporary name and renamed, so that a reader never sees an incomplete one.
+Each file has metadata under the key `mixlens` that all its rows share: the version of this schema,
+the settings of the run, and the provenance and properties of each measure.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ METADATA = b"mixlens"
 
 
 def require_parquet() -> None:
-    """Better now than after hours of work."""
+    """Raise before hours of work if pyarrow is missing."""
     try:
         import pyarrow  # noqa: F401
     except ImportError as error:
@@ -44,7 +44,7 @@ def require_parquet() -> None:
 
 
 def schema() -> pa.Schema:
-    """The columns; documented in docs/corpus_runs.md."""
+    """Return the columns; documented in docs/corpus_runs.md."""
     import pyarrow as pa
 
     strings, integers, floats = (pa.list_(t) for t in (pa.string(), pa.int32(), pa.float32()))
@@ -72,23 +72,23 @@ def schema() -> pa.Schema:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Chunk:
-    """What is kept of one measure of a batch, padding still inside."""
+    """The stored results of one measure of a batch, with padding."""
 
     measure: str
     layers: tuple[int, ...]
-    places: Sequence[int]  # of its texts in the shard
+    places: Sequence[int]  # indices of its texts in the shard
     names: Sequence[str]
     lines: Sequence[int]
     sources: Sequence[TokenRow]
     targets: Sequence[TokenRow]
     positions: Sequence[tuple[int, ...]]
-    # By column [text, layer, target(, rank)]; None: there is no such number for these targets.
+    # By column [text, layer, target(, rank)]; None if undefined for these targets.
     summary: Mapping[str, np.ndarray | None]
-    scores: np.ndarray | None  # [layer, text, target, source]; None: not wanted
+    scores: np.ndarray | None  # [layer, text, target, source]; None if not wanted
 
 
 def about(provenance: Mapping[str, Any], facts: Facts, spec: Spec) -> dict[str, Any]:
-    """What is the same for all texts of one measure."""
+    """Return the description that all texts of one measure share."""
     description: dict[str, Any] = plain(
         {
             "provenance": provenance,
@@ -104,7 +104,7 @@ def about(provenance: Mapping[str, Any], facts: Facts, spec: Spec) -> dict[str, 
 
 
 def write_shard(path: Path, chunks: Sequence[Chunk], description: Mapping[str, Any]) -> str:
-    """Writes a file whole, in the order of texts, measures and layers, and gives the hash of its
+    """Write a file atomically, ordered by text, measure and layer, and return the hash of its
     content.
     """
     import pyarrow as pa
@@ -117,13 +117,13 @@ def write_shard(path: Path, chunks: Sequence[Chunk], description: Mapping[str, A
     table = pa.concat_tables(tables) if tables else wanted.empty_table()
     keys = [_keys(chunk, measures.index(chunk.measure)) for chunk in chunks]
     order = np.lexsort(np.concatenate(keys, 1)[::-1]) if keys else np.array([], np.int64)
-    sink = pa.BufferOutputStream()  # a file of Python's would take its lock at every step
+    sink = pa.BufferOutputStream()  # a Python file object would take its lock at every step
     pq.write_table(  # type: ignore[no-untyped-call]
         table.take(pa.array(order)),
         sink,
         compression="zstd",
         use_dictionary=["id", "measure", "tokens.list.element", "target_tokens.list.element"],
-        write_statistics=["id", "line", "measure", "layer"],  # nobody looks for others by size
+        write_statistics=["id", "line", "measure", "layer"],  # nobody searches for others by size
     )
     content = memoryview(sink.getvalue())
     write_safely(path, content)
@@ -131,15 +131,15 @@ def write_shard(path: Path, chunks: Sequence[Chunk], description: Mapping[str, A
 
 
 def _keys(chunk: Chunk, measure: int) -> np.ndarray:
-    """[text, measure or layer; row]: what the rows of a file are ordered by."""
+    """Return the sort keys of the rows of a file: [text, measure or layer; row]."""
     places, layers = np.array(chunk.places), np.arange(len(chunk.layers))
     by_text = np.repeat(places, len(layers))
     return np.stack([by_text, np.full_like(by_text, measure), np.tile(layers, len(places))])
 
 
 def _columns(chunk: Chunk) -> dict[str, pa.Array]:
-    """A row for each text and layer. Arrays go in as they are: number by number would take longer
-    than measuring.
+    """Return a row for each text and layer. Arrays are passed whole, because converting single
+    numbers would take longer than measuring.
     """
     import pyarrow as pa
 
@@ -184,8 +184,8 @@ def _columns(chunk: Chunk) -> dict[str, pa.Array]:
 def _lists(
     values: np.ndarray, targets: np.ndarray, inner: np.ndarray | None = None, *, flat: bool = False
 ) -> pa.Array:
-    """[text, layer, target(, inner)] without padding as lists for each text and layer; lists of
-    lists if there is an inner axis, unless they are `flat`.
+    """Return [text, layer, target(, inner)] without padding as lists for each text and layer: lists
+    of lists if there is an inner axis, unless `flat`.
     """
     import pyarrow as pa
 
@@ -209,7 +209,7 @@ def _offsets(sizes: np.ndarray) -> pa.Array:
 
 
 def write_errors(path: Path, errors: Sequence[Mapping[str, Any]]) -> None:
-    """Rows that could not be measured: file, line, id, reason."""
+    """Write the records that could not be measured: file, line, id, reason."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -221,7 +221,7 @@ def write_errors(path: Path, errors: Sequence[Mapping[str, Any]]) -> None:
 
 
 def write_safely(path: Path, content: str | bytes | memoryview) -> None:
-    """Writes a file whole; a full disk is an error that says what to do."""
+    """Write a file atomically. Raise an error with advice if the disk is full."""
     try:
         write_whole(path, content)
     except (OSError, InvalidInput) as error:
@@ -229,5 +229,5 @@ def write_safely(path: Path, content: str | bytes | memoryview) -> None:
         if getattr(cause, "errno", None) not in (errno.ENOSPC, errno.EDQUOT):
             raise
         raise InvalidInput(
-            f"no space is left for {path}: free some, then the same command resumes"
+            f"No space is left for {path}. Free some, then run the same command to resume."
         ) from error

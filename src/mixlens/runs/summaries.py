@@ -1,15 +1,15 @@
-"""What is kept of a batch by default: for each target and layer where its mixture comes from.
+"""Summarise a batch: the main sources of each target and layer.
 
-With s the scores of a target's row, its shares are p_j = |s_j| / sum_k |s_k|. Of each row are kept
+With the scores s of a target, its normalised scores are p_j = |s_j| / sum_k |s_k|. A summary has
 
-* the ten largest shares and their sources, the largest first, equal ones by position;
+* the ten largest normalised scores and their sources, largest first, ties by position;
 * `entropy`: -sum_j p_j ln p_j, in nats;
 * `own_share`: p of the target itself;
 * `special_share`: the sum of p over special tokens;
 * `mean_distance`: sum_j p_j |j - i| for the target at position i, in tokens.
 
 Own share and distance are null if targets and sources are different tokens (cross-attention, an
-explained output). A row of zeros has no shares: its numbers are NaN.
+explained output). If all scores are zero, the numbers are NaN.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from torch import Tensor
 from mixlens.runs.mixtures import Mixtures
 
 TOP = 10
-_NUMBERS = {"cpu": 2**16}  # that are looked at together: they stay in the cache
+_NUMBERS = {"cpu": 2**16}  # numbers processed together, so that they stay in the cache
 _NUMBERS_ELSEWHERE = 2**24  # a GPU is slow on small pieces
-_PLACES = 2**21 - 1  # positions go into the lower bits of a key
+_PLACES = 2**21 - 1  # positions occupy the lower bits of a key
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -37,23 +37,25 @@ class Shares:
 
     groups: slice
     texts: slice
-    values: Float[Tensor, "group text target source"]  # zeros in padding and rows of zeros
-    empty: Bool[Tensor, "group text target"]  # rows of zeros
+    values: Float[
+        Tensor, "group text target source"
+    ]  # zeros in padding and for targets without scores
+    empty: Bool[Tensor, "group text target"]  # targets without scores
 
     @cached_property
     def narrow(self) -> Float[Tensor, "group text target source"]:
-        """The shares in float32."""
+        """Return the normalised scores in float32."""
         return self.values.float()
 
     @cached_property
     def entropies(self) -> Float[Tensor, "group text target"]:
-        """Of the rows, in nats."""
+        """Return the entropies in nats."""
         entropies: Tensor = torch.special.entr(self.values).sum(-1)
         return entropies
 
 
 def shares_of(mixtures: Mixtures) -> Iterator[Shares]:
-    """Part by part, in float64."""
+    """Yield normalised scores part by part, in float64."""
     groups, texts, *size = mixtures.values.shape
     numbers = _NUMBERS.get(mixtures.values.device.type, _NUMBERS_ELSEWHERE)
     several = max(1, numbers // math.prod(size))  # texts of any group
@@ -75,7 +77,7 @@ class Summaries:
         self.columns: dict[str, Tensor] = {}  # [text, layer, target(, rank)], on the device
 
     def add(self, part: Shares) -> None:
-        """A part of the batch."""
+        """Add a part of the batch."""
         mixtures, shares, texts, empty = self.mixtures, part.values, part.texts, part.empty
         sources, tops = _largest(part.narrow)
         rows = {
@@ -100,10 +102,10 @@ class Summaries:
 
 
 def _largest(shares: Tensor) -> tuple[Tensor, Tensor]:
-    """Sources and shares of the largest, equal ones by position.
+    """Return sources and values of the largest normalised scores, ties by position.
 
-    The bits of a number that is not negative are ordered as the number is. With the position in
-    the lower bits no two keys are equal, so that every device gives the same order.
+    The bits of a non-negative float sort like the float. With the position in the lower bits no two
+    keys are equal, so that every device gives the same order.
     """
     places = torch.arange(shares.shape[-1], device=shares.device)
     keys = torch.add(_PLACES - places, shares.view(torch.int32), alpha=_PLACES + 1)

@@ -1,8 +1,7 @@
-"""Parts of speech of tokens, from those of the words of a text.
+"""Assign parts of speech to tokens, from the tags of words.
 
-A text has one tag for each word. Words are cut at spaces, unless the corpus says where they are
-(CoNLL-U). A token has the tag of the word in which
-it begins.
+A text has one tag per word. Words are split at spaces, unless the corpus defines them (CoNLL-U). A
+token has the tag of the word in which it begins.
 """
 
 from __future__ import annotations
@@ -16,13 +15,15 @@ from mixlens.runs.mixtures import Classes, Mixtures
 from mixlens.text.tokens import TokenRow
 
 Words = Sequence[tuple[int, int]]
-"""The characters of each word."""
+"""The character span of each word."""
 
 SPECIAL, NONE = "special", "none"
 
 
 def token_tags(row: TokenRow, tags: Sequence[str], words: Words | None = None) -> list[str]:
-    """A tag for each token; special tokens, and what is in no word, have one of their own."""
+    """Return a tag for each token. Special tokens and characters outside words have their own
+    tag.
+    """
     if row.text is None or row.offsets is None:
         raise InvalidInput(
             "The tokenizer has no offset mapping, which part-of-speech tags need. Use a fast"
@@ -31,7 +32,10 @@ def token_tags(row: TokenRow, tags: Sequence[str], words: Words | None = None) -
     by_character = [NONE] * (len(row.text) + 1)
     words = words or [match.span() for match in re.finditer(r"\S+", row.text)]
     if len(words) != len(tags):
-        raise InvalidInput(f"{len(tags)} tags for the {len(words)} words of the text")
+        raise InvalidInput(
+            f"{len(tags)} tags do not match the {len(words)} words of the text. Pass one tag "
+            "per word."
+        )
     for (start, stop), tag in zip(words, tags, strict=True):
         by_character[start:stop] = [tag] * (stop - start)
     special = row.special or (False,) * len(row)
@@ -42,12 +46,16 @@ def token_tags(row: TokenRow, tags: Sequence[str], words: Words | None = None) -
 
 
 def _begins_in(by_character: Sequence[str], start: int, stop: int) -> str:
-    """Some tokens begin with the space before their word."""
+    """Return whether a token begins in a word. Some tokens begin with the space before their
+    word.
+    """
     return next((tag for tag in by_character[start:stop] if tag != NONE), NONE)
 
 
 def tag_classes(mixtures: Mixtures, texts: Sequence[TextRow]) -> Classes | None:
-    """The parts of speech of a batch; None if it has none, or its targets are not its tokens."""
+    """Return the parts of speech of a batch, or None if it has none or its targets are not its
+    tokens.
+    """
     if not mixtures.same_tokens or not texts or texts[0].tags is None:
         return None
     by_text = [

@@ -1,5 +1,5 @@
-"""`mixlens serve`: the viewer with live models behind it.
+"""`mixlens serve`: the viewer with live models.
 
-api.py says what is asked and answered, work.py measures, jobs.py queues, guard.py keeps strangers
-out, server.py puts them together (extra `web`).
+api.py defines requests and responses, work.py measures, jobs.py queues, guard.py checks requests,
+and server.py connects them (extra `web`).
 """

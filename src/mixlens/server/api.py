@@ -1,4 +1,4 @@
-"""What the server is asked and what it answers. The page uses nothing else."""
+"""Requests and responses of the server. The page uses nothing else."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ JOB_ID = r"^[A-Za-z0-9_-]{22}$"
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What one server takes on."""
+    """Limits of one server."""
 
-    tokens: int = 1024  # of a text, special tokens included
-    characters: int = 20_000  # of a text, before it is cut into tokens
-    waiting: int = 16  # jobs that wait for their turn
-    kept: int = 256  # finished jobs that are remembered
-    kept_bytes: int = 256 * 2**20  # of their results
-    body_bytes: int = 128 * 2**10  # of a request
-    jobs_per_minute: int = 60  # of one address
+    tokens: int = 1024  # tokens of a text, including special tokens
+    characters: int = 20_000  # characters of a text, before tokenisation
+    waiting: int = 16  # waiting jobs
+    kept: int = 256  # finished jobs that are kept
+    kept_bytes: int = 256 * 2**20  # bytes of their results
+    body_bytes: int = 128 * 2**10  # bytes of a request
+    jobs_per_minute: int = 60  # jobs per address and minute
     connections: int = 256
 
 
@@ -30,14 +30,14 @@ class _Strict(BaseModel):
 
 
 class ModelChoice(_Strict):
-    """A model that was named when the server was started."""
+    """A model that the server was started with."""
 
     name: str
-    pairs: Annotated[bool, Field(description="Does it take a source and a target text?")]
+    pairs: Annotated[bool, Field(description="Whether the model needs a source and a target text.")]
 
 
 class MeasureChoice(_Strict):
-    """A measure that can be asked for."""
+    """A measure that clients can request."""
 
     name: str
     summary: str
@@ -45,7 +45,7 @@ class MeasureChoice(_Strict):
 
 
 class PublicLimits(_Strict):
-    """What a client should know before it asks."""
+    """Limits that a client should know."""
 
     tokens: int
     characters: int
@@ -54,7 +54,7 @@ class PublicLimits(_Strict):
 
 
 class Choices(_Strict):
-    """What this server can do."""
+    """Models, measures and limits of a server."""
 
     version: str
     models: list[ModelChoice]
@@ -68,16 +68,16 @@ class JobRequest(_Strict):
     model: Annotated[str, Field(max_length=300)]
     text: Annotated[str, Field(min_length=1)]
     target_text: Annotated[
-        str | None, Field(description="What the decoder is given, for models that take pairs.")
+        str | None, Field(description="Decoder text, for models that take pairs.")
     ] = None
     measures: Annotated[list[Annotated[str, Field(max_length=100)]], Field(min_length=1)]
-    heads: Annotated[bool, Field(description="Single heads too, for measures that have them.")] = (
-        False
-    )
+    heads: Annotated[
+        bool, Field(description="Include single heads, for measures that have them.")
+    ] = False
 
 
 class State(StrEnum):
-    """Where a job is."""
+    """State of a job."""
 
     queued = "queued"
     running = "running"
@@ -87,25 +87,25 @@ class State(StrEnum):
 
     @property
     def is_final(self) -> bool:
-        """Is it final?"""
+        """Return whether the state is final."""
         return self in (State.done, State.failed, State.cancelled)
 
 
 class JobCreated(_Strict):
-    """The name of a job."""
+    """The identifier of a new job."""
 
     id: Annotated[str, Field(pattern=JOB_ID)]
 
 
 class JobStatus(JobCreated):
-    """How far a job is."""
+    """State and progress of a job."""
 
     state: State
     progress: Annotated[float, Field(ge=0, le=1)]
-    message: Annotated[str, Field(description="In words: what is done now, or why it failed.")]
+    message: Annotated[str, Field(description="Current step, or the reason of a failure.")]
 
 
 class Problem(_Strict):
-    """Why a request was refused, in words."""
+    """The reason why a request was rejected."""
 
     detail: str

@@ -1,12 +1,12 @@
-"""Who may ask, and how much: checked before a request is read.
+"""Check the origin and the rate of requests before they are read.
 
-* `Host` must be a name by which this server was meant to be reached. A page elsewhere then cannot
-  reach it through a name of its own (DNS rebinding).
+* `Host` must be an allowed name of this server, so that other pages cannot reach it through their
+  own host name (DNS rebinding).
 * `Origin`, if a browser sends one, must be this server itself.
-* A body has a maximum size, counted while it is read.
-* New jobs of one address are limited in number per minute.
+* The size of a body is limited, and counted while it is read.
+* New jobs of one address are limited per minute.
 
-Every answer forbids outside requests, framing and guessing of types.
+Every response forbids outside requests, framing and content sniffing.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
-_ADDRESSES = 4096  # that are counted at a time
+_ADDRESSES = 4096  # addresses tracked at a time
 
 
 class Guard:
@@ -47,7 +47,7 @@ class Guard:
         self._asked: OrderedDict[str, tuple[float, float]] = OrderedDict()  # address: tokens, time
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers a request itself if it is refused, and passes all others on."""
+        """Reject a request, or pass it on."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -60,24 +60,28 @@ class Guard:
 
     @property
     def _too_large(self) -> str:
-        return f"the request is larger than {self.limits.body_bytes // 1024} KB"
+        return (
+            f"The request is larger than {self.limits.body_bytes // 1024} KB. Send a shorter text."
+        )
 
     def _refusal(self, scope: Scope, headers: Headers) -> tuple[int, str] | None:
         if _host_of("//" + headers.get("host", "")) not in self.hosts:
-            return 421, "this server is not reached by that name; start it with --allow-host NAME"
+            return 421, "This host name is not allowed. Start the server with --allow-host NAME."
         origin = headers.get("origin")
         if origin is not None and origin != f"{scope['scheme']}://{headers['host']}":
-            return 403, "requests from pages of other servers are not answered"
+            return 403, "Requests from pages of other servers are not allowed."
         length = headers.get("content-length", "0")
         if not re.fullmatch("[0-9]{1,18}", length) or int(length) > self.limits.body_bytes:
             return 413, self._too_large
         if scope["method"] == "POST" and not self._may_ask(scope):
             most = self.limits.jobs_per_minute
-            return 429, f"more than {most} jobs in a minute: wait a little and ask again"
+            return 429, f"More than {most} jobs in a minute. Wait and try again."
         return None
 
     def _may_ask(self, scope: Scope) -> bool:
-        """A bucket for each address: full at first, filled again within a minute."""
+        """Return whether an address may start a job: a token bucket per address, refilled within a
+        minute.
+        """
         address, now = str((scope.get("client") or ("",))[0]), time.monotonic()
         most = float(self.limits.jobs_per_minute)
         tokens, before = self._asked.pop(address, (most, now))

@@ -1,7 +1,7 @@
-"""Jobs in turn: one at a time, a bounded queue, cancelled at any time, results kept by content.
+"""Run jobs one at a time from a bounded queue, with cancellation and cached results.
 
-The same text, model and measures give the same result, so a result is kept under the hash of what
-was asked and a second request for it is done at once.
+The same text, model and measures give the same result, so results are cached by the hash of the
+request.
 """
 
 from __future__ import annotations
@@ -23,45 +23,44 @@ log = logging.getLogger("mixlens.server")
 
 
 class QueueFull(Exception):
-    """More jobs wait than this server takes on."""
+    """The queue of the server is full."""
 
 
 class Cancelled(BaseException):
-    """Raised inside the work of a job that nobody waits for any more.
+    """Stop the work of a cancelled job.
 
-    Not an Exception: code that tries whether a module can do something must not take it for the
-    answer.
+    It is not an Exception, so that code that tests whether a module works does not catch it.
     """
 
 
 @dataclass(eq=False)
 class WebJob:
-    """One request on its way."""
+    """One request in progress."""
 
     id: str
     key: str
     request: Mapping[str, Any]
     state: State = State.queued
     progress: float = 0.0
-    message: str = "waiting for its turn"
+    message: str = "waiting"
 
     def check(self) -> None:
-        """Called by the work; stops it if the job was cancelled."""
+        """Stop the work if the job was cancelled. The work calls it regularly."""
         if self.state is State.cancelled:
             raise Cancelled
 
     def report(self, progress: float, message: str) -> None:
-        """Says how far the work is, and stops it if the job was cancelled."""
+        """Report the progress of the work, and stop it if the job was cancelled."""
         self.check()
         self.progress, self.message = progress, message
 
 
 Work = Callable[[WebJob], bytes]
-"""Computes the result of a job and calls `job.report` now and then."""
+"""Computes the result of a job and calls `job.report` regularly."""
 
 
 class Jobs:
-    """A queue with one worker: models are recorded by hooks, one text at a time."""
+    """A queue with one worker, because hooks record one text at a time."""
 
     def __init__(self, work: Work, limits: Limits) -> None:
         self._work, self._limits = work, limits
@@ -73,11 +72,11 @@ class Jobs:
         self._worker = threading.Thread(target=self._run, name="mixlens-jobs", daemon=True)
 
     def start(self) -> None:
-        """Starts the worker."""
+        """Start the worker."""
         self._worker.start()
 
     def stop(self) -> None:
-        """Cancels everything and waits for the worker."""
+        """Cancel all jobs and wait for the worker."""
         with self._changed:
             self._stopped = True
             for job in self._jobs.values():
@@ -87,13 +86,13 @@ class Jobs:
         self._worker.join()
 
     def submit(self, request: Mapping[str, Any]) -> WebJob:
-        """A new job. It is done already if its result is kept."""
+        """Return a new job. It is already done if its result is cached."""
         key = hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()
         with self._changed:
             job = WebJob(secrets.token_urlsafe(16), key, request)
             if key in self._results:
                 self._results.move_to_end(key)
-                job.state, job.progress, job.message = State.done, 1.0, "kept from before"
+                job.state, job.progress, job.message = State.done, 1.0, "cached result"
             elif len(self._waiting) >= self._limits.waiting:
                 raise QueueFull
             else:
@@ -104,24 +103,24 @@ class Jobs:
             return job
 
     def get(self, name: str) -> WebJob | None:
-        """A job that is remembered."""
+        """Return a job by its identifier."""
         with self._changed:
             return self._jobs.get(name)
 
     def result(self, job: WebJob) -> bytes | None:
-        """What a job gave, as long as it is kept."""
+        """Return the result of a job while it is cached."""
         with self._changed:
             return self._results.get(job.key) if job.state is State.done else None
 
     def cancel(self, job: WebJob) -> None:
-        """Takes a job out of the queue, or lets its work end at the next report."""
+        """Remove a job from the queue, or stop its work at the next report."""
         with self._changed:
             _cancel(job)
             if job in self._waiting:
                 self._waiting.remove(job)
 
     def _forget(self) -> None:
-        """Drops the oldest finished jobs and results beyond the limits."""
+        """Drop the oldest finished jobs and results beyond the limits."""
         finished = [name for name, job in self._jobs.items() if job.state.is_final]
         for name in finished[: max(0, len(self._jobs) - self._limits.kept)]:
             del self._jobs[name]
@@ -146,8 +145,8 @@ class Jobs:
         except MixlensError as error:
             state, message, result = State.failed, str(error), b""
         except Exception:
-            log.exception("a job failed")
-            state, message = State.failed, "something went wrong in the server; its log says what"
+            log.exception("job failed")
+            state, message = State.failed, "The server failed. See its log for the reason."
             result = b""
         else:
             state, message = State.done, "done"

@@ -1,4 +1,4 @@
-"""The server: the page at `/`, the API under `/api`, its description at `/api/openapi.json`."""
+"""The web server: the page at `/`, the API under `/api`, its schema at `/api/openapi.json`."""
 
 from __future__ import annotations
 
@@ -39,17 +39,20 @@ from mixlens.views.viewer.page import page
 if TYPE_CHECKING:
     from mixlens.lens import Lens
 
-Id = Annotated[str, Path(pattern=JOB_ID, description="The name that the job was given.")]
+Id = Annotated[str, Path(pattern=JOB_ID, description="Identifier of the job.")]
 
 
 def create_app(
     lenses: Mapping[str, Lens], limits: Limits | None = None, hosts: Collection[str] = LOOPBACK
 ) -> FastAPI:
-    """The app for models by name, the first of which is shown at the start."""
+    """Return the app for models by name. The first one is shown at the start."""
     limits = limits or Limits()
     for name, lens in lenses.items():
         if lens.tokenizer is None:
-            raise MissingTokenizer(f"{name} has no tokenizer, and the page asks for texts")
+            raise MissingTokenizer(
+                f"{name} has no tokenizer, which the page needs for texts. Choose a model "
+                "with a tokenizer."
+            )
     jobs = Jobs(Measuring(lenses, limits), limits)
 
     @asynccontextmanager
@@ -61,10 +64,10 @@ def create_app(
     app = FastAPI(
         title="mixlens",
         version=mixlens.__version__,
-        description="How much of each token is inside every other token of a transformer.",
+        description="Measure how much each token contributes to every other one.",
         lifespan=lifespan,
         openapi_url="/api/openapi.json",
-        docs_url=None,  # these pages load scripts from elsewhere
+        docs_url=None,  # these pages load scripts from other servers
         redoc_url=None,
     )
     _answer_in_words(app)
@@ -75,7 +78,7 @@ def create_app(
 
 
 def _answer_in_words(app: FastAPI) -> None:
-    """Every refusal is `{"detail": words}`."""
+    """Return every rejection as `{"detail": words}`."""
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
@@ -104,14 +107,14 @@ def _add_page(app: FastAPI, lenses: Mapping[str, Lens], limits: Limits) -> None:
 
 
 def _policy_of(html: str) -> str:
-    """What the page forbids itself, to be sent as a header too."""
+    """Return the content security policy of the page, for the header."""
     written = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', html)
     assert written is not None
     return unescape(written[1])
 
 
 def _choices(lenses: Mapping[str, Lens], limits: Limits) -> Choices:
-    """Models, measures and limits of a server."""
+    """Return models, measures and limits of a server."""
     return Choices(
         version=mixlens.__version__,
         models=[ModelChoice(name=name, pairs=takes_pairs(lens)) for name, lens in lenses.items()],
@@ -136,29 +139,29 @@ def _add_api(app: FastAPI, lenses: Mapping[str, Lens], limits: Limits, jobs: Job
 
     @app.get("/api", responses=_refusals())
     def what_there_is() -> Choices:
-        """Models, measures and limits of this server."""
+        """Return models, measures and limits of this server."""
         return choices
 
     @app.post("/api/jobs", status_code=202, responses=_refusals(413, 422, 429, 503))
     def new_job(request: JobRequest) -> JobCreated:
-        """Queues a text to be measured."""
+        """Queue a text to be measured."""
         _check(request, lenses, known, limits)
         try:
             job = jobs.submit(_content(request))
         except QueueFull as error:
-            detail = f"{limits.waiting} jobs wait already: ask again in a moment"
+            detail = f"{limits.waiting} jobs are waiting already. Try again later."
             raise HTTPException(503, detail, {"Retry-After": "5"}) from error
         return JobCreated(id=job.id)
 
     def known_job(job_id: str) -> WebJob:
         job = jobs.get(job_id)
         if job is None:
-            raise HTTPException(404, "there is no such job, or it was so long ago that it is gone")
+            raise HTTPException(404, "Unknown job. It may have expired.")
         return job
 
     @app.get("/api/jobs/{job_id}", responses=refusals)
     def status(job_id: Id) -> JobStatus:
-        """How far a job is."""
+        """Return the progress of a job."""
         job = known_job(job_id)
         return JobStatus(id=job.id, state=job.state, progress=job.progress, message=job.message)
 
@@ -168,47 +171,50 @@ def _add_api(app: FastAPI, lenses: Mapping[str, Lens], limits: Limits, jobs: Job
         responses={200: {"content": {"application/json": {}}}, **_refusals(404, 409, 422)},
     )
     def payload(job_id: Id) -> Response:
-        """What a finished job gave, for the viewer (docs/viewer.md)."""
+        """Return the result of a finished job for the viewer (docs/viewer.md)."""
         job = known_job(job_id)
         if job.state is not State.done:
-            raise HTTPException(409, f"the job is {job.state}: {job.message}")
+            raise HTTPException(409, f"The job is {job.state}: {job.message}")
         result = jobs.result(job)
         if result is None:
-            raise HTTPException(404, "the result is no longer kept: ask for it again")
+            raise HTTPException(404, "The result has expired. Send the request again.")
         return Response(result, media_type="application/json")
 
     @app.delete("/api/jobs/{job_id}", status_code=204, responses=refusals)
     def cancel(job_id: Id) -> None:
-        """Cancels a job; one that is finished stays as it is."""
+        """Cancel a job. A finished job stays as it is."""
         jobs.cancel(known_job(job_id))
 
 
 def _check(
     request: JobRequest, lenses: Mapping[str, Lens], known: Collection[str], limits: Limits
 ) -> None:
-    """Refuses at once what no job could do."""
+    """Reject requests that no job could fulfil."""
     if request.model not in lenses:
-        raise HTTPException(422, f"this server has the models: {', '.join(lenses)}")
+        raise HTTPException(422, f"Unknown model. Choose one of: {', '.join(lenses)}.")
     unknown = [name for name in request.measures if name not in known]
     if unknown:
-        raise HTTPException(422, f"there is no measure {unknown[0]!r}")
+        raise HTTPException(422, f"Unknown measure {unknown[0]!r}.")
     pairs = takes_pairs(lenses[request.model])
     if pairs != (request.target_text is not None):
-        needs = "a target text too" if pairs else "one text, no target text"
-        raise HTTPException(422, f"this model takes {needs}")
+        needs = "a target text too" if pairs else "one text and no target text"
+        raise HTTPException(422, f"This model needs {needs}.")
     for text in (request.text, request.target_text or ""):
         if len(text) > limits.characters:
             raise HTTPException(
                 422,
-                f"the text has {len(text)} characters, and this server takes {limits.characters}",
+                (
+                    f"{len(text)} characters are too many for this server. Shorten the text to "
+                    f"{limits.characters}."
+                ),
             )
 
 
 def _content(request: JobRequest) -> dict[str, Any]:
-    """What the result depends on."""
+    """Return the part of a request that determines the result."""
     return {**request.model_dump(), "measures": list(dict.fromkeys(request.measures))}
 
 
 def _refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """For the description: which refusals an answer may be. The guard's may come at any time."""
+    """Return the possible rejections for the schema. Those of the guard can always occur."""
     return {status: {"model": Problem} for status in (403, 421, *statuses)}

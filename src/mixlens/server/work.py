@@ -1,4 +1,4 @@
-"""What a job does: every measure that was asked for, of one text, as a payload of the viewer."""
+"""Measure one text with every requested measure, as a payload of the viewer."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _FIRST_TARGET = "Les clefs de la vieille armoire sont sur la table."
 
 
 def takes_pairs(lens: Lens) -> bool:
-    """Does the model need a source and a target text?"""
+    """Return whether the model needs a source and a target text."""
     return bool(getattr(lens.model.config, "is_encoder_decoder", False))
 
 
 def first_request(name: str, lens: Lens) -> dict[str, Any]:
-    """What the page shows before anyone has asked."""
+    """Return the request that the page shows at the start."""
     mask = getattr(lens.tokenizer, "mask_token", None)
     return {
         "model": name,
@@ -46,7 +46,7 @@ def first_request(name: str, lens: Lens) -> dict[str, Any]:
 
 @contextmanager
 def _stopped_in_modules(job: WebJob) -> Iterator[None]:
-    """A cancelled job ends before the next module of the model that it runs, inside a layer too."""
+    """Stop a cancelled job before the next module of the model runs, even inside a layer."""
     hook = register_module_forward_pre_hook(lambda module, given: job.check())
     try:
         yield
@@ -55,13 +55,13 @@ def _stopped_in_modules(job: WebJob) -> Iterator[None]:
 
 
 class Measuring:
-    """The work of jobs on models that were loaded when the server started."""
+    """Run jobs on the models that were loaded at the start."""
 
     def __init__(self, lenses: Mapping[str, Lens], limits: Limits) -> None:
         self._lenses, self._limits = lenses, limits
 
     def __call__(self, job: WebJob) -> bytes:
-        """The payload as JSON."""
+        """Return the payload as JSON."""
         lens, wanted = self._lenses[job.request["model"]], list(job.request["measures"])
         job.report(0.0, "reading the text")
         given = self._given(lens, job.request)
@@ -84,7 +84,7 @@ class Measuring:
         return json.dumps(payload, ensure_ascii=False, allow_nan=False).encode()
 
     def _given(self, lens: Lens, request: Mapping[str, Any]) -> str | tuple[str, str]:
-        """The text, or the pair, if it is not too long."""
+        """Return the text or the pair, if it is not too long."""
         texts = [text for text in (request["text"], request["target_text"]) if text is not None]
         for text in texts:
             count = len(tokenized(lens.tokenizer, text)["input_ids"])

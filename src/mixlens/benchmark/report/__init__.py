@@ -1,1 +1,1 @@
-"""The report of a benchmark: on a terminal, as Markdown, as one page, and its files."""
+"""Reports of a benchmark: in the terminal, as Markdown, as a page, and its files."""

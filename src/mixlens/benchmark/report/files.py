@@ -1,5 +1,5 @@
-"""What a run leaves in its folder: observations.parquet, results.json, errors.csv, report.md with
-its plots, report.html.
+"""Write the files of a run: observations.parquet, results.json, errors.csv, report.md with its
+plots, report.html.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from mixlens.maps.storage import write_whole
 if TYPE_CHECKING:
     from mixlens.benchmark.ranking import Ranking
 
-_LARGEST = 64  # entries of an array that a cell of the table still takes; the journal has them all
+_LARGEST = 64  # longest array of a table cell; the journal has them all
 
 
 def write_files(
     folder: Path, ranking: Ranking, entries: Iterable[Mapping[str, Any]], example: str
 ) -> None:
-    """Each file is replaced whole. `example` is the frame of one text, in the viewer."""
+    """Write each file atomically. `example` is the viewer frame of one text."""
     from mixlens.views.charts import standalone
 
     write_whole(folder / "observations.parquet", _parquet(entries))
@@ -40,7 +40,7 @@ def write_files(
     write_whole(folder / "errors.csv", _errors(ranking))
     try:
         charts = charts_of(ranking)
-    except MissingExtra:  # a report without plots is still a report
+    except MissingExtra:  # a report without plots is still useful
         charts = {}
     plots = {}
     if charts:
@@ -53,7 +53,7 @@ def write_files(
 
 
 def _parquet(entries: Iterable[Mapping[str, Any]]) -> bytes:
-    """A row for each example, evaluation and measure (empty if the model is judged)."""
+    """Write a row for each example, evaluation and measure (empty if the model is evaluated)."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -89,7 +89,7 @@ def _shown(seen: Any) -> str:
 
 
 def _shortened(value: Any) -> Any:
-    """Without arrays and lists that are too long for a cell."""
+    """Return the value without arrays and lists that are too long for a cell."""
     if isinstance(value, np.ndarray) and value.size > _LARGEST:
         return f"array of {' x '.join(map(str, value.shape))}"
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""The report as Markdown."""
+"""Write the report as Markdown."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def markdown(ranking: Ranking, plots: Mapping[str, str]) -> str:
-    """`plots`: title -> file."""
+    """Return the Markdown report. `plots` maps titles to files."""
     return "\n".join(_lines(ranking, plots)) + "\n"
 
 
@@ -115,7 +115,7 @@ def _row(cells: Sequence[str]) -> str:
 
 
 def _escaped(text: str) -> str:
-    """As it is: brackets and stars are not markup, and a row stays one row."""
+    """Return text with Markdown characters escaped, in one line."""
     for sign in "\\`*_[]<>|":
         text = text.replace(sign, f"\\{sign}")
     return text

@@ -1,4 +1,4 @@
-"""The report of a ranking as one HTML page."""
+"""Write the report of a ranking as an HTML page."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def page(ranking: Ranking, charts: Mapping[str, str], example: str = "") -> str:
-    """`charts`: title -> SVG. `example` is the frame of one text, in the viewer."""
+    """Return the page. `charts` maps titles to SVG. `example` is the viewer frame of one text."""
     return document(
         "Which measure to trust",
         wording.headline(ranking),

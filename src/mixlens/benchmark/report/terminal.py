@@ -1,4 +1,4 @@
-"""The ranked table on a terminal: as many evaluations side by side as fit, the rest below."""
+"""Print the ranking in the terminal: as many evaluations side by side as fit, the rest below."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _GAP = 2
 
 
 def show(ranking: Ranking, console: Console) -> None:
-    """The table, what its signs mean, what is known about the model, what is left out, and the
-    verdict.
+    """Print the table, its legend, results about the model, excluded measures and evaluations, and
+    the verdict.
     """
     console.print(wording.headline(ranking), markup=False, style="bold")
     first = _first_columns(ranking)
@@ -87,7 +87,7 @@ def _evaluations(ranking: Ranking) -> Iterator[Column]:
 
 
 def _parts(columns: Sequence[Column], repeated: int, width: int) -> Iterator[Table]:
-    """Tables that fit the width; the measures' names are in each."""
+    """Return tables that fit the width, each with the names of the measures."""
     widths = (
         [max(len(head), *map(len, cells)) + _GAP for head, cells in columns]
         if columns[0][1]

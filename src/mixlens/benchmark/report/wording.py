@@ -1,4 +1,4 @@
-"""How the terminal, the Markdown and the HTML report write the same things."""
+"""Words and numbers that the terminal, Markdown and HTML reports share."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ DIRECTIONS = {
 
 
 def signs(marks: Marks) -> str:
-    """The signs of all marks that hold."""
+    """Return the signs of all marks that hold."""
     pairs = (
         (marks.is_best, BEST),
         (marks.not_different_from_best, LIKE_BEST),
@@ -47,24 +47,24 @@ def signs(marks: Marks) -> str:
 
 
 def number(value: float, digits: int = 3) -> str:
-    """A number with fixed digits, or a dash."""
+    """Return a number with fixed digits, or a dash."""
     return "–" if math.isnan(value) else f"{value:.{digits}f}"
 
 
 def spread(interval: tuple[float, float], digits: int = 3) -> str:
-    """Half of the interval's width, to come after ±; nothing if there is no interval."""
+    """Return half of the interval's width, for use after ±, or an empty text."""
     low, high = interval
     return "" if math.isnan(low) or math.isnan(high) else f"±{(high - low) / 2:.{digits}f}"
 
 
 def between(interval: tuple[float, float], digits: int = 3) -> str:
-    """An interval in brackets, or nothing."""
+    """Return an interval in brackets, or an empty text."""
     low, high = interval
     return "" if math.isnan(low) or math.isnan(high) else f"[{low:.{digits}f}, {high:.{digits}f}]"
 
 
 def seconds(value: float | None) -> str:
-    """Seconds with as many digits as they deserve, or a dash."""
+    """Return seconds with suitable precision, or a dash."""
     return (
         "–"
         if value is None or math.isnan(value)
@@ -75,19 +75,19 @@ def seconds(value: float | None) -> str:
 
 
 def headline(ranking: Ranking) -> str:
-    """Model, data, texts and measures in one line."""
+    """Return model, data, texts and measures in one line."""
     settings = ranking.settings
     counts = counted(ranking.texts, "text"), counted(len(ranking.order), "measure")
     return f"{settings['model']} on {settings['data']}: {', '.join(counts)}"
 
 
 def shown_errors(ranking: Ranking) -> list[RowError]:
-    """The errors of single examples, without those of measures that are listed as not judged."""
+    """Return the errors of single examples, without those of measures listed as not judged."""
     return [error for error in ranking.errors if error.measure not in ranking.not_judged]
 
 
 def error_groups(errors: Iterable[RowError]) -> list[tuple[str, str, list[str]]]:
-    """What was tried, the reason, and the examples, most errors first."""
+    """Return the attempted steps, reasons and examples, most errors first."""
     groups: dict[tuple[str, str], list[RowError]] = defaultdict(list)
     for error in errors:
         groups[error.measure, error.reason].append(error)
@@ -101,7 +101,7 @@ def error_groups(errors: Iterable[RowError]) -> list[tuple[str, str, list[str]]]
 
 
 def first_few(names: list[str], most: int = 5) -> str:
-    """The first few names, and how many more there are."""
+    """Return the first few names and the number of others."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
@@ -110,8 +110,8 @@ ByLayer = tuple[list[str], list[list[str]]]
 
 
 def reported(spec: EvaluationSpec, result: Result) -> tuple[dict[str, str], list[ByLayer]]:
-    """The further numbers of a result that its evaluation wants in a report: single ones, and
-    tables over the layers.
+    """Return the details of a result that its evaluation wants in a report: scalars, and tables
+    over the layers.
     """
     numbers: dict[str, str] = {}
     tables: dict[tuple[str, ...], list[list[str]]] = {}
@@ -131,7 +131,9 @@ def reported(spec: EvaluationSpec, result: Result) -> tuple[dict[str, str], list
 
 
 def _numbered(axis: str, count: int, states: Any) -> list[str]:
-    """Layers from 0. A state is the input, or the output of the layer before it."""
+    """Return row labels: layers from 0. A state is the input, or the output of the layer before
+    it.
+    """
     numbers = range(count) if states is None or len(states) != count else states
     if axis == "layer":
         return [str(number) for number in numbers]
@@ -139,7 +141,7 @@ def _numbered(axis: str, count: int, states: Any) -> list[str]:
 
 
 def charts_of(ranking: Ranking) -> dict[str, str]:
-    """Title -> SVG. Needs matplotlib."""
+    """Return SVG charts by title. Needs matplotlib."""
     from mixlens.views import charts
 
     by_title = {}

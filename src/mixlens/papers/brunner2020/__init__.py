@@ -1,1 +1,1 @@
-"""Brunner et al. (2020), On identifiability in transformers: a file for each figure."""
+"""Brunner et al. (2020), On identifiability in transformers: one file per figure."""

@@ -1,6 +1,4 @@
-"""Brunner et al. (2020), figures 11 to 13: from the output of each single layer back to its own
-input.
-"""
+"""Brunner et al. (2020), figures 11 to 13: identify the input of each layer from its output."""
 
 from __future__ import annotations
 
@@ -36,7 +34,9 @@ def run(
     metrics: Sequence[str] = ("cosine", "l2"),
     folds: int = 10,
 ) -> Outcome:
-    """Each layer's probe maps its output back to its own input; `folds`: parts of the texts."""
+    """Map each layer's output back to its own input by a probe. `folds` is the number of parts of
+    the texts.
+    """
     seen, layers = paper.rates(setting, probes, metrics, single=True, folds=folds)
     table = pd.DataFrame({"layer": np.arange(len(next(iter(layers.values())))), **layers})
     naive = min(

@@ -1,4 +1,6 @@
-"""Brunner et al. (2020), figure 18: what [CLS] is made of, around itself and the first [SEP]."""
+"""Brunner et al. (2020), figure 18: contributions to [CLS], around itself and around the first
+[SEP].
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ SPEC = ExperimentSpec(
 
 
 def run(setting: Setting, *, probes: int | None = 32, reach: int = 10) -> Outcome:
-    """Offsets up to `reach`; `probes`: random probes for each source; None: exact."""
+    """Plot offsets up to `reach`. `probes` is the number of random probes per source; None is
+    exact.
+    """
     seen = setting.observe(
         {"shares": partial(context_contribution.observe, probes=probes, seed=setting.seed)}
     )
@@ -36,8 +40,7 @@ def run(setting: Setting, *, probes: int | None = 32, reach: int = 10) -> Outcom
     )
     if np.isnan(around["cls"]).all():
         raise InvalidInput(
-            "this tokenizer writes no [CLS] at the beginning of a text, so there is nothing to"
-            " look at"
+            "This tokenizer adds no [CLS] at the beginning of a text. Use a model with [CLS]."
         )
     layers = [str(layer) for layer in range(len(around["cls"]))]
     figure, axes = figures.panels(2, columns=2, width=5.6, height=0.3 * len(layers) + 1.8)

@@ -1,4 +1,4 @@
-"""Brunner et al. (2020), figures 19 to 25: how chosen words gather their context over layers."""
+"""Brunner et al. (2020), figures 19 to 25: how chosen words collect context over layers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SPEC = ExperimentSpec(
 
 
 def run(setting: Setting, *, probes: int | None = 32, words: int = 3) -> Outcome:
-    """For each text the words whose own share changes most."""
+    """Show, for each text, the words whose own contribution changes most."""
     seen = setting.observe({"maps": partial(_maps, probes=probes, seed=setting.seed)})
     drawn, rows = {}, []
     for number, (labels, scores) in enumerate(seen.answers["maps"], 1):

@@ -1,5 +1,5 @@
-"""Brunner et al. (2020), figure 1a: how far raw and effective attention agree, against the length
-of the text.
+"""Brunner et al. (2020), figure 1a: agreement of raw and effective attention against text
+length.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ SPEC = ExperimentSpec(
 
 
 def run(setting: Setting) -> Outcome:
-    """One point for each text: its length, and how alike its two attentions are."""
+    """Plot one point per text: its length, and the correlation of its two attentions."""
     seen = setting.observe({"texts": _observe})
     table = (
         pd.DataFrame(seen.answers["texts"]).sort_values("tokens").dropna(subset="r")
-    )  # one token alone has no correlation
+    )  # a single token has no correlation
     short, long = table[table.tokens <= table.d_head], table[table.tokens > table.d_head]
     findings = [
         Finding(

@@ -1,5 +1,5 @@
-"""Brunner et al. (2020), figures 1b, 1c and 5: attention to [CLS], [SEP] and punctuation, raw and
-effective.
+"""Brunner et al. (2020), figures 1b, 1c and 5: raw and effective attention to [CLS], [SEP] and
+punctuation.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SIDES = ("raw", "effective")
 
 
 def run(setting: Setting) -> Outcome:
-    """Means over the texts, of raw and of effective attention."""
+    """Return means over the texts of raw and of effective attention."""
     seen = setting.observe({"texts": _observe})
     texts = seen.answers["texts"]
     weight = np.array([text["targets"] for text in texts], float)
@@ -65,7 +65,7 @@ def run(setting: Setting) -> Outcome:
         )
     peaks = {side: float(by_layer[side][:, CATEGORIES.index("sep")].max()) for side in SIDES}
     longest, d_head = max(text["tokens"] for text in texts), texts[0]["d_head"]
-    # Short texts have no null space, and not every tokenizer has a [SEP].
+    # Short texts have no null space, and some tokenizers have no [SEP].
     smaller = (
         peaks["effective"] < 0.9 * peaks["raw"] if longest > d_head and peaks["raw"] > 0 else None
     )
@@ -88,8 +88,8 @@ def run(setting: Setting) -> Outcome:
 
 
 def _observe(case: Case) -> dict[str, object]:
-    """Sums of weights over the sources of each kind, mean over targets: [layer, head, kind]; and to
-    [SEP], from [SEP] and from others.
+    """Return sums of weights over the sources of each kind, averaged over targets, [layer, head,
+    kind], and the weights to [SEP], from [SEP] and from others.
     """
     maps = case.maps("effective_attention", per_head=True)
     effective = maps.scores.astype(np.float64)

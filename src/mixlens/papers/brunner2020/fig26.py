@@ -33,13 +33,15 @@ CONTENT, FUNCTION = (
 
 
 def run(setting: Setting, *, probes: int | None = 32) -> Outcome:
-    """`probes`: random probes for each source of Hidden Token Attribution; None: exact."""
+    """Run the experiment. `probes` is the number of random probes per source of Hidden Token
+    Attribution; None is exact.
+    """
     seen = setting.observe(
         {"shares": partial(context_contribution.observe, probes=probes, seed=setting.seed)}
     )
     tags = context_contribution.conclude(seen.answers["shares"]).details["tags"]
     if not tags:
-        raise InvalidInput("no token carries a tag")
+        raise InvalidInput("No token has a tag. Use tagged data, such as a CoNLL-U file.")
     medians = {tag: np.median(values, 1) for tag, values in tags.items()}
     table = pd.DataFrame(
         [

@@ -41,7 +41,9 @@ def run(
     metrics: Sequence[str] = ("cosine", "l2"),
     folds: int = 10,
 ) -> Outcome:
-    """Each probe with each metric; `folds`: parts of the texts, each tested once."""
+    """Test each probe with each metric. `folds` is the number of parts of the texts, each tested
+    once.
+    """
     seen, layers = paper.rates(setting, probes, metrics, folds=folds)
     table = pd.DataFrame({"layer": np.arange(len(next(iter(layers.values())))), **layers})
     figure = figures.lines(
@@ -56,7 +58,7 @@ def run(
 
 
 def findings(layers: dict[str, np.ndarray]) -> list[Finding]:
-    """The paper's statements, from the rates of each probe by layer."""
+    """Return the paper's findings, from the rates of each probe by layer."""
     none = np.full(len(next(iter(layers.values()))), np.nan)
     naive = next((values for name, values in layers.items() if name.startswith("naive")), none)
     early = float(naive[len(naive) // 3])

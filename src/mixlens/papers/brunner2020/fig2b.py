@@ -29,7 +29,9 @@ SPEC = ExperimentSpec(
 def run(
     setting: Setting, *, probe: str = "linear", metric: str = "cosine", folds: int = 10
 ) -> Outcome:
-    """The probe of every layer on the states of every layer; `folds`: parts of the texts."""
+    """Test the probe of every layer on the states of every layer. `folds` is the number of parts of
+    the texts.
+    """
     seen = setting.observe({"states": token_identifiability.observe})
     options = paper.probe_options(setting, probe=probe, metric=metric, folds=folds)
     cross = np.asarray(
@@ -63,7 +65,7 @@ def run(
             "the probe of the last layer works better below",
             (
                 middle > cross[-1, -1] + 0.005 if cross[-1, -1] < 0.99 else None
-            ),  # nothing to gain at the ceiling
+            ),  # no gain is possible at the maximum
             f"{middle:.2f} in the middle, {cross[-1, -1]:.2f} at the top",
         ),
         Finding("the probe of the first layer fails at the top", first < 0.7, f"{first:.2f}"),

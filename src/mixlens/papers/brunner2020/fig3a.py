@@ -37,7 +37,9 @@ SPEC = ExperimentSpec(
 
 
 def run(setting: Setting, *, probes: int | None = 32) -> Outcome:
-    """`probes`: random probes for each source of Hidden Token Attribution; None: exact."""
+    """Run the experiment. `probes` is the number of random probes per source of Hidden Token
+    Attribution; None is exact.
+    """
     seen = setting.observe(
         {"shares": partial(context_contribution.observe, probes=probes, seed=setting.seed)}
     )

@@ -1,4 +1,4 @@
-"""Brunner et al. (2020), figure 4: from how far away does the context come?"""
+"""Brunner et al. (2020), figure 4: contributions by distance."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ SPEC = ExperimentSpec(
 
 
 def run(setting: Setting, *, probes: int | None = 32) -> Outcome:
-    """`probes`: random probes for each source of Hidden Token Attribution; None: exact."""
+    """Run the experiment. `probes` is the number of random probes per source of Hidden Token
+    Attribution; None is exact.
+    """
     seen = setting.observe(
         {"shares": partial(context_contribution.observe, probes=probes, seed=setting.seed)}
     )

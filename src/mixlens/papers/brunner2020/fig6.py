@@ -8,7 +8,7 @@ from mixlens.evaluating.case import Case
 from mixlens.papers.contracts import ExperimentSpec, Finding, Outcome, Setting
 from mixlens.views import figures
 
-WIDEST = 4.0  # inches of a panel: of a long passage every few tokens are named
+WIDEST = 4.0  # inches of a panel; a long passage labels every few tokens
 
 SPEC = ExperimentSpec(
     title="raw, effective and null attention of one head on one passage",
@@ -26,7 +26,7 @@ SPEC = ExperimentSpec(
 
 
 def run(setting: Setting, *, layer: int | None = None, head: int | None = None) -> Outcome:
-    """The head is the one whose null attention is largest, unless one is named."""
+    """Plot the named head, by default the one with the largest null attention."""
     seen = setting.observe({"maps": _maps})
     raw, null, labels, special = max(seen.answers["maps"], key=lambda answer: len(answer[2]))
     sizes = (null**2).sum((-1, -2)) / (raw**2).sum((-1, -2))

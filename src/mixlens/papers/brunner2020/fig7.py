@@ -40,7 +40,9 @@ def run(
     learner: str = "mlp",
     folds: int = 10,
 ) -> Outcome:
-    """`learner`: the probe that is trained on shares of the data; `folds`: parts of the texts."""
+    """Run the experiment. `learner` is the probe trained on fractions of the data, `folds` the
+    number of parts of the texts.
+    """
     seen = setting.observe({"states": token_identifiability.observe})
     states = seen.answers["states"]
     options: dict[str, Any] = {
@@ -77,7 +79,7 @@ def run(
             y_label="share of tokens identified",
         ),
     }
-    grows = more[-1] > more[0] if more[0] < 0.99 else None  # nothing to gain at the ceiling
+    grows = more[-1] > more[0] if more[0] < 0.99 else None  # no gain is possible at the maximum
     finding = Finding(
         "more training data identifies more tokens", grows, f"{more[0]:.2f} to {more[-1]:.2f}"
     )

@@ -1,3 +1,3 @@
-"""Ferrando et al. (2022), Measuring the mixing of contextual information in the transformer: its
-figures and tables, a file each.
+"""Ferrando et al. (2022), Measuring the mixing of contextual information in the transformer: one
+file per figure or table.
 """

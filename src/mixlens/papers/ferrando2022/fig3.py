@@ -28,7 +28,7 @@ SPEC = ExperimentSpec(
 
 
 def run(setting: Setting) -> Outcome:
-    """Means over all pairs of vectors, in each layer."""
+    """Return means over all pairs of vectors, by layer."""
     seen = setting.observe({"vectors": anisotropy.observe})
     details = anisotropy.conclude(seen.answers["vectors"]).details
     outputs, transformed = np.asarray(details["outputs"]), np.asarray(details["transformed"])

@@ -40,7 +40,7 @@ BY_LAYER = ("attention", "attention_norm", "alti")
 
 
 def run(setting: Setting) -> Outcome:
-    """A few texts, each by every measure."""
+    """Plot a few texts for every measure."""
     seen = setting.observe({"texts": _shown})
     drawn, rows = {}, []
     for number, answer in enumerate(seen.answers["texts"], 1):
@@ -65,7 +65,7 @@ def _shown(case: Case) -> dict[str, Any]:
     for name in list_measures():
         try:
             rows[name] = case.target_row(name)
-        except MixlensError:  # a measure that this model does not allow
+        except MixlensError:  # a measure that does not support this model
             continue
     rolled = {
         name: rolled_out_absolute(case.maps(name)).row(case.target).scores for name in BY_LAYER
@@ -92,7 +92,7 @@ def _layers(answer: dict[str, Any]) -> Any:
 
 
 def _saliency(answer: dict[str, Any]) -> Any:
-    """Methods down, tokens across, each row by its largest."""
+    """Plot methods down and tokens across, each row scaled by its largest score."""
     sizes = np.abs(np.stack(list(answer["rows"].values())))
     figure, (place,) = figures.panels(
         1, width=0.42 * len(answer["tokens"]) + 3.5, height=0.28 * len(sizes) + 1.6

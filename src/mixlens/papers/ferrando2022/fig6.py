@@ -1,6 +1,4 @@
-"""Ferrando et al. (2022), figure 6: where special tokens and punctuation are in the order of
-relevance.
-"""
+"""Ferrando et al. (2022), figure 6: the ranks of special tokens and punctuation."""
 
 from __future__ import annotations
 
@@ -31,7 +29,7 @@ SPEC = ExperimentSpec(
 
 
 def run(setting: Setting) -> Outcome:
-    """The places of these tokens by each measure, 0 for the least relevant."""
+    """Return the normalised ranks of these tokens for each measure, 0 for the least relevant."""
     seen = setting.observe(
         {name: partial(special_token_rank.observe, measure=name) for name in list_measures()}
     )

@@ -31,7 +31,7 @@ SPEC = ExperimentSpec(
 
 
 def run(setting: Setting) -> Outcome:
-    """Each measure on both models, compared text by text."""
+    """Compare each measure on both models, text by text."""
     assert setting.other is not None
     observe = partial(cross_model_consistency.observe, other=setting.other)
     seen = setting.observe(
@@ -40,7 +40,8 @@ def run(setting: Setting) -> Outcome:
     results = {name: cross_model_consistency.conclude(kept) for name, kept in seen.answers.items()}
     if results["alti"].value != results["alti"].value:
         raise InvalidInput(
-            "the two models never predict the same class on these texts: nothing can be compared"
+            "The two models never predict the same class on these texts, so they cannot be "
+            "compared. Use other texts or models."
         )
     table = ranked(results)
     best = str(table.measure.iloc[0])

@@ -1,5 +1,5 @@
-"""Ferrando et al. (2022), Measuring the mixing of contextual information in the transformer: what
-its figures and tables share.
+"""Ferrando et al. (2022), Measuring the mixing of contextual information in the transformer: code
+shared by its figures and tables.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CLASSIFIERS = (
 def judge_measures(
     setting: Setting, observe: Callable[..., Any], conclude: Callable[..., Result], reference: str
 ) -> Outcome:
-    """Every measure but the reference itself against the reference."""
+    """Compare every measure with the reference, except the reference itself."""
     seen = setting.observe(
         {name: partial(observe, measure=name) for name in list_measures() if name != reference}
     )

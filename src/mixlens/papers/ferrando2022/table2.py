@@ -36,6 +36,6 @@ SPEC = ExperimentSpec(
 
 
 def run(setting: Setting) -> Outcome:
-    """Each measure against the gradient, text by text."""
+    """Compare each measure with the gradient, text by text."""
     observe, conclude = gradient_agreement.observe, gradient_agreement.conclude
     return paper.judge_measures(setting, observe, conclude, "gradient_norm")

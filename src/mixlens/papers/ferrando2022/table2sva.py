@@ -33,7 +33,7 @@ SPEC = ExperimentSpec(
 
 
 def run(setting: Setting) -> Outcome:
-    """Each measure against erasure, text by text."""
+    """Compare each measure with erasure, text by text."""
     known = isinstance(getattr(setting.lens.tokenizer, "mask_token_id", None), int)
     observe = partial(
         erasure.observe, variant="ferrando2022", replacement=None if known else "zero"

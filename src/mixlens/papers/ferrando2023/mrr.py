@@ -1,9 +1,9 @@
 """Ferrando et al. (2023): the mean reciprocal rank of the words that decide the next
 one, on BLiMP and on indirect objects.
 
-The authors' number for BLiMP is the mean over nine of their eleven sets. Ranks are by their rule
-for equal scores. Their erasure hides a token from attention and has no counterpart here, and their
-gradient x input takes the word embedding alone: neither is compared with what they published.
+The authors' number for BLiMP is the mean over nine of their eleven sets. Ranks follow their rule
+for ties. Their erasure masks a token in attention and has no counterpart here, and their gradient x
+input uses only the word embedding, so neither is compared with the published numbers.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ SPEC = ExperimentSpec(
 
 
 def run(setting: Setting) -> Outcome:
-    """Each measure on every set, with the authors' rule for equal scores."""
+    """Evaluate each measure on every set, with the authors' rule for ties."""
     observe = evidence_rank.observe
     seen = setting.observe(
         {name: partial(observe, measure=name, options=given) for name, given in METHODS.items()}
@@ -110,7 +110,7 @@ def _row(name: str, result: Result) -> dict[str, Any]:
 
 
 def _mean(by_set: dict[str, float], chosen: tuple[str, ...]) -> float:
-    """Over sets; NaN unless all of them are there."""
+    """Return the mean over sets, or NaN if one is missing."""
     if not set(chosen) <= by_set.keys():
         return float("nan")
     return float(np.mean([by_set[name] for name in chosen]))

@@ -1,1 +1,1 @@
-"""Kobayashi et al. (2020), Attention is not only a weight: its figures and tables, a file each."""
+"""Kobayashi et al. (2020), Attention is not only a weight: one file per figure or table."""

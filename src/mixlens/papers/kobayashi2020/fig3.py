@@ -1,5 +1,5 @@
-"""Kobayashi et al. (2020), figure 3: what weight, and what norm, goes to special tokens and
-punctuation by layer.
+"""Kobayashi et al. (2020), figure 3: weights and norms of special tokens and punctuation by
+layer.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SPEC = ExperimentSpec(
 
 
 def run(setting: Setting) -> Outcome:
-    """Shares of each category in all weight and in all norm, mean over heads."""
+    """Return the fraction of each category in all weights and in all norms, averaged over heads."""
     seen = setting.observe({"norms": norm_statistics.observe})
     details = norm_statistics.conclude(seen.answers["norms"], seed=setting.seed).details
     names = list(details["categories"])

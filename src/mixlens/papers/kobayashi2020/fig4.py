@@ -1,5 +1,5 @@
-"""Kobayashi et al. (2020), figures 4, 5 and 10 to 12: weights and norms of single heads side by
-side, and one against the other.
+"""Kobayashi et al. (2020), figures 4, 5 and 10 to 12: weights and norms of single heads, side by
+side and as a scatter plot.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ SPEC = ExperimentSpec(
 
 
 def run(setting: Setting, *, heads: int = 3) -> Outcome:
-    """The maps of the shortest text, for the heads whose weight on special tokens is largest."""
+    """Plot the maps of the shortest text, for the heads with the largest weight on special
+    tokens.
+    """
     seen = setting.observe({"norms": norm_statistics.observe, "maps": _maps})
     weights, norms, labels, special = min(seen.answers["maps"], key=lambda details: len(details[2]))
     on_special = weights[..., special].sum(-1).mean(-1) if special else weights.max(-1).mean(-1)

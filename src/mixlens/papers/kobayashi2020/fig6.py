@@ -32,7 +32,7 @@ BERT_VOCABULARY = 30522
 
 
 def run(setting: Setting) -> Outcome:
-    """One point for each occurrence of a token."""
+    """Plot one point per occurrence of a token."""
     ranks = _ranks(setting)
     seen = setting.observe({"norms": norm_statistics.observe})
     correlations = norm_statistics.frequencies(seen.answers["norms"], ranks)
@@ -66,8 +66,8 @@ def run(setting: Setting) -> Outcome:
 
 
 def _ranks(setting: Setting) -> dict[int, int] | None:
-    """Token id -> rank from the file of the paper's authors, if it is at hand and the vocabulary
-    is BERT's.
+    """Return token id -> rank from the authors' file, if it is available and the vocabulary is
+    BERT's.
     """
     folder = setting.context.get("data_folder")
     path = Path(folder) / "bert_frequency_ranks.txt" if folder is not None else None

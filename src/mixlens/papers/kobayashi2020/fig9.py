@@ -23,7 +23,7 @@ SPEC = ExperimentSpec(
 
 
 def run(setting: Setting) -> Outcome:
-    """From the weights of the model: no text is needed."""
+    """Compute the singular values from the weights of the model. No text is needed."""
     values = singular_values(setting.lens.record("The dog barks."))
     ratios = values.max(-1) / np.maximum(values.min(-1), 1e-30)
     rows = [

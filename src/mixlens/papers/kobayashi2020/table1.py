@@ -1,5 +1,5 @@
-"""Kobayashi et al. (2020), tables 1 and 4: how much the norms of transformed vectors, and of what
-attention reads, vary.
+"""Kobayashi et al. (2020), tables 1 and 4: variation of the norms of transformed vectors and of
+attention inputs.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SPEC = ExperimentSpec(
 
 
 def run(setting: Setting) -> Outcome:
-    """Statistics over all tokens of all texts."""
+    """Return statistics over all tokens of all texts."""
     seen = setting.observe({"norms": norm_statistics.observe})
     details = norm_statistics.conclude(seen.answers["norms"], seed=setting.seed).details
     cv = np.asarray(details["f"]["cv"])

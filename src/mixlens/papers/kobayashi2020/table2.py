@@ -26,7 +26,7 @@ SPEC = ExperimentSpec(
 
 
 def run(setting: Setting) -> Outcome:
-    """One correlation for each category."""
+    """Return one correlation per category."""
     seen = setting.observe({"norms": norm_statistics.observe})
     correlations = {
         key: float(value)
@@ -48,7 +48,7 @@ def run(setting: Setting) -> Outcome:
 
 
 def findings(correlations: Mapping[str, float]) -> list[Finding]:
-    """The paper's statements, from the correlation of each category."""
+    """Return the paper's findings, from the correlation of each category."""
     return [
         Finding(
             f"weight and norm go against each other on [{name.upper()}], more than on other tokens",

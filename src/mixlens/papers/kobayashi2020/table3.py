@@ -1,5 +1,5 @@
-"""Kobayashi et al. (2020), table 3, figures 7, 8 and 13 to 17: word alignments read off the cross-
-attention of a translation model.
+"""Kobayashi et al. (2020), table 3, figures 7, 8 and 13 to 17: word alignments from the
+cross-attention of a translation model.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ MEASURES = ("attention", "attention_norm", "alti", "value_zeroing")
 
 
 def run(setting: Setting, *, names: Sequence[str] = MEASURES, eos: str = "drop") -> Outcome:
-    """`eos`: what becomes of links to the end mark, "drop" or "exclude"; `names` of measures."""
+    """Run the experiment. `eos` handles links to the end token ("drop" or "exclude"); `names` are
+    the measures.
+    """
     keys = [(name, how) for name in names for how in word_alignment.SETTINGS]
     questions = {
         key: partial(word_alignment.observe, measure=key[0], setting=key[1], eos=eos)
@@ -118,7 +120,7 @@ def _soft(case: Case, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _drawn(answer: dict[str, Any]) -> Figure:
-    """Soft alignments of the first pair, in the layer with the clearest maxima."""
+    """Plot soft alignments of the first pair, in the layer with the clearest maxima."""
     source, target, maps = answer["source"], answer["target"], answer["maps"]
     figure, places = figures.panels(
         len(maps), columns=len(maps), width=0.3 * len(source) + 2, height=0.3 * len(target) + 1.6

@@ -1,8 +1,8 @@
-"""Modarressi et al. (2023), DecompX: the protocol by which its tables mask tokens.
+"""Modarressi et al. (2023), DecompX: the masking protocol of its tables.
 
-Tokens are replaced by [MASK], those with the highest scores first: 10, 20 … 90 % of them, rounded
-down. Special tokens stay. AOPC is the mean fall of the probability of the class that the model
-predicts for the whole text. ACC is the mean share of texts whose right class is still predicted.
+Tokens are replaced by [MASK], highest scores first: 10, 20 … 90 % of them, rounded down. Special
+tokens stay. AOPC is the mean fall of the probability of the class that the model predicts for the
+whole text. ACC is the mean fraction of texts whose right class is still predicted.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ SHARES = tuple(range(10, 100, 10))  # per cent
 
 
 def masked_in_order(order: np.ndarray, tokens: int) -> np.ndarray:
-    """Which tokens are masked at each share, [share, token]; `order`: those that may be."""
+    """Return the masked tokens at each fraction, [share, token]. `order` lists the tokens that may
+    be masked.
+    """
     masked = np.zeros((len(SHARES), tokens), bool)
     for number, share in enumerate(SHARES):
         masked[number, order[: len(order) * share // 100]] = True
@@ -35,10 +37,10 @@ def masked_in_order(order: np.ndarray, tokens: int) -> np.ndarray:
 def observe(
     case: Case, *, measure: str, options: Mapping[str, Any] | None = None, seed: int = 0
 ) -> dict[str, Any]:
-    """`aopc` and `accuracy` of one text, each the mean over the shares."""
+    """Return `aopc` and `accuracy` of one text, each averaged over the fractions."""
     example = case.example
     if not isinstance(example, Labelled):
-        raise InvalidInput(f"{example.kind} examples have no class")
+        raise InvalidInput(f"{example.kind} examples have no class. Use classification data.")
     right = int(explained(case.recording, label=example.label, of="logit").chosen[0])
     row = case.target_row(measure, "rollout", **(options or {}))
     order = removal_order(row, counted(case, special_tokens=False, own=False), seed)

@@ -1,9 +1,9 @@
-"""Modarressi et al. (2023), table 1: what becomes of a classifier when the tokens that a measure
-ranks first are masked.
+"""Modarressi et al. (2023), table 1: the effect on a classifier of masking the tokens that a
+measure ranks first.
 
-DecompX is taken as the authors' code computes it (`variant="released"`), since the published
-numbers come from that. The row GlobEnc + FFN is left out, since its feed-forward part has no
-counterpart here, and so is the column PRED, which trains a model on what each measure keeps.
+DecompX follows the authors' code (`variant="released"`), which produced the published numbers. The
+row GlobEnc + FFN is omitted, because its MLP part has no counterpart here, and so is the column
+PRED, which trains a model on the tokens that each measure keeps.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ SPEC = ExperimentSpec(
 
 
 def run(setting: Setting) -> Outcome:
-    """Masks by each measure in turn, and lets the model classify again."""
+    """Mask tokens by each measure in turn, and classify again."""
     seen = setting.observe(
         {
             name: partial(paper.observe, measure=name, options=given, seed=setting.seed)

@@ -1,3 +1,3 @@
-"""Mohebbi et al. (2023), Quantifying context mixing in transformers: its figures and tables, a file
-each.
+"""Mohebbi et al. (2023), Quantifying context mixing in transformers: one file per figure or
+table.
 """

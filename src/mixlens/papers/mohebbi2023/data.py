@@ -1,5 +1,5 @@
-"""Mohebbi et al. (2023), section 4: the five BLiMP paradigms with their cues, and how often the
-model prefers the right word.
+"""Mohebbi et al. (2023), section 4: the five BLiMP paradigms with their cues, and the accuracy of
+the model.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SPEC = ExperimentSpec(
 
 
 def run(setting: Setting) -> Outcome:
-    """Counts examples of each paradigm, and asks the model for target and foil."""
+    """Count the examples of each paradigm, and compare target and foil with the model."""
     seen = setting.observe({"right": _right})
     table = pd.DataFrame(seen.answers["right"])
     groups = (

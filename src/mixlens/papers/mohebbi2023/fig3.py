@@ -1,5 +1,5 @@
-"""Mohebbi et al. (2023), figure 3 and table 2: in which layers the number can be read off the mask,
-and do measures rise there too?
+"""Mohebbi et al. (2023), figure 3 and table 2: the layers in which the number can be read from the
+mask, and the agreement of measures with them.
 """
 
 from __future__ import annotations
@@ -49,13 +49,15 @@ SPEC = ExperimentSpec(
     },
 )
 
-# Gradients are taken at the input of every layer here, as the paper does; elsewhere one row speaks
-# for the whole model.
+# Gradients are taken at the input of every layer here, as in the paper. Elsewhere one set of scores
+# describes the whole model.
 BY_LAYER = ("gradient_x_input", "integrated_gradients", "deep_lift")
 
 
 def run(setting: Setting, *, variant: str = "paper") -> Outcome:
-    """Probes of every layer, and cue alignments to compare with; `variant` of the probe's code."""
+    """Run probes of every layer, and compare them with cue alignments. `variant` selects the
+    probe's code.
+    """
     names = [
         name for name, spec in list_measures().items() if spec.gives == "maps" or name in BY_LAYER
     ]

@@ -1,5 +1,5 @@
-"""Mohebbi et al. (2023), figure 4 and appendices A.5 to A.18: the row of the masked word by layer,
-with and without rollout.
+"""Mohebbi et al. (2023), figure 4 and appendices A.5 to A.18: the scores of the masked word by
+layer, with and without rollout.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ MEASURES = (
 
 
 def run(setting: Setting) -> Outcome:
-    """A few texts, each by every measure."""
+    """Plot a few texts for every measure."""
     seen = setting.observe({"maps": _maps})
     drawn, tables = {}, []
     for number, answer in enumerate(seen.answers["maps"], 1):

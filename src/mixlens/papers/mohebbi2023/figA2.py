@@ -1,4 +1,6 @@
-"""Mohebbi et al. (2023), figure A.2: how many other tokens a measure ranks above the cue."""
+"""Mohebbi et al. (2023), figure A.2: the number of other tokens that a measure ranks above the
+cue.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ SPEC = ExperimentSpec(
 
 
 def run(setting: Setting) -> Outcome:
-    """Each measure in each layer, by the tokens that it puts before the last cue token."""
+    """Evaluate each measure in each layer, by the number of tokens ranked before the last cue
+    token.
+    """
     aligned = paper.align_cues(setting, ("probes_needed",))
     by_layer = aligned.tables["by_layer"]
     means = by_layer.groupby("measure").alignment.mean().drop("random").sort_values()

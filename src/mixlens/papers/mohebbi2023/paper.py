@@ -1,4 +1,4 @@
-"""Mohebbi et al. (2023), Quantifying context mixing in transformers: what its figures share."""
+"""Mohebbi et al. (2023), Quantifying context mixing in transformers: code shared by its figures."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MODELS = ("bert-base-uncased", "roberta-base", "electra-base-generator")
 
 @dataclass(frozen=True)
 class CueAlignment:
-    """How far every measure of mixing finds the cue, by metric and measure."""
+    """The cue alignment of every measure, by metric and measure."""
 
     results: dict[tuple[str, str], Result]
     tables: dict[str, pd.DataFrame]
@@ -34,7 +34,9 @@ class CueAlignment:
 
 
 def align_cues(setting: Setting, metrics: Sequence[str]) -> CueAlignment:
-    """Asks every text for the share of the masked word's row on its cue, by every metric."""
+    """Return the fraction of the masked word's scores on its cue for every text, by every
+    metric.
+    """
     names = [name for name, spec in list_measures().items() if spec.gives == "maps"]
     questions = {
         (m, name): partial(cue_alignment.observe, measure=name, metric=m)

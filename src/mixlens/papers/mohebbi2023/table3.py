@@ -42,12 +42,12 @@ SPEC = ExperimentSpec(
 
 
 def run(setting: Setting, *, variant: str = "mohebbi2023") -> Outcome:
-    """Each measure against erasure, text by text; `variant` of the erasure."""
+    """Compare each measure with erasure, text by text. `variant` selects the erasure."""
     names = [name for name in list_measures() if name != "blank_out"]
     known = isinstance(getattr(setting.lens.tokenizer, "unk_token_id", None), int)
     observe = partial(
         erasure.observe, variant=variant, replacement=None if known else "zero"
-    )  # a tokenizer may have no [UNK]
+    )  # some tokenizers have no [UNK]
     seen = setting.observe({name: partial(observe, measure=name) for name in names})
     results = {name: erasure.conclude(kept) for name, kept in seen.answers.items()}
     table = ranked(results)

@@ -1,8 +1,8 @@
-"""Engines: who does which task when. Each yields what a task gave, in any order.
+"""Engines run tasks. Each yields the result of every task, in any order.
 
-A task may be anything that can be sent to a different process: a shard of a corpus, a text of a
-benchmark. A worker is made by `start`, once in each process, and then does task after task. An
-engine that ends, for whatever reason, leaves finished tasks finished.
+A task is anything that can be sent to a different process: a shard of a corpus, a text of a
+benchmark. `start` creates a worker, once in each process, which then runs task after task. If an
+engine stops for any reason, finished tasks stay finished.
 
     engine  what an engine is, and what its workers share
     local   this process, or several
@@ -21,7 +21,7 @@ __all__ = ["ENGINES", "Engine", "Start", "Worker", "do_tasks", "undisturbed"]
 def do_tasks(
     engine: Engine, start: Start[Task, Result], tasks: Sequence[Task]
 ) -> Iterator[tuple[int, Result]]:
-    """The number of each task and what it gave, as they are finished."""
+    """Yield the number and the result of each task as it finishes."""
     if not tasks:
         return iter(())
     if engine.kind == "ray":

@@ -1,4 +1,4 @@
-"""What an engine is, and what its workers share."""
+"""Define an engine, and code that its workers share."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from mixlens.errors import InvalidInput
 from mixlens.text.suggestions import no_such
 
 ENGINES = ("local", "ray")
-_TURN = 1e-5  # seconds that a thread may keep the interpreter while a different one waits
-DEATHS = 3  # of workers in a row, with no task finished in between: then the fault is not chance
+_TURN = 1e-5  # longest time in seconds that a thread keeps the interpreter while another waits
+DEATHS = 3  # deaths of workers in a row without a finished task, after which a run stops
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 Start = Callable[[], Callable[[Task], Result]]
-"""Makes a worker, in the process that will use it."""
+"""Creates a worker, in the process that will use it."""
 Worker = Callable[[Any], Any]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Engine:
-    """Which engine, with how many workers, and what each of them needs."""
+    """The name of an engine, its number of workers, and their requirements."""
 
     kind: str = "local"
     workers: int = 1
     threads: int | None = None  # of one worker
     device: str = "cpu"
-    at_once: int = 1  # tasks that a worker may have in hand, in as many threads
+    at_once: int = 1  # concurrent tasks of a worker, each in a thread
 
     def __post_init__(self) -> None:
         if self.kind not in ENGINES:
@@ -41,18 +41,18 @@ class Engine:
 
     @property
     def is_here(self) -> bool:
-        """Is this process the only worker?"""
+        """Return whether this process is the only worker."""
         return self.kind == "local" and self.workers == 1
 
 
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
-    """While open, a worker works with as little delay as Python allows.
+    """Reduce delays of a worker while the context is open.
 
-    What is there already is left alone by the garbage collector: a model and its libraries are half
-    a million objects, and to look at all of them takes longer than to measure a batch. And threads
-    take turns quickly: torch lets go of the interpreter in every operation, and would wait for it
-    each time while a different thread reads or writes.
+    The garbage collector ignores existing objects: a model and its libraries are half a million
+    objects, and scanning them takes longer than measuring a batch. Threads also switch quickly:
+    torch releases the interpreter in every operation, and would otherwise wait for it each time
+    while a different thread reads or writes.
     """
     before = sys.getswitchinterval()
     gc.freeze()
@@ -65,8 +65,8 @@ def undisturbed() -> Iterator[None]:
 
 
 def too_many_deaths(reason: str) -> str:
-    """The message of a run that ends because its workers die."""
+    """Return the error of a run that stops because its workers die."""
     return (
-        f"workers died {DEATHS} times without finishing a task ({reason}): use fewer workers or a"
-        " smaller --memory. The same command resumes"
+        f"Workers died {DEATHS} times without finishing a task ({reason}). Use fewer workers "
+        "or a smaller --memory; the same command resumes."
     )

@@ -1,7 +1,7 @@
 """The local engine: this process, or several.
 
 A worker that dies (the system kills the largest process when memory runs out) is replaced, and its
-task is done again.
+task is repeated.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _for_good = contextlib.ExitStack()
 def do_here(
     engine: Engine, start: Start[Task, Result], tasks: Sequence[Task]
 ) -> Iterator[tuple[int, Result]]:
-    """In this process, task after task, or a few at once in threads."""
+    """Run tasks in this process, one after another or a few at once in threads."""
     worker = start()
     with undisturbed():
         if engine.at_once == 1:
@@ -54,7 +54,7 @@ def do_here(
 def do_in_processes(
     engine: Engine, start: Start[Task, Result], tasks: Sequence[Task]
 ) -> Iterator[tuple[int, Result]]:
-    """In processes of their own."""
+    """Run tasks in separate processes."""
     left, deaths = dict(enumerate(tasks)), 0
     while left:
         before = len(left)
@@ -73,7 +73,7 @@ def _until_one_dies(
     workers = min(engine.workers, len(tasks))
     pool = ProcessPoolExecutor(workers, context, initializer=_begin, initargs=(start,))
     try:
-        # With twice as many tasks at hand, none waits for this process.
+        # With twice as many tasks queued, no worker waits for this process.
         yield from _as_finished(pool, _do, dict(tasks), 2 * workers)
     except BrokenProcessPool:
         return
@@ -100,7 +100,7 @@ def _as_finished(
 
 def _begin(start: Start[Any, Any]) -> None:
     global _worker
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the run, which ends its workers
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the run, which stops its workers
     _worker = start()
     _for_good.enter_context(undisturbed())
 

@@ -1,8 +1,7 @@
-"""The Ray engine: actors that hold the model, get tasks and give back what is small.
+"""The Ray engine: actors that hold the model, receive tasks and return small results.
 
-No map passes through Ray's object store: the worker of a shard writes its own file, so the
-folder of the run must be one that all nodes share. A worker that dies is replaced, and what it had
-in hand is done again.
+No map passes through Ray's object store: the worker of a shard writes its own file, so all nodes
+must share the folder of the run. A worker that dies is replaced, and its tasks are repeated.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from mixlens.runs.engines.engine import (
 
 
 class Worker:
-    """A process that does tasks."""
+    """A process that runs tasks."""
 
     def __init__(self, start: Start[Any, Any]) -> None:
         self.worker = start()
@@ -33,21 +32,21 @@ class Worker:
         self._for_good.enter_context(undisturbed())
 
     def do(self, task: Any) -> Any:
-        """One task."""
+        """Run one task."""
         return self.worker(task)
 
 
 def do_on_ray(
     engine: Engine, start: Start[Task, Result], tasks: Sequence[Task]
 ) -> Iterator[tuple[int, Result]]:
-    """Uses the cluster that `RAY_ADDRESS` names, or one of this machine."""
+    """Run tasks on the cluster of `RAY_ADDRESS`, or on this machine."""
     try:
         import ray
     except ImportError as error:
         raise MissingExtra("ray", "ray") from error
     started = not ray.is_initialized()
     if started:
-        # A cluster knows its own size; a machine of our own must have room for all workers.
+        # A cluster knows its own size; a local machine must have room for all workers.
         cpus = None if os.environ.get("RAY_ADDRESS") else engine.workers * (engine.threads or 1)
         quiet: dict[str, Any] = {
             "log_to_driver": False,
@@ -56,10 +55,10 @@ def do_on_ray(
         }
         try:
             ray.init(num_cpus=cpus, **quiet)
-        except Exception as error:  # Ray raises bare exceptions if a process of it is late
+        except Exception as error:  # Ray raises bare exceptions if one of its processes is late
             reason = (str(error).splitlines() or [type(error).__name__])[0]
             raise MixlensError(
-                f"Ray could not be started ({reason}): try again, or use --engine local"
+                f"Ray could not be started ({reason}). Try again, or use --engine local."
             ) from error
     try:
         yield from _scheduled(ray, engine, start, tasks)
@@ -89,7 +88,7 @@ def _scheduled(
             result: Result = ray.get(done)
         except ray.exceptions.RayActorError as error:
             waiting.append(number)
-            if worker not in alive:  # it had more than one in hand
+            if worker not in alive:  # it had more than one task
                 continue
             deaths += 1
             if deaths == DEATHS:
