@@ -320,7 +320,7 @@ def test_heads() -> None:
     assert maps.heads().facts.rows_sum_to_one
     assert not maps.heads("sum").facts.rows_sum_to_one
     assert maps.row(0).top(1, head=1)[0].position == int(raw[1, 1, 0].argmax())
-    with pytest.raises(InvalidInput, match="name one with head="):
+    with pytest.raises(InvalidInput, match="Select one with head="):
         maps.row(0).top(1)
     with pytest.raises(InvalidInput, match="0 to 2"):
         maps.head(3)

@@ -13,7 +13,7 @@ from tests.zoo.models import entries
 
 SAMPLE = {
     "Ernie4_5_VLMoeModel": "packed images next to a text, experts for each",
-    "FSMTModel": "the tokens before the rows",
+    "FSMTModel": "the tokens before the batch",
     "IdeficsModel": "its config in a tuple",
     "Lfm2MoeModel": "a hybrid with convolutions and experts",
     "LlavaNextVideoForConditionalGeneration": "one tower that sees images and frames in turn",

@@ -135,7 +135,7 @@ def test_sentences_in_another_order_and_sides_of_other_lengths(texts: Path) -> N
     gold = texts / "x.talp"
     gold.write_text(GOLD["one.talp"])
     (texts / "turned").write_text("<s snum=2> a </s>\n<s snum=1> b </s>\n")
-    with pytest.raises(InvalidInput, match="turned:1: the sentence is numbered 2, but is in line 1"):
+    with pytest.raises(InvalidInput, match="turned:1: the sentence is numbered 2, but"):
         read_alignments(gold, source=texts / "turned", target=texts / "a.en")
     (texts / "short").write_text("one line\n")
     with pytest.raises(InvalidInput, match=r"has 2 lines, .*short has 1"):

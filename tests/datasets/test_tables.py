@@ -62,7 +62,7 @@ def test_without_header(tmp_path: Path) -> None:
 def test_labels_that_cannot_be_told_are_not_guessed(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="Add a header"):
         read(tmp_path, "1\t0\n0\t1\n")
-    with pytest.raises(InvalidInput, match="none of its .* look like labels. Add a header"):
+    with pytest.raises(InvalidInput, match=r"none of its .* look like labels\. Add a header"):
         read(tmp_path, "some text\tother text\nmore text\tand more\n")
     with pytest.raises(InvalidInput, match="4 columns"):
         read(tmp_path, "a\tb\tc d\te f\n")

@@ -291,7 +291,7 @@ def test_a_corpus_is_a_ratio_of_sums() -> None:
     for wrong in (2, "worst"):
         with pytest.raises(InvalidInput, match="choose best, or a number from 0 to 1"):
             word_alignment.conclude(seen, layer=wrong)
-    with pytest.raises(InvalidInput, match="[Nn]o sentence"):
+    with pytest.raises(InvalidInput, match="o sentence"):
         word_alignment.conclude([])
 
 

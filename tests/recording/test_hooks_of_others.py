@@ -60,7 +60,7 @@ def test_a_hook_that_changes_a_layer_is_named(hook: str, known: bool) -> None:
     handle = PUT[hook](layer_of(lens))
     name = hook if hook.startswith("louder") else "steer"
     for targets in (None, [-1]):
-        with pytest.warns(UserWarning, match=rf"hooks change what it computes \(`{name}` on"):
+        with pytest.warns(UserWarning, match=rf"hooks change its output \(`{name}` on"):
             assert lens.measure("value_zeroing", TEXT, targets=targets).layers == LEFT
     handle.remove()
     with warnings.catch_warnings():

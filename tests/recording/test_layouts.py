@@ -245,7 +245,7 @@ def test_streams_of_the_same_length_are_left_out() -> None:
     recording = mixlens.Lens(entry.build()).record(cut)
     assert "x_layers" not in recording.sites
     reason = recording.structure.left_out["encoder.x_layers.0"]
-    assert f"its two streams have {count} tokens each" in reason
+    assert f"both streams have {count} tokens" in reason
 
 
 @pytest.mark.parametrize(

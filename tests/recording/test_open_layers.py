@@ -224,5 +224,5 @@ def test_a_list_of_attentions_without_their_residual_is_not_a_list_of_layers() -
     (call,), _ = layer_calls(entry.build(), given, {path}, "trace")
     with torch.no_grad():
         trace = trace_layer(call, (None, None), "trace")
-        with pytest.raises(mixlens.UnsupportedModel, match="made outside of the layer"):
+        with pytest.raises(mixlens.UnsupportedModel, match="computed outside the layer"):
             structure_of(path, trace, (None, None))

@@ -161,7 +161,7 @@ def test_a_layer_that_attends_twice_is_left_out_by_name() -> None:
     model.encoder.layer[0] = randomised(TwoAttentions(model.config)).float()
     report = Lens(model).verify(inputs("bert"))
     assert [stack.layers for stack in report.stacks] == [1]
-    assert "2 self-attentions one after the other" in report.left_out["`encoder.layer` 0"]
+    assert "2 self-attentions in sequence" in report.left_out["`encoder.layer` 0"]
 
 
 def test_a_causal_mask_that_is_dropped_without_padding_is_not_assumed() -> None:

@@ -58,7 +58,7 @@ def test_what_does_not_fit_is_left_out_and_said(
     (entry,) = payload_of(both)["maps"]
     assert len(read(entry["joined"]["scores"]["shares"])) == 1
     assert entry["heads"] is not None
-    assert "only the one to the last layer" in entry["notes"][0]
+    assert "Only the rollout to the last layer" in entry["notes"][0]
     monkeypatch.setattr(packing, "ALL_BYTES", size)
     (entry,) = payload_of(both)["maps"]
     assert (entry["heads"], entry["scores"]["kind"]) == (None, "dense")
@@ -67,7 +67,7 @@ def test_what_does_not_fit_is_left_out_and_said(
     layers, heads, targets, sources = both[1].scores.shape
     assert live["heads"]["kind"] == "largest"
     assert live["heads"]["shape"] == [layers * heads, targets, sources]
-    assert "Of single heads the 8 largest entries" in live["notes"][0]
+    assert "reduced to the 8 largest entries" in live["notes"][0]
     monkeypatch.setattr(packing, "ALL_BYTES", size - 1)
     assert payload_of(both)["maps"][0]["scores"]["kind"] == "largest"
 

@@ -1,4 +1,5 @@
-"""How a model is put together, found by numbers: layers, attention, MLPs, norms, gates, layouts.
+"""Infer the structure of a model from its activations: layers, attention, MLPs, norms, gates,
+layouts.
 
 The result is a `ModelStructure`, plain data. Code that computes scores does not belong here.
 

@@ -1,8 +1,8 @@
 """Infer the structure of one attention block from the activations of one run.
 
-The output projection is the affine module that takes A V, as it is or gated. Norms and scales that
-follow it are the branch. The residual sum is the first tensor that is a linear combination of the
-stream and the branch.
+The output projection is the affine module that takes A V, plain or gated. The norms and scales
+after it form the branch. The residual sum is the first tensor that is a linear combination of the
+residual stream and the branch.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ class ObservedSum:
     residual_from: str | None
     residual_scale: float
     branch_scale: float | Tensor
-    event: Event | None  # the submodule that takes the sum; None: it is the layer's output
+    event: Event | None  # the submodule that takes the sum; None if it is the layer's output
     position: int = 0
 
 
 class TurnedProjection(UnsupportedModel):
-    """The module that takes A V takes the tokens before the rows."""
+    """The module that takes A V has the tokens before the batch."""
 
     def __init__(self, path: str) -> None:
-        super().__init__(f"`{path}` takes the tokens before the rows")
+        super().__init__(f"`{path}` has the tokens before the batch")
         self.path = path
 
 
 def projection_of(evidence: Evidence, index: int, *, any_width: bool = False) -> tuple[Event, bool]:
-    """The affine module that takes A V, and whether it takes it gated; `any_width`: even if it
-    returns other channels than those of the stream.
+    """Return the affine module that takes A V, and whether A V is gated. With `any_width`, it may
+    return a different number of channels than the stream.
     """
     core = evidence.trace.cores[index]
     weights, values = core.call.weights, core.call.values
@@ -69,37 +69,39 @@ def projection_of(evidence: Evidence, index: int, *, any_width: bool = False) ->
     _, error = attention_product(weights, values, core.call.output)
     if not error <= rounding(evidence.hidden):
         raise UnsupportedModel(
-            f"layer `{evidence.path}`: its output is not the product of one attention matrix and"
-            f" the values (off by {error:.1e}, relative), as in low-rank and kernel"
-            " approximations of attention. Nothing is reported rather than a wrong number."
+            f"layer `{evidence.path}`: its output is not the product of one attention matrix "
+            f"and the values (relative error {error:.1e}), as in low-rank and kernel "
+            "approximations of attention. mixlens reports nothing rather than a wrong number."
         )
     width = _other_width(evidence, core, product)
     if width is not None:
         raise UnsupportedModel(
-            f"layer `{evidence.path}`: its output projection returns {width} channels, and the"
-            f" layer's states have {evidence.d_model}. It adds to one of several streams (Gemma 3n)"
-            " or to one of its own (the bottleneck of MobileBERT), which is not what layers hand"
-            " on. Nothing is reported rather than a wrong number."
+            f"layer `{evidence.path}`: its output projection returns {width} channels, but "
+            f"the layer's states have {evidence.d_model}. It adds to one of several streams "
+            "(Gemma 3n) or to an inner one (the bottleneck of MobileBERT), which layers do "
+            "not pass on. mixlens reports nothing rather than a wrong number."
         )
     for event in evidence.trace.events:
         if event.inputs and _is_turned(evidence, event.inputs[0], product.flatten(2)):
             raise TurnedProjection(event.path)
     raise UnsupportedModel(
-        f"layer `{evidence.path}`: no linear module takes the product of attention weights and"
-        " values, as it is or times a gate (a norm or another step is between them and the output"
-        " projection, or that is a bare parameter), so the output cannot be split by source token."
-        " Nothing is reported rather than a wrong number."
+        f"layer `{evidence.path}`: no linear module takes the product of attention weights "
+        "and values, plain or times a gate (a norm or another step precedes the output "
+        "projection, or the projection is a bare parameter), so the output cannot be split "
+        "by source token. mixlens reports nothing rather than a wrong number."
     )
 
 
 def _is_turned(evidence: Evidence, given: Tensor, product: Tensor) -> bool:
-    """Is this A V with its first two axes exchanged?"""
+    """Return whether this is A V with its first two axes exchanged."""
     turned = given.dim() == 3 and given.shape[:2] == product.shape[1::-1]
     return turned and evidence.same(given.transpose(0, 1), product)
 
 
 def _other_width(evidence: Evidence, core: Core, product: Tensor) -> int | None:
-    """The channels of the module that takes A V, if they are not as many as the stream has."""
+    """Return the number of channels of the module that takes A V, if it differs from that of the
+    stream.
+    """
     for event in evidence.trace.events:
         if event.start < core.tick or not event.inputs or event.output is None:
             continue
@@ -115,7 +117,7 @@ def _other_width(evidence: Evidence, core: Core, product: Tensor) -> int | None:
 def _may_take(
     evidence: Evidence, event: Event, core: Core, product: Tensor, any_width: bool
 ) -> bool:
-    """Is this an affine module that could take something of the size of A V to the stream?"""
+    """Return whether this is an affine module from the size of A V to the stream."""
     if event.start < core.tick or not event.inputs or event.output is None:
         return False
     axes = slice(0, 2 if any_width else 3)
@@ -123,13 +125,13 @@ def _may_take(
     if event.inputs[0].numel() != product.numel() or not fits:
         return False
     affine = affine_map(event.module, int(product.shape[2] * product.shape[3]), evidence.hidden)
-    # dropout hands on what it takes, and so does every map of nothing
+    # dropout returns its input, and so does every map of zeros
     return affine is not None and not _is_identity(affine[0])
 
 
 def branch_of(evidence: Evidence, projection: Event) -> tuple[Tensor, tuple[str, ...], bool, int]:
-    """Norms and scales that the projection's output passes before the residual: value, paths,
-    is any a norm, end tick.
+    """Return the norms and scales between the projection and the residual: value, paths, whether
+    one is a norm, end tick.
     """
     assert projection.output is not None
     value, paths, any_norm, end = projection.output, [], False, projection.end
@@ -149,7 +151,7 @@ def branch_of(evidence: Evidence, projection: Event) -> tuple[Tensor, tuple[str,
 
 
 def input_norm_of(evidence: Evidence, core: Core, stream: Tensor) -> str | None:
-    """The norm that the stream passes before the attention call."""
+    """Return the norm between the stream and the attention call."""
     for event in evidence.trace.events:
         if event.end < core.tick and event.inputs and evidence.same(event.inputs[0], stream):
             form = evidence.norm(event)
@@ -159,7 +161,9 @@ def input_norm_of(evidence: Evidence, core: Core, stream: Tensor) -> str | None:
 
 
 def _feeds(evidence: Evidence, norm: Event, core: Core) -> bool:
-    """Does a module that runs before or around the attention call take the norm's output?"""
+    """Return whether a module that runs before or around the attention call takes the norm's
+    output.
+    """
     return any(
         norm.end < event.start < core.tick
         and any(evidence.same(tensor, norm.output) for tensor in event.inputs)
@@ -170,8 +174,8 @@ def _feeds(evidence: Evidence, norm: Event, core: Core) -> bool:
 def residual_sum(
     evidence: Evidence, stream: Tensor, branch: Tensor, end: int, detours: bool
 ) -> ObservedSum | None:
-    """The first tensor that is stream + branch (scaled), or that with the output of an earlier
-    module as the residual (`detours`).
+    """Return the first tensor that is stream + branch (scaled), or the same with the output of an
+    earlier module as the residual (`detours`).
     """
     later = list(evidence.after(end))
     residuals: list[tuple[str | None, Tensor]] = [(None, stream)]
@@ -184,7 +188,9 @@ def residual_sum(
         and event.output.shape == evidence.hidden.shape
         if evidence.norm(event) is not None
     ]
-    if evidence.negligible(branch, stream):  # idle attention: the sum is the stream itself
+    if evidence.negligible(
+        branch, stream
+    ):  # attention adds nothing, so the sum is the stream itself
         for total, event, position in later:
             if evidence.same(total, stream):
                 return ObservedSum(total, None, 1.0, 1.0, event, position)
@@ -204,9 +210,9 @@ def residual_sum(
 
 
 def entries(evidence: Evidence) -> Iterator[tuple[HookPoint, Tensor]]:
-    """Streams that may enter the first attention block in place of the layer's input: sums of
-    that input and one part that ran before, each token by itself (the first half of a Conformer's
-    feed-forward part).
+    """Return streams that may enter the first attention block instead of the layer's input: sums of
+    that input and one earlier part that acts on each token alone (the first half MLP of a
+    Conformer).
     """
     start = evidence.trace.cores[0].tick
     before = [event for event in evidence.trace.events if event.end < start]
@@ -228,7 +234,9 @@ def entries(evidence: Evidence) -> Iterator[tuple[HookPoint, Tensor]]:
 
 
 def _by_token(evidence: Evidence, event: Event) -> bool:
-    """Does what a module is given at one token follow the layer's input at that token alone?"""
+    """Return whether the input of a module at one token depends on the layer's input at that token
+    alone.
+    """
     given = evidence.hidden.clone()
     place = given.shape[1] // 2
     given[:, place] = given[:, place].flip(-1)

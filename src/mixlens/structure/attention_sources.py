@@ -11,29 +11,32 @@ from mixlens.structure.trace_matching import Evidence
 
 
 def sources_of(evidence: Evidence, index: int) -> tuple[AttentionKind, str | None]:
-    """Whose tokens an attention reads, and where its own are if it reads others as well."""
+    """Return the stack whose tokens an attention reads, and the place of its own tokens if it reads
+    others as well.
+    """
     own, targets = evidence.trace.own_sources[index], int(evidence.hidden.shape[1])
     others = len(own) - targets
     if evidence.trace.cores[index].call.across:
         return AttentionKind.CROSS, None
-    if not any(own):  # the values may be those of an earlier layer of its stack (Gemma 4)
+    if not any(own):  # the values may come from an earlier layer of its stack (Gemma 4)
         shared = _no_later(evidence.trace.cores[index].call.weights)
         return AttentionKind.SELF if shared else AttentionKind.CROSS, None
-    if others == 0:  # a token whose value is constant (nothing of it is read) is a token still
+    if others == 0:  # a token with a constant value (which does not depend on it) still counts
         return AttentionKind.SELF, None
     if others > 0 and own == (True,) * targets + (False,) * others:
         return AttentionKind.SELF, "first"
     if others > 0 and own == (False,) * others + (True,) * targets:
         return AttentionKind.SELF, "last"
     raise UnsupportedModel(
-        f"layer `{evidence.path}`: its attention reads {len(own)} sources for {targets} tokens, and"
-        f" {sum(own)} of them follow its input: they are not the tokens themselves (keys and"
-        " values are pooled, or made for other places), so no score belongs to a token"
+        f"layer `{evidence.path}`: its attention reads {len(own)} sources for {targets} "
+        f"tokens, and {sum(own)} of them depend on its input. They are not the tokens "
+        "themselves (keys and values are pooled, or computed for other positions), so no "
+        "score belongs to a token"
     )
 
 
 def is_causal(evidence: Evidence, index: int) -> bool:
-    """Does no token read a later one of its own stack?"""
+    """Return whether no token reads a later one of its own stack."""
     kind, own_sources = sources_of(evidence, index)
     if kind is AttentionKind.CROSS:
         return False

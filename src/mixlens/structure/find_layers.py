@@ -1,8 +1,7 @@
 """Find the layers of a model from one pass in which all attention is captured.
 
-Layers are found by what happens, not by their names: a layer is the outermost item of a
-`ModuleList` inside which attention was overheard, and that hands on what it is given in the same
-shape.
+Layers are found by activations, not by names. A layer is the outermost item of a `ModuleList` in
+which attention was captured and which returns its input in the same shape.
 """
 
 from __future__ import annotations
@@ -25,17 +24,21 @@ _Chain = tuple[tuple[str, int], ...]  # list items around an attention call, out
 
 @dataclass(frozen=True)
 class CapturedLayers:
-    """Which layers ran, and in which of them attention was overheard through one back end."""
+    """The layers that ran, and those in which attention was captured through one backend."""
 
     backend: str
-    calls: tuple[LayerCall, ...]  # of the layers with attention
+    calls: tuple[LayerCall, ...]  # calls of the layers with attention
     layers: tuple[str, ...]  # their paths, in the order of their first calls
-    order: tuple[str, ...]  # paths of all items of lists, as their calls end
-    silent: tuple[str, ...]  # layers that ran next to them, or name attention, and were not heard
-    spread: Mapping[str, Spread]  # layers of which other lists may hold the rest
+    order: tuple[str, ...]  # paths of all list items, in the order in which their calls end
+    silent: tuple[
+        str, ...
+    ]  # layers next to them, or named like attention, without captured attention
+    spread: Mapping[str, Spread]  # layers that may continue in other lists
 
     def numbers(self) -> Iterator[tuple[str, int]]:
-        """Each call of a layer with its number in its list, silent ones counted."""
+        """Return each call of a layer with its number in its list. Layers without attention count
+        too.
+        """
         counts: dict[str, int] = {}
         for path in self.order:
             parent = path.rpartition(".")[0]
@@ -45,8 +48,8 @@ class CapturedLayers:
 
 
 def capture_layers(model: nn.Module, inputs: Inputs, overhear: str) -> list[CapturedLayers]:
-    """Runs the model once with its attention overheard in every way of `overhear`, and finds its
-    layers: those heard through the interface, and all if these are more.
+    """Run the model once, capture attention with every backend of `overhear`, and return its
+    layers: those captured through the interface, and all if there are more.
     """
     chains: list[tuple[str, _Chain]] = []
     around: list[tuple[str, int]] = []
@@ -105,7 +108,7 @@ def _heard(
 
 
 def _spread(layers: tuple[str, ...], calls: list[LayerCall]) -> dict[str, Spread]:
-    """Layers that may go on in the items of other lists that run before the next layer."""
+    """Return layers that may continue in items of other lists that run before the next layer."""
     inside = tuple(f"{path}." for path in layers)
     outside = [call for call in calls if not call.path.startswith(inside)]
     starts = [number for number, call in enumerate(outside) if call.path in layers]
@@ -120,7 +123,9 @@ def _spread(layers: tuple[str, ...], calls: list[LayerCall]) -> dict[str, Spread
 
 
 def _list_items(model: nn.Module) -> dict[str, nn.Module]:
-    """Items of every `ModuleList`; of a `Sequential` too if no list is around or inside it."""
+    """Return items of every `ModuleList`, and of a `Sequential` if no list is around or inside
+    it.
+    """
     lists = {
         path: parent
         for path, parent in model.named_modules()
@@ -136,7 +141,7 @@ def _list_items(model: nn.Module) -> dict[str, nn.Module]:
 
 
 def _hands_on(call: LayerCall) -> bool:
-    """Do its hidden states leave in the shape in which they came?"""
+    """Return whether its hidden states keep their shape."""
     try:
         return call.hidden_in.shape == call.hidden_out.shape
     except TypeError:
@@ -144,16 +149,16 @@ def _hands_on(call: LayerCall) -> bool:
 
 
 def _within_a_stream(chain: _Chain, changing: set[str]) -> _Chain:
-    """Without the outer items that change the shape of what they are given (a stage that ends by
-    pooling), if there is one inside that does not.
+    """Drop outer items that change the shape of their input (a stage that ends by pooling), if an
+    inner one does not.
     """
     kept = next((i for i, (path, _) in enumerate(chain) if path not in changing), 0)
     return chain[kept:]
 
 
 def _layer_of(chain: _Chain, seen: list[_Chain], items: Mapping[str, nn.Module]) -> tuple[str, int]:
-    """The outermost item, or the one below it if an item is a group of like layers (ALBERT's
-    groups).
+    """Return the outermost item, or the one below it if an item is a group of identical layers
+    (ALBERT's groups).
     """
     for depth, item in enumerate(chain):
         below = {other[depth + 1] for other in seen if item in other and len(other) > depth + 1}
@@ -164,9 +169,7 @@ def _layer_of(chain: _Chain, seen: list[_Chain], items: Mapping[str, nn.Module])
 
 
 def _silent(layers: tuple[str, ...], called: Mapping[str, nn.Module]) -> tuple[str, ...]:
-    """Layers that ran without attention that could be overheard: what mixes tokens there is
-    unknown.
-    """
+    """Return layers without captured attention. How they mix tokens is unknown."""
     parents = {path.rpartition(".")[0] for path in layers}
     silent = [
         path

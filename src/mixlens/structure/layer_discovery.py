@@ -1,9 +1,9 @@
 """Infer the structure of a layer from the activations of one run.
 
-For each attention call `attention_reading` finds the block around it, and `feed_forward_reading`
-what follows. Whether a norm after the residual sum is the block's output norm (post-norm) or the
-feed-forward part's input norm (pre-norm) is settled by trying both: only one of them explains the
-layer's output. If nothing does, the layer may be left open (`open_reading`).
+For each attention call, `attention_reading` finds its block, and `mlp_reading` the part after it.
+Whether a norm after the residual sum is the block's output norm (post-norm) or the MLP's input norm
+(pre-norm) is decided by trying both: only one of them explains the layer's output. If none does,
+the layer may be open (`open_reading`).
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from mixlens.structure.mlp_reading import feed_forwards, parallel, several_parts
 from mixlens.structure.open_reading import open_sites
 from mixlens.structure.trace_matching import Evidence
 
-_LAST_WORDS = " Nothing is reported rather than a wrong number."
+_LAST_WORDS = " mixlens reports nothing rather than a wrong number."
 
 
 def structure_of(path: str, trace: LayerTrace, axes: Any) -> LayerStructure:
-    """The layer's structure; an open one if a step could not be explained. `UnsupportedModel` with
-    that step if nothing is known.
+    """Return the layer's structure, or an open one if a step could not be explained. Raise
+    `UnsupportedModel` with that step if nothing is known.
     """
     evidence = Evidence(path, trace)
     try:
@@ -60,7 +60,7 @@ def _explained(evidence: Evidence, axes: Any) -> LayerStructure:
     path, explainer = evidence.path, _Explainer(evidence)
     for several in (False, True):
         for entry, stream in explainer.starts():
-            # a residual taken after a norm (Bloom's option) only if the plain reading fails
+            # try a residual after a norm (Bloom's option) only if the plain reading fails
             for detours in (False, True):
                 explainer.detours, explainer.several = detours, several
                 for (first, *sites), rest in explainer.explanations(0, stream):
@@ -82,14 +82,14 @@ class _Explainer:
         self.evidence, self.trace = evidence, evidence.trace
         self.detours = self.several = False
         self.projection = functools.cache(lambda index: projection_of(evidence, index))
-        self.obstacle = f"its output is not explained by its parts.{_LAST_WORDS}"
+        self.obstacle = f"its parts do not explain its output.{_LAST_WORDS}"
 
     @functools.cached_property
     def entries(self) -> list[tuple[HookPoint, Tensor]]:
         return list(entries(self.evidence))
 
     def starts(self) -> Iterator[tuple[HookPoint | None, Tensor]]:
-        """Streams that may enter the first block: the layer's input, or what a part made of it."""
+        """Yield streams that may enter the first block: the layer's input, or a part's output."""
         yield None, self.trace.hidden
         yield from self.entries
 
@@ -111,8 +111,8 @@ class _Explainer:
     def sites(
         self, index: int, stream: Tensor
     ) -> Iterator[tuple[AttentionStructure, Tensor, FeedForwardStructure | None]]:
-        """Ways to read one attention site: its structure, the stream after it, and the feed-forward
-        part if it is parallel.
+        """Yield readings of one attention: its structure, the stream after it, and the MLP if it is
+        parallel.
         """
         core = self.trace.cores[index]
         projection, gated = self.projection(index)
@@ -157,14 +157,14 @@ class _Explainer:
                     seen = HookPoint(event.path, "out")
                     yield replace(site, output_norm=event.path, hook_point=seen), event.output, None
             self.obstacle = (
-                f"attention was found (`{projection.path}` and its residual), but what the layer"
-                f" does afterwards does not add up to its output.{_LAST_WORDS}"
+                f"its attention was found (`{projection.path}` and its residual), but the "
+                f"rest of the layer does not add up to its output.{_LAST_WORDS}"
             )
             return
         if index + 1 == len(self.trace.cores):
             yield from parallel(self.evidence, site, core, stream, branch)
         self.obstacle = (
-            f"no module takes the sum of the stream and the attention output `{projection.path}`."
-            " The sum is made outside of the layer, in parts, or with other factors or steps on the"
-            " way"
+            "no module takes the sum of the stream and the attention output "
+            f"`{projection.path}`. The sum is computed outside the layer, in parts, or with "
+            "other factors or steps"
         )

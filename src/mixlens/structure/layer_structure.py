@@ -24,17 +24,17 @@ class ResidualSum:
     """residual_scale * residual + branch_scale * branch."""
 
     residual_scale: float = 1.0
-    branch_scale: float | Tensor = 1.0  # a tensor: one factor per channel
+    branch_scale: float | Tensor = 1.0  # tensor: one factor per channel
 
     def scaled(self, branch: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows d_model"]:
-        """The branch as it enters the sum."""
+        """Return the branch as it enters the sum."""
         factor = self.branch_scale
         if isinstance(factor, Tensor):
             return branch * factor.to(branch)
         return branch if factor == 1.0 else branch * factor
 
     def own(self, residual: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows d_model"]:
-        """The residual as it enters the sum."""
+        """Return the residual as it enters the sum."""
         return residual if self.residual_scale == 1.0 else residual * self.residual_scale
 
     def total(
@@ -42,57 +42,65 @@ class ResidualSum:
         residual: Float[Tensor, "*rows d_model"],
         branch: Float[Tensor, "*rows d_model"],
     ) -> Float[Tensor, "*rows d_model"]:
-        """The sum itself."""
+        """Return the sum."""
         return torch.add(self.scaled(branch), residual, alpha=self.residual_scale)
 
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionStructure(ResidualSum):
-    """One attention site: y = output_norm(residual_scale * residual + branch_scale * branch(A V W_O
-    + b)), with gates (g * A V) W_O + b. If it is open, its sources and values are known, and what
-    follows them can be run again but is not read as this sum.
+    """The structure of one attention: y = output_norm(residual_scale * residual + branch_scale *
+    branch(A V W_O + b)), with gates (g * A V) W_O + b. If it is open, its sources and values are
+    known, and the rest can be run again but is not such a sum.
     """
 
-    kind: AttentionKind  # of its sources, or of its own ones if it reads both at once
+    kind: AttentionKind  # of its sources, or of its own tokens if it reads both at once
     heads: int
     kv_heads: int
     d_head: int
     causal: bool
-    own_values: bool = True  # made from the layer's input; False: from an earlier layer or stack
-    projection: str | None  # the path of W_O; None: no linear module takes A V
-    gated: bool = False  # A V is multiplied by factors of each target before the projection
+    own_values: bool = (
+        True  # computed from the layer's input; False: from an earlier layer or stack
+    )
+    projection: str | None  # path of W_O; None if no linear module takes A V
+    gated: bool = False  # whether A V is multiplied by factors of each target before the projection
     branch: tuple[str, ...]  # norms and per-channel scales between the projection and the residual
-    branch_norm: bool  # is one of them a norm?
-    residual_from: str | None = None  # whose output is the residual, if it is not the stream
+    branch_norm: bool  # whether one of them is a norm
+    residual_from: str | None = None  # module whose output is the residual, if it is not the stream
     input_norm: str | None = None
     output_norm: str | None = None
     parallel: bool = False
-    hook_point: HookPoint | None = None  # where y can be seen; None: it is the layer's output
-    enters: HookPoint | None = None  # where its stream can be seen, if it is not the layer's input
-    own_sources: str | None = None  # "first" or "last": where its own tokens are among all it reads
-    across: bool = False  # do two streams read each other? Then its sources are its own tokens
-    open: str | None = None  # why y is not known as a sum; None: it is
-    has_sink: bool = False  # does a part of the softmax go to no source?
+    hook_point: HookPoint | None = None  # where y can be captured; None if it is the layer's output
+    enters: HookPoint | None = (
+        None  # where its stream can be captured, if it is not the layer's input
+    )
+    own_sources: str | None = (
+        None  # "first" or "last": position of its own tokens among all sources
+    )
+    across: bool = False  # whether two streams read each other; its sources are then its own tokens
+    open: str | None = None  # why y is not a known sum; None if it is
+    has_sink: bool = False  # whether a part of the softmax goes to no source
 
     @property
     def rows_sum_to_one(self) -> bool:
-        """Do the weights that a target gives to the sources of one kind sum to one?"""
+        """Return whether the weights of a target over the sources of one kind sum to one."""
         return not self.has_sink and self.own_sources is None
 
     @property
     def output_projection(self) -> str:
-        """The path of W_O."""
+        """Return the path of W_O."""
         if self.projection is None:
-            raise UnsupportedModel(f"its output projection is not known: {self.open}")
+            raise UnsupportedModel(f"its output projection is unknown: {self.open}")
         return self.projection
 
     @property
     def kinds(self) -> tuple[AttentionKind, ...]:
-        """Whose tokens it reads: T5Gemma 2 reads the decoder's and the encoder's in one call."""
+        """Return the stacks whose tokens it reads. T5Gemma 2 reads those of decoder and encoder in
+        one call.
+        """
         return (self.kind,) if self.own_sources is None else tuple(AttentionKind)
 
     def columns(self, kind: AttentionKind, targets: int, sources: int) -> slice:
-        """The sources of one kind among all of them."""
+        """Return the sources of one kind among all of them."""
         if self.own_sources is None:
             return slice(0, sources)
         others = sources - targets
@@ -102,7 +110,7 @@ class AttentionStructure(ResidualSum):
 
     @property
     def signature(self) -> Hashable:
-        """What sites that are put together in the same way have in common."""
+        """Return a key that attentions of the same structure share."""
         return (
             self.kind,
             self.projection,
@@ -117,7 +125,7 @@ class AttentionStructure(ResidualSum):
         )
 
     def residual(self, module: nn.Module, stream: Tensor) -> Tensor:
-        """What the block adds to, from the stream that reaches it."""
+        """Return the residual of the block, from the stream that reaches it."""
         if self.residual_from is None:
             return stream
         residual: Tensor = module.get_submodule(self.residual_from)(stream)
@@ -129,8 +137,8 @@ class AttentionStructure(ResidualSum):
         residual: Float[Tensor, "*rows d_model"],
         projected: Float[Tensor, "*rows d_model"],
     ) -> dict[str, Tensor]:
-        """What follows from the output projection, by the layer's own modules: itself, the branch
-        after its norms, and the block's output y.
+        """Return the outputs after the projection, by the layer's own modules: the projection, the
+        branch after its norms, and the block's output y.
         """
         branch = projected
         for path in self.branch:
@@ -150,10 +158,10 @@ class FeedForwardStructure(ResidualSum):
     output_norm: str | None = None
 
 
-@dataclass(frozen=True, eq=False)  # a layer's own, and a key by which it is remembered
+@dataclass(frozen=True, eq=False)  # identity of a layer, and its cache key
 class LayerStructure:
-    """One layer: its attention sites in the order of their calls, and its feed-forward part (None:
-    it has none, or several parts add to the stream).
+    """The structure of one layer: its attentions in call order, and its MLP (None if it has none,
+    or if several parts add to the stream).
     """
 
     path: str
@@ -161,25 +169,29 @@ class LayerStructure:
     feed_forward: FeedForwardStructure | None
     axes: Any  # batch axis of every argument, for re-runs
     _: KW_ONLY
-    further: tuple[str, ...] = ()  # what adds to the stream after attention, if that is several
-    number: int = 0  # in its list, layers that are left out counted
-    shape: tuple[int, int] = (0, 0)  # rows and tokens that it had on the probe
-    layout: Layout | None = None  # of its hidden states, if they are not [batch, tokens, d_model]
+    further: tuple[
+        str, ...
+    ] = ()  # parts that add to the stream after attention, if there are several
+    number: int = 0  # number in its list, unsupported layers counted
+    shape: tuple[int, int] = (0, 0)  # numbers of texts and tokens on the probe
+    layout: Layout | None = (
+        None  # layout of its hidden states, if they are not [batch, tokens, d_model]
+    )
 
     @property
     def open(self) -> str | None:
-        """Why its output is not known as a sum; None: it is."""
+        """Return why its output is not a known sum, or None if it is."""
         return self.sites[0].open
 
     @property
     def has_other_parts(self) -> bool:
-        """Does more than attention and one feed-forward part add to the stream?"""
+        """Return whether more than attention and one MLP add to the stream."""
         return bool(self.further) or self.sites[0].enters is not None
 
     @property
     def style(self) -> str:
-        """post, pre, sandwich, branch (a norm on the branch only), parallel, bare (no norm at
-        all), or open (what follows attention is not known as a sum).
+        """Return post, pre, sandwich, branch (a norm on the branch only), parallel, bare (no norm),
+        or open (the rest after attention is not a known sum).
         """
         site = self.sites[0]
         if self.open is not None:
@@ -193,13 +205,13 @@ class LayerStructure:
         return "pre" if site.input_norm is not None else "bare"
 
     def signature(self, module: nn.Module) -> Hashable:
-        """Layers with the same modules and the same structure have this in common."""
+        """Return a key that layers with the same modules and the same structure share."""
         parts = tuple((path, type(part)) for path, part in module.named_modules())
         return parts, tuple(site.signature for site in self.sites), self.further
 
     @functools.cached_property
     def watched(self) -> frozenset[HookPoint]:
-        """What a recording keeps of the layer to prove itself right."""
+        """Return the tensors that a recording keeps for its verification."""
         if self.feed_forward is None or self.feed_forward.output_norm is None:
             return self.blocks
         # GlobEnc needs the second norm's true input
@@ -207,7 +219,7 @@ class LayerStructure:
 
     @functools.cached_property
     def blocks(self) -> frozenset[HookPoint]:
-        """Those of its attention blocks."""
+        """Return the outputs of its attention blocks."""
         projecting = [site for site in self.sites if site.projection is not None]
         seen = {HookPoint(site.output_projection, "out") for site in projecting}
         seen |= {HookPoint(site.output_projection, "in") for site in projecting if site.gated}

@@ -18,12 +18,12 @@ from mixlens.capture.rerun import cast_call, expanded, run_layer
 from mixlens.kernels.differences import row_sizes, same_bar
 from mixlens.model.module_walk import copied
 
-HERE = object()  # the place of the hidden states in what a submodule returns
+HERE = object()  # marks the hidden states in the output of a submodule
 
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """One submodule ran from `start` to `end` (ticks of one clock)."""
+    """One submodule that ran from `start` to `end` (ticks of one clock)."""
 
     path: str
     module: nn.Module
@@ -31,13 +31,13 @@ class Event:
     end: int
     inputs: tuple[Tensor, ...]
     output: Tensor | None
-    dims: int  # axes of the output as it was returned
-    packing: Any  # what it returned, with `HERE` for the hidden states and without other tensors
+    dims: int  # axes of the returned output
+    packing: Any  # its output, with `HERE` for the hidden states and without other tensors
 
 
 @dataclass(frozen=True)
 class Core:
-    """One attention call, when it happened and the submodules that were running around it."""
+    """One attention call, its tick, and the submodules that were running around it."""
 
     call: AttentionCall
     tick: int
@@ -46,38 +46,40 @@ class Core:
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a layer: the calls of its submodules, by their starts, and of attention."""
+    """One run of a layer: the calls of its submodules, by start, and of attention."""
 
     output: Tensor
     events: tuple[Event, ...]
     cores: tuple[Core, ...]
 
     def at(self, path: str) -> Event | None:
-        """The first call of a submodule."""
+        """Return the first call of a submodule."""
         return next((event for event in self.events if event.path == path), None)
 
 
 @dataclass(frozen=True)
 class LayerTrace(Run):
-    """A run on the layer's recorded input, with what else discovery asks of it."""
+    """A run on the layer's recorded input, with further inputs of discovery."""
 
     module: nn.Module
     hidden: Tensor
-    own_sources: tuple[tuple[bool, ...], ...]  # of each core: which values follow the input?
+    own_sources: tuple[
+        tuple[bool, ...], ...
+    ]  # for each attention call: which values depend on the input
     rerun: Callable[..., Tensor]
 
     def again(self, **edits: Any) -> Run:
-        """A different run: `replaced={path: tensor}` with other outputs of modules, `edit_values`
-        with other values of attention, `given` with other hidden states.
+        """Return a different run: with other outputs of modules (`replaced={path: tensor}`), other
+        attention values (`edit_values`) or other hidden states (`given`).
         """
         return observed_run(self.module, self.hidden, lambda on_call: self.rerun(on_call, **edits))
 
 
 def _rows_like(tensor: Tensor, hidden: Tensor) -> Tensor:
-    """[batch * n, d] as [batch, n, d]: some layers flatten their rows for the feed-forward part."""
+    """Return [batch * n, d] as [batch, n, d]. Some layers flatten the batch for the MLP."""
     if (
         tensor.shape != hidden.shape
-        and tensor.shape[:2] != hidden.shape[1::-1]  # tokens before rows: that is another order
+        and tensor.shape[:2] != hidden.shape[1::-1]  # tokens before batch: a different order
         and tensor.numel() == hidden.numel()
         and tensor.shape[-1] == hidden.shape[-1]
     ):
@@ -99,7 +101,7 @@ def _packing(output: Any) -> Any:
 def observed_run(
     module: nn.Module, hidden: Tensor, run: Callable[[Callable[[AttentionCall], None]], Tensor]
 ) -> Run:
-    """Writes down every submodule's inputs and output while `run(on_call)` runs the layer."""
+    """Record the inputs and output of every submodule while `run(on_call)` runs the layer."""
     events: list[Event] = []
     cores: list[Core] = []
     running: list[tuple[str, int, tuple[Tensor, ...]]] = []
@@ -150,12 +152,12 @@ def observed_run(
 
 
 def trace_layer(call: LayerCall, axes: Any, backend: str) -> LayerTrace:
-    """Runs a recorded layer on two copies of its first row, the second with a different input, in
-    float32 or better, and writes down what happens in it.
+    """Run a recorded layer on two copies of its first text, the second with a different input, in
+    float32 or better, and return the trace.
     """
     module, (args, kwargs) = call.readable, expanded(call, axes, 0, 2)
     if call.hidden_in.dtype in (torch.float16, torch.bfloat16):
-        # Numbers distinguish structures only when they have digits; one layer at a time fits any
+        # Structures can be distinguished only with enough digits; one layer at a time fits any
         # memory.
         module = copied(module).float()
         args, kwargs = cast_call(call, args, kwargs, torch.float32)
@@ -186,8 +188,8 @@ def trace_layer(call: LayerCall, axes: Any, backend: str) -> LayerTrace:
 
 
 def _telling(hidden: Tensor) -> Tensor:
-    """Hidden states that show a sum. DETR's decoder begins with zeros, and nothing plus something
-    does not say what was added to what.
+    """Return hidden states that show a sum. DETR's decoder begins with zeros, from which a sum
+    cannot be inferred.
     """
     if bool(hidden.any()):
         return hidden
@@ -197,10 +199,11 @@ def _telling(hidden: Tensor) -> Tensor:
 
 
 def _own_sources(call: AttentionCall) -> tuple[bool, ...]:
-    """For each source: does its value differ in the second copy, whose input is different?
+    """Return for each source whether its value differs in the second copy, whose input is
+    different.
 
-    Values that are the same at every place come from no other sequence either: they are those of a
-    value projection of zeros.
+    Values that are equal at every position do not come from a different sequence either: their
+    value projection is zero.
     """
     values, square = call.values, call.weights.shape[-1] == call.weights.shape[-2]
     if square and bool((values == values[:1, :, :1]).all()):

@@ -1,9 +1,9 @@
 """View layers whose hidden states are not [batch, tokens, d_model] in that form.
 
-Image towers keep a grid of patches, detectors put the channels first, models of time series have a
-row for each variable, and models that take images of any size pack the tokens of all of them into
-one row. A layer in one of these forms is wrapped: it is given rows of tokens, runs as it is, and
-what it returns is turned back. Its parts are the layer's own, so hooks and weights are those of the
+Image towers use a grid of patches, detectors put the channels first, time series models have one
+sequence per variable, and models for images of any size pack the tokens of all images into one
+sequence. Such a layer is wrapped: it receives [batch, tokens, d_model], runs unchanged, and its
+output is converted back. Its submodules are the layer's own, so hooks and weights are those of the
 model.
 """
 
@@ -35,53 +35,53 @@ _Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 @dataclass(frozen=True)
 class Layout:
-    """A form of hidden states, and the way from and to [batch, tokens, d_model]."""
+    """A form of hidden states, with conversions from and to [batch, tokens, d_model]."""
 
-    rows: Callable[[Tensor, int], Tensor]  # from the form, for so many rows
+    rows: Callable[[Tensor, int], Tensor]  # from the form, for this batch size
     form: Callable[[Tensor, Size], Tensor]  # back, to a shape like this one
-    packed: bool = False  # rows follow each other on the axis of tokens
+    packed: bool = False  # whether texts follow each other on the token axis
 
     def call(self, call: LayerCall) -> LayerCall:
-        """A call of a layer, seen in rows of tokens; what it returned is left out."""
+        """Return a layer call as [batch, tokens, d_model], without its output."""
         (args, kwargs), shape = self.entered(call.args, call.kwargs)
         return LayerCall(call.path, ArrangedLayer(call.module, self, shape), args, kwargs)
 
     def entered(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[_Arguments, Any]:
-        """Arguments of the layer with rows of tokens, and the shape from which they came."""
+        """Return arguments as [batch, tokens, d_model], and their original shape."""
         hidden = hidden_argument(args, kwargs)
         rows = self.rows(hidden, 1 if self.packed else int(hidden.shape[0]))
         return with_hidden_argument(args, kwargs, rows), hidden.shape
 
     def entering(self, args: tuple[Any, ...], kwargs: dict[str, Any], shape: Any) -> _Arguments:
-        """Arguments with rows of tokens as the layer takes them."""
+        """Return arguments in the form that the layer expects."""
         hidden = hidden_argument(args, kwargs)
         return with_hidden_argument(args, kwargs, self.form(hidden, shape))
 
     def left(self, output: Any, batch: int) -> Tensor:
-        """What the layer returned, in so many rows of tokens."""
+        """Return the layer's output as [batch, tokens, d_model] for this batch size."""
         return self.rows(first_tensor(output), batch)
 
     def attention(self, call: LayerCall) -> None:
-        """Puts the pieces of attention in a finished call together, if it ran in pieces."""
+        """Combine the attention calls of a layer, if it ran in pieces."""
         if self.packed:
             call.attention = placed(call.attention, *call.hidden_in.shape[:2])
 
     def whole(self, module: nn.Module) -> nn.Module:
-        """The layer with all its parts, from the module at its path."""
+        """Return the layer with all its parts, from the module at its path."""
         return module
 
     def last(self, module: nn.Module) -> nn.Module:
-        """The module whose output is that of the layer."""
+        """Return the module whose output is that of the layer."""
         return module
 
     def inside(self, tensor: Tensor, hook_point: HookPoint, batch: int, tokens: int) -> Tensor:
-        """A tensor of a part of the layer, with rows first."""
+        """Return a tensor of a submodule with the batch first."""
         return tensor
 
     def running(
         self, layer: nn.Module, batch: int, tokens: int, shape: Any
     ) -> contextlib.AbstractContextManager[None]:
-        """What has to be open while the layer runs on rows of tokens."""
+        """Return the context in which the layer runs on [batch, tokens, d_model]."""
         if not self.packed:
             return contextlib.nullcontext()
         return _heard_by(lambda outer: PackedAttention(outer, batch, tokens))
@@ -93,11 +93,11 @@ class TwoStreams(Layout):
     boxes of LXMERT.
     """
 
-    second: int = 1  # its place among the arguments
+    second: int = 1  # index among the arguments
 
     @classmethod
     def of(cls, call: LayerCall) -> TwoStreams | None:
-        """If two tensors of tokens enter and leave the layer."""
+        """Return the layout if two tensors of tokens enter and leave the layer."""
         first, returned = call.hidden_in, call.output
         if not call.args or call.args[0] is not first or not isinstance(returned, tuple):
             return None
@@ -109,30 +109,30 @@ class TwoStreams(Layout):
         return None
 
     def entered(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[_Arguments, Any]:
-        """Both streams in the place of the first."""
+        """Return both streams in place of the first."""
         first, second = args[0], args[self.second]
         joined = torch.cat([first, second], 1)
         changed = (joined, *args[1 : self.second], None, *args[self.second + 1 :])
         return (changed, kwargs), (first.shape[1], second.shape[1])
 
     def entering(self, args: tuple[Any, ...], kwargs: dict[str, Any], shape: Any) -> _Arguments:
-        """Each stream in its place."""
+        """Return each stream in its place."""
         first, second = torch.split(args[0], shape, 1)
         return (first, *args[1 : self.second], second, *args[self.second + 1 :]), kwargs
 
     def left(self, output: Any, batch: int) -> Tensor:
-        """Both streams."""
+        """Return both streams."""
         return torch.cat(output[:2], 1)
 
     def attention(self, call: LayerCall) -> None:
-        """Puts the calls of both streams together, if each stream has its own."""
+        """Combine the calls of both streams, if each has its own."""
         assert isinstance(call.module, ArrangedLayer)
         call.attention = paired(call.attention, call.module.shape)
 
     def running(
         self, layer: nn.Module, batch: int, tokens: int, shape: Any
     ) -> contextlib.AbstractContextManager[None]:
-        """Calls of both streams are put together."""
+        """Combine the calls of both streams while the layer runs."""
         return _heard_by(lambda outer: PairedAttention(outer, shape))
 
 
@@ -143,24 +143,26 @@ class TokensFirst(Layout):
     sides: frozenset[HookPoint] = frozenset()
 
     def inside(self, tensor: Tensor, hook_point: HookPoint, batch: int, tokens: int) -> Tensor:
-        """Turned, if that side of the part is."""
+        """Return the tensor with the batch first, if that side of the part is transposed."""
         is_turned = hook_point._replace(position=0) in self.sides
         return turned(tensor, tokens, batch) if is_turned else tensor
 
     def running(
         self, layer: nn.Module, batch: int, tokens: int, shape: Any
     ) -> contextlib.AbstractContextManager[None]:
-        """Its parts are turned."""
+        """Transpose its parts while the layer runs."""
         return turned_parts(layer, batch, tokens, self.sides)
 
 
 def same(states: Tensor, _: Any) -> Tensor:
-    """A form that is rows of tokens already."""
+    """Return the same: the form is already [batch, tokens, d_model]."""
     return states
 
 
 def turned_part(path: str) -> TokensFirst:
-    """One part of the layer takes and returns the tokens first (MLCD's output projection)."""
+    """Return the layout of a layer in which one part has the tokens first (MLCD's output
+    projection).
+    """
     return TokensFirst(same, same, sides=frozenset({HookPoint(path, "in"), HookPoint(path, "out")}))
 
 
@@ -188,7 +190,7 @@ _PACKED = Layout(
 
 
 _STREAMS_FIRST = Layout(
-    # [streams, batch, tokens, channel]: all streams of a token are its state
+    # [streams, batch, tokens, channel]: all streams of a token form its state
     lambda states, batch: states.permute(1, 2, 0, 3).flatten(2),
     lambda rows, shape: rows.reshape(*rows.shape[:2], shape[0], -1).permute(2, 0, 1, 3),
 )
@@ -204,8 +206,8 @@ _TOKENS_FIRST = TokensFirst(
 
 
 def possible_layouts(call: LayerCall, resized: LayerCall, rows: tuple[int, int]) -> list[Any]:
-    """Forms that the hidden states of a layer may have, from calls with so many rows; None is
-    [batch, tokens, d_model].
+    """Return possible forms of the hidden states of a layer, from calls with these batch sizes;
+    None is [batch, tokens, d_model].
     """
     shape, other = call.hidden_in.shape, resized.hidden_in.shape
     in_step = int(shape[0]) * rows[1] == int(other[0]) * rows[0]
@@ -225,17 +227,17 @@ def possible_layouts(call: LayerCall, resized: LayerCall, rows: tuple[int, int])
 
 
 def _is_second(shape: Size, other: Size, rows: tuple[int, int]) -> bool:
-    """Does the second axis grow with the rows?"""
+    """Return whether the second axis grows with the batch."""
     return shape[1] != other[1] and shape[1] * rows[1] == other[1] * rows[0]
 
 
 def why_unknown(call: LayerCall, resized: LayerCall, rows: tuple[int, int]) -> str:
-    """Why hidden states are in none of the forms."""
+    """Return why hidden states have none of the forms."""
     shape, other = tuple(call.hidden_in.shape), tuple(resized.hidden_in.shape)
     seen = f"{shape} for {rows[0]} rows, {other} for {rows[1]}"
     return (
-        f"hidden states are in no form that is known ({seen}): rows of tokens, grids of patches,"
-        " or rows that are packed one after the other"
+        f"the form of its hidden states is unknown ({seen}): neither [batch, tokens, "
+        "channels], nor grids of patches, nor packed sequences"
     )
 
 
@@ -251,13 +253,13 @@ class ArrangedLayer(nn.Module):
         self._modules, self._parameters = layer._modules, layer._parameters
         self._buffers = layer._buffers
         self.training = layer.training
-        # not as a part: its parts have the paths that they have in the layer
+        # not a submodule, so that its parts keep their paths in the layer
         vars(self).update(layer=layer, layout=layout, shape=shape)
         if hasattr(layer, "config"):
             self.config = layer.config
 
     def forward(self, *args: Any, **kwargs: Any) -> Float[Tensor, "batch target d_model"]:
-        """What the layer returns, in rows of tokens."""
+        """Return the layer's output as [batch, tokens, d_model]."""
         hidden, layer, layout = hidden_argument(args, kwargs), self.layer, self.layout
         args, kwargs = layout.entering(args, kwargs, self.shape)
         batch, tokens = hidden.shape[:2]
@@ -270,6 +272,6 @@ class ArrangedLayer(nn.Module):
 def _heard_by(
     joining: Callable[[Listener], Listener],
 ) -> contextlib.AbstractContextManager[None]:
-    """Attention calls go to a listener that joins them for the one who listens now."""
+    """Send attention calls to a function that combines them for the current one."""
     outer = current_listener()
     return contextlib.nullcontext() if outer is None else listening(joining(outer))

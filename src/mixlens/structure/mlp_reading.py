@@ -17,7 +17,7 @@ from mixlens.structure.trace_matching import Evidence, outermost_first
 
 
 def feed_forwards(evidence: Evidence, stream: Tensor) -> Iterator[FeedForwardStructure | None]:
-    """Ways to explain the layer's output from the stream after its last attention site."""
+    """Yield explanations of the layer's output from the stream after its last attention."""
     last = evidence.trace.cores[-1]
     after = [event for event in evidence.trace.events if event.start > last.tick]
     if evidence.same(stream, evidence.output):
@@ -56,7 +56,7 @@ def feed_forwards(evidence: Evidence, stream: Tensor) -> Iterator[FeedForwardStr
 
 
 def _totals(evidence: Evidence, after: list[Event]) -> list[tuple[str | None, Tensor]]:
-    """The layer's output, and what the norms that return it were given."""
+    """Return the layer's output, and the inputs of the norms that return it."""
     totals: list[tuple[str | None, Tensor]] = [(None, evidence.output)]
     for event in reversed(after):
         if event.inputs and evidence.same(event.output, evidence.output) and evidence.norm(event):
@@ -65,9 +65,9 @@ def _totals(evidence: Evidence, after: list[Event]) -> list[tuple[str | None, Te
 
 
 def several_parts(evidence: Evidence, stream: Tensor) -> Iterator[tuple[str, ...]]:
-    """Ways to explain the layer's output by several parts that add to the stream, one after the
-    other (a convolution and half of a feed-forward part in Conformers) or in one sum (experts and
-    a shared one).
+    """Yield explanations of the layer's output by several parts that add to the stream, one after
+    the other (a convolution and half an MLP in Conformers) or in one sum (experts and a shared
+    one).
     """
     last = evidence.trace.cores[-1]
     after = [event for event in evidence.trace.events if event.start > last.tick]
@@ -86,7 +86,7 @@ def several_parts(evidence: Evidence, stream: Tensor) -> Iterator[tuple[str, ...
 def _steps(
     evidence: Evidence, stream: Tensor, total: Tensor, after: list[Event], most: int
 ) -> Iterator[tuple[str, ...]]:
-    """Sums that lead from the stream to the total, each with the output of one part."""
+    """Return sums that lead from the stream to the total, each with the output of one part."""
     for part in _parts(evidence, stream, total, after):
         assert part.output is not None
         later = [event for event in after if event.start > part.end]
@@ -106,7 +106,7 @@ def _steps(
 def _parts(
     evidence: Evidence, stream: Tensor, total: Tensor, after: list[Event]
 ) -> Iterator[Event]:
-    """Modules that may add something to the stream."""
+    """Return modules that may add to the stream."""
     for event in outermost_first(after):
         output = event.output
         if output is None or output.shape != total.shape:
@@ -118,8 +118,8 @@ def _parts(
 
 
 def _idle(evidence: Evidence, stream: Tensor, after: list[Event]) -> FeedForwardStructure | None:
-    """A feed-forward part that adds nothing to these tokens, which it may to others; None if
-    the layer has none.
+    """Return an MLP that adds nothing to these tokens but may to others, or None if the layer has
+    none.
     """
     for event in outermost_first(after):
         if event.output is None or event.output.shape != stream.shape:
@@ -133,7 +133,7 @@ def _idle(evidence: Evidence, stream: Tensor, after: list[Event]) -> FeedForward
 def parallel(
     evidence: Evidence, site: AttentionStructure, core: Core, stream: Tensor, branch: Tensor
 ) -> Iterator[tuple[AttentionStructure, Tensor, FeedForwardStructure]]:
-    """output = stream + attention + feed-forward, in one sum."""
+    """Return the reading output = stream + attention + MLP, in one sum."""
     for event in outermost_first(evidence.trace.events):
         if (
             event.output is None
@@ -160,7 +160,7 @@ def parallel(
 
 
 def _unmoved(evidence: Evidence, event: Event, projection: str) -> bool:
-    """Does a module return the same if the attention output is different?"""
+    """Return whether the output of a module stays the same if the attention output changes."""
     returned = evidence.trace.at(projection)
     assert returned is not None
     assert returned.output is not None

@@ -1,7 +1,7 @@
 """Infer the structure of a whole model on a short probe made from the user's input.
 
-Each layer gets a verdict of its own. A layer that is proved is measured. One that is not (a
-recurrent layer of a hybrid, a tower with window attention) is left out, with the reason.
+Each layer is verified separately. A verified layer is measured. Other layers (a recurrent layer of
+a hybrid, a tower with window attention) are excluded, with the reason.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ from mixlens.structure.unpadded_runs import require_same_unpadded
 from mixlens.structure.user_hooks import hook_numbers, require_unchanged_by_hooks
 
 _SILENT = (
-    "it shows no softmax attention that could be overheard (recurrent, convolutional and some"
-    " window and sparse layers have none), so what mixes tokens there is unknown"
+    "mixlens cannot capture softmax attention in it (recurrent, convolutional and some "
+    "window and sparse layers have none), so its token mixing is unknown"
 )
 
 
@@ -49,16 +49,16 @@ _Choice = TypeVar("_Choice")
 
 
 class InPieces(UnsupportedModel):
-    """Attention does not lead from every token to every source."""
+    """Attention does not connect every token with every source."""
 
 
 class OnWholeInput(UnsupportedModel):
-    """What stops it on the whole input is the reason; a cut one may just not be an input."""
+    """An error on the whole input, which counts more than one on a shortened input."""
 
 
 def discovered(model: nn.Module, inputs: Inputs) -> ModelStructure:
-    """The model's structure, from a probe like `inputs`; raises `UnsupportedModel` if no probe
-    shows it.
+    """Return the model's structure, from a probe like `inputs`. Raise `UnsupportedModel` if no
+    probe shows it.
     """
     with restored(model) as turned:
         chosen = probes(inputs, model)
@@ -85,9 +85,9 @@ def _on_probe(model: nn.Module, probe: Probe) -> ModelStructure:
 def _best(
     choices: Iterable[_Choice], attempt: Callable[[_Choice], ModelStructure], in_part: bool
 ) -> ModelStructure:
-    """The first structure that reads every layer (`in_part`: or some), else the one that reads
-    most; if there is none, the reason that is worth most: of the whole input, or of the first way
-    that heard attention.
+    """Return the first structure that explains every layer (with `in_part`, or some), else the one
+    that explains most. If there is none, raise the most informative error: that of the whole input,
+    or of the first backend that captured attention.
     """
     best: ModelStructure | None = None
     reason: UnsupportedModel | None = None
@@ -100,7 +100,7 @@ def _best(
             continue
         if best is None or structure.unread < best.unread:
             best = structure
-        else:  # what was heard in this way and not in the other has a better reason
+        else:  # layers captured only by this backend have a better reason
             best = replace(best, left_out={**best.left_out, **_shared(structure, best)})
         if in_part or best.unread == (0, 0):
             break
@@ -111,7 +111,7 @@ def _best(
 
 
 def _shared(structure: ModelStructure, other: ModelStructure) -> dict[str, str]:
-    """Reasons of layers that two structures leave out."""
+    """Return the reasons of layers that two structures exclude."""
     return {path: why for path, why in structure.left_out.items() if path in other.left_out}
 
 
@@ -128,8 +128,8 @@ def _assembled(model: nn.Module, probe: Probe, passes: Passes) -> ModelStructure
 
 
 def _verdicts(passes: Passes, probe: Probe) -> tuple[list[LayerStructure], dict[str, str]]:
-    """The layers that are proved, and the others with the reason. A module that runs several times
-    is measured only if all its runs are proved.
+    """Return the verified layers, and the reasons for the others. A module that runs several times
+    is measured only if all its runs are verified.
     """
     structures: list[LayerStructure] = []
     left_out = {
@@ -156,19 +156,20 @@ def _verdicts(passes: Passes, probe: Probe) -> tuple[list[LayerStructure], dict[
             )
         except UnsupportedModel as error:
             left_out[ours.path] = str(error)
-        except Exception as error:  # what a layer raises when it runs on its own
+        except Exception as error:  # errors of a layer that runs alone
             if is_out_of_memory(error):
                 raise
             left_out[ours.path] = (
-                f"layer `{ours.path}`: it raises {in_short(error)} when it runs again on what it"
-                " was given"
+                f"layer `{ours.path}`: it raises {in_short(error)} when it runs again on its input"
             )
     left_out |= _open_among_read(structures)
     return [layer for layer in structures if layer.path not in left_out], left_out
 
 
 def _open_among_read(structures: Sequence[LayerStructure]) -> dict[str, str]:
-    """Open layers of lists in which others are read: most measures would be lost for all."""
+    """Return open layers of lists in which others are explained, because most measures would be
+    lost for all.
+    """
     read = {_list_of(layer) for layer in structures if layer.open is None}
     return {
         layer.path: f"layer `{layer.path}`: {layer.open}"
@@ -185,25 +186,26 @@ def _require_native(ours: LayerCall, theirs: LayerCall, backend: str, inputs: In
     error = layer_error(ours, theirs, backend, inputs)
     if not error <= rounding(ours.hidden_out):
         half = ours.hidden_out.element_size() < 4
-        # T5 does not scale its logits: in bfloat16 those of 30 are rounded by 0.1, and eager and
+        # T5 does not scale its logits: in bfloat16, logits of 30 are rounded by 0.1, and eager and
         # sdpa attention of one model differ by more than a tenth.
         wider = " in float32 (half precision rounds large logits by a tenth), or" if half else ""
         raise UnsupportedModel(
-            f"layer `{ours.path}`: with its attention overheard it computes something else than on"
-            f" its own (off by {error:.1e}, relative). Load the model{wider} with"
-            " attn_implementation='eager', or fix its random state if it draws at random even in"
-            " eval mode (as ViT-MAE does)."
+            f"layer `{ours.path}`: with captured attention its output differs from the native "
+            f"one (relative error {error:.1e}). Load the model{wider} with "
+            "attn_implementation='eager', or fix its random state if it draws at random even "
+            "in eval mode (as ViT-MAE does)."
         )
 
 
 def _layer_structure(
     call: LayerCall, resized: LayerCall, number: int, backend: str, layouts: list[Layout | None]
 ) -> LayerStructure:
-    """In the first of the forms that it may have in which it can be read, or else be left open."""
+    """Return the structure in the first form that explains the layer, or else an open one."""
     if call.hidden_in.shape != call.hidden_out.shape:
         raise UnsupportedModel(
-            f"layer `{call.path}`: hidden states enter with shape {tuple(call.hidden_in.shape)} and"
-            f" leave with {tuple(call.hidden_out.shape)}, so there is no stream to which it adds"
+            f"layer `{call.path}`: hidden states enter with shape "
+            f"{tuple(call.hidden_in.shape)} and leave with {tuple(call.hidden_out.shape)}, so "
+            "it has no residual stream"
         )
     reasons: list[Exception] = []
     left_open: LayerStructure | None = None
@@ -221,8 +223,8 @@ def _layer_structure(
             reasons.append(error)
     if left_open is not None:
         return left_open
-    # A form in which attention does not lead from token to token is not that of the layer, and the
-    # later ones are for layers with more than one stream.
+    # If attention does not lead from token to token, the form is wrong. The later forms are for
+    # layers with more than one stream.
     read = [r for r in reasons if isinstance(r, UnsupportedModel) and not isinstance(r, InPieces)]
     raise read[-1] if read else reasons[0]
 
@@ -254,8 +256,8 @@ def _in_rows(
 def _require_whole_sequence(
     call: LayerCall, attention: AttentionCall, hidden: Tensor, shape: tuple[int, ...]
 ) -> None:
-    """Attention must lead from every token to every source. `shape`: of the hidden states in their
-    own form.
+    """Raise unless attention leads from every token to every source. `shape` is that of the hidden
+    states in their own form.
     """
     path, weights, values = call.path, attention.weights, attention.values
     whole = weights.dim() == 4 and weights.shape[:3:2] == hidden.shape[:2]
@@ -263,24 +265,24 @@ def _require_whole_sequence(
         return
     if isinstance(call.module, ArrangedLayer) and call.module.shape == (weights.shape[2],) * 2:
         raise UnsupportedModel(
-            f"layer `{path}`: its two streams have {weights.shape[2]} tokens each, and only their"
-            " numbers of tokens say which of them attends to which: give one of them another token"
+            f"layer `{path}`: both streams have {weights.shape[2]} tokens, and only the "
+            "numbers of tokens tell which one attends to which. Add a token to one of them"
         )
     if weights.dim() == 4 and _is_taken_too(call, weights.shape[:3:2]):
         raise UnsupportedModel(
-            f"layer `{path}`: it attends from a second stream of {weights.shape[2]} tokens too"
-            f" (weights {tuple(weights.shape)} for hidden states {shape}), and a map of tokens"
-            " shows one"
+            f"layer `{path}`: it also attends from a second stream of {weights.shape[2]} "
+            f"tokens (weights {tuple(weights.shape)} for hidden states {shape}), but a map "
+            "shows one stream"
         )
     raise InPieces(
-        f"layer `{path}`: attention works on pieces of the sequence (weights"
-        f" {tuple(weights.shape)} for hidden states {shape}), as window, block and sparse"
-        " attention do. These are not supported."
+        f"layer `{path}`: attention works on pieces of the sequence (weights "
+        f"{tuple(weights.shape)} for hidden states {shape}), as window, block and sparse "
+        "attention do. These are not supported."
     )
 
 
 def _is_taken_too(call: LayerCall, size: Size) -> bool:
-    """Does a layer take states of this [batch, tokens] that are not its own?"""
+    """Return whether a layer takes states of this [batch, tokens] that are not its own."""
     given = (value for value in (*call.args, *call.kwargs.values()) if isinstance(value, Tensor))
     states = (tensor for tensor in given if tensor.is_floating_point() and tensor.dim() == 3)
     return any(tensor.shape[:2] == size for tensor in states)
@@ -291,8 +293,8 @@ def _require_one_of_each_kind(layer: LayerStructure) -> None:
     for kind, count in kinds.items():
         if count > 1:
             raise UnsupportedModel(
-                f"layer `{layer.path}`: it has {count} {kind}-attentions one after the other, and"
-                " the map of a layer shows one. Nothing is reported rather than half of it."
+                f"layer `{layer.path}`: it has {count} {kind}-attentions in sequence, but the "
+                "map of a layer shows one. mixlens reports nothing rather than half of it."
             )
 
 
@@ -300,9 +302,8 @@ _structures: Remembered[ModelStructure] = Remembered()
 
 
 def model_structure(model: nn.Module, inputs: Inputs, *, whole: bool = False) -> ModelStructure:
-    """`discovered`, remembered until a weight, a part, a setting or a hook of a model changes, for
-    inputs of the same likeness. `whole`: on the whole input, even if a short probe showed
-    something.
+    """Return `discovered`, cached until a weight, submodule, setting or hook of the model changes,
+    for similar inputs. With `whole`, use the whole input even if a short probe worked.
     """
     state = state_of(model)
     return _structures.of(

@@ -24,11 +24,13 @@ class StackStructure:
 
     @functools.cached_property
     def has_cross(self) -> bool:
-        """Do some of its layers read a different stack?"""
+        """Return whether some of its layers read a different stack."""
         return bool(self.positions(AttentionKind.CROSS))
 
     def positions(self, kind: AttentionKind) -> tuple[int, ...]:
-        """Layers that have attention of this kind: in some models only every fourth crosses."""
+        """Return the layers that have attention of this kind. In some models only every fourth has
+        cross-attention.
+        """
         return tuple(
             position
             for position, layer in enumerate(self.layers)
@@ -36,21 +38,23 @@ class StackStructure:
         )
 
     def require_every_layer(self, what: str, count: int | None = None) -> None:
-        """What goes from layer to layer needs all of them from the first on, or the first
-        `count`. If one is left out, nobody knows what happened there.
+        """Raise unless all layers from the first on (or the first `count`) are measured. A
+        computation across layers needs each of them.
         """
         numbers = [layer.number for layer in self.layers[:count]]
         if numbers != list(range(len(numbers))):
             raise UnsupportedModel(
-                f"of {self.name} only the layers {', '.join(map(str, numbers))} are measured"
-                f" (`mixlens doctor` says why), and {what} goes through every layer from the first"
-                " on"
+                f"only the layers {', '.join(map(str, numbers))} of {self.name} are supported "
+                f"(`mixlens doctor` lists the reasons), but {what} needs every layer from the "
+                "first on"
             )
 
 
 @dataclass(frozen=True)
 class AttentionSite:
-    """Where attention is measured: in which stack, and over its own tokens or those of another."""
+    """A measured attention: its stack, and whether it reads its own tokens or those of another
+    stack.
+    """
 
     name: str
     stack: StackStructure
@@ -58,66 +62,66 @@ class AttentionSite:
 
     @property
     def reads_own(self) -> bool:
-        """Are its sources the tokens of its own stack?"""
+        """Return whether its sources are the tokens of its own stack."""
         parts = (part for layer in self.stack.layers for part in layer.sites)
         return self.kind is AttentionKind.SELF or any(part.across for part in parts)
 
     @functools.cached_property
     def numbers(self) -> tuple[int, ...]:
-        """The numbers that its layers have in the model."""
+        """Return the numbers of its layers in the model."""
         return tuple(self.stack.layers[i].number for i in self.stack.positions(self.kind))
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelStructure:
-    """The stacks of a model, and the order in which their layers are called."""
+    """The stacks of a model, and the call order of their layers."""
 
     backend: str
     stacks: tuple[StackStructure, ...]
-    calls: tuple[
-        tuple[StackStructure, int], ...
-    ]  # stack and layer number, in the order of their calls
+    calls: tuple[tuple[StackStructure, int], ...]  # stack and layer number, in call order
     sites: Mapping[str, AttentionSite]  # by name
-    left_out: Mapping[str, str]  # layers that are not measured -> why
-    whole: bool  # was it found on the whole input?
+    left_out: Mapping[str, str]  # unsupported layers -> reason
+    whole: bool  # whether it was inferred from the whole input
 
     @property
     def open(self) -> dict[str, str]:
-        """Layers whose output is not known as a sum -> why."""
+        """Return the layers whose output is not a known sum, with the reason."""
         layers = (layer for stack in self.stacks for layer in stack.layers)
         return {layer.path: layer.open for layer in layers if layer.open is not None}
 
     @property
     def unread(self) -> tuple[int, int]:
-        """How many layers are left out or open, and how many of them are left out."""
+        """Return the number of unsupported or open layers, and of unsupported ones."""
         return len(self.left_out) + len(self.open), len(self.left_out)
 
     @property
     def layouts(self) -> dict[str, Layout]:
-        """Of layers whose hidden states are not [batch, tokens, d_model], by path."""
+        """Return the layouts of layers whose hidden states are not [batch, tokens, d_model], by
+        path.
+        """
         layers = (layer for stack in self.stacks for layer in stack.layers)
         return {layer.path: layer.layout for layer in layers if layer.layout is not None}
 
     def site(self, name: str | None) -> AttentionSite:
-        """The named site; without a name, the first."""
+        """Return the named attention, or the first one."""
         if name is None:
             name = next(iter(self.sites))
         if name not in self.sites:
             raise UnsupportedModel(
-                f"this model has no site {name!r}; it has: {', '.join(self.sites)}"
+                f"Unknown site {name!r}. Choose one of: {', '.join(self.sites)}."
             )
         return self.sites[name]
 
     def stack_of(self, site: str | None) -> StackStructure:
-        """The stack whose tokens are the targets of a site."""
+        """Return the stack whose tokens are the targets of an attention."""
         return self.site(site).stack
 
 
 def assembled(
     backend: str, layers: Sequence[LayerStructure], left_out: Mapping[str, str], whole: bool
 ) -> ModelStructure:
-    """Groups layers into stacks and names their sites. Layers of one list are several stacks if
-    they have different numbers of rows or tokens: no map could hold them all.
+    """Group layers into stacks and name their attentions. Layers of one list form several stacks if
+    their numbers of texts or tokens differ, because no map could hold them all.
     """
     lists: dict[str, dict[tuple[int, int], list[LayerStructure]]] = {}
     order: list[tuple[str, tuple[int, int], int]] = []
@@ -146,8 +150,8 @@ def assembled(
 
 
 def _sites(stacks: Sequence[StackStructure]) -> Iterator[AttentionSite]:
-    """Self-attention has its stack's name; cross-attention is "cross", with the stack's name if
-    several stacks have it.
+    """Return names of attentions: self-attention has its stack's name; cross-attention is "cross",
+    with the stack's name if several stacks have it.
     """
     crossing = sum(stack.has_cross for stack in stacks)
     for stack in stacks:
@@ -159,7 +163,7 @@ def _sites(stacks: Sequence[StackStructure]) -> Iterator[AttentionSite]:
 
 
 def _stack_names(grouped: Mapping[str, list[LayerStructure]]) -> dict[str, str]:
-    """encoder and decoder if that is what they are, else the part of the path in which the towers
+    """Return encoder and decoder if these exist, else the part of the path in which the towers
     differ.
     """
     crossed = [

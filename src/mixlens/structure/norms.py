@@ -1,8 +1,7 @@
 """Find the linear part of a norm by evaluating it: N(u) = gain * centred(u) / sigma(u) + shift.
 
 Layer norms, RMS norms (with gain or 1 + gain), norms without bias and per-channel scales all have
-this form; which one a module is shows in what it returns for a few chosen vectors. No class names
-are read.
+this form. The outputs for a few chosen vectors tell which one a module is. No class names are used.
 """
 
 from __future__ import annotations
@@ -21,23 +20,23 @@ from mixlens.model.module_walk import copied
 
 @dataclass(frozen=True)
 class LinearisedNorm:
-    """A norm whose sigma can be held fixed, or (with `scaled=False`) a plain per-channel scale."""
+    """A norm whose sigma can be fixed, or (with `scaled=False`) a plain per-channel scale."""
 
     gain: Float[Tensor, " d_model"]
     shift: Float[Tensor, " d_model"]
     centred: bool
     scaled: bool
     epsilon: float = 0.0
-    shifted: bool = True  # False: the shift is zero, and is not added
+    shifted: bool = True  # False if the shift is zero and is not added
 
     def linear(self, vectors: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows d_model"]:
-        """gain * centred(u): the norm without its division and its shift."""
+        """Return gain * centred(u), the norm without its division and its shift."""
         if self.centred:
             return (vectors - vectors.mean(-1, keepdim=True)).mul_(self.gain)
         return vectors * self.gain
 
     def inverse_sigma(self, vectors: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows"]:
-        """1 / sigma of each row, epsilon included."""
+        """Return 1 / sigma of each vector, epsilon included."""
         if not self.scaled:
             return torch.ones_like(vectors[..., 0])
         if self.centred:
@@ -45,7 +44,7 @@ class LinearisedNorm:
         return torch.rsqrt(vectors.square().mean(-1) + self.epsilon)
 
     def __call__(self, vectors: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows d_model"]:
-        """The norm of vectors, with their own sigma."""
+        """Return the norm of vectors, with their own sigma."""
         if not self.scaled:
             return self._shifted(self.linear(vectors))
         width = [vectors.shape[-1]]
@@ -56,22 +55,24 @@ class LinearisedNorm:
     def with_inverse(
         self, vectors: Float[Tensor, "*rows d_model"], inverse: Float[Tensor, "*rows"]
     ) -> Float[Tensor, "*rows d_model"]:
-        """The norm, 1 / sigma of each row given."""
+        """Return the norm with a fixed 1 / sigma."""
         return self._shifted(self.linear(vectors) * inverse[..., None])
 
     def _shifted(self, vectors: Tensor) -> Tensor:
         return vectors + self.shift if self.shifted else vectors
 
     def to(self, like: Tensor) -> LinearisedNorm:
-        """In the dtype and on the device of a tensor."""
+        """Return the norm in the dtype and on the device of a tensor."""
         return replace(self, gain=self.gain.to(like), shift=self.shift.to(like))
 
 
 def linearised(module: nn.Module, d_model: int, like: Tensor) -> LinearisedNorm | None:
-    """The linear form of a module, or None if it is neither a norm nor a per-channel scale."""
+    """Return the linear form of a module, or None if it is neither a norm nor a per-channel
+    scale.
+    """
     device = like.device
     if sum(parameter.numel() for parameter in module.parameters()) > 4 * d_model:
-        # a norm has a few numbers per channel; do not copy whole feed-forward blocks to find out
+        # a norm has a few numbers per channel; do not copy whole MLPs to test them
         return None
     wide = copied(module).to(
         torch.float64
@@ -82,16 +83,14 @@ def linearised(module: nn.Module, d_model: int, like: Tensor) -> LinearisedNorm 
     signs = torch.ones(d_model, dtype=torch.float64)
     signs[torch.randperm(d_model, generator=generator)[: d_model // 2]] = -1
     noise = torch.randn(4, d_model, generator=generator, dtype=torch.float64)
-    if (
-        d_model % 2
-    ):  # an exact zero mean keeps the centred and the plain form apart from each other's error
+    if d_model % 2:  # an exact zero mean separates the centred from the plain form
         signs = signs - signs.mean()
     signs, noise = signs.to(device), noise.to(device)
 
     def run(rows: Tensor) -> Tensor | None:
         try:
             result = wide(rows.reshape(1, -1, d_model))
-        except Exception as error:  # whatever a module raises on one tensor, it is not a norm
+        except Exception as error:  # a module that raises on one tensor is not a norm
             raise_if_out_of_memory(error)
             return None
         if (
@@ -103,7 +102,7 @@ def linearised(module: nn.Module, d_model: int, like: Tensor) -> LinearisedNorm 
         return result.reshape(rows.shape).to(torch.float64)
 
     with torch.no_grad():
-        large, small = 1e5, 1e-6  # epsilon is lost next to the first and dominates the second
+        large, small = 1e5, 1e-6  # epsilon is negligible for the first and dominates the second
         probes = torch.stack(
             [torch.zeros_like(signs), large * signs, 2 * large * signs, small * signs]
         )
@@ -135,8 +134,8 @@ _casts: Remembered[LinearisedNorm | None] = Remembered()
 
 
 def norm_of(module: nn.Module, like: Tensor) -> LinearisedNorm | None:
-    """`linearised`, remembered until the module's numbers change, in the dtype and on the device of
-    `like`.
+    """Return `linearised`, cached until the module's weights change, in the dtype and on the device
+    of `like`.
     """
 
     def cast() -> LinearisedNorm | None:

@@ -1,15 +1,15 @@
-"""Layers whose output is not known as a sum: their attention is captured, and the rest is run as it
-is.
+"""Describe layers whose output is not a known sum: their attention is captured, and the rest runs
+unchanged.
 
-Several streams of a token that are mixed anew in each layer (Gemma 3n, DeepSeek V4), a norm between
-A V and the output projection (BitNet) or factors on the residual (Doge) have no block that could be
-split by source. Attention weights and values are known all the same, and the layer can be run again
-with other values: that is all that `attention` and `value_zeroing` need. If a linear module takes
-A V, so are the norms of what each source writes.
+Several streams of a token that are mixed in each layer (Gemma 3n, DeepSeek V4), a norm between A V
+and the output projection (BitNet) or factors on the residual (Doge) have no block that could be
+split by source. Attention weights and values are still known, and the layer can run again with
+other values, which is enough for `attention` and `value_zeroing`. If a linear module takes A V, the
+norms of each source's vectors are known too.
 
-What is proved: A V is what the attention returned, each value follows one token alone (Inkling
-makes them by a convolution), and the layer's own states pass it next to its attention. A list of
-attentions whose residual is added outside of it (XLM) is not a list of layers.
+mixlens verifies that A V is the output of attention, that each value depends on one token alone
+(Inkling uses a convolution), and that the layer passes its own states on next to its attention. A
+list of attentions whose residual is added outside of it (XLM) is not a list of layers.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from mixlens.structure.trace_matching import Evidence
 
 
 def open_sites(evidence: Evidence, why: str) -> tuple[AttentionStructure, ...] | None:
-    """The attention sites of a layer that cannot be read for the reason `why`; None if nothing can
-    be said of them either.
+    """Return the attentions of a layer that cannot be explained for the reason `why`, or None if
+    they are unknown too.
     """
     for core in evidence.trace.cores:
         weights, values = core.call.weights, core.call.values
@@ -39,7 +39,7 @@ def open_sites(evidence: Evidence, why: str) -> tuple[AttentionStructure, ...] |
     if not _passes_states_on(output, evidence.tolerance):
         return None
     if any(core.call.across for core in evidence.trace.cores):
-        why = "two streams attend in it, each by calls of its own, and no module takes A V of both"
+        why = "two streams attend in it, each in its own calls, and no module takes A V of both"
     sites = tuple(_open_site(evidence, index, why) for index in range(len(evidence.trace.cores)))
     _require_values_of_tokens(evidence, moved)
     return sites
@@ -73,8 +73,8 @@ def _open_site(evidence: Evidence, index: int, why: str) -> AttentionStructure:
 
 
 def _run_without_attention(evidence: Evidence) -> tuple[Tensor, Tensor]:
-    """What the layer returns if attention brings nothing and one token is given something else, and
-    the values that its first attention had then.
+    """Return the layer's output if attention adds nothing and one token has a different input, and
+    the values of its first attention in that run.
     """
     first: list[Tensor] = []
 
@@ -87,12 +87,12 @@ def _run_without_attention(evidence: Evidence) -> tuple[Tensor, Tensor]:
     place = given.shape[1] // 2
     given[:, place] = given[:, place].flip(-1)
     output = evidence.trace.again(edit_values=nothing, given=given).output
-    return output, torch.stack(first).sum(0)  # pieces have zeros at the places of the others
+    return output, torch.stack(first).sum(0)  # pieces have zeros at the positions of the others
 
 
 def _passes_states_on(output: Tensor, tolerance: float) -> bool:
-    """Does what a token is given reach its output if attention brings nothing? The two rows of the
-    run were given different states.
+    """Return whether the input of a token reaches its output if attention adds nothing. The two
+    texts of the run have different states.
     """
     first, second = output
     apart, size = row_sizes(first - second), torch.maximum(row_sizes(first), row_sizes(second))
@@ -100,12 +100,14 @@ def _passes_states_on(output: Tensor, tolerance: float) -> bool:
 
 
 def _require_values_of_tokens(evidence: Evidence, moved: Tensor) -> None:
-    """Values that the first attention has if one token is given something else: one may differ."""
+    """Raise unless changing the input of one token changes at most one value of the first
+    attention.
+    """
     values = evidence.trace.cores[0].call.values
     gaps, sizes = row_sizes(moved - values), row_sizes(values)
     followed = int((gaps > evidence.tolerance * sizes).flatten(0, 1).any(0).sum())
     if followed > 1:
         raise UnsupportedModel(
-            f"layer `{evidence.path}`: {followed} values of its attention follow one token (a"
-            " convolution or a delay makes them), so no score belongs to one token"
+            f"layer `{evidence.path}`: {followed} values of its attention depend on one token "
+            "(a convolution or a delay computes them), so no score belongs to one token"
         )

@@ -1,8 +1,8 @@
-"""Small batches that are used to infer the structure of a model.
+"""Build small batches for structure discovery.
 
-Plain text is cut to a dozen tokens: structure shows there as well as in a long prompt. Other inputs
-(an image next to its text, boxes, sounds) are tried in the same way, and as they are if the model
-does not run on a cut one, or shows a different structure on it.
+Plain text is truncated to a dozen tokens, which show the structure as well as a long prompt. Other
+inputs (an image next to its text, boxes, audio) are tried in the same way, and whole if the model
+does not run on a truncated one or shows a different structure.
 """
 
 from __future__ import annotations
@@ -33,9 +33,7 @@ _SIZED = tuple(name for name in _PLAIN if not name.endswith("input_ids"))
 
 @dataclass(frozen=True)
 class Probe:
-    """An input, and the same with a different number of rows: what grows with the rows belongs to
-    them.
-    """
+    """An input, and the same with a different batch size: axes that grow with it are batch axes."""
 
     inputs: Inputs
     resized: Inputs
@@ -43,19 +41,19 @@ class Probe:
 
 
 def probes(inputs: Inputs, model: nn.Module) -> Iterator[Probe]:
-    """A short one, then the whole input if it is not too long."""
+    """Yield a short probe, then the whole input if it is not too long."""
     yield short_probe(inputs, model)
     if may_be_whole(inputs):
         yield whole_probe(inputs)
 
 
 def is_plain_text(inputs: Inputs) -> bool:
-    """Nothing but token ids, their masks, types and positions."""
+    """Return whether the input holds only token ids, masks, types and positions."""
     return "input_ids" in inputs and set(inputs) <= set(_PLAIN)
 
 
 def may_be_whole(inputs: Inputs) -> bool:
-    """Is the input short enough to be a probe as it is?"""
+    """Return whether the input is short enough to be a probe."""
     widths = [
         value.shape[1]
         for name, value in inputs.items()
@@ -65,8 +63,8 @@ def may_be_whole(inputs: Inputs) -> bool:
 
 
 def short_probe(inputs: Inputs, model: nn.Module) -> Probe:
-    """Two rows of a dozen tokens (or of as many as the model takes), one of them padded: that shows
-    the masks.
+    """Return two texts of a dozen tokens (or as many as the model accepts), one of them padded to
+    show the masks.
     """
     probe: dict[str, Any] = {}
     tokens = {
@@ -76,7 +74,7 @@ def short_probe(inputs: Inputs, model: nn.Module) -> Probe:
     }
     texts = max(1, min((len(ids) for ids in tokens.values()), default=1))
     for name, ids in tokens.items():
-        each = len(ids) // texts  # MusicGen's decoder takes a row of ids for each codebook
+        each = len(ids) // texts  # MusicGen's decoder takes a sequence of ids for each codebook
         limit = position_limit(model, name.removesuffix("input_ids"))
         count = _TOKENS if limit is None else min(_TOKENS, limit)
         row = ids[:each, :count]
@@ -110,12 +108,14 @@ def short_probe(inputs: Inputs, model: nn.Module) -> Probe:
 
 
 def _ids_of(name: str) -> str:
-    """The ids to which a mask, types or positions belong; a sound has a mask and no ids."""
+    """Return the ids to which a mask, types or positions belong. Audio has a mask and no ids."""
     return "decoder_input_ids" if name.startswith("decoder_") else "input_ids"
 
 
 def whole_probe(inputs: Inputs) -> Probe:
-    """The input itself, and twice: images may be packed, so no row can be cut off."""
+    """Return the input itself, once and repeated. Images may be packed, so no text can be
+    removed.
+    """
     twice = {
         name: torch.cat([value, value])
         if _has_rows(value)
@@ -132,8 +132,8 @@ def _has_rows(value: Any) -> bool:
 
 
 def likeness(inputs: Inputs) -> object:
-    """Inputs of the same likeness show the same structure: for plain text by its names, else by the
-    shapes of all tensors and the numbers of small ones (the sizes of packed images).
+    """Return a key of inputs that show the same structure: the argument names of plain text, else
+    the shapes of all tensors and the values of small ones (the sizes of packed images).
     """
     if is_plain_text(inputs):
         return frozenset(inputs)

@@ -1,8 +1,8 @@
 """The probe passes of discovery: with captured attention, with another batch size, and natively.
 
-A short probe has two rows, and one of them for the second pass. With the run of each layer on two
-rows that `events` takes apart these are seven row-passes of the probe, and nine for layers whose
-feed-forward part is parallel to attention: that is proved by one more run.
+A short probe has two texts, and one of them for the second pass. With the run of each layer on two
+texts that `layer_trace` records, these are seven text passes of the probe, and nine for layers with
+a parallel MLP, which one more run verifies.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class NoAttention(UnsupportedModel):
 
 @dataclass(frozen=True)
 class Passes:
-    """What a model does on a probe: its layers with attention overheard, with a different number of
-    rows, and natively.
+    """The layer calls of a model on a probe: with captured attention, with a different batch size,
+    and natively.
     """
 
     captured: CapturedLayers
@@ -43,26 +43,30 @@ class Passes:
 
     @property
     def calls(self) -> tuple[Sequence[LayerCall], ...]:
-        """The calls of the layers: overheard, of other rows, and natively."""
+        """Return the calls of the layers: captured, with a different batch size, and native."""
         return self.captured.calls, self.resized, self.native
 
     @property
     def unsteady(self) -> list[str]:
-        """Layers that are not called as often in each pass: what they return may be kept."""
+        """Return layers that are not called equally often in each pass, whose output may be
+        cached.
+        """
         counts = [Counter(call.path for call in calls) for calls in self.calls]
         return [path for path in self.captured.layers if len({count[path] for count in counts}) > 1]
 
 
 def passes_on(model: nn.Module, probe: Probe) -> Iterator[Passes]:
-    """One for each way to overhear attention. All are tried in one pass; a model that computes
-    something else then (Falcon with ALiBi has two kinds of attention) is heard again as it is.
+    """Yield passes for each capture backend. All are tried in one pass; a model that then computes
+    something different (Falcon with ALiBi has two kinds of attention) runs again with one at a
+    time.
     """
     captured = _capture(model, probe)
     if not captured:
         raise NoAttention(
-            f"{type(model).__name__}: no softmax attention inside a list of layers was found, so"
-            " there is no mixing by attention to measure here (recurrent, Fourier and"
-            " convolutional models have none; some window and n-gram attentions hide theirs)."
+            f"{type(model).__name__}: no softmax attention was found inside a list of layers, "
+            "so there is no mixing by attention to measure (recurrent, Fourier and "
+            "convolutional models have none; some window and n-gram attentions are not "
+            "visible)."
         )
     native = _native(model, probe, captured)
     yield from (compared := _compared(model, probe, captured, native))
@@ -100,18 +104,18 @@ def _compared(
 
 
 def _differ(passes: Passes, probe: Probe) -> bool:
-    """Does some layer compute something else while it is overheard?"""
+    """Return whether the output of some layer changes when its attention is captured."""
     ours, _, native = passes.calls
     if [call.path for call in ours] != [call.path for call in native]:
         return False
-    with contextlib.suppress(Exception):  # a layer without hidden states gets its own verdict
+    with contextlib.suppress(Exception):  # layers without hidden states are judged separately
         error, _ = native_error([call.hidden_out for call in ours], native, probe.inputs)
         return not error <= rounding(native[0].hidden_out)
     return False
 
 
 def _capture(model: nn.Module, probe: Probe) -> list[CapturedLayers]:
-    """In all ways at once, or in one if the model does not run so."""
+    """Capture with all backends at once, or with one if the model does not run so."""
     *ways, last = reversed(BACKENDS)
     for way in ways:
         with contextlib.suppress(Exception):
@@ -122,7 +126,7 @@ def _capture(model: nn.Module, probe: Probe) -> list[CapturedLayers]:
 
 @contextlib.contextmanager
 def _own_words(model: nn.Module, probe: Probe) -> Iterator[None]:
-    """What a model raises by itself is reported, not guessed at."""
+    """Raise errors of the model as `UnsupportedModel`."""
     try:
         yield
     except UnsupportedModel:
@@ -131,19 +135,21 @@ def _own_words(model: nn.Module, probe: Probe) -> Iterator[None]:
         if is_out_of_memory(error):
             raise
         raise UnsupportedModel(
-            f"{type(model).__name__} raises {in_short(error)} when it runs on"
-            f" {_named(probe)}, so its layers cannot be taken apart."
+            f"{type(model).__name__} raises {in_short(error)} on {_named(probe)}, so its "
+            "layers cannot be analysed."
         ) from error
 
 
 def _named(probe: Probe) -> str:
     if probe.whole:
         return "this input, once and twice in a batch"
-    return "a few tokens of this input, with one row padded if the input has an attention_mask"
+    return "a few tokens of this input, with one text padded if the input has an attention_mask"
 
 
 def _without_attention(call: LayerCall, seen: object) -> None:
-    """Weights of all layers at once may not fit: each layer is run again when it is its turn."""
+    """Drop attention weights, because those of all layers may not fit. Each layer runs again
+    later.
+    """
     call.attention = []
     call.output = call.hidden_out
 
@@ -154,9 +160,9 @@ def native_calls(
     paths: set[str],
     layouts: Mapping[str, Layout] | None = None,
 ) -> list[LayerCall]:
-    """The layer calls of the model as the user loaded it.
+    """Return the layer calls of the model as the user loaded it.
 
-    Grouped expert products cannot run in float64: then plain ones.
+    Use plain expert products in float64, in which grouped ones cannot run.
     """
     try:
         return layer_calls(model, inputs, paths, None, layouts=layouts)[0]
@@ -168,8 +174,8 @@ def native_calls(
 def native_error(
     outputs: Sequence[Tensor], native: Sequence[LayerCall], inputs: Inputs
 ) -> tuple[float, str]:
-    """Largest relative difference of a layer's output between the overheard and the native run, on
-    real tokens.
+    """Return the largest relative difference of a layer's output between the captured and the
+    native run, on real tokens.
     """
     worst, where = 0.0, native[0].path
     for ours, theirs in zip(outputs, native, strict=True):
@@ -180,10 +186,10 @@ def native_error(
 
 
 def layer_error(ours: LayerCall, theirs: LayerCall, backend: str, inputs: Inputs) -> float:
-    """How far one layer of the overheard run is from the native one. If its input differs by
-    rounding alone and its output by more, it runs again, overheard, on the native states: a layer
-    with large scores (CLIPSeg's decoder) amplifies rounding a hundredfold. Its masks stay its own:
-    a native run may have none and rely on what the module says of its direction.
+    """Return the error of one captured layer against the native one. If its input differs only by
+    rounding and its output by more, it runs again on the native states, because a layer with large
+    scores (CLIPSeg's decoder) amplifies rounding a hundredfold. It keeps its own masks: a native
+    run may have none and rely on the module's `is_causal`.
     """
     left, bar = ours.hidden_out, rounding(ours.hidden_out)
     error = _real_difference(left, theirs.hidden_out, inputs)
@@ -199,7 +205,7 @@ def layer_error(ours: LayerCall, theirs: LayerCall, backend: str, inputs: Inputs
 
 
 def _native_states(ours: Any, theirs: Any) -> Any:
-    """What the native run gave the layer, if these are states [batch, tokens, width]."""
+    """Return the native input of the layer, if it has the form [batch, tokens, width]."""
     states = isinstance(theirs, Tensor) and theirs.dim() == 3 and theirs.is_floating_point()
     return theirs if states and isinstance(ours, Tensor) and ours.shape == theirs.shape else ours
 

@@ -17,7 +17,7 @@ Affine = tuple[Float[Tensor, "d_in d_out"], Float[Tensor, " d_out"]]
 
 
 def affine_map(module: nn.Module, d_in: int, like: Tensor) -> Affine | None:
-    """Weight and bias of `module` seen as x -> x W + b, or None if it is not affine (or only the
+    """Return weight and bias of `module` as x -> x W + b, or None if it is not affine (or the
     identity).
     """
     matrix = plain_matrix(module)
@@ -34,7 +34,7 @@ def _bias(module: nn.Module, width: int, like: Tensor) -> Float[Tensor, " d_out"
 
 
 def plain_matrix(module: nn.Module) -> Float[Tensor, "d_in d_out"] | None:
-    """The weight itself, if the module does nothing but multiply by it and add a bias."""
+    """Return the weight, if the module only multiplies by it and adds a bias."""
     if not _is_plain(module):
         return None
     weight: Tensor = module.weight.detach()  # type: ignore[operator]
@@ -42,7 +42,7 @@ def plain_matrix(module: nn.Module) -> Float[Tensor, "d_in d_out"] | None:
 
 
 def may_add_bias(module: nn.Module) -> bool:
-    """False if the module is known to do nothing but multiply."""
+    """Return False if the module is known to only multiply."""
     return not _is_plain(module) or module.bias is not None
 
 
@@ -64,7 +64,7 @@ def _probed(module: nn.Module, d_in: int, like: Tensor) -> Affine | None:
     try:
         with torch.no_grad():
             answers = module(rows.to(like.device, dtype)[None])
-    except Exception as error:  # what takes no tensor of this width is not a projection
+    except Exception as error:  # a module that rejects tensors of this width is not a projection
         raise_if_out_of_memory(error)
         return None
     if not isinstance(answers, Tensor) or answers.dim() != 3 or answers.shape[1] != d_in + 2:

@@ -1,9 +1,9 @@
 """Treat layers that are spread over several module lists (XLM, Flaubert) as one.
 
-XLM has a list of attentions, two of norms and one of feed-forward parts, and the code of the model
-adds up what they return. Which sums these are shows in one pass: what each item of a list is given
-is the sum of tensors that were there before. A layer that is put together in this way gives the
-same numbers as the model, and is taken apart and proved like any other.
+XLM has a list of attentions, two lists of norms and one of MLPs, and the model's code sums their
+outputs. One pass shows these sums: the input of each list item is the sum of earlier tensors. A
+layer assembled in this way gives the same numbers as the model, and is analysed and verified like
+any other.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from mixlens.structure.layouts import Layout, same
 
 @dataclass(frozen=True)
 class SpreadStep:
-    """An item of a different list, and what it is given: a sum of the layer's input (0), the output
-    of the first item (1) and the outputs of earlier steps (2 …).
+    """An item of a different list, and its input: a sum of the layer's input (0), the output of the
+    first item (1) and the outputs of earlier steps (2 …).
     """
 
     name: str
@@ -34,15 +34,16 @@ class SpreadStep:
 
 @dataclass(frozen=True)
 class Spread(Layout):
-    """The first item of a layer is at its path, and others follow."""
+    """A layer whose first item is at its path, and others follow."""
 
     name: str = ""
     steps: tuple[SpreadStep, ...] = ()
 
     @classmethod
     def of(cls, items: Sequence[LayerCall], following: LayerCall | None) -> Spread | None:
-        """If the items that ran after the first one take sums of what was there before, one of them
-        adds to the layer's input, and the next layer of the first list takes what the last returns.
+        """Return the layer if the items after the first one take sums of earlier tensors, one of
+        them adds to the layer's input, and the next layer of the first list takes the output of the
+        last.
         """
         first, *later = items
         known: list[Tensor] = [first.hidden_in, first.hidden_out]
@@ -62,19 +63,19 @@ class Spread(Layout):
         return cls(same, same, name=names[0], steps=tuple(steps))
 
     def call(self, call: LayerCall) -> LayerCall:
-        """A call of the first item as one of the whole layer."""
+        """Return a call of the first item as one of the whole layer."""
         return LayerCall(call.path, self.whole(call.module), call.args, call.kwargs)
 
     def whole(self, module: nn.Module) -> SpreadLayer:
-        """All items as one module."""
+        """Return all items as one module."""
         return SpreadLayer(self.name, module, self.steps)
 
     def last(self, module: nn.Module) -> nn.Module:
-        """The item that ends the layer."""
+        """Return the item that ends the layer."""
         return self.steps[-1].module
 
     def left(self, output: Any, batch: int) -> Tensor:
-        """What the last item returned. A copy, because XLM sets padding to zero in place."""
+        """Return the output of the last item, copied because XLM sets padding to zero in place."""
         return first_tensor(output).clone()
 
 
@@ -87,7 +88,7 @@ def _name(call: LayerCall) -> str:
 
 
 def _summands(given: Tensor, known: Sequence[Tensor]) -> tuple[int, ...] | None:
-    """Which one or two of the known tensors add up to what was given."""
+    """Return the one or two known tensors that add up to the input."""
     numbers = [i for i, tensor in enumerate(known) if tensor.device == given.device]
     for chosen in (*((i,) for i in numbers), *itertools.combinations(numbers, 2)):
         if difference(_total([known[i] for i in chosen]), given) <= same_bar(given):
@@ -111,7 +112,7 @@ class SpreadLayer(nn.Module):
         self.training = first.training
 
     def forward(self, *args: Any, **kwargs: Any) -> Float[Tensor, "batch target d_model"]:
-        """What the last item returns."""
+        """Return the output of the last item."""
         first, *later = (self.get_submodule(name) for name in self.names)
         known = [hidden_argument(args, kwargs), first_tensor(first(*args, **kwargs))]
         for module, summands in zip(later, self.summands, strict=True):

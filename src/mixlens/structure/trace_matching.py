@@ -1,6 +1,6 @@
 """Compare the tensors in the trace of one layer.
 
-A structure is believed only if its sum is exact, number by number: a large channel of one token
+A structure is accepted only if its sum is exact, number by number: a large channel of one token
 must not hide the others.
 """
 
@@ -15,11 +15,11 @@ from mixlens.kernels.differences import difference, row_sizes
 from mixlens.structure.layer_trace import Event, LayerTrace
 from mixlens.structure.norms import LinearisedNorm, linearised
 
-_NEGLIGIBLE = 1e-3  # a coefficient below this is noise, not a part of the sum
+_NEGLIGIBLE = 1e-3  # smaller coefficients are noise, not a part of the sum
 
 
 def outermost_first(events: Iterable[Event]) -> list[Event]:
-    """Whole parts before their own parts, and of these the last to end first."""
+    """Return whole parts before their own parts, and of these the last to end first."""
     return sorted(events, key=lambda event: (event.path.count("."), -event.end))
 
 
@@ -36,8 +36,8 @@ class Evidence:
         self._norms: dict[int, LinearisedNorm | None] = {}
 
     def after(self, end: int) -> Iterator[tuple[Tensor, Event | None, int]]:
-        """Tensors like the stream that modules are given after a tick, with the module and the
-        place among its inputs, and the layer's output at last.
+        """Yield tensors like the stream that modules take after a tick, with the module and the
+        index among its inputs, and the layer's output at last.
         """
         for event in self.trace.events:
             for position, tensor in enumerate(event.inputs):
@@ -46,20 +46,20 @@ class Evidence:
         yield self.output, None, 0
 
     def same(self, a: Tensor | None, b: Tensor | None) -> bool:
-        """Are two tensors the same up to rounding, token by token?"""
+        """Return whether two tensors are equal up to rounding, token by token."""
         if a is None or b is None or a.shape != b.shape:
             return False
         return difference(b, a) <= self.tolerance
 
     def negligible(self, branch: Tensor, stream: Tensor) -> bool:
-        """Is the branch rounding next to the stream, at every token?"""
+        """Return whether the branch is rounding next to the stream, at every token."""
         return bool((row_sizes(branch) <= self.tolerance * row_sizes(stream)).all())
 
     def exact(self, total: Tensor, parts: list[Tensor]) -> bool:
-        """Is the total the sum of the parts, number by number?
+        """Return whether the total is the sum of the parts, number by number.
 
         One large channel of one token must not hide the others. A sum rounds in proportion to its
-        summands, and a norm before it by one digit of its row's largest number.
+        terms, and a norm before it by one digit of its vector's largest number.
         """
         summands = torch.stack([part.abs() for part in parts]).sum(0)
         error = (torch.stack(parts).sum(0) - total).abs()
@@ -68,12 +68,12 @@ class Evidence:
         return bool((error <= self.tolerance * (summands + slack)).all())
 
     def fitted(self, total: Tensor, parts: list[Tensor]) -> list[float] | None:
-        """Coefficients of total = sum of c_k part_k, or None if no such sum is exact or a part
-        plays no role.
+        """Return coefficients of total = sum of c_k part_k, or None if no such sum is exact or a
+        part has no effect.
         """
         target, *rows = (x.reshape(-1, x.shape[-1]).double() for x in (total, *parts))
         size = row_sizes(torch.stack([target, *rows])).amax(0)[:, None]
-        size = torch.where(size > 0, size, 1.0)  # every token counts the same
+        size = torch.where(size > 0, size, 1.0)  # every token has the same weight
         matrix = torch.stack([(row / size).reshape(-1) for row in rows], 1)
         solution = torch.linalg.lstsq(matrix, (target / size).reshape(-1, 1)).solution[:, 0]
         snapped = torch.where((solution - 1).abs() < 1e-4, torch.ones_like(solution), solution)
@@ -85,7 +85,9 @@ class Evidence:
         return None
 
     def fitted_by_channel(self, total: Tensor, residual: Tensor, branch: Tensor) -> Tensor | None:
-        """One factor per channel for the branch: layer scales held as bare parameters (BEiT)."""
+        """Return one factor per channel for the branch: layer scales stored as bare parameters
+        (BEiT).
+        """
         t, r, b = (x.reshape(-1, self.d_model).double() for x in (total, residual, branch))
         if len(t) < 3:
             return None
@@ -97,7 +99,7 @@ class Evidence:
         return scale.to(total.dtype)
 
     def norm(self, event: Event) -> LinearisedNorm | None:
-        """The module's linear form if it is a norm or a scale that changes its input."""
+        """Return the module's linear form if it is a norm or a scale that changes its input."""
         if event.output is None or not event.inputs or event.output.shape != self.hidden.shape:
             return None
         if event.inputs[0].shape != self.hidden.shape or self.same(event.inputs[0], event.output):

@@ -1,10 +1,10 @@
-"""Submodules that put tokens before the batch: [tokens, batch, channel].
+"""Handle submodules that put tokens before the batch: [tokens, batch, channel].
 
-While such a layer runs, each of these parts is turned for whoever looks at it: two hooks around all
-others give them rows first and turn back what they hand on. So nothing else has to know of it.
+While such a layer runs, each of these parts is transposed for all other hooks: two hooks around
+them pass the batch first and transpose the output back. No other code has to handle it.
 
-Which parts these are is found once, from a call in which shapes tell. With as many rows as tokens
-they do not, and some parts turn their states back inside (Mask2Former's self-attention).
+These parts are found once, from a call whose shapes are unambiguous. With as many texts as tokens
+they are not, and some parts transpose their states back inside (Mask2Former's self-attention).
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ def _fits(tensor: Tensor, first: int, second: int) -> bool:
 
 
 def turned(value: Any, first: int, second: int) -> Any:
-    """Every tensor [first, second, channel] in a value with its first two axes exchanged."""
+    """Return a value with the first two axes of every tensor [first, second, channel] exchanged."""
     return changed(value, lambda t: t.transpose(0, 1) if _fits(t, first, second) else t)
 
 
 @torch.no_grad()
 def turned_sides(call: LayerCall) -> frozenset[HookPoint]:
-    """Where parts of a layer take ("in") or return ("out") the tokens first, from a call that does.
-    A part may do one and not the other.
+    """Return where parts of a layer take ("in") or return ("out") the tokens first, from a call
+    that does. A part may do one and not the other.
     """
     tokens, batch = call.hidden_in.shape[:2]
-    assert tokens != batch  # else shapes do not tell
+    assert tokens != batch  # otherwise shapes are ambiguous
     sides: set[HookPoint] = set()
 
     def look(path: str, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
@@ -59,7 +59,9 @@ def turned_sides(call: LayerCall) -> frozenset[HookPoint]:
 def turned_parts(
     layer: nn.Module, batch: int, tokens: int, sides: frozenset[HookPoint]
 ) -> Iterator[None]:
-    """While open, hooks that are already there see these sides of parts with rows first."""
+    """Show these sides of parts with the batch first to existing hooks, while the context is
+    open.
+    """
 
     def rows_first(module: nn.Module, args: Any, kwargs: Any) -> Any:
         return turned(args, tokens, batch), turned(kwargs, tokens, batch)

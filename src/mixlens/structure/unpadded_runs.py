@@ -1,7 +1,8 @@
-"""Check that a model computes the same with and without padding. Torch's fused attention is then
-given no mask, and asks the module whether it is causal. AIMv2's text tower says that it is not.
+"""Check that a model computes the same with and without padding. Without padding, torch's fused
+attention gets no mask and asks the module whether it is causal. AIMv2's text tower returns that it
+is not.
 
-One padded row gives all rows of a batch their mask, so a padded probe does not show it.
+One padded text gives all texts of a batch their mask, so a padded probe does not show the error.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from mixlens.structure.probe_passes import native_calls, native_error
 def require_same_unpadded(
     model: nn.Module, probe: Probe, structure: ModelStructure, padded: Sequence[LayerCall]
 ) -> None:
-    """Compare the first text by itself with the native run of the padded probe (`padded`), if a
-    causal layer holds a module that says it is not causal.
+    """Compare the first text alone with the native run of the padded probe (`padded`), if a causal
+    layer holds a module that claims not to be causal.
     """
     paths = {
         layer.path
@@ -45,9 +46,9 @@ def require_same_unpadded(
     error, where = native_error(in_batch, native, row)
     if not error <= rounding(native[0].hidden_out):
         raise UnsupportedModel(
-            f"layer `{where}`: without padding {type(model).__name__} computes something else than"
-            f" in a padded batch (off by {error:.1e}, relative), because sdpa drops its causal mask"
-            " there. Load it with attn_implementation='eager'."
+            f"layer `{where}`: without padding the output of {type(model).__name__} differs "
+            f"from a padded batch (relative error {error:.1e}), because sdpa drops its causal "
+            "mask. Load it with attn_implementation='eager'."
         )
 
 

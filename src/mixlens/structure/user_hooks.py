@@ -1,7 +1,7 @@
 """Detect hooks that the user put on layers, for instance to steer a model.
 
-A hook changes what a part returns, and no weight shows it. A layer whose hooks change something is
-left out, and what was found out about a model holds while its hooks stay as they are.
+A hook changes the output of a module without changing a weight. A layer whose hooks change
+something is excluded, and the cached structure is valid while its hooks stay the same.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LISTS = (nn.ModuleList, nn.Sequential)
 
 
 def hook_numbers(model: nn.Module) -> tuple[int, ...]:
-    """Of the hooks inside layers."""
+    """Return the ids of hooks inside layers."""
     parts = parts_of(model)
     numbers = [(id(part), number) for part, number, _ in hooks_of_others(parts, _KINDS)]
     if not numbers:
@@ -34,7 +34,7 @@ def hook_numbers(model: nn.Module) -> tuple[int, ...]:
 
 
 def require_unchanged_by_hooks(call: LayerCall, backend: str) -> None:
-    """A layer must compute the same without its hooks, on what it was given."""
+    """Raise if a layer computes something different without its hooks, on its own input."""
     names = hooks_inside(call.module, call.path)
     if not names:
         return
@@ -49,13 +49,13 @@ def require_unchanged_by_hooks(call: LayerCall, backend: str) -> None:
         plain = run()
     if not difference(hooked, plain) <= same_bar(plain):
         raise UnsupportedModel(
-            f"layer `{call.path}`: hooks change what it computes ({', '.join(names)}). Take them"
-            " off (handle.remove()), or change the weights instead"
+            f"layer `{call.path}`: hooks change its output ({', '.join(names)}). Remove them "
+            "(handle.remove()), or change the weights instead"
         )
 
 
 def hooks_inside(module: nn.Module, path: str) -> list[str]:
-    """The hooks on a module and inside it, with their places."""
+    """Return the hooks on a module and inside it, with their paths."""
     return [
         f"`{_name(hook)}` on `{'.'.join(filter(None, (path, inner)))}`"
         for inner, part in module.named_modules()
@@ -65,7 +65,7 @@ def hooks_inside(module: nn.Module, path: str) -> list[str]:
 
 @contextlib.contextmanager
 def _taken_off(module: nn.Module) -> Iterator[None]:
-    """Without hooks; they come back in their order, even after an exception."""
+    """Run without hooks, and restore them in their order, even after an exception."""
     tables = [getattr(part, kind) for part in module.modules() for kind in _KINDS]
     before = [dict(table) for table in tables]
     try:

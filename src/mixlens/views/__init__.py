@@ -1,8 +1,8 @@
-"""Maps for people: the terminal, figures and reports.
+"""Views of maps: the terminal, figures and reports.
 
-* `style`: colours, type and one style per measure; `labels`, `fonts`: tokens as people read them
+* `style`: colours, type and one style per measure; `labels`, `fonts`: readable tokens
 * `terminal`: heat maps and ranked sources as text
-* `canvas`, `embedding_figure`: where figures are drawn
+* `canvas`, `embedding_figure`: create and save figures
 * `plots` of maps, `figures` of papers, `compared` measures
 * `charts`, `document`: charts of a ranking, and a report as one page
 """

@@ -1,4 +1,4 @@
-"""Where figures are drawn: our style without touching anyone's rcParams, panels, captions, files.
+"""Create and save figures in our style, without changing the user's rcParams.
 
 Figures are matplotlib `Figure` objects; pyplot and its global state are not used.
 """
@@ -30,7 +30,7 @@ FORMATS = ("png", "pdf", "svg")
 
 
 def styled(draw: Callable[Arguments, Drawn]) -> Callable[Arguments, Drawn]:
-    """Runs a drawing function in our style; rcParams are afterwards what they were."""
+    """Run a drawing function in our style, and restore rcParams afterwards."""
 
     @functools.wraps(draw)
     def drawn(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Drawn:
@@ -48,9 +48,10 @@ def styled(draw: Callable[Arguments, Drawn]) -> Callable[Arguments, Drawn]:
 def panels(
     count: int, *, columns: int = 1, width: float = WIDTH, height: float = HEIGHT, **shared: Any
 ) -> tuple[Figure, list[Axes]]:
-    """A figure with `count` axes in rows of `columns`; unused places stay empty.
+    """Return a figure with `count` axes in rows of `columns`. Unused places stay empty.
 
-    `width` and `height` are of one panel, in inches; the whole does not grow beyond `LARGEST`.
+    `width` and `height` are those of one panel, in inches. The figure does not grow beyond
+    `LARGEST`.
     """
     from mixlens.views.embedding_figure import EmbeddingFigure
 
@@ -69,15 +70,15 @@ def check_width(width: float | None) -> None:
     """Raise if a figure of this many inches cannot be drawn."""
     if width is not None and not NARROWEST <= width <= LARGEST[0]:
         raise InvalidInput(
-            f"width={width!r} is out of range. Give inches from {NARROWEST} to {LARGEST[0]:.0f},"
-            " such as 3.3 for one column of a paper."
+            f"width={width!r} is out of range. Pass inches from {NARROWEST} to "
+            f"{LARGEST[0]:.0f}, such as 3.3 for one column of a paper."
         )
 
 
 def axes_or_new(
     axes: Axes | None, width: float = WIDTH, height: float = HEIGHT
 ) -> tuple[Figure, Axes]:
-    """The given axes, or those of a new figure."""
+    """Return the passed axes, or those of a new figure."""
     if axes is not None:
         figure: Any = axes.figure
         return figure, axes
@@ -86,20 +87,20 @@ def axes_or_new(
 
 
 def drawable(labels: Iterable[str]) -> list[str]:
-    """Labels ready for matplotlib: fonts that have them are chosen for the figure being drawn, what
-    no font has is replaced, and $ is a dollar, not the start of a formula.
+    """Return labels for matplotlib. Fonts that contain them are chosen for the current figure,
+    characters without a font are replaced, and $ does not start a formula.
     """
     import matplotlib as mpl
 
     texts = list(labels)
-    mpl.rcParams["font.family"] = families_for(texts)  # inside `styled`, which undoes it
+    mpl.rcParams["font.family"] = families_for(texts)  # inside `styled`, which restores it
     return [without_missing(text).replace("$", r"\$") for text in texts]
 
 
 def name_ticks(
     axes: Axes, which: str, places: Iterable[float], labels: Iterable[str], **look: Any
 ) -> None:
-    """Labels at places of the x or y axis, in fonts that have their letters."""
+    """Set tick labels of the x or y axis, in fonts that contain their letters."""
     import matplotlib as mpl
 
     texts = drawable(labels)
@@ -108,11 +109,14 @@ def name_ticks(
 
 
 def finish(axes: Axes, title: str = "", x: str = "", y: str = "", *, legend: bool = False) -> None:
-    """Names the axes in our type; a legend of more than five entries is placed next to the axes."""
+    """Set axis labels in our type. A legend of more than five entries is placed next to the
+    axes.
+    """
     axes.set_title(title, fontsize=TITLE, loc="left")
     axes.set_xlabel(x, fontsize=TEXT)
     axes.set_ylabel(y, fontsize=TEXT)
-    # Ticks may be made when the figure is saved, after our style was undone: so they are set now.
+    # Ticks may be created when the figure is saved, after our style was undone, so they are set
+    # now.
     axes.tick_params(labelsize=SMALL, labelfontfamily=FONT, width=0.8, length=3)
     axes.set_axisbelow(True)
     if legend:
@@ -125,7 +129,7 @@ def finish(axes: Axes, title: str = "", x: str = "", y: str = "", *, legend: boo
 
 
 def caption(figure: Figure, text: str) -> Figure:
-    """What was measured, in small type under the figure."""
+    """Add a caption in small type under the figure."""
     (text,) = drawable([text])
     letters = int(figure.get_figwidth() * 72 / (SMALL * 0.52))
     wrapped = "\n".join(textwrap.wrap(text, max(30, letters), break_on_hyphens=False))
@@ -137,7 +141,7 @@ def caption(figure: Figure, text: str) -> Figure:
 
 @styled
 def save_figure(figure: Figure, path: str | os.PathLike[str], *, dots_per_inch: int = 200) -> None:
-    """Writes a figure as PNG, PDF or SVG, by the ending of the name."""
+    """Save a figure as PNG, PDF or SVG, by the file ending."""
     kind = figure_format(path)
     extra: dict[str, Any] = (
         {"dpi": dots_per_inch} if kind == "png" else {"metadata": {_DATE[kind]: None}}
@@ -147,11 +151,14 @@ def save_figure(figure: Figure, path: str | os.PathLike[str], *, dots_per_inch: 
     Path(path).write_bytes(drawn.getvalue())
 
 
-_DATE = {"svg": "Date", "pdf": "CreationDate"}  # left out: the same figure is the same file
+_DATE = {
+    "svg": "Date",
+    "pdf": "CreationDate",
+}  # omitted, so that the same figure gives the same file
 
 
 def figure_format(path: str | os.PathLike[str]) -> str:
-    """The format that a file's name asks for."""
+    """Return the format of a file name."""
     kind = Path(path).suffix.lower().removeprefix(".")
     if kind not in FORMATS:
         raise InvalidInput(

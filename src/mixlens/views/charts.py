@@ -1,5 +1,5 @@
-"""Charts of a ranking as SVG text for a page: its ink follows light and dark, and nothing else is
-loaded.
+"""Draw charts of a ranking as SVG for a page. Their colours follow light and dark, and nothing else
+is loaded.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def rank_bars(ranks: Mapping[str, Dot], baseline: str) -> str:
-    """Mean ranks as bars, the first on top."""
+    """Return mean ranks as bars, the first on top."""
     return inline_svg(figures.rank_bars(ranks), "Mean rank of every measure")
 
 
@@ -29,7 +29,7 @@ def evaluation_panels(
     baseline: str,
     arrows: Mapping[str, str],
 ) -> str:
-    """A panel for each evaluation, and a line at the value of the random baseline."""
+    """Return a panel for each evaluation, with a line at the value of the random baseline."""
     titled = {f"{name} {arrows.get(name, '')}".strip(): dots for name, dots in panels.items()}
     return inline_svg(
         figures.dot_panels(titled, order, baseline=baseline),
@@ -38,17 +38,17 @@ def evaluation_panels(
 
 
 def layer_curves(curves: Mapping[str, Sequence[float]], baseline: str, label: str) -> str:
-    """A line over the layers for every measure that has one."""
+    """Return a line over the layers for every measure that has one."""
     layers = list(range(max(map(len, curves.values()))))
     return inline_svg(figures.lines(curves, x=layers, y_label=label), f"{label} by layer")
 
 
 @styled
 def inline_svg(figure: Figure, title: str) -> str:
-    """An `<svg>` element with a title, ids of its own, and the page's colours."""
+    """Return an `<svg>` element with a title, unique ids, and the colours of the page."""
     import matplotlib as mpl
 
-    mpl.rcParams["svg.fonttype"] = "none"  # inside `styled`; the page's own letters
+    mpl.rcParams["svg.fonttype"] = "none"  # inside `styled`; text uses the fonts of the page
     drawn = io.StringIO()
     figure.savefig(drawn, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     text = drawn.getvalue()
@@ -69,7 +69,7 @@ def inline_svg(figure: Figure, title: str) -> str:
 
 
 def standalone(svg: str) -> str:
-    """The same chart as a file of its own: dark ink on white."""
+    """Return the same chart as a standalone file, dark on white."""
     head, tag, rest = svg.partition(">")
     width, height = _size(head)
     sized = re.sub(r' style="[^"]*"', f' width="{width}pt" height="{height}pt"', head)

@@ -1,4 +1,4 @@
-"""Figures of a comparison: what every measure says about one target, and how far they agree."""
+"""Draw figures of a comparison: the scores of every measure for one target, and their agreement."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KINDS = ("sources", "agreement")
 
 @styled
 def plot(comparison: Comparison, kind: str | None = None, *, most: int = 40) -> Figure:
-    """`Comparison.plot`."""
+    """Draw `Comparison.plot`."""
     kind = kind or KINDS[0]
     if kind not in KINDS:
         raise InvalidInput(f"Unknown kind of figure {kind!r}. Choose one of: {', '.join(KINDS)}.")
@@ -36,12 +36,12 @@ def plot(comparison: Comparison, kind: str | None = None, *, most: int = 40) -> 
 
 
 def _sources(comparison: Comparison, most: int) -> tuple[Figure, str]:
-    """Measures down, sources across, each measure shaded by its largest score."""
+    """Draw measures down and sources across, each measure shaded by its largest score."""
     scores = np.stack(list(comparison.scores.values()))
     others = np.isin(np.arange(scores.shape[1]), comparison.others)
     sizes = np.abs(np.where(others, scores, 0))
     relative = scores / np.maximum(sizes.max(1, keepdims=True), 1e-30)
-    relative[:, ~others] = np.nan  # the target itself would outshine the rest
+    relative[:, ~others] = np.nan  # the target itself would dominate the rest
     shown = np.sort(np.argsort(-np.nan_to_num(np.abs(relative)).max(0), kind="stable")[:most])
     labels = token_labels(comparison.row or TokenRow(comparison.sources))
     left_out = len(labels) > len(shown)
@@ -60,12 +60,12 @@ def _sources(comparison: Comparison, most: int) -> tuple[Figure, str]:
         axes=axes,
     )
     rest = f", {len(shown)} of {len(labels)} sources" if left_out else ""
-    own = "" if comparison.own_source is None else ", the target itself left out"
+    own = "" if comparison.own_source is None else ", without the target itself"
     return figure, f"each row by its largest score{own}{rest}"
 
 
 def _agreement(comparison: Comparison) -> tuple[Figure, str]:
-    """Rank correlation of every two measures."""
+    """Draw the rank correlation of every two measures."""
     agreement = comparison.agreement()
     names = [str(name) for name in agreement.columns]
     size = side(len(names), 0.24) + 2.4
@@ -81,4 +81,4 @@ def _agreement(comparison: Comparison) -> tuple[Figure, str]:
         colour_bar="Spearman's rank correlation",
         axes=axes,
     )
-    return figure, "rank agreement over all sources but the target itself"
+    return figure, "rank correlation over all sources except the target itself"

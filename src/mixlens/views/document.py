@@ -1,5 +1,5 @@
-"""A report as one HTML page that needs nothing but itself: style and charts are inside, it follows
-light and dark, and it looks like the viewer.
+"""Write a report as one self-contained HTML page. It includes style and charts, follows light and
+dark, and looks like the viewer.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ a { color: var(--mark) } code { overflow-wrap: anywhere }
 
 
 def document(title: str, about: str, body: Iterable[str], *, script: str = "'none'") -> str:
-    """The whole page; `body` is HTML, `title` and `about` are text.
+    """Return the whole page. `body` is HTML, `title` and `about` are text.
 
-    `script` is the only source of scripts: a page inside a frame may do what the page around it
-    may.
+    `script` is the only source of scripts, because a page inside a frame has the rights of the page
+    around it.
     """
     inside = "\n".join(body)
     return (
@@ -54,14 +54,16 @@ def document(title: str, about: str, body: Iterable[str], *, script: str = "'non
 
 
 def breakable(name: str) -> str:
-    """A name in HTML that may break after each underscore, so that a table stays narrow."""
+    """Return a name in HTML that may break after each underscore, so that a table stays narrow."""
     return escape(name).replace("_", "_<wbr>")
 
 
 def table(
     label: str, heads: Iterable[str], rows: Iterable[Iterable[str]], *, left: bool = False
 ) -> str:
-    """Rows of text, the first entry of each its name; it scrolls if the window is too narrow."""
+    """Return a table from rows of text, the first entry of each as its header. It scrolls in a
+    narrow window.
+    """
     kind = ' class="left"' if left else ""
     head = "".join(f'<th scope="col"{kind}>{breakable(text)}</th>' for text in heads)
     lines = []

@@ -7,7 +7,7 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-# 42 is TrueType. Matplotlib's default, 3, is refused by many publishers and cannot be edited.
+# 42 is TrueType. Many publishers reject matplotlib's default, 3, which cannot be edited.
 _FONTS: dict[Any, Any] = {"pdf.fonttype": 42, "ps.fonttype": 42}
 
 
@@ -15,6 +15,6 @@ class EmbeddingFigure(Figure):
     """A `Figure` that embeds TrueType fonts in PDF and PostScript files."""
 
     def savefig(self, fname: Any, **kwargs: Any) -> None:
-        """Save as `Figure.savefig` does; rcParams are afterwards what they were."""
+        """Save like `Figure.savefig`, and restore rcParams afterwards."""
         with mpl.rc_context(_FONTS):
             super().savefig(fname, **kwargs)

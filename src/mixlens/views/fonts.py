@@ -1,8 +1,8 @@
-"""Fonts that have the letters of a text.
+"""Find fonts that contain the letters of a text.
 
-matplotlib takes the glyphs of one text from several fonts in turn. Its own font knows no Chinese,
-Japanese, Korean, Hindi or Thai, so the fonts of this machine are searched for those that do.
-Letters are joined and run right to left by matplotlib itself (3.11 and newer).
+matplotlib combines several fonts in one text. Its own font has no Chinese, Japanese, Korean, Hindi
+or Thai, so the fonts of this machine are searched. matplotlib (3.11 and newer) shapes joined and
+right-to-left letters itself.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ class MissingGlyphWarning(UserWarning):
 
 
 def families_for(texts: Iterable[str]) -> list[str]:
-    """Font families that have every character of the texts between them, our own font first.
+    """Return font families that together contain every character of the texts, our own font first.
 
-    Characters that none of them has are named in a warning.
+    Characters that no font has are listed in a warning.
     """
     families, missing = _cover(_codes("".join(texts)))
     if missing:
         named = ", ".join(f"{chr(code)} (U+{code:04X})" for code in sorted(missing)[:8])
         warnings.warn(
-            f"no font of this machine has {named}: {MISSING} is drawn instead. Install a font that"
-            " has it, such as one of the Noto family",
+            f"No font of this machine has {named}, so {MISSING} is drawn instead. Install a "
+            "font that has it, such as one of the Noto family.",
             MissingGlyphWarning,
             stacklevel=2,
         )
@@ -39,7 +39,7 @@ def families_for(texts: Iterable[str]) -> list[str]:
 
 
 def without_missing(text: str) -> str:
-    """The text with � for each character that no font of this machine has."""
+    """Return the text with � for each character that no font of this machine has."""
     _, missing = _cover(_codes(text))
     return "".join(MISSING if ord(character) in missing else character for character in text)
 
@@ -50,7 +50,7 @@ def _codes(text: str) -> frozenset[int]:
 
 @cache
 def _cover(wanted: frozenset[int]) -> tuple[tuple[str, ...], frozenset[int]]:
-    """As few families as a greedy search finds, and the characters that none has."""
+    """Return few families by a greedy search, and the characters that none has."""
     families, missing, region = [FONT], wanted - _characters(_own_font()), _region(wanted)
     while missing:
         family, path = max(
@@ -65,7 +65,7 @@ def _cover(wanted: frozenset[int]) -> tuple[tuple[str, ...], frozenset[int]]:
 
 
 def _region(codes: frozenset[int]) -> str:
-    """Whose shapes of Chinese characters fit: Japan's next to kana, Korea's next to hangul."""
+    """Return the region of the Chinese characters: Japan next to kana, Korea next to hangul."""
     if any(0x3040 <= code <= 0x30FF for code in codes):
         return " JP"
     return " KR" if any(0xAC00 <= code <= 0xD7A3 for code in codes) else " SC"
@@ -79,7 +79,7 @@ def _own_font() -> str:
 
 @cache
 def _other_fonts() -> list[tuple[str, str]]:
-    """Family and path of the upright fonts of normal weight, those without serifs first."""
+    """Return family and path of the upright fonts of normal weight, those without serifs first."""
     from matplotlib.font_manager import fontManager
 
     fonts: list[Any] = [
@@ -87,7 +87,7 @@ def _other_fonts() -> list[tuple[str, str]]:
         for font in fontManager.ttflist
         if font.style == "normal"
         and font.weight in (400, "normal", "regular", "book")
-        and not font.name.startswith("Last Resort")  # draws the block that a character is from
+        and not font.name.startswith("Last Resort")  # draws the block of a character
     ]
     fonts.sort(key=lambda font: (" Sans" not in font.name, "Mono" in font.name, font.name))
     return [(str(font.name), str(font.fname)) for font in fonts]

@@ -1,7 +1,7 @@
-"""Tokens as a person reads them in a picture.
+"""Turn tokens into readable labels.
 
-A vocabulary's marks become a raised dot, bytes of a letter become the letter, and characters that
-would steer the text around them (line breaks, direction marks) are named.
+Space markers of a vocabulary become a raised dot, bytes of a letter become the letter, and control
+characters (line breaks, direction marks) are written by name.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from collections.abc import Sequence
 from mixlens.text.tokens import TokenRow
 
 LONGEST = 26
-WORD_MARKS = ("Ġ", "▁")  # of byte-level and SentencePiece vocabularies: a word begins here
-_LAST_BYTE = "\u0143"  # of the letters by which byte-level vocabularies write bytes
+WORD_MARKS = ("Ġ", "▁")  # space markers of byte-level and SentencePiece vocabularies
+_LAST_BYTE = "\u0143"  # the letters by which byte-level vocabularies write bytes
 _SIGNS = {"\n": "⏎", "\t": "⇥", "\r": "␍"}
 _JOINERS = "\u200c\u200d"  # a part of the spelling of Persian, Hindi and emoji
 
 
 def printable(label: str) -> str:
-    """One label: the marks of vocabularies become a dot, line breaks a sign."""
+    """Return one label: space markers become a dot, line breaks a sign."""
     for mark in WORD_MARKS:
         label = label.replace(mark, "·")
     return visible(label) or "∅"
 
 
 def visible(text: str) -> str:
-    """The text with unprintable characters named: `‹U+202E›`."""
+    """Return the text with unprintable characters by name: `‹U+202E›`."""
     return "".join(_SIGNS.get(character) or _shown(character) for character in text)
 
 
@@ -36,8 +36,8 @@ def _shown(character: str) -> str:
 
 
 def token_labels(row: TokenRow) -> list[str]:
-    """A label for each token: as its vocabulary spells it, or as the text does if that spelling is
-    of bytes.
+    """Return a label for each token: as its vocabulary spells it, or as the text does if that
+    spelling is of bytes.
     """
     return [printable(_spelled(row, number)) for number in range(len(row))]
 
@@ -56,7 +56,7 @@ def _spelled(row: TokenRow, number: int) -> str:
 
 
 def shortened(label: str, longest: int = LONGEST) -> str:
-    """The label, cut in the middle if it is too long for an axis."""
+    """Return the label, cut in the middle if it is too long for an axis."""
     if len(label) <= longest:
         return label
     half = (longest - 1) // 2
@@ -64,8 +64,8 @@ def shortened(label: str, longest: int = LONGEST) -> str:
 
 
 def named_ticks(labels: Sequence[str], most: int) -> tuple[list[int], list[str], str]:
-    """Which places of an axis are named when only `most` labels fit, and what the axis's own name
-    must then say.
+    """Return the labelled positions of an axis on which only `most` labels fit, and a note for the
+    name of the axis.
     """
     step = -(-len(labels) // max(1, most))
     places = list(range(0, len(labels), step))
@@ -74,11 +74,11 @@ def named_ticks(labels: Sequence[str], most: int) -> tuple[list[int], list[str],
         return places, names, ""
     ordinal = {2: "2nd", 3: "3rd"}.get(step, f"{step}th")
     numbered = [f"{place} {name}" for place, name in zip(places, names, strict=True)]
-    return places, numbered, f", every {ordinal} token named"
+    return places, numbered, f", every {ordinal} token labelled"
 
 
 def is_right_to_left(text: str) -> bool:
-    """Does the text run from the right? Its first letter that has a direction decides."""
+    """Return whether the text runs from the right. Its first letter with a direction decides."""
     for character in text:
         direction = unicodedata.bidirectional(character)
         if direction in ("L", "R", "AL"):

@@ -1,13 +1,13 @@
-"""The look that figures, reports and the viewer share: colours, type and one style per measure.
+"""Colours, type and one style per measure, shared by figures, reports and the viewer.
 
-Nothing else in the project names a colour. `css()` gives the same values to pages as custom
-properties (`--ink`, `--mark`, `--series-0` ...), for light and for dark.
+No other file defines a colour. `css()` returns the same values for pages as custom properties
+(`--ink`, `--mark`, `--series-0` ...), for light and dark.
 
-The first eight of the series' colours were searched for the largest distance (OKLab) between any
-two of them, as seen with normal vision and with protanopia, deuteranopia and tritanopia (Machado et
-al. 2009), on white and on the dark paper alike. The others are as far from all as normal vision
-allows. Not every eye can distinguish so many colours, so a series has a marker and a dash as well:
-the first eight are solid, the second eight dashed, the rest dotted. A test measures all this.
+The first eight series colours maximise the smallest distance (OKLab) between any two of them, with
+normal vision and with protanopia, deuteranopia and tritanopia (Machado et al. 2009), on white and
+on the dark background. The others are as far from all as normal vision allows. Because nobody can
+distinguish so many colours, a series also has a marker and a dash: the first eight are solid, the
+second eight dashed, the rest dotted. A test measures all this.
 """
 
 from __future__ import annotations
@@ -64,13 +64,13 @@ SERIES = (
     "#659e95",
     "#61789e",
 )
-SAFE = 8  # of them can be distinguished by every eye
+SAFE = 8  # number of colours that everybody can distinguish
 BASELINE = "#8a8f98"
-TARGET = "#a9720e"  # what outlines the target or a gold link on a shaded ground
+TARGET = "#a9720e"  # outline of the target or of a gold link on a shaded background
 MARKERS = "osD^vPX*h"
 DASHES = ("-", "--", ":")
 
-# Shades of scores, as the viewer has them: blue for what adds, orange for what takes away.
+# Shades of scores, as in the viewer: blue for positive, orange for negative scores.
 PLUS = ("#f6f8fb", "#cfe1f4", "#9cc4ea", "#5f9fdb", "#2a74bd", "#0b4586")
 MINUS = ("#fbf8f5", "#fbdfc8", "#f5b988", "#e58b43", "#bf5f14", "#803604")
 
@@ -78,9 +78,9 @@ FONT = "DejaVu Sans"  # comes with matplotlib, so that figures look alike everyw
 PAGE_FONT = (
     "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', 'Noto Sans', Arial, sans-serif"
 )
-TITLE, TEXT, SMALL, SMALLEST = 10, 9, 8, 5.5  # points; nothing is set smaller than the last
+TITLE, TEXT, SMALL, SMALLEST = 10, 9, 8, 5.5  # points; no text is smaller than the last
 WIDTH, HEIGHT = 6.4, 4.0  # inches: one figure across a page of text
-WIDEST = 12.0  # inches: what a large map may grow to
+WIDEST = 12.0  # inches: the largest size of a map
 
 RC: dict[Any, Any] = {
     "font.family": [FONT],
@@ -108,7 +108,7 @@ RC: dict[Any, Any] = {
 
 
 def shades(signed: bool) -> Colormap:
-    """The colours of scores, almost white at zero."""
+    """Return the colours of scores, almost white at zero."""
     from matplotlib.colors import LinearSegmentedColormap
 
     stops = (*reversed(MINUS), *PLUS) if signed else PLUS
@@ -118,7 +118,7 @@ def shades(signed: bool) -> Colormap:
 
 @dataclass(frozen=True)
 class SeriesStyle:
-    """How one series is drawn wherever it appears."""
+    """The style of one series in all figures."""
 
     colour: str
     marker: str
@@ -126,7 +126,7 @@ class SeriesStyle:
 
     @property
     def line(self) -> dict[str, Any]:
-        """Arguments of `Axes.plot`."""
+        """Return arguments of `Axes.plot`."""
         return {
             "color": self.colour,
             "marker": self.marker,
@@ -137,7 +137,7 @@ class SeriesStyle:
 
 
 def series_style(number: int) -> SeriesStyle:
-    """The style of the number-th series of a figure."""
+    """Return the style of the number-th series of a figure."""
     return SeriesStyle(
         SERIES[number % len(SERIES)],
         MARKERS[number % len(MARKERS)],
@@ -146,9 +146,9 @@ def series_style(number: int) -> SeriesStyle:
 
 
 def measure_styles() -> dict[str, SeriesStyle]:
-    """One style per measure, by its place in the registry; a baseline is grey and dotted.
+    """Return one style per measure, by its place in the registry. A baseline is grey and dotted.
 
-    Measures of other packages come after ours, so that ours keep their styles.
+    Measures of other packages come last, so that built-in measures keep their styles.
     """
     specs = list_measures()
     named = [name for name, spec in specs.items() if not spec.baseline]
@@ -164,9 +164,7 @@ def _is_foreign(measure: str) -> bool:
 
 
 def styles_of(names: list[str]) -> dict[str, SeriesStyle]:
-    """Measures in their own style; other series by their place, after the measures' styles if both
-    are drawn.
-    """
+    """Return the styles of measures; other series follow the measures' styles if both are drawn."""
     own = measure_styles()
     others = [name for name in names if name not in own]
     first = len(own) if len(others) < len(names) else 0
@@ -175,7 +173,7 @@ def styles_of(names: list[str]) -> dict[str, SeriesStyle]:
 
 
 def css() -> str:
-    """The same look for pages, as custom properties that follow light and dark."""
+    """Return the style for pages, as custom properties that follow light and dark."""
     series = "".join(f" --series-{i}: {colour};" for i, colour in enumerate(SERIES))
     shared = f" --baseline: {BASELINE};{series} --font: {PAGE_FONT};"
     light, dark = (

@@ -1,6 +1,6 @@
-"""Heat maps and ranked sources as text.
+"""Print heat maps and ranked sources as text.
 
-Shades are block characters, so that they survive a pipe; colour is added on a terminal.
+Shades are block characters, so that they work in a pipe; colour is added on a terminal.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from mixlens.views.labels import printable
 _SHADES = " ░▒▓█"
 _COLOURS = ("grey37", "deep_sky_blue4", "deep_sky_blue1", "spring_green1", "yellow1")
 _LONGEST = 24  # characters of a source next to its layers
-_NUMBER = 7  # characters that `number` writes
-WIDEST = 40  # columns of a matrix that a terminal can still show
+_NUMBER = 7  # width of `number`
+WIDEST = 40  # most columns of a matrix in a terminal
 
 
 def shade(value: float, largest: float) -> Text:
-    """Two characters, darker for larger; a minus sign in front of negative scores."""
+    """Return two characters, darker for larger scores, with a minus sign before negative ones."""
     share = 0.0 if largest <= 0 or not np.isfinite(value) else min(1.0, abs(value) / largest)
     step = min(len(_SHADES) - 1, int(share * (len(_SHADES) - 1) + 0.5))
     return Text(
@@ -50,8 +50,8 @@ def blocks(count: int, at_once: int) -> list[range]:
 def matrix(
     scores: np.ndarray, rows: Sequence[str], columns: Sequence[str], width: int
 ) -> list[Table]:
-    """Targets down, sources across; each row is shaded by its own largest score. One table, or
-    several if the sources do not fit the width.
+    """Return targets down and sources across, each row shaded by its own largest score: one table,
+    or several if the sources do not fit the width.
     """
     labels = [printable(label) for label in rows]
     cell = max(2, len(str(len(columns) - 1))) + 1
@@ -71,8 +71,8 @@ def matrix(
 def numbers(
     scores: np.ndarray, rows: Sequence[str], columns: Sequence[str], width: int
 ) -> list[Table]:
-    """Targets down, sources across, each score as a number. One table, or several if the sources
-    do not fit the width.
+    """Return targets down and sources across, each score as a number: one table, or several if the
+    sources do not fit the width.
     """
     labels, names = [[printable(each) for each in given] for given in (rows, columns)]
     cell = max(_NUMBER, *(max(map(len, [*name.split(), ""])) for name in names)) + 2
@@ -96,8 +96,8 @@ def by_layer(
     name: str,
     width: int,
 ) -> list[Table]:
-    """Sources down, layers across, for one target: each layer is shaded by its own largest score.
-    `read` are the numbers of all layers as one, under their `name`. One table, or several if the
+    """Return sources down and layers across for one target, each layer shaded by its own largest
+    score. `read` are the aggregated scores, under their `name`. There are several tables if the
     layers do not fit the width.
     """
     labels = [printable(label) for label in sources]
@@ -127,7 +127,7 @@ def _widest(labels: Sequence[str]) -> int:
 
 
 def ranked(sources: Sequence[tuple[str, int, float]]) -> Table:
-    """The largest scores of one row, with bars."""
+    """Return the largest scores of one target, with bars."""
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), show_header=False)
     largest = max((abs(score) for _, _, score in sources), default=0.0)
     for place, (label, position, score) in enumerate(sources, 1):
@@ -143,7 +143,7 @@ def ranked(sources: Sequence[tuple[str, int, float]]) -> Table:
 
 
 def number(value: float) -> str:
-    """A number with three decimals, or with an exponent if it is very small or large."""
+    """Return a number with three decimals, or with an exponent if it is very small or large."""
     value = float(value)
     if value == 0 or not np.isfinite(value):
         return "0" if value == 0 else str(value)
@@ -151,5 +151,5 @@ def number(value: float) -> str:
 
 
 def escaped(text: str) -> str:
-    """Square brackets as they are: rich would read [MASK] as markup."""
+    """Return text with square brackets escaped, because rich would read [MASK] as markup."""
     return text.replace("[", "\\[")

@@ -1,5 +1,5 @@
-"""Charts of numbers, one kind to a file. Each function returns a matplotlib figure, or draws into
-the axes that it is given.
+"""Charts of numbers, one kind per file. Each function returns a matplotlib figure, or draws into
+the passed axes.
 """
 
 from mixlens.views.canvas import caption, panels

@@ -1,4 +1,4 @@
-"""Bars: side by side, or stacked as shares of a whole."""
+"""Draw bars side by side, or stacked as parts of a whole."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def bars(
     y_label: str = "",
     axes: Axes | None = None,
 ) -> Figure:
-    """Bars side by side: series -> category -> height."""
+    """Return bars side by side: series -> category -> height."""
     figure, axes = axes_or_new(axes)
     categories = list(dict.fromkeys(name for heights in groups.values() for name in heights))
     places, width = np.arange(len(categories)), 0.8 / len(groups)
@@ -56,7 +56,7 @@ def bars(
     return figure
 
 
-_HATCHES = {"-": "", "--": "///", ":": "..."}  # what a dash is to a line
+_HATCHES = {"-": "", "--": "///", ":": "..."}  # hatches, like the dashes of lines
 
 
 @styled
@@ -69,7 +69,7 @@ def stacked(
     y_label: str = "share",
     axes: Axes | None = None,
 ) -> Figure:
-    """Shares on top of each other: part -> one height for each place."""
+    """Return stacked bars: part -> one height for each place."""
     figure, axes = axes_or_new(axes)
     floor, styles = np.zeros(len(x)), styles_of(list(parts))
     for name, heights in parts.items():

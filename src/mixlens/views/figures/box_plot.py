@@ -1,4 +1,4 @@
-"""Boxes: how values spread in each group."""
+"""Draw boxes for the distribution of values in each group."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def boxes(
     y_label: str = "",
     axes: Axes | None = None,
 ) -> Figure:
-    """One box for each group: median, quartiles, whiskers at the 5th and 95th percentile."""
+    """Return one box for each group: median, quartiles, whiskers at the 5th and 95th percentile."""
     figure, axes = axes_or_new(axes)
     axes.boxplot(
         list(groups.values()),

@@ -1,4 +1,4 @@
-"""A panel for each evaluation: a dot and its interval for every measure."""
+"""Draw a panel for each evaluation, with a dot and its interval for every measure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Dot = tuple[float, float, float]
 def dot_panels(
     groups: Mapping[str, Mapping[str, Dot]], order: Sequence[str], *, baseline: str
 ) -> Figure:
-    """Panel title -> measure -> value; a dashed line is at the baseline's value."""
+    """Return panels: title -> measure -> value. A dashed line marks the baseline."""
     columns = min(3, len(groups))
     figure, places = panels(
         len(groups),
@@ -49,7 +49,7 @@ def dot_panels(
 
 
 def name_rows(axes: Axes, names: Sequence[str]) -> None:
-    """The names down the left side, the first on top."""
+    """Write the names down the left side, the first on top."""
     name_ticks(axes, "y", range(len(names)), names)
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)

@@ -1,4 +1,4 @@
-"""Lines over the layers (or another axis), with intervals as bands."""
+"""Draw lines over the layers (or another axis), with intervals as bands."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def lines(
     y_label: str = "",
     axes: Axes | None = None,
 ) -> Figure:
-    """One line for each named series, with a band (low, high) if one is given.
+    """Return one line for each named series, with a band (low, high) if there is one.
 
-    Without `x` the values are those of layers, numbered from 0. Measures have their own style.
+    Without `x`, the values are those of layers, numbered from 0. Each measure has its own style.
     """
     figure, axes = axes_or_new(axes)
     styles = styles_of(list(series))

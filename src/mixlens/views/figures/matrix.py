@@ -1,4 +1,4 @@
-"""Heat maps: a matrix of scores with named rows and columns."""
+"""Draw heat maps: a matrix of scores with named rows and columns."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_CELL = 0.17  # inches: a label of 8 points has room
+_CELL = 0.17  # inches, room for a label of 8 points
 _MARGIN = 1.9  # inches for labels, name and scale
 
 
 def side(count: int, cell: float = _CELL, most: float = WIDEST) -> float:
-    """Inches along which `count` rows or columns are drawn, within limits."""
+    """Return the inches for `count` rows or columns, within limits."""
     return float(np.clip(cell * count, 1.2, most - _MARGIN))
 
 
@@ -39,11 +39,11 @@ def heat_map(
     axes: Axes | None = None,
     width: float | None = None,
 ) -> Figure:
-    """A matrix in one hue from zero; signed scores on two hues around zero.
+    """Return a heat map in one hue from zero, or in two hues around zero for signed scores.
 
-    `signed` says that scores may be negative (default: if one is). `colour_bar` is the name of the
-    scale, None leaves it out. If there is not enough room for every label, every second, third …
-    is named, with its position. `width` is that of a new figure, in inches.
+    `signed` marks scores that may be negative (default: if one is). `colour_bar` is the name of the
+    scale; None omits it. If there is not enough room for every label, every second, third … is
+    shown, with its position. `width` is that of a new figure, in inches.
     """
     array = np.asarray(values, float)
     own = axes is None
@@ -63,7 +63,7 @@ def heat_map(
 def shaded(
     axes: Axes, array: np.ndarray, scale: tuple[float | None, float | None], signed: bool
 ) -> Any:
-    """The matrix as an image."""
+    """Draw the matrix as an image."""
     axes.spines[:].set_visible(False)
     return axes.imshow(
         array,
@@ -76,7 +76,7 @@ def shaded(
 
 
 def scale_bar(figure: Figure, image: Any, places: Sequence[Axes], name: str) -> None:
-    """Which shade is which score."""
+    """Draw the colour scale."""
     bar = figure.colorbar(image, ax=list(places), shrink=0.8, pad=0.02, fraction=0.05, aspect=30)
     bar.outline.set_visible(False)
     bar.ax.tick_params(labelsize=SMALL, length=2, labelfontfamily=FONT)
@@ -84,7 +84,7 @@ def scale_bar(figure: Figure, image: Any, places: Sequence[Axes], name: str) -> 
 
 
 def _panel_inches(axes: Axes) -> tuple[float, float]:
-    """About how much room the inside of one of several panels has."""
+    """Return the approximate size of the inside of one of several panels."""
     figure: Any = axes.figure
     spec: Any = axes.get_subplotspec()
     rows, columns = spec.get_gridspec().get_geometry()
@@ -102,13 +102,13 @@ def _limits(
 
 
 def name_axis(axes: Axes, which: str, labels: Sequence[str], name: str, inches: float) -> None:
-    """Labels as large as fit, from 8 down to 5.5 points; fewer of them if that is not enough."""
+    """Write labels as large as fit, from 8 down to 5.5 points, and fewer of them if needed."""
     room = inches * 72 / max(1, len(labels))
     points = float(np.clip(room / 1.25, SMALLEST, SMALL))
     places, texts, note = named_ticks(labels, int(inches * 72 / (points * 1.25)) or 1)
     across = which == "x"
     turned = across and any(len(text) * points * 0.62 > room * 0.95 for text in texts)
     name_ticks(axes, which, places, texts, fontsize=points, rotation=90 if turned else 0)
-    fits = len(name + note) * SMALL * 0.62 < inches * 72  # positions are in the labels anyway
+    fits = len(name + note) * SMALL * 0.62 < inches * 72  # labels contain positions anyway
     (axes.set_xlabel if across else axes.set_ylabel)(name + (note if name and fits else ""))
     axes.tick_params(axis="x" if across else "y", length=2 if len(labels) > 1 else 0, pad=2)

@@ -1,4 +1,4 @@
-"""Mean ranks of measures as bars."""
+"""Draw mean ranks of measures as bars."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @styled
 def rank_bars(ranks: Mapping[str, Dot]) -> Figure:
-    """Mean ranks with their intervals, the first on top; each measure in its own colour."""
+    """Return mean ranks with their intervals, the first on top, each measure in its own colour."""
     figure, (axes,) = panels(1, width=7.5, height=0.27 * len(ranks) + 0.8)
     styles = measure_styles()
     for place, (name, (value, low, high)) in enumerate(ranks.items()):

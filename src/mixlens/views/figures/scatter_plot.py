@@ -1,4 +1,4 @@
-"""Points: one number against another."""
+"""Draw points: one number against another."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def scatter(
     y_label: str = "",
     axes: Axes | None = None,
 ) -> Figure:
-    """Points, coloured by group if groups are named."""
+    """Return a scatter plot, coloured by group if there are groups."""
     figure, axes = axes_or_new(axes)
     xs, ys = np.asarray(x, float), np.asarray(y, float)
     of_group = np.array([""] * len(xs) if groups is None else list(groups))

@@ -1,7 +1,7 @@
-"""Figures of mixing maps, one kind to a file: `maps.plot(kind)`.
+"""Figures of mixing maps, one kind per file: `maps.plot(kind)`.
 
-A file here is a kind. It has `draw(maps, *, target, layer, head, **options) -> Figure`. What each
-shows is the first line of its docstring.
+Each file defines `draw(maps, *, target, layer, head, **options) -> Figure`. The first line of its
+docstring describes the figure.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @cache
 def kinds() -> dict[str, str]:
-    """Kind -> what it shows."""
+    """Return the description of each kind."""
     kinds_by_name = {}
     for info in pkgutil.iter_modules(__path__):
         module = importlib.import_module(f"{__name__}.{info.name}")
@@ -43,7 +43,7 @@ def plot(
     head: int | None = None,
     **options: Any,
 ) -> Figure:
-    """`MixingMaps.plot`."""
+    """Draw `MixingMaps.plot`."""
     kind = kind or _usual(maps, target, layer, head)
     if kind not in kinds():
         raise InvalidInput(f"Unknown kind of figure {kind!r}. Choose one of: {', '.join(kinds())}.")
@@ -67,7 +67,7 @@ def plot(
 
 
 def _usual(maps: MixingMaps, target: int | str | None, layer: int | None, head: int | None) -> str:
-    """The kind that shows all that was asked for."""
+    """Return the kind that shows all requested dimensions."""
     if target is not None or len(maps.target_positions) == 1:
         return "text" if layer is not None or len(maps.layers) == 1 else "target"
     if maps.per_head and head is None:

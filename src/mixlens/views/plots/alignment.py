@@ -1,4 +1,4 @@
-"""Alignment grid: a square for each pair, its area the share of the target's row; gold links are
+"""Alignment grid: a square for each pair, its area the normalised score; gold links are
 outlined.
 """
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from mixlens.maps.mixing_maps import MixingMaps
 
-_SMALLEST = 0.005  # shares below are not drawn
+_SMALLEST = 0.005  # smaller normalised scores are not drawn
 
 
 def draw(
@@ -31,8 +31,8 @@ def draw(
     gold: Collection[tuple[int, int]] = (),
     width: float | None = None,
 ) -> tuple[Figure, str]:
-    """Targets down, sources across; `gold` holds pairs (target, source) of positions; `width` is in
-    inches.
+    """Draw targets down and sources across. `gold` holds pairs (target, source) of positions;
+    `width` is in inches.
     """
     maps, of_head = whole_layers(maps, head)
     read = read_layers(maps, layer)
@@ -53,7 +53,7 @@ def draw(
     name_axis(axes, "x", columns, "source token", across)
     name_axis(axes, "y", rows, "target token", height)
     axes.tick_params(length=0)
-    legend = "area: share of the row" + (", outlined: gold links" if gold else "")
+    legend = "area: normalised score" + (", outlined: gold links" if gold else "")
     return figure, ", ".join(filter(None, [read.name, of_head, legend]))
 
 
@@ -70,7 +70,7 @@ def _squares(values: np.ndarray) -> Any:
 
 
 def _rules(axes: Any, rows: int, columns: int) -> None:
-    """Hairlines between the cells, as long as cells are large enough to need none."""
+    """Draw hairlines between the cells, unless cells are too small."""
     if max(rows, columns) <= 60:
         colour = LIGHT["line"]
         axes.hlines(np.arange(rows + 1) - 0.5, -0.5, columns - 0.5, colour, linewidth=0.4)

@@ -1,4 +1,4 @@
-"""What a figure of maps is of: one layer, one head, one target, in words and as numbers."""
+"""Select one layer, one head or one target of maps for a figure, with its description."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def described(maps: MixingMaps, detail: str = "") -> str:
-    """The caption: measure, steps, what is shown, model."""
+    """Return the caption: measure, steps, selection, model."""
     about = maps.provenance
     measured = " → ".join([str(about.get("measure")), *about.get("steps", [])])
     site = about.get("site") if about.get("kind") == AttentionKind.CROSS else None
@@ -30,27 +30,27 @@ def described(maps: MixingMaps, detail: str = "") -> str:
 
 
 def whole_layers(maps: MixingMaps, head: int | None) -> tuple[MixingMaps, str]:
-    """Maps without a head axis, and which head they are of."""
+    """Return maps without a head axis, and the selected head."""
     if head is not None:
         return maps.head(head), f"head {head}"
     if maps.per_head:
         raise InvalidInput(
-            "these maps are of single heads: name one with head=…, merge them with maps.heads(), or"
-            " draw plot('heads')"
+            "These maps have single heads. Select one with head=…, merge them with "
+            "maps.heads(), or draw plot('heads')."
         )
     return maps, ""
 
 
 class ReadLayers(NamedTuple):
-    """Scores [target, source] of one layer, or of all layers as one."""
+    """Scores [target, source] of one layer, or of all layers aggregated."""
 
     scores: np.ndarray
-    name: str  # of the layer, or of the reading
-    unit: str  # what a colour bar says
+    name: str  # name of the layer or of the aggregation
+    unit: str  # label of the colour bar
 
 
 def read_layers(maps: MixingMaps, layer: int | None) -> ReadLayers:
-    """The scores of one layer, or of all layers as they are read by default."""
+    """Return the scores of one layer, or of all layers by the default reading."""
     if layer is not None:
         place = layer_index(layer, maps.layers)
         return ReadLayers(maps.scores[place], f"layer {maps.layers[place]}", "score")
@@ -60,7 +60,9 @@ def read_layers(maps: MixingMaps, layer: int | None) -> ReadLayers:
 
 
 def target_of(maps: MixingMaps, target: int | str | None) -> int:
-    """The position of the target; default: the mask, else the last that is not a special token."""
+    """Return the position of the target; default: the mask, else the last token that is not
+    special.
+    """
     if target is not None:
         return position_of(target, maps.target_row, maps.target_positions)
     row, held = maps.target_row, maps.target_positions
@@ -71,23 +73,23 @@ def target_of(maps: MixingMaps, target: int | str | None) -> int:
 
 
 def target_name(maps: MixingMaps, position: int) -> str:
-    """The target in words, with its position if there are others."""
+    """Return the label of the target, with its position if the label is not unique."""
     name = token_labels(maps.target_row)[position]
     return f"target {name}" + (f" (token {position})" if len(maps.target_row) > 1 else "")
 
 
 def target_labels(maps: MixingMaps) -> list[str]:
-    """As a person reads them, for the targets held."""
+    """Return readable labels of the targets."""
     labels = token_labels(maps.target_row)
     return [labels[place] for place in maps.target_positions]
 
 
 def source_labels(maps: MixingMaps) -> list[str]:
-    """As a person reads them."""
+    """Return readable labels of the sources."""
     return token_labels(maps.source_row)
 
 
 def row_of(maps: MixingMaps, target: int) -> np.ndarray:
-    """Scores of one target: [layer, source], or [layer, head, source]."""
+    """Return scores of one target: [layer, source], or [layer, head, source]."""
     row: np.ndarray = maps.scores[..., maps.target_positions.index(target), :]
     return row

@@ -1,8 +1,8 @@
-"""Curves over the layers: the largest sources of one target, or where all targets' content is from.
+"""Curves over the layers: the largest sources of one target, or the parts of all targets.
 
-Without a target, each line is the mean over the targets of the share (scores divided by the sum of
-their sizes) that comes from the token itself, from its two neighbours, from special tokens and from
-all others. The band is the 95 % bootstrap interval of that mean.
+Without a target, each line is the mean over the targets of the normalised score of the token
+itself, of its two neighbours, of special tokens and of all others. The band is the 95 % bootstrap
+interval of that mean.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def draw(
     top: int = 6,
     width: float = WIDTH,
 ) -> tuple[Figure, str]:
-    """The `top` largest sources of a target; without a target, all targets in four parts. `width`
-    is in inches.
+    """Draw the `top` largest sources of a target or, without a target, all targets in four parts.
+    `width` is in inches.
     """
     maps, of_head = whole_layers(maps, head)
     if top < 1:
@@ -60,7 +60,7 @@ def _one_target(maps: MixingMaps, position: int, top: int) -> Figure:
 
 def _all_targets(maps: MixingMaps) -> Figure:
     if maps.source_row != maps.target_row:
-        raise InvalidInput("curves of all targets need self-attention: name a target")
+        raise InvalidInput("Curves of all targets need self-attention. Pass a target.")
     wide = np.abs(shares(maps.scores))
     special = np.array(maps.source_row.special or [False] * len(maps.source_row))
     away = np.abs(np.array(maps.target_positions)[:, None] - np.arange(wide.shape[-1]))
@@ -72,4 +72,4 @@ def _all_targets(maps: MixingMaps) -> Figure:
         means[name] = parts.mean(-1)
         ends = np.quantile(parts[:, drawn].mean(-1), (0.025, 0.975), axis=-1)
         bands[name] = (ends[0], ends[1])
-    return lines(means, x=list(maps.layers), bands=bands, y_label="share of a target's content")
+    return lines(means, x=list(maps.layers), bands=bands, y_label="normalised score")

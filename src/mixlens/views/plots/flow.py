@@ -1,10 +1,10 @@
-"""Flow: how the content of the input tokens reaches one target through all layers.
+"""Flow: the paths from the input tokens to one target through all layers.
 
-An edge is what a token of one layer gives to a token of the next on the way to the target. With
-M_l the map of layer l as rollout uses it (Abnar & Zuidema 2020: the measure's own share of the
-residual stream, rows that sum to one), the target's content r_L = e_target is followed downwards,
-r_(l-1) = r_l M_l, and the edge from source j to i in layer l carries r_l[i] M_l[i, j]. All edges of
-one layer add up to one. Thin edges are left out, and the caption states the share that is drawn.
+An edge is the contribution of a token of one layer to a token of the next on the way to the target.
+With M_l the map of layer l as rollout uses it (Abnar & Zuidema 2020: with the residual of the
+measure, rows that sum to one), the target's content r_L = e_target is followed downwards, r_(l-1) =
+r_l M_l, and the edge from source j to i in layer l carries r_l[i] M_l[i, j]. All edges of one layer
+add up to one. Thin edges are omitted, and the caption gives the fraction that is drawn.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mixlens.maps.mixing_maps import MixingMaps
 
 _MOST_ROWS = 60
-_LAYER_NAME = 0.7  # inches that a layer's name takes
+_LAYER_NAME = 0.7  # inches for the name of a layer
 
 
 def draw(
@@ -37,10 +37,12 @@ def draw(
     threshold: float = 0.01,
     width: float = WIDTH,
 ) -> tuple[Figure, str]:
-    """Edges that carry at least `threshold` of the target's content; `width` in inches."""
+    """Draw edges that carry at least `threshold` of the target's content. `width` is in inches."""
     maps, of_head = whole_layers(maps, head)
     if not 0 < threshold <= 1:
-        raise InvalidInput(f"threshold={threshold}: a share above 0 and up to 1")
+        raise InvalidInput(
+            f"threshold={threshold} is out of range. Pass a fraction above 0 and up to 1."
+        )
     position = target_of(maps, target)
     maps = maps.normalised(absolute=True) if maps.facts.signed else maps
     steps = layer_transitions(maps, None, True).steps
@@ -60,7 +62,7 @@ def draw(
 
 
 def contributions(steps: np.ndarray, target: int) -> np.ndarray:
-    """[layer, to, from]: what each edge carries of the target's content."""
+    """Return what each edge carries of the target's content, [layer, to, from]."""
     edges = np.zeros_like(steps)
     carried = np.zeros(steps.shape[-1])
     carried[target] = 1.0
@@ -71,7 +73,7 @@ def contributions(steps: np.ndarray, target: int) -> np.ndarray:
 
 
 def _connected(edges: np.ndarray, target: int) -> np.ndarray:
-    """The edges that lead on to the target over edges that are drawn too."""
+    """Return the edges that lead to the target over other drawn edges."""
     reached = np.arange(edges.shape[-1]) == target
     for layer in range(len(edges) - 1, -1, -1):
         edges[layer, ~reached] = 0
@@ -80,7 +82,7 @@ def _connected(edges: np.ndarray, target: int) -> np.ndarray:
 
 
 def _rows(drawn: np.ndarray, target: int) -> list[int]:
-    """Tokens that are shown, in reading order: all of a short text, else those with an edge."""
+    """Return the drawn tokens in reading order: all of a short text, else those with an edge."""
     if drawn.shape[-1] <= _MOST_ROWS:
         return list(range(drawn.shape[-1]))
     through = drawn.sum(1).max(0)
@@ -119,7 +121,7 @@ def _drawn(
 
 
 def _edges(drawn: np.ndarray, row_of: dict[int, int]) -> Any:
-    """Lines from the left to the right, as wide as what they carry."""
+    """Draw lines from left to right, with a width proportional to their content."""
     from matplotlib.collections import LineCollection
 
     steps = np.linspace(0, 1, 24)
@@ -138,7 +140,7 @@ def _edges(drawn: np.ndarray, row_of: dict[int, int]) -> Any:
 
 
 def _nodes(axes: Any, drawn: np.ndarray, row_of: dict[int, int], target: int) -> None:
-    """Dots whose area is the content that passes through the token."""
+    """Draw dots whose area is the content that passes through the token."""
     places, areas = [], []
     for layer, edges in enumerate(drawn):
         for token in np.flatnonzero(edges.sum(0)):

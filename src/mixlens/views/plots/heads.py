@@ -22,14 +22,14 @@ def draw(
     width: float | None = None,
     scale: str = "all",
 ) -> tuple[Figure, str]:
-    """All heads of every layer held, or of one layer in rows of `columns` panels; `width` of the
-    figure in inches.
+    """Draw all heads of every layer, or of one layer in rows of `columns` panels. `width` is that
+    of the figure, in inches.
 
     `scale="each"` shades every head by its own largest score.
     """
     if not maps.per_head:
         raise InvalidInput(
-            "these maps are of whole layers: measure with per_head=True for single heads"
+            "These maps have whole layers. Measure with per_head=True for single heads."
         )
     titles = [f"head {number}" for number in range(maps.scores.shape[1])]
     if layer is not None or len(maps.layers) == 1:
@@ -39,7 +39,10 @@ def draw(
         )
         return figure, read.name
     if columns is not None:
-        raise InvalidInput("columns: heads of several layers have one column each. Name one layer.")
+        raise InvalidInput(
+            "Heads of several layers have one column each, so columns= needs a single layer. "
+            "Pass layer=."
+        )
     panels = maps.scores.reshape(-1, *maps.scores.shape[2:])
     rows = [f"layer {number}" for number in maps.layers]
     figure = small_multiples(maps, panels, titles, rows=rows, width=width, scale=scale)

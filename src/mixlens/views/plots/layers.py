@@ -21,7 +21,7 @@ def draw(
     width: float | None = None,
     scale: str = "all",
 ) -> tuple[Figure, str]:
-    """Every layer held, in rows of `columns` panels; `width` of the figure in inches.
+    """Draw every layer, in rows of `columns` panels. `width` is that of the figure, in inches.
 
     `scale="each"` shades every layer by its own largest score.
     """

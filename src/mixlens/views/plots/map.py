@@ -20,7 +20,7 @@ def draw(
     head: int | None = None,
     width: float | None = None,
 ) -> tuple[Figure, str]:
-    """The default reading of the layers unless one of them is named; `width` in inches."""
+    """Draw the default reading of the layers, or one of them. `width` is in inches."""
     maps, of_head = whole_layers(maps, head)
     read = read_layers(maps, layer)
     figure = heat_map(

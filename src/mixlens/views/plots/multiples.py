@@ -1,4 +1,4 @@
-"""Many maps next to each other, on one scale and with labels at the edges only."""
+"""Draw many maps side by side, on one scale and with labels only at the edges."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 SCALES = ("all", "each")
 _EDGE = 0.35  # inches around a panel
 _SIDES = 1.3  # inches for labels and the scale, next to all panels
-_READABLE = 0.9  # inches: a narrower panel shows little
+_READABLE = 0.9  # inches; a narrower panel shows little
 
 
 def small_multiples(
@@ -35,14 +35,14 @@ def small_multiples(
     width: float | None = None,
     scale: str = "all",
 ) -> Figure:
-    """[panel, target, source], one title for each panel.
+    """Return a figure of [panel, target, source], with one title for each panel.
 
-    With `rows`, the panels are a table: `titles` are the heads of its columns, `rows` of its rows.
+    With `rows`, the panels form a table: `titles` are its column headers, `rows` its row headers.
     `width` is that of the figure. With the scale "each", a panel is shaded by its largest score,
-    which its title names.
+    which is in its title.
     """
     if scale not in SCALES:
-        raise InvalidInput(f"scale={scale!r}: choose one of {', '.join(SCALES)}")
+        raise InvalidInput(f"Unknown scale {scale!r}. Choose one of: {', '.join(SCALES)}.")
     targets, sources = target_labels(maps), source_labels(maps)
     count = len(scores)
     columns = _columns(count, titles, rows, columns, width)
@@ -101,7 +101,7 @@ def _columns(
         fits = count if width is None else max(1, int((width - _SIDES) / _READABLE))
         return min(count, fits, math.ceil(math.sqrt(count * 1.4)))
     if isinstance(columns, bool) or not hasattr(columns, "__index__") or columns < 1:
-        raise InvalidInput(f"columns={columns!r}: give a whole number from 1 on")
+        raise InvalidInput(f"columns={columns!r} is out of range. Pass an integer of at least 1.")
     return min(count, int(columns))
 
 

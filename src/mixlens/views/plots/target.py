@@ -1,4 +1,4 @@
-"""What is inside one target: sources down, layers across."""
+"""Sources of one target: sources down, layers across."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def draw(
     most: int = 40,
     width: float | None = None,
 ) -> tuple[Figure, str]:
-    """Every layer held, for the target (default: the mask, else the last token).
+    """Draw every layer for the target (default: the mask, else the last token).
 
-    Of a long text, the `most` largest sources are shown, in reading order. `width` is in inches.
+    For a long text, draw the `most` largest sources in reading order. `width` is in inches.
     """
     if most < 1:
         raise InvalidInput(f"most={most} is out of range. Draw at least one source.")

@@ -1,4 +1,4 @@
-"""Saliency: the text as text, each token shaded by what it gives to one target."""
+"""Saliency: the text, with each token shaded by its score for one target."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mixlens.maps.mixing_maps import MixingMaps
     from mixlens.text.tokens import TokenRow
 
-_LINE = 1.9  # line height, in sizes of the type
+_LINE = 1.9  # line height, in multiples of the font size
 _JOINER = "\u200d"
 
 
@@ -33,7 +33,7 @@ def draw(
     size: float = TEXT,
     width: float = WIDTH,
 ) -> tuple[Figure, str]:
-    """The sources of the target (default: the mask, else the last token), which is outlined.
+    """Draw the sources of the target (default: the mask, else the last token), which is outlined.
 
     `width` is in inches.
     """
@@ -85,7 +85,7 @@ def _drawn(
 
 
 def _fragments(row: TokenRow) -> tuple[list[str], list[bool]]:
-    """Each token as the text writes it, and whether a space comes before it."""
+    """Return each token as the text writes it, and whether a space precedes it."""
     fragments, gaps = [], []
     marked = any(label.startswith(WORD_MARKS) for label in row.labels)
     for number, label in enumerate(row.labels):
@@ -107,7 +107,7 @@ def _fragments(row: TokenRow) -> tuple[list[str], list[bool]]:
 
 
 def _joined(piece: str, text: str, start: int, stop: int) -> str:
-    """A part of a cursive word keeps the shapes that its letters have in the word."""
+    """Return a part of a cursive word with the letter shapes that it has in the word."""
     before = _is_arabic(text[start - 1 : start]) and _is_arabic(piece[:1])
     after = _is_arabic(text[stop : stop + 1]) and _is_arabic(piece[-1:])
     return _JOINER * before + piece + _JOINER * after
@@ -118,7 +118,7 @@ def _is_arabic(character: str) -> bool:
 
 
 def _widths(figure: Figure, fragments: list[str], size: float) -> list[float]:
-    """Points that each piece takes."""
+    """Return the width of each piece in points."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     canvas: Any = FigureCanvasAgg(figure)
@@ -136,7 +136,7 @@ def _widths(figure: Figure, fragments: list[str], size: float) -> list[float]:
 def _lines(
     widths: list[float], gaps: list[bool], inside: float, space: float
 ) -> list[list[tuple[int, float, float]]]:
-    """Tokens filled into lines: (token, from, to) in reading order. Words stay whole."""
+    """Return tokens filled into lines: (token, from, to) in reading order. Words stay whole."""
     words: list[list[int]] = []
     for token, gap in enumerate(gaps):
         if gap or not words:
@@ -161,7 +161,7 @@ def _lines(
 def _placed(
     line: list[tuple[int, float, float]], row: TokenRow, leftwards: bool, inside: float
 ) -> list[tuple[int, float]]:
-    """Where each token of a line begins: runs of the other direction are turned in their place."""
+    """Return the start of each token of a line. Runs of the other direction are reversed."""
     placed, start = [], 0
     backwards = [is_right_to_left(row.labels[token]) for token, _, _ in line]
     neutral = [not any(c.isalpha() for c in row.labels[token]) for token, _, _ in line]

@@ -1,6 +1,6 @@
-"""The viewer: one page that shows maps, comparisons and rankings, in four shells.
+"""The viewer: one page that shows maps, comparisons and rankings, in four hosts.
 
-Its source is in `web/` of the repository, its built form in `built/`.
+Its source is in `web/` of the repository, its build in `built/`.
 
     answer_payload  An answer as the viewer is given it: its words, the documents, and scores of
                  words, sentences and documents by each method.

@@ -1,8 +1,8 @@
-"""Scores as text: shares in float16, written in base64, whole or only the largest.
+"""Encode scores as text: normalised, in float16 and base64, complete or only the largest.
 
-A row of scores is divided by the sum of its sizes (`shares`), so that float16 always holds it; the
-sums are kept next to it in float32. Of a map that is too large the `kept` largest entries of each
-row and of each column stay. What is left out of a row is one minus the sum of what is there.
+The scores of a target are divided by the sum of their absolute values, so that float16 can hold
+them; the sums are stored in float32. If a map is too large, only the `kept` largest entries of each
+row and each column are stored. The missing part of a row is one minus the sum of its entries.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ import numpy as np
 from mixlens.maps.one_row import shares
 
 ALL_BYTES = 5_000_000
-"""Everything is kept, heads too, if it is not larger than this as text."""
+"""Largest text size up to which everything is stored, including heads."""
 
 LIVE_BYTES = 64_000_000
-"""The same for heads that were asked for where a server or a kernel is behind the page."""
+"""The same for heads that are requested from a server or a kernel."""
 
 MOST_BYTES = 8_000_000
-"""What the maps of a page take at most, as text."""
+"""Largest text size of the maps of a page."""
 
 _FEWEST = 8  # entries of each row and each column
 
 
 def written(array: np.ndarray) -> dict[str, Any]:
-    """An array as dtype, shape and base64 of its little-endian bytes."""
+    """Return an array as dtype, shape and base64 of its little-endian bytes."""
     plain = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
     return {
         "dtype": array.dtype.name,
@@ -38,23 +38,23 @@ def written(array: np.ndarray) -> dict[str, Any]:
 
 
 def written_size(shape: Sequence[int], itemsize: int = 2) -> int:
-    """Characters of an array in base64."""
+    """Return the number of base64 characters of an array."""
     return int(np.prod(shape, dtype=np.int64)) * itemsize * 4 // 3
 
 
 def whole(scores: np.ndarray) -> dict[str, Any]:
-    """All shares of maps [..., target, source]."""
+    """Return all normalised scores of maps [..., target, source]."""
     return {"kind": "dense", "shares": written(shares(scores).astype(np.float16))}
 
 
 def totals(scores: np.ndarray) -> dict[str, Any]:
-    """The sums of the sizes of rows: a share times its total is the score."""
+    """Return the sums of absolute scores. A normalised score times its sum is the score."""
     return written(np.abs(scores.astype(np.float64)).sum(-1).astype(np.float32))
 
 
 def largest(scores: np.ndarray, room: int) -> dict[str, Any]:
-    """The largest entries of each row and column of maps [layer, target, source], in about `room`
-    characters.
+    """Return the largest entries of each row and column of maps [layer, target, source], in about
+    `room` characters.
     """
     layers, targets, sources = scores.shape
     itemsize = 2 + (2 if sources <= 65_535 else 4)

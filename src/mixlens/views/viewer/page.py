@@ -1,7 +1,7 @@
-"""The payload and the viewer in one HTML file, and the same file inside a notebook.
+"""Write the payload and the viewer into one HTML file, or into a frame of a notebook.
 
-The page forbids itself every outside request (Content-Security-Policy): its own script is
-named by its hash, and nothing else may run or load. The style is inside the script.
+The page forbids every outside request (Content-Security-Policy): it allows its own script by hash,
+and nothing else may run or load. The style is inside the script.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _ROW, _QUESTION, _REST = 36, 56, 330  # pixels of a ranking's measures, evaluati
 
 
 def page(payload: Mapping[str, Any], *, live: Mapping[str, Any] | None = None) -> str:
-    """One self-contained HTML file. `live` is what a page that a server sends knows of that
-    server (docs/viewer.md); only such a page may ask its own origin for more.
+    """Return a self-contained HTML file. `live` describes the server to a page that it serves
+    (docs/viewer.md); only such a page may send requests to its own origin.
     """
     connect = "'none'" if live is None else "'self'"
     policy = (
@@ -48,8 +48,8 @@ def page(payload: Mapping[str, Any], *, live: Mapping[str, Any] | None = None) -
 
 
 def frame(payload: Mapping[str, Any]) -> str:
-    """The page inside a notebook: an iframe with a document of its own, so that views do not meet,
-    and a saved notebook shows them without a kernel.
+    """Return the page as an iframe for a notebook, so that views are independent and a saved
+    notebook shows them without a kernel.
     """
     return (
         f'<iframe srcdoc="{escape(page(payload))}" title="mixlens: {escape(payload["title"])}"'
@@ -60,7 +60,9 @@ def frame(payload: Mapping[str, Any]) -> str:
 
 
 def _height(payload: Mapping[str, Any]) -> int:
-    """A frame does not grow with what is in it: a short ranking gets less room."""
+    """Return the height of a frame, which does not grow with its content. A short ranking gets less
+    room.
+    """
     ranking = payload.get("ranking")
     if ranking is None:
         return HEIGHT
@@ -69,7 +71,7 @@ def _height(payload: Mapping[str, Any]) -> int:
 
 
 def write(payload: Mapping[str, Any], path: str | os.PathLike[str]) -> Path:
-    """Writes the page to a file and returns its path."""
+    """Write the page to a file and return its path."""
     place = writable(path)
     write_whole(place, page(payload))
     return place
@@ -77,20 +79,20 @@ def write(payload: Mapping[str, Any], path: str | os.PathLike[str]) -> Path:
 
 @cache
 def built() -> str:
-    """The viewer, style included, that `make web` made."""
+    """Return the built viewer (`make web`), including its style."""
     return (resources.files("mixlens.views.viewer") / "built" / "viewer.js").read_text(
         encoding="utf-8"
     )
 
 
 def _inert(value: Any) -> str:
-    """JSON that no HTML parser can leave: `<` never appears in it."""
+    """Return JSON without `<`, so that it cannot close its HTML element."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
 @cache
 def script_source() -> str:
-    """The viewer by its hash, as a Content-Security-Policy names it."""
+    """Return the hash of the viewer for the Content-Security-Policy."""
     digest = hashlib.sha256(built().encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"

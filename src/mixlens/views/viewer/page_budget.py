@@ -1,4 +1,4 @@
-"""What of the maps fits into a page of a given size."""
+"""Decide which parts of the maps fit into a page of a given size."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 class Room:
-    """What fits: everything, or all without the rollouts to all but the last layer, or without
-    heads too, or only the largest entries of layers. Heads that were asked for live are cut to
-    their largest entries before they are left out.
+    """The parts that fit: everything; without rollouts except to the last layer; without heads too;
+    or only the largest entries of layers. Heads that are requested live are reduced to their
+    largest entries before they are dropped.
     """
 
     def __init__(
@@ -40,14 +40,14 @@ class Room:
         self._each_of_heads = left / max(head_weights, 1) if room > packing.ALL_BYTES else 0
 
     def packed(self, scores: np.ndarray) -> dict[str, Any]:
-        """Maps of layers, whole or their largest entries."""
+        """Return maps of layers, complete or only their largest entries."""
         if self.whole:
             return packing.whole(scores)
         layers, targets, sources = scores.shape
         return packing.largest(scores, int(self._each * layers * (targets + sources)))
 
     def packed_heads(self, scores: np.ndarray) -> dict[str, Any] | None:
-        """None if there is no room for them."""
+        """Return heads, or None if they do not fit."""
         if self.heads:
             return packing.whole(scores)
         maps = scores.reshape(-1, *scores.shape[-2:])
@@ -56,7 +56,7 @@ class Room:
 
 
 def _rows_and_columns(scores: np.ndarray) -> int:
-    """Of all maps [..., target, source]."""
+    """Return the numbers of rows and columns of all maps [..., target, source]."""
     *maps, targets, sources = scores.shape
     return int(np.prod(maps) * (targets + sources))
 
@@ -65,4 +65,4 @@ def _layer_shape(whole: MixingMaps | None, heads: MixingMaps | None) -> tuple[in
     shown = whole if whole is not None else heads
     assert shown is not None
     layers, targets, sources = shown.scores.shape[0], *shown.scores.shape[-2:]
-    return layers + 1, targets, sources  # one more for the layers joined
+    return layers + 1, targets, sources  # one more for the aggregated layers

@@ -1,7 +1,7 @@
-"""What the viewer is given: maps, a comparison or a ranking as one JSON object.
+"""Build the payload of the viewer: maps, a comparison or a ranking as one JSON object.
 
-The object is described in docs/viewer.md. Whoever makes one with `payload_of`, `comparison_payload`
-or `ranking_payload` can show it in every shell.
+docs/viewer.md describes the object. An object from `payload_of`, `comparison_payload` or
+`ranking_payload` works in every host.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 FORMAT = {"format": "mixlens", "version": 1}
 
 _MASKS = ("[MASK]", "<mask>")
-_ROLLOUT_WORK = 2e11  # multiplications that a page may take: some seconds
+_ROLLOUT_WORK = 2e11  # most multiplications of a page: some seconds
 
 
 def payload_of(
@@ -41,20 +41,20 @@ def payload_of(
     seconds: float | None = None,
     room: int | None = None,
 ) -> dict[str, Any]:
-    """One or several measures' maps, most often of one text, ready for the viewer.
+    """Return the maps of one or several measures, usually of one text, as a payload.
 
-    `target` is the position that is shown first: by default the mask, else the last token that is
-    not a special one. Pictures and sounds that a lens was given come by themselves. For other maps
-    `image` is {"src": data URI, "rows": …, "columns": …, "first": position of the first patch},
-    and `seconds` is the time that one source takes. Everything is kept that fits `room` characters
-    (default: 5 MB), see docs/viewer.md.
+    `target` is the position that is shown first, by default the mask, else the last token that is
+    not special. Images and audio of a lens are included. For other maps, `image` is {"src": data
+    URI, "rows": …, "columns": …, "first": position of the first patch}, and `seconds` is the
+    duration of one source. The payload holds everything that fits `room` characters (default: 5
+    MB); see docs/viewer.md.
     """
     given = [maps] if not isinstance(maps, Sequence) else list(maps)
     if not given:
         raise InvalidInput("The list of maps is empty. Pass at least one.")
     for each in given:
         if not hasattr(each, "target_row"):
-            raise InvalidInput(f"{each!r:.80} is not MixingMaps: a page shows these alone")
+            raise InvalidInput(f"{each!r:.80} is not MixingMaps. Pass maps from `Lens.measure`.")
     rows: list[TokenRow] = []
     entries = _entries(given, rows, packing.ALL_BYTES if room is None else room)
     texts = [text_of(row) for row in rows]
@@ -88,7 +88,8 @@ def comparison_payload(
     left_out: Mapping[str, str] | None = None,
     warnings: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """One row of every measure, and what each layer says if that is known ([layer, source]).
+    """Return the scores of every measure for one target, and those of each layer if known ([layer,
+    source]).
 
     `own_source` is the target's position among the sources, or None if it is not one of them.
     """
@@ -121,7 +122,7 @@ def comparison_payload(
     return {
         **FORMAT,
         "mixlens": mixlens.__version__,
-        "title": f"What is inside {target_token}",
+        "title": f"Sources of {target_token}",
         "texts": texts,
         "maps": entries,
         "image": _picture([sources]),
@@ -131,7 +132,7 @@ def comparison_payload(
 
 
 def ranking_payload(ranking: Mapping[str, Any]) -> dict[str, Any]:
-    """A ranking of measures, as `Ranking.to_dict` gives it."""
+    """Return the payload of a ranking, from `Ranking.to_dict`."""
     return {
         **FORMAT,
         "mixlens": mixlens.__version__,
@@ -147,7 +148,7 @@ def ranking_payload(ranking: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _entries(given: Sequence[MixingMaps], rows: list[TokenRow], room: int) -> list[dict[str, Any]]:
-    """Maps of heads join the maps of whole layers of the same measure, if those are there too."""
+    """Yield entries. Maps of heads are merged with the maps of whole layers of the same measure."""
     merged: dict[str, list[MixingMaps | None]] = {}
     for maps in given:
         key = repr({k: v for k, v in maps.provenance.items() if k != "versions"})
@@ -170,21 +171,21 @@ def _entry(
     packed_heads = None if heads is None else budget.packed_heads(heads.scores)
     if heads is not None and packed_heads is None:
         notes.append(
-            "Single heads are left out: with them the page would be larger than"
-            f" {budget.megabytes} MB. Measure fewer layers or targets to see them."
+            "Single heads are left out, because with them the page would be larger than "
+            f"{budget.megabytes} MB. Measure fewer layers or targets to see them."
         )
     elif packed_heads is not None and "kept" in packed_heads:
         notes.append(
-            f"Of single heads the {packed_heads['kept']} largest entries of each row and column are"
-            " here."
+            f"Single heads are reduced to the {packed_heads['kept']} largest entries of each "
+            "row and column."
         )
     joined, reason = _joined(layers)
     notes += [reason] if reason else []
     if joined is not None and len(joined.layers) > 1 and not budget.rollouts:
         joined = joined.last()
         notes.append(
-            "Of the rollouts only the one to the last layer is here: with the others the page would"
-            f" be larger than {budget.megabytes} MB."
+            "Only the rollout to the last layer is included, because with the others the "
+            f"page would be larger than {budget.megabytes} MB."
         )
     positions = list(layers.target_positions)
     every = positions == list(range(len(layers.target_row)))
@@ -228,13 +229,15 @@ def _about(name: str, provenance: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _holds_residual(measure: str) -> bool:
-    """Is the diagonal the share that a token keeps of itself?"""
+    """Return whether the diagonal is the contribution of a token to itself."""
     spec = list_measures().get(measure)
     return spec is not None and spec.facts.residual_included
 
 
 def _first_depth(maps: MixingMaps, joined: MixingMaps | None) -> str | int:
-    """What the page shows first: the default reading of the maps, as a depth of the viewer."""
+    """Return the first view of the page: the default reading of the maps, as a depth of the
+    viewer.
+    """
     how = maps.reading.how
     if how == "sum" and joined is not None:
         return "all"
@@ -242,13 +245,15 @@ def _first_depth(maps: MixingMaps, joined: MixingMaps | None) -> str | int:
 
 
 def _warnings(maps: MixingMaps) -> list[str | None]:
-    """Why the numbers of a layer must not be read as an answer, for each layer held."""
+    """Return, for each layer, why its numbers are not an answer, or None."""
     collapses = [collapse_of(maps, place) for place in range(len(maps.layers))]
     return [None if collapse is None else str(collapse) for collapse in collapses]
 
 
 def _joined(maps: MixingMaps) -> tuple[MixingMaps | None, str]:
-    """The rollout up to each layer, or why there is none; of rows that are summed, their sum."""
+    """Return the rollout up to each layer, or the reason why there is none. Merged targets are
+    summed.
+    """
     if maps.reading.how == "sum" and len(maps.layers) > 1:
         summed = maps.reading.of(maps.scores)[None]
         return maps.derived(summed, "sum()", layers=maps.layers[-1:]), ""
@@ -257,11 +262,11 @@ def _joined(maps: MixingMaps) -> tuple[MixingMaps | None, str]:
     try:
         return rolled_out_absolute(maps), ""
     except InvalidInput:
-        return None, ""  # rows of some targets, two sides, or layers that are joined already
+        return None, ""  # some targets only, two stacks, or layers that are already aggregated
 
 
 def _picture(rows: Sequence[TokenRow]) -> dict[str, Any] | None:
-    """The first picture among texts, and whose tokens are its patches."""
+    """Return the first image of the texts, and the text whose tokens are its patches."""
     drawn = ({"text": i, **asdict(row.picture)} for i, row in enumerate(rows) if row.picture)
     return next(drawn, None)
 
@@ -270,8 +275,8 @@ def _name_patches(shown: list[str], image: Mapping[str, Any]) -> None:
     rows, columns, first = image["rows"], image["columns"], image["first"]
     if first + rows * columns > len(shown):
         raise InvalidInput(
-            f"{rows} × {columns} patches from position {first} on are more than the"
-            f" {len(shown)} sources"
+            f"{rows} × {columns} patches from position {first} exceed the {len(shown)} "
+            "sources. Check `image`."
         )
     for patch in range(rows * columns):
         shown[first + patch] = f"row {patch // columns}, column {patch % columns}"
@@ -290,8 +295,8 @@ def _title(maps: MixingMaps) -> str:
 
 
 def _first_target(maps: MixingMaps) -> int:
-    """The mask, else the last token. If the model reads both ways, it is the last that is a word,
-    and of an image the first token, which most often sums it up.
+    """Return the mask, else the last token. For a bidirectional model it is the last word, and for
+    an image the first token, which usually summarises it.
     """
     held, row = maps.target_positions, maps.target_row
     drawn = row.picture
@@ -306,6 +311,6 @@ def _first_target(maps: MixingMaps) -> int:
 
 
 def _is_causal(maps: MixingMaps) -> bool:
-    """Does the first token take nothing from later ones?"""
+    """Return whether the first token does not use later ones."""
     first = maps.scores[..., :1, 1:]
     return maps.facts.same_tokens and maps.target_positions[:1] == (0,) and not first.any()

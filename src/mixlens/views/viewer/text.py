@@ -1,8 +1,7 @@
-"""A row of tokens as the viewer shows it: what each token writes, and how tokens group into words
-and segments.
+"""Describe tokens for the viewer: the text of each token, and their grouping into words and
+segments.
 
-The slices of the text are made here because Python counts characters and JavaScript counts
-UTF-16 units.
+The text is sliced here, because Python counts characters and JavaScript counts UTF-16 units.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from mixlens.text.tokens import Segment, TokenRow
 from mixlens.text.words import words
 
 _SHORTEST, _LONGEST = 24, 96  # tokens in a segment
-_SEGMENTED_FROM = 300  # tokens; a shorter text is shown whole
+_SEGMENTED_FROM = 300  # tokens; a shorter text is shown completely
 Named = tuple[int, int] | tuple[int, int, str]
 """The first token, the one after the last, and the name of a segment if it has one."""
 
@@ -24,7 +23,7 @@ _ENDS = (".", "!", "?", "。", "！", "？", "؟", "।", "…")
 
 
 def text_of(row: TokenRow) -> dict[str, Any]:
-    """One entry of a payload's `texts`."""
+    """Return one entry of a payload's `texts`."""
     ranges = _word_ranges(row)
     shown, gaps = _from_text(row) if row.text is not None and row.offsets else _from_labels(row)
     if ranges is not None and not (row.text is not None and row.offsets):
@@ -42,14 +41,14 @@ def text_of(row: TokenRow) -> dict[str, Any]:
 
 
 def _is_numbered(row: TokenRow) -> bool:
-    """Frames and patches, which are not read."""
+    """Return whether the tokens are frames or patches, which have no text."""
     if row.seconds is not None:
         return True
     return row.labels == TokenRow.numbered(len(row)).labels
 
 
 def _word_ranges(row: TokenRow) -> list[tuple[int, int]] | None:
-    """None if words are not known, or if each token is a word."""
+    """Return the tokens of each word, or None if words are unknown or each token is a word."""
     try:
         ranges, _ = words(row)
     except InvalidInput:
@@ -58,8 +57,8 @@ def _word_ranges(row: TokenRow) -> list[tuple[int, int]] | None:
 
 
 def _from_text(row: TokenRow) -> tuple[list[str], list[str]]:
-    """What each token covers, and what lies before it and after the token before. A token that
-    covers nothing new (a special one, or a later byte of one character) is shown by its label.
+    """Return the text of each token, and the text between it and the token before. A token without
+    new text (a special token, or a later byte of a character) is shown by its label.
     """
     assert row.text is not None
     assert row.offsets is not None
@@ -85,12 +84,12 @@ def _from_labels(row: TokenRow) -> tuple[list[str], list[str]]:
 
 
 def well_formed(text: str) -> str:
-    """Half characters cannot be written to a file."""
+    """Return the text without lone surrogates, which cannot be written to a file."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _segments(row: TokenRow, shown: Sequence[str], gaps: Sequence[str]) -> list[Named] | None:
-    """The segments that a text has, and those of a long text that has none."""
+    """Return the segments of a text, or computed ones for a long text."""
     given = row.segments or (Segment(PROMPT, 0, len(row)),)
     segments: list[Named] = []
     for name, start, stop in given:
@@ -104,7 +103,7 @@ def _segments(row: TokenRow, shown: Sequence[str], gaps: Sequence[str]) -> list[
 def _sentences(
     shown: Sequence[str], gaps: Sequence[str], start: int, stop: int
 ) -> Iterator[tuple[int, int]]:
-    """Tokens in pieces that end with a line or a sentence."""
+    """Return ranges of tokens that end with a line or a sentence."""
     for i in range(start + 1, stop + 1):
         length = i - start
         ends = i == stop or "\n" in gaps[i] or "\n" in shown[i - 1] or shown[i - 1].endswith(_ENDS)

@@ -1,4 +1,4 @@
-"""The viewer with a kernel behind it: change the text or the measures in the cell (anywidget)."""
+"""The viewer as a notebook widget: change the text or the measures in the cell (anywidget)."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 
 
 class Viewer(anywidget.AnyWidget):
-    """`Viewer(lens, text)` shows a text in a notebook and measures again when asked to.
+    """`Viewer(lens, text)` shows a text in a notebook and measures it again on request.
 
-    `lens` is a `Lens`, or anything with its `measure`; `names` are the measures of the first view.
+    `lens` is a `Lens`, or an object with its `measure` method; `names` are the measures of the
+    first view.
     """
 
     _esm = traitlets.Unicode().tag(sync=True)
