@@ -143,7 +143,7 @@ def test_wrong_choices_are_refused_in_words(maps: MixingMaps) -> None:
     with pytest.raises(InvalidInput, match="single heads"):
         MixingMaps.of(np.ones((1, 2, 3, 3)) / 3).plot("map")
     two_sides = MixingMaps.of(np.ones((2, 2, 3)) / 3, ["a", "b"], ["u", "v", "w"])
-    with pytest.raises(InvalidInput, match="need self-attention. Pass a target"):
+    with pytest.raises(InvalidInput, match=r"need self-attention\. Pass a target"):
         two_sides.plot("curves")
     assert "its 6 largest sources" in words_of(two_sides.plot("curves", target=1))
 
