@@ -36,11 +36,11 @@ def test_one_or_several(lens: Lens) -> None:
 @pytest.mark.parametrize(
     ("chosen", "words"),
     [
-        ({"layers": [1.0]}, "layers are whole numbers, not 1.0"),
-        ({"layers": True}, "layers are whole numbers, not True"),
-        ({"layers": []}, "an empty list of layers"),
+        ({"layers": [1.0]}, "1.0 is not an integer"),
+        ({"layers": True}, "True is not an integer"),
+        ({"layers": []}, "list of layers is empty"),
         ({"layers": 9}, "6 layers, 0 to 5"),
-        ({"targets": []}, "an empty list of targets"),
+        ({"targets": []}, "list of targets is empty"),
         ({"targets": 1.5}, "1.5 is not a token"),
         ({"targets": 99}, "Token 99 is out of range"),
         ({"targets": "the"}, "write the#1 or the#2"),

@@ -125,7 +125,7 @@ def test_a_classifier_is_explained_by_its_label() -> None:
         ({"explain": {"word": "are", "foil": "are"}}, "name a different foil"),
         ({"only": ["attention"], "explain": {"word": "are"}}, "explains an output"),
         ({"only": ["attentoin"]}, "Did you mean attention"),
-        ({"only": []}, "empty list of measures"),
+        ({"only": []}, "list of measures is empty"),
         ({"options": {"foo": {}}}, "Unknown measure 'foo'"),
         ({"only": FEW, "options": {"globenc": {}}}, "globenc, which is not compared"),
         ({"aggregate": "sideways"}, "choose one of mean, rollout, last"),

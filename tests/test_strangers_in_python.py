@@ -49,13 +49,13 @@ TEXTS: list[tuple[Any, type[MixlensError], str]] = [
     (["fine", ""], EmptyInput, "text 1: The text is empty"),
     ([None], InvalidInput, "NoneType"),
     ([["a"]], InvalidInput, "not list"),
-    ([1, 2, 3], InvalidInput, r"^every text: a text is .* not int: pass token ids as"),
-    ({"text": "a dog"}, MissingTokenizer, "a dict with text is for the model's processor: .*text"),
-    ({"input_ids": IDS, "output_attentions": True}, WrongKeys, "takes no 'output_attentions'"),
+    ([1, 2, 3], InvalidInput, r"^every text: int is not a text.* Pass token ids as"),
+    ({"text": "a dog"}, MissingTokenizer, "A dict with text needs the model's processor.*text"),
+    ({"input_ids": IDS, "output_attentions": True}, WrongKeys, "Unknown input 'output_attentions'"),
     ({"input_ids": torch.zeros(0, 5).long()}, EmptyInput, r"empty \(shape \(0, 5\)\)"),
     ({"input_ids": torch.zeros(1, 0).long()}, EmptyInput, r"empty \(shape \(1, 0\)\)"),
     ({"input_ids": IDS, "attention_mask": 0 * IDS}, EmptyInput, "no real token"),
-    ({"input_ids": "a dog"}, InvalidInput, "input_ids must be a tensor of numbers, not str"),
+    ({"input_ids": "a dog"}, InvalidInput, "input_ids is str. Pass a tensor of numbers"),
     (pandas.DataFrame({"text": ["a dog"]}), InvalidInput, "give the column that holds the texts"),
     (Path("words.txt"), InvalidInput, "not PosixPath"),
     (
@@ -87,15 +87,15 @@ ASKED: list[tuple[str, dict[str, Any], str]] = [
     ("blank_out", {"word": "antidisestablishmentarianism"}, "split into: anti ##d"),
     ("blank_out", {"word": ""}, "'' is not one token .*no tokens at all"),
     ("blank_out", {"word": "are", "foil": "🤷"}, r"split into: \[UNK\]"),
-    ("blank_out", {"word": "are", "position": 99}, "token 99 is outside a row of 10 tokens"),
+    ("blank_out", {"word": "are", "position": 99}, "Token 99 is out of range .0–9"),
     ("blank_out", {"label": "x"}, "predicts words, not classes"),
     ("blank_out", {"of": "chance"}, "choose probability, logit, similarity or embedding"),
     ("blank_out", {"position": [1, 2]}, "2 values were given for 1 texts"),
     ("blank_out", {"layers": [2]}, "no layers to choose from"),
     ("blank_out", {"word": False}, "has a name or a number, not False"),
     ("blank_out", {"word": 1.5}, "has a name or a number, not 1.5"),
-    ("blank_out", {"position": 2.5}, "positions are whole numbers, not 2.5"),
-    ("blank_out", {"position": ""}, "positions are whole numbers, not ''"),
+    ("blank_out", {"position": 2.5}, "2.5 is not an integer"),
+    ("blank_out", {"position": ""}, "'' is not an integer"),
     ("integrated_gradients", {"steps": True}, "steps=True is not a whole number"),
     ("integrated_gradients", {"steps": 10**20}, "at most 1,000,000"),
 ]
@@ -163,7 +163,7 @@ USED: list[tuple[Callable[[Lens, MixingMaps], Any], str]] = [
         lambda lens, maps: lens.rollout("attention", lens.record([TEXT, TEXT]), [1]),
         "one text at a time",
     ),
-    (lambda lens, maps: lens.record([TEXT, (TEXT, TEXT)]), "every text is a pair or none is"),
+    (lambda lens, maps: lens.record([TEXT, (TEXT, TEXT)]), "Pass only pairs or only single texts"),
     (
         lambda lens, maps: Lens(lens.model.get_submodule("bert"), lens.tokenizer).measure(
             "gradient_norm", TEXT, of="similarity", to=["a", "b"], pooling="mean"
@@ -211,7 +211,7 @@ def test_a_model_without_numbers(lens: Lens) -> None:
 
 
 def test_a_text_without_a_tokenizer(lens: Lens) -> None:
-    with pytest.raises(MissingTokenizer, match="a text needs a tokenizer"):
+    with pytest.raises(MissingTokenizer, match="no tokenizer, which a text needs"):
         Lens(lens.model).measure("attention", TEXT)
     words = lens.predictions(TEXT, position=6)
     ids = {"input_ids": lens.tokenizer(TEXT, return_tensors="pt")["input_ids"]}

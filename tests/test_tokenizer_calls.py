@@ -126,8 +126,8 @@ def test_names_of_tokens(name: str, asked: str) -> None:
     lens = Lens(bundled.model, Tokenizer(bundled.tokenizer, asked, NAMES[name]))
     if asked == "decode" and name in ("one name", "too few names"):
         return  # a text as well
-    with pytest.raises(InvalidInput, match="the tokenizer Tokenizer"):
+    with pytest.raises(InvalidInput, match="The tokenizer Tokenizer"):
         lens.generate("Once upon a time", max_new_tokens=2)
     if asked != "decode":
-        with pytest.raises(InvalidInput, match="the tokenizer Tokenizer"):
+        with pytest.raises(InvalidInput, match="The tokenizer Tokenizer"):
             lens.measure("attention", "Once upon a time")

@@ -318,8 +318,8 @@ def test_spans_take_their_label_from_the_text() -> None:
     ("wrong", "reason"),
     [
         ([(2, 2)], "empty"),
-        ([(1, 5)], "outside"),
-        ([(-1, 2)], "outside"),
+        ([(1, 5)], "out of range"),
+        ([(-1, 2)], "out of range"),
         ([(0, 2), (1, 3)], "overlaps"),
     ],
 )

@@ -50,7 +50,7 @@ def test_what_is_left_out_is_named(tmp_path: Path) -> None:
     built("jamba").save_pretrained(tmp_path)
     result = run(app, ["doctor", str(tmp_path)])
     assert result.exit_code == 0, result.output
-    assert "left out     `layers` 0: it shows no softmax attention" in result.output
+    assert "unsupported  `layers` 0: mixlens cannot capture softmax attention" in result.output
     assert "the measured parts add up" in result.output
     assert "docs/coverage.md" in result.output
 

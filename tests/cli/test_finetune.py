@@ -83,7 +83,7 @@ def test_classification_with_a_held_out_file(tmp_path: Path, classes: Path) -> N
     assert report["settings"]["seed"] == 3
     assert report["settings"]["rate"] == 1e-3
     assert report["data"]["labels"] == ["awful", "fine"]
-    assert "24 of the 24 held-out texts are also trained on" in result.stderr
+    assert "24 of the 24 held-out texts are also training texts" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ def test_a_long_text_is_drawn_though_a_terminal_cannot_show_it(tmp_path: Path) -
     ("arguments", "message"),
     [
         (["--figure", "x.docx"], "Unsupported format"),
-        (["--figure", "nowhere/x.png"], "folder nowhere does not exist"),
+        (["--figure", "nowhere/x.png"], "Folder nowhere of --figure nowhere/x.png does not exist"),
         (["--kind", "flow"], "needs --figure"),
         (["--figure", "x.png", "--kind", "foo"], "Unknown kind of figure 'foo'. Choose one"),
     ],

@@ -149,7 +149,7 @@ def test_a_chat_needs_a_template(tmp_path: Path) -> None:
         (["The keys", "--segments", "own"], "=== document 1 === to a --prompt-file"),
         (["The keys", "--prompt-file", "x.txt"], "Pass one of them"),
         (["--prompt-file", "nowhere.txt"], "No such file"),
-        (["The keys", "--answer", " are" * 300], "may have up to"),
+        (["The keys", "--answer", " are" * 300], "up to"),
         (["The keys", "--generate", "2", "-m", "src/mixlens/bundled/masked"], "cannot generate"),
     ],
 )

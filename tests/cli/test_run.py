@@ -39,7 +39,7 @@ def test_a_run_its_status_and_its_log(tmp_path: Path) -> None:
     assert json.loads(ran.out)["texts"] == 6
     shown = run("run", "--status", out)
     assert "complete, 3 of 3 shards" in shown.out
-    assert "6 texts measured" in shown.out
+    assert "6 of 6 records measured" in shown.out
     assert "tokens per second" in shown.out
     assert json.loads(run("run", "--status", out, "--json").out)["shards_done"] == 3
     assert run("run", "--status", str(tmp_path)).status == 2
@@ -56,7 +56,7 @@ def test_a_run_that_measures_nothing_fails(tmp_path: Path) -> None:
     ran = run("run", str(corpus), "--measure", "attention", "--out", out)
     assert ran.status == 2
     assert "No text could be measured. First reason: no column 'text'" in ran.err
-    assert "there are: number, body" in ran.err
+    assert "no column 'text' among number, body" in ran.err
     assert run("run", "--status", out).status == 0
     named = ("--text-column", "body", "--id-column", "number", "--fresh")
     ran = run("run", str(corpus), "--measure", "attention", "--out", out, *named)
@@ -129,7 +129,7 @@ def test_a_column_of_targets_and_one_of_parts_of_speech(tmp_path: Path) -> None:
         *("--target-column", "at", "--tags-column", "pos"),
     )
     assert ran.status == 0, ran.err
-    assert "2 texts measured" in ran.out
+    assert "2 of 4 records measured" in ran.out
     assert "2 rows could not be measured" in ran.out
     targets = {row["id"]: row["target_tokens"].tolist() for row in rows_of(out)}
     assert targets == {"1": ["dog"], "2": ["cat"]}

@@ -115,7 +115,7 @@ def test_bad_rows_are_named_with_their_line(tmp_path: Path) -> None:
     assert reasons[2].startswith("not UTF-8")
     assert reasons[3].startswith("not JSON")
     assert "instead of text" in reasons[5]
-    assert "there are: t" in reasons[6]
+    assert "no column 'text' among t" in reasons[6]
     assert reasons[7] == "column 'text' is empty"
     assert "UTF-16" in reasons[8]
 

@@ -91,7 +91,7 @@ def test_broken_rows_are_named(tmp_path: Path) -> None:
         InvalidInput, match=r"has no readable example. dev.tsv:2: the text is missing"
     ):
         read(tmp_path, "sentence\tlabel\n \t1\n")
-    with pytest.raises(InvalidInput, match="nothing in it"):
+    with pytest.raises(InvalidInput, match="The file is empty"):
         read(tmp_path, "")
 
 

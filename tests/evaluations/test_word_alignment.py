@@ -215,7 +215,7 @@ def test_what_cannot_be_aligned_is_refused() -> None:
             word_alignment.observe(case, "attention", **wrong)
     with pytest.raises(InvalidInput, match="Unknown measure"):
         word_alignment.observe(case, "attentoin")
-    with pytest.raises(InvalidInput, match="not text examples"):
+    with pytest.raises(InvalidInput, match="text examples have no gold alignments"):
         word_alignment.observe(Case(lens, Example(name="x", text="ein hund")), "attention")
     with pytest.raises(InvalidInput, match="encoder-decoder"):
         word_inputs(Lens.bundled(), PAIR)
@@ -289,7 +289,7 @@ def test_a_corpus_is_a_ratio_of_sums() -> None:
     assert (second.value, second.details["layer"]) == (pytest.approx(1 - 7 / 21), 1)
     assert word_alignment.conclude(seen, layer=-1).value == second.value
     for wrong in (2, "worst"):
-        with pytest.raises(InvalidInput, match="choose best, or a number from 0 to 1"):
+        with pytest.raises(InvalidInput, match="Pass best, or a number from 0 to 1"):
             word_alignment.conclude(seen, layer=wrong)
     with pytest.raises(InvalidInput, match="o sentence"):
         word_alignment.conclude([])

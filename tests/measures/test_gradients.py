@@ -406,7 +406,7 @@ def test_each_text_may_have_its_own_word() -> None:
         ("masked", "the [MASK] .", {"label": 1}, "not by label"),
         ("masked", "the [MASK] .", {"word": "elephants"}, "not one token"),
         ("masked", "the [MASK] .", {"word": 999}, "outside"),
-        ("masked", "the [MASK] .", {"position": 7}, "outside a row"),
+        ("masked", "the [MASK] .", {"position": 7}, "out of range"),
         ("classifier", "the keys .", {"label": "great"}, "bad, fair, good"),
         ("classifier", "the keys .", {"label": 5}, "3 classes"),
         ("classifier", "the keys .", {"word": "are"}, "not by word"),

@@ -130,18 +130,18 @@ def test_a_call_of_a_tool_has_no_text(tokenizer: Any) -> None:
     assert known == [("user", "Rain?", "er>"), ("tool", "Yes", "ol>")]
     with pytest.raises(InvalidInput, match="writes 'None' for a message without content"):
         turns(tokenizer, CHATML, chat)
-    with pytest.raises(InvalidInput, match="refuses these messages"):
+    with pytest.raises(InvalidInput, match="rejects these messages"):
         turns(tokenizer, CHATML.replace("{{ m.content }}", "{{ '' + m.content }}"), chat)
 
 
 @pytest.mark.parametrize(
     ("message", "words"),
     [
-        ("text", "this list holds str"),
-        (5, "Token ids are given as"),
+        ("text", "A list of str is not a prompt"),
+        (5, "Pass token ids as"),
         ({"content": "Hi"}, "Message 1 of the chat has no role"),
         ({"role": "user"}, "Message 1 of the chat has no content. Add a text"),
-        (said("user", b"Hi"), "the content of message 1 of the chat is bytes"),
+        (said("user", b"Hi"), "Message 1 of the chat has content of type bytes"),
         (said("user", [{"type": "image", "url": "x"}]), "a part of type 'image'"),
         (said("user", ["Hi"]), "a part of type 'str'"),
     ],

@@ -23,21 +23,21 @@ ONES = torch.ones_like(IDS)
     ("given", "words"),
     [
         ({"input_ids": IDS, "attention_mask": ONES[:, :3]}, r"attention_mask has the shape \(1, 3"),
-        ({"input_ids": IDS, "attention_mask": torch.ones(1, 12)}, r"\(1, 12\), input_ids has"),
+        ({"input_ids": IDS, "attention_mask": torch.ones(1, 12)}, r"\(1, 12\), but input_ids has"),
         ({"input_ids": IDS, "attention_mask": torch.ones(2, 10)}, "one number for each token"),
         ({"input_ids": IDS, "token_type_ids": ONES[:, :3]}, "token_type_ids has the shape"),
         ({"input_ids": IDS, "position_ids": ONES[:, :3]}, "position_ids has the shape"),
         ({"input_ids": IDS, "attention_mask": 2 * ONES}, "1 for tokens and 0 for padding"),
-        ({"input_ids": IDS.float()}, "whole numbers .int64., not float32"),
-        ({"input_ids": IDS.bool()}, "not bool"),
-        ({"input_ids": IDS - 20}, "input_ids: -15 is negative"),
+        ({"input_ids": IDS.float()}, "dtype float32. Pass integers .int64."),
+        ({"input_ids": IDS.bool()}, "dtype bool"),
+        ({"input_ids": IDS - 20}, "input_ids contains -15"),
         ({"input_ids": IDS + 90}, "token id 104 is outside the model's vocabulary of 96"),
         ({"input_ids": IDS, "token_type_ids": 7 * ONES}, "token types, of which there are 2"),
         ({"input_ids": IDS, "position_ids": 99 * ONES}, "table of positions, which has 64"),
-        ({"input_ids": IDS, "position_ids": -ONES}, "position_ids: -1 is negative"),
-        ({"input_ids": torch.tensor(3)}, "two axes"),
-        ({"input_ids": [["a", "b"]]}, "rows of numbers"),
-        ({"inputs_embeds": torch.full((1, 4, 32), float("nan"))}, "inputs_embeds has NaN"),
+        ({"input_ids": IDS, "position_ids": -ONES}, "position_ids contains -1"),
+        ({"input_ids": torch.tensor(3)}, "the shape"),
+        ({"input_ids": [["a", "b"]]}, "not a batch of numbers"),
+        ({"inputs_embeds": torch.full((1, 4, 32), float("nan"))}, "inputs_embeds contains NaN"),
     ],
 )
 def test_what_cannot_be_right_is_refused(given: dict[str, Any], words: str) -> None:
@@ -53,7 +53,7 @@ def test_the_decoder_is_checked_too() -> None:
         ({"decoder_attention_mask": torch.ones(2, 3)}, "decoder_attention_mask has the shape"),
         ({"decoder_input_ids": ids[:1].repeat(3, 1)}, "input_ids has 2 texts"),
         ({"decoder_input_ids": ids + 96}, "outside the model's vocabulary of 96"),
-        ({"decoder_input_ids": ids.float()}, "decoder_input_ids must be whole numbers"),
+        ({"decoder_input_ids": ids.float()}, "decoder_input_ids has dtype"),
     ):
         with pytest.raises(mixlens.InvalidInput, match=words):
             lens.record({**good, **wrong})
@@ -91,17 +91,17 @@ def test_positions_move_with_their_tokens() -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (None, "is needed, not NoneType"),
+        (None, "dict of input tensors, not NoneType"),
         (b"a dog", "not bytes"),
-        ({"a", "b"}, "a set has no order"),
+        ({"a", "b"}, "A set has no order"),
         (("a", "b", "c"), "several texts as a list"),
-        (torch.tensor([1, 2]), "pass token ids as"),
-        (np.array([1, 2]), "pass token ids as"),
-        ([1, 2, 3], "text 0: .*pass token ids as"),
+        (torch.tensor([1, 2]), "Pass token ids as"),
+        (np.array([1, 2]), "Pass token ids as"),
+        ([1, 2, 3], "text 0: .*Pass token ids as"),
         (["fine", ""], "text 1: The text is empty"),
-        (["fine", None], "text 1: .*not NoneType"),
-        ("a \ud800 b", "character 2 is half of a pair"),
-        (("fine", "b\udcff"), "character 1 is half of a pair"),
+        (["fine", None], "text 1: NoneType is not a text"),
+        ("a \ud800 b", "Character 2 of the text is a lone surrogate"),
+        (("fine", "b\udcff"), "Character 1 of the text is a lone surrogate"),
     ],
 )
 def test_what_is_not_a_text(given: Any, words: str) -> None:

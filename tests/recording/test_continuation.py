@@ -356,35 +356,40 @@ def test_several_measures_share_one_pass() -> None:
     [
         (PROMPT, {"answer": ""}, EmptyInput, "The answer is empty"),
         ("", {"answer": " x"}, EmptyInput, "empty"),
-        (PROMPT, {"answer": " are" * 300}, InputTooLong, "may have up to 249"),
-        (PROMPT, {"max_new_tokens": 300}, InputTooLong, "may have up to 249"),
+        (PROMPT, {"answer": " are" * 300}, InputTooLong, "up to 249"),
+        (PROMPT, {"max_new_tokens": 300}, InputTooLong, "up to 249"),
         (PROMPT, {"max_new_tokens": 0}, InvalidInput, "at least one token"),
-        (PROMPT, {"answer": " are", "max_new_tokens": 3}, InvalidInput, "nothing is generated"),
+        (
+            PROMPT,
+            {"answer": " are", "max_new_tokens": 3},
+            InvalidInput,
+            "cannot be combined with an answer",
+        ),
         (PROMPT, {"num_beams": 2, "num_return_sequences": 2}, InvalidInput, "one at a time"),
         ([{"role": "user", "content": "Hi"}], {}, InvalidInput, "no chat template"),
         ([PROMPT, PROMPT], {}, InvalidInput, "one at a time"),
         ([], {}, EmptyInput, "no message"),
         ({"input_ids": [[1, 2], [3, 4]]}, {}, InvalidInput, "one prompt at a time"),
-        ({"input_ids": [5, 6]}, {"answer": " are"}, InvalidInput, "give the answer as token ids"),
+        ({"input_ids": [5, 6]}, {"answer": " are"}, InvalidInput, "Pass token ids for both"),
         (PROMPT, {"answer": []}, EmptyInput, "The answer is empty"),
-        (PROMPT, {"answer": b"ab"}, InvalidInput, "a list of token ids, not bytes"),
-        (PROMPT, {"answer": 5}, InvalidInput, "a list of token ids, not int"),
-        (PROMPT, {"answer": torch.tensor(5)}, InvalidInput, "a list of token ids, not Tensor"),
+        (PROMPT, {"answer": b"ab"}, InvalidInput, "bytes is not an answer"),
+        (PROMPT, {"answer": 5}, InvalidInput, "int is not an answer"),
+        (PROMPT, {"answer": torch.tensor(5)}, InvalidInput, "Tensor is not an answer"),
         (PROMPT, {"answer": [5, -3]}, InvalidInput, "answer: -3 is negative"),
-        (None, {}, InvalidInput, "not NoneType"),
+        (None, {}, InvalidInput, "NoneType is not a prompt"),
         (PROMPT, {"answer": [10**7]}, InvalidInput, "outside the model's vocabulary of 4096"),
         (PROMPT, {"answer": [10**30]}, InvalidInput, "outside the model's vocabulary of 4096"),
-        (PROMPT, {"answer": [5, 1.5]}, InvalidInput, "are whole numbers, not 1.5"),
-        (PROMPT, {"answer": torch.tensor([[5, 6]])}, InvalidInput, "are whole numbers, not tensor"),
+        (PROMPT, {"answer": [5, 1.5]}, InvalidInput, "1.5 is not an integer"),
+        (PROMPT, {"answer": torch.tensor([[5, 6]])}, InvalidInput, "is not an integer"),
         ({"input_ids": [5, -3]}, {}, InvalidInput, "input_ids: -3 is negative"),
         ({"input_ids": [5, 10**7]}, {}, InvalidInput, "outside the model's vocabulary of 4096"),
-        ({"input_ids": [[5], [6, 7]]}, {}, InvalidInput, "must be rows of numbers"),
+        ({"input_ids": [[5], [6, 7]]}, {}, InvalidInput, "is not a batch of numbers"),
         ({"input_ids": [5, 6], "attention_mask": [1]}, {}, InvalidInput, "one number for each"),
-        (" are" * 300, {"max_new_tokens": 1}, InputTooLong, "shorten the prompt"),
-        (PROMPT, {"max_length": 7}, InvalidInput, "refuses these options.*`max_length` is set"),
+        (" are" * 300, {"max_new_tokens": 1}, InputTooLong, "Shorten the prompt"),
+        (PROMPT, {"max_length": 7}, InvalidInput, "rejects these options.*`max_length` is set"),
         (PROMPT, {"max_tokens": 3}, InvalidInput, "max_tokens is not an option of lens.generate"),
-        (PROMPT, {"num_beams": 0}, InvalidInput, "refuses these options: ZeroDivisionError"),
-        (PROMPT, {"min_new_tokens": "a"}, InvalidInput, "refuses these options: TypeError"),
+        (PROMPT, {"num_beams": 0}, InvalidInput, "rejects these options .ZeroDivisionError"),
+        (PROMPT, {"min_new_tokens": "a"}, InvalidInput, "rejects these options .TypeError"),
     ],
 )
 def test_wrong_use_is_refused_in_words(
@@ -403,14 +408,14 @@ def test_ids_of_an_answer_are_those_of_the_decoder(answer: list[int]) -> None:
 
 
 def test_an_answer_needs_tokens_and_a_prompt_of_its_own() -> None:
-    with pytest.raises(EmptyInput, match="no token of the answer"):
+    with pytest.raises(EmptyInput, match="no token for the answer"):
         Lens.bundled().generate(PROMPT, answer="\u200b")
     lens = bundled()
     tokenizer = copy.deepcopy(lens.tokenizer)
     tokenizer.backend_tokenizer.post_processor = ByteLevel()  # no <s> in front
     with (
         pytest.warns(UserWarning, match="Begin it with a space"),
-        pytest.raises(InvalidInput, match="no token of its own in front of the answer"),
+        pytest.raises(InvalidInput, match="no token before the answer"),
     ):
         Lens(lens.model, tokenizer).generate("th", answer="e")
 

@@ -64,14 +64,14 @@ def test_any_whole_number_is_a_length() -> None:
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
-        ({"max_new_tokens": "5"}, InvalidInput, "max_new_tokens='5': a whole number is needed"),
-        ({"max_new_tokens": 3.0}, InvalidInput, "a whole number is needed"),
-        ({"max_new_tokens": True}, InvalidInput, "a whole number is needed"),
-        ({"max_length": "5"}, InvalidInput, "max_length='5': a whole number is needed"),
-        ({"max_length": 300}, InputTooLong, "may have up to 249"),
-        ({"config": {"max_length": 300}}, InputTooLong, "may have up to 249"),
-        ({"config": {"max_new_tokens": 250}}, InputTooLong, "may have up to 249"),
-        ({"generation_config": {"max_new_tokens": 2}}, InvalidInput, "of transformers, not dict"),
+        ({"max_new_tokens": "5"}, InvalidInput, "max_new_tokens='5' is not an integer"),
+        ({"max_new_tokens": 3.0}, InvalidInput, "is not an integer"),
+        ({"max_new_tokens": True}, InvalidInput, "is not an integer"),
+        ({"max_length": "5"}, InvalidInput, "max_length='5' is not an integer"),
+        ({"max_length": 300}, InputTooLong, "up to 249"),
+        ({"config": {"max_length": 300}}, InputTooLong, "up to 249"),
+        ({"config": {"max_new_tokens": 250}}, InputTooLong, "up to 249"),
+        ({"generation_config": {"max_new_tokens": 2}}, InvalidInput, "generation_config is dict"),
     ],
 )
 def test_lengths_are_checked_before_anything_is_generated(
@@ -95,7 +95,7 @@ def test_a_length_that_fits_exactly_is_allowed() -> None:
 def test_a_continuation_that_the_decoder_has_no_room_for() -> None:
     bart = Lens(built("bart", head=True))
     with pytest.raises(
-        InputTooLong, match="a continuation of 3000 tokens does not fit the decoder"
+        InputTooLong, match="A continuation of 3000 tokens does not fit the decoder"
     ):
         bart.generate({"input_ids": [5, 6, 7]}, max_new_tokens=3000)
     with pytest.raises(InputTooLong, match="a continuation of 2999 tokens does not fit the decod"):

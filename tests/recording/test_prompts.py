@@ -27,16 +27,16 @@ def tokenizer() -> Any:
     ("given", "error", "words"),
     [
         ("", EmptyInput, "The text is empty"),
-        ({"input_ids": [1], "pixel_values": 1}, InvalidInput, "this has pixel_values"),
-        ({"attention_mask": [1]}, InvalidInput, "this has no input_ids"),
+        ({"input_ids": [1], "pixel_values": 1}, InvalidInput, "A dict with pixel_values"),
+        ({"attention_mask": [1]}, InvalidInput, "A dict with no input_ids"),
         ({"input_ids": [[1], [2]]}, InvalidInput, "one prompt at a time"),
-        ({"input_ids": [1.5]}, InvalidInput, "must be whole numbers"),
+        ({"input_ids": [1.5]}, InvalidInput, "Pass integers"),
         ({"input_ids": [1, 2], "attention_mask": [0, 0]}, EmptyInput, "The prompt is empty"),
-        (["a text"], InvalidInput, "is not a list of messages"),
-        (None, InvalidInput, "messages of a chat, or {'input_ids': ids}, not NoneType"),
-        (3, InvalidInput, "not int"),
-        (b"Hello", InvalidInput, "not bytes"),
-        (torch.tensor([4, 5]), InvalidInput, "not Tensor"),
+        (["a text"], InvalidInput, "is not a prompt"),
+        (None, InvalidInput, "NoneType is not a prompt"),
+        (3, InvalidInput, "int is not a prompt"),
+        (b"Hello", InvalidInput, "bytes is not a prompt"),
+        (torch.tensor([4, 5]), InvalidInput, "Tensor is not a prompt"),
         ([], EmptyInput, "chat has no message"),
         (HELLO, InvalidInput, "has no chat template"),
     ],
@@ -50,7 +50,7 @@ def test_what_is_not_a_prompt(
 
 
 def test_a_text_needs_a_tokenizer_and_ids_do_not() -> None:
-    with pytest.raises(MissingTokenizer, match="a prompt needs a tokenizer"):
+    with pytest.raises(MissingTokenizer, match="no tokenizer, which a prompt needs"):
         prompt_of(None, "Hello")
     assert prompt_of(None, {"input_ids": torch.tensor([4, 5])}).ids == (4, 5)
 
@@ -59,14 +59,14 @@ def test_a_template_that_rewrites_a_message_has_no_turns(tokenizer: Any) -> None
     tokenizer.chat_template = TEMPLATE.replace("content", "content | upper")
     row = prompt_of(tokenizer, HELLO).row
     assert [part.name for part in row.segments or ()] == ["chat"]
-    with pytest.raises(InvalidInput, match="the chat template changes what the messages say"):
+    with pytest.raises(InvalidInput, match="the chat template changes the messages"):
         divided(row, "turns")
-    with pytest.raises(InvalidInput, match="are not known: the tokenizer does not say where"):
+    with pytest.raises(InvalidInput, match="are unknown: the tokenizer has no offset mapping"):
         divided(replace(row, offsets=None), "turns")
     with pytest.raises(InvalidInput, match="Pass the messages of a chat"):
         divided(prompt_of(tokenizer, "Hello there").row, "turns")
     tokenizer.chat_template = "{{ raise_exception('no system message') }}"
-    with pytest.raises(InvalidInput, match="refuses these messages: no system message"):
+    with pytest.raises(InvalidInput, match="rejects these messages .no system message"):
         prompt_of(tokenizer, HELLO)
 
 

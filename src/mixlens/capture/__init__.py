@@ -1,6 +1,6 @@
 """The only code that touches attention functions and layer calls of a running model.
 
-Every hook is undone by a context manager. Nothing is interpreted here.
+Context managers undo every hook. Nothing is interpreted here.
 
     attention_call     The inputs and outputs of one attention call, and the context in which
                        calls are captured.

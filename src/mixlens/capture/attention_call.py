@@ -13,45 +13,47 @@ from torch import Tensor
 from mixlens.kernels.visibility import Visibility
 
 ValueEdit = Callable[[int, Tensor], Tensor]
-"""Gets the number of the attention call in the layer and its values; returns the values to use."""
+"""Takes the number of the attention call in the layer and its values, and returns the values to
+use.
+"""
 
 
 @dataclass(frozen=True)
 class AttentionCall:
-    """What one call of the attention function saw and returned."""
+    """Inputs and outputs of one call of the attention function."""
 
     weights: Tensor  # [batch, head, target, source], after softmax, masks, soft-cap and sinks
     values: Tensor  # [batch, kv head, source, d_head], before grouped heads are repeated
     output: Tensor  # [batch, target, head, d_head]
     backend: str
-    product: Tensor | None = None  # A V from weights that were formed again, next to `output`
-    visibility: Visibility | None = None  # None: the mask is not known
-    across: bool = False  # does each of two streams read the other?
+    product: Tensor | None = None  # A V from recomputed weights, next to `output`
+    visibility: Visibility | None = None  # None if the mask is unknown
+    across: bool = False  # whether each of two streams reads the other
 
     @property
     def seen(self) -> Tensor | None:
-        """Which sources each target sees; None if every target sees every source."""
+        """Return the sources that each target sees, or None if every target sees every source."""
         seen = (self.visibility or Visibility.of_weights(self.weights)).seen
         return None if seen is None else seen.expand(-1, -1, *self.weights.shape[-2:])
 
 
 @dataclass
 class Listener:
-    """What the attention function does while a context is open."""
+    """Behaviour of the attention function while a context is open."""
 
     on_call: Callable[[AttentionCall], None] | None = None
     edit_values: ValueEdit | None = None
-    batch: int = 1  # rows of the running layer: [batch * head, target, source] products need it
+    batch: int = 1  # batch size of the running layer, for products [batch * head, target, source]
     calls: int = 0
-    # Masks in the form in which eager code adds them: layers of a pass are given the same.
+    # Masks in the form that eager code adds. Layers of a pass share them.
     masks: dict[Hashable, Any] = field(default_factory=dict)
 
     def values(self, values: Tensor) -> Tensor:
-        """The values to use: edited if the listener edits."""
+        """Return the values to use, edited if requested."""
         return values if self.edit_values is None else self.edit_values(self.calls, values)
 
     def captured(self, call: AttentionCall) -> None:
-        """Counts a call and passes it on."""
+        """Count a call and pass it on."""
         self.calls += 1
         if self.on_call is not None:
             self.on_call(call)
@@ -64,7 +66,7 @@ _listener: contextvars.ContextVar[Listener | None] = contextvars.ContextVar(
 
 @contextlib.contextmanager
 def listening(listener: Listener | None) -> Iterator[None]:
-    """Attention calls in this context go to `listener`; with None nobody hears them."""
+    """Send attention calls in this context to `listener`; with None they are not captured."""
     token = _listener.set(listener)
     try:
         yield
@@ -73,5 +75,5 @@ def listening(listener: Listener | None) -> Iterator[None]:
 
 
 def current_listener() -> Listener | None:
-    """Who listens now."""
+    """Return the current listener."""
     return _listener.get()

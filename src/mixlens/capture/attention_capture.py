@@ -1,15 +1,14 @@
 """Capture attention weights and values while a transformers model runs. With `native_attention`,
-the only file that touches transformers' attention.
+this is the only file that touches transformers' attention.
 
-Two back ends, both undone when their context closes:
+There are two backends, both undone when their context closes:
 
 * `interface`: an attention function registered with transformers' own `AttentionInterface`. It
-  delegates to the eager function of the modelling file that calls it, so soft-caps, sinks, position
-  biases, windows and grouped heads stay exact.
-  What a mask means follows the implementation that the model was loaded with: eager code adds a
-  boolean mask as 0 and 1, torch's fused attention takes it as what is seen and, without a mask,
-  asks the module whether it is causal.
-* `trace`: `softmax_trace`, for modelling files that do not route through the interface.
+  calls the eager function of the modelling file, so soft-caps, sinks, position biases, windows and
+  grouped heads stay exact. A mask is interpreted by the implementation that the model was loaded
+  with: eager code adds a boolean mask as 0 and 1, while torch's fused attention reads it as
+  visibility and, without a mask, asks the module whether it is causal.
+* `trace`: `softmax_trace`, for modelling files that do not use the interface.
 """
 
 from __future__ import annotations
@@ -40,7 +39,8 @@ def _eager_function(module: nn.Module) -> Callable[..., tuple[Tensor, Tensor | N
         if function is not None:
             return function  # type: ignore[no-any-return]
     raise UnsupportedModel(
-        f"{type(module).__name__} has no eager attention function in its modelling file"
+        f"{type(module).__name__} has no eager attention function in its modelling file. Load "
+        "a different model class."
     )
 
 
@@ -54,14 +54,14 @@ def _attention(
     interpret: Interpret,
     **kwargs: Any,
 ) -> tuple[Tensor, Tensor | None]:
-    """The registered attention function: the modelling file's own, overheard."""
+    """Run the modelling file's own attention function and capture it."""
     listener = current_listener()
     if listener is not None:
         value = listener.values(value)
     is_causal = kwargs.get("is_causal")
     is_causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
     mask = interpreted(interpret, attention_mask, query, key, bool(is_causal), listener)
-    with listening(None):  # what the eager function computes is reported here, and once
+    with listening(None):  # the eager function is captured here, once
         output, weights = _eager_function(module)(
             module, query, key, value, mask.added, *args, **kwargs
         )
@@ -74,8 +74,8 @@ def _attention(
     return output, weights
 
 
-# The name under which attention is overheard, by the implementation that a model was loaded with.
-# None of them may contain the name of an implementation: modelling files look for those.
+# The name of our attention function, by the implementation that a model was loaded with. None of
+# them may contain the name of an implementation, because modelling files search for those.
 _NAMES = {"eager": "mixlens_added", "sdpa": "mixlens_fused"}
 _OTHERWISE = "mixlens"
 
@@ -86,7 +86,7 @@ _registration_lock = threading.Lock()
 
 @contextlib.contextmanager
 def _registered() -> Iterator[None]:
-    """Keeps attention functions and their mask makers registered while any thread needs them."""
+    """Keep attention functions and their mask functions registered while any thread needs them."""
     from transformers import AttentionInterface
     from transformers.masking_utils import AttentionMaskInterface, eager_mask, sdpa_mask
 
@@ -102,8 +102,8 @@ def _registered() -> Iterator[None]:
             for name, (interpret, make_mask) in ways.items():
                 attention = functools.partial(_attention, interpret=interpret)
                 AttentionInterface.register(name, attention)
-                # Without a mask function of that name every mask is silently None and causal models
-                # see the future.
+                # Without a mask function of that name every mask is silently None, and causal
+                # models see the future.
                 AttentionMaskInterface.register(name, make_mask)
     try:
         yield
@@ -118,10 +118,11 @@ def _registered() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _switched(module: nn.Module, attention: bool) -> Iterator[None]:
-    """Points the configs of a model (or of one layer) to our attention function and to plain expert
+    """Point the configs of a model (or of one layer) to our attention function and to plain expert
     products.
     """
-    before = [  # composites hold several configs, which `set_attn_implementation` does not reach
+    # `set_attn_implementation` does not reach all configs of composite models
+    before = [
         (
             config,
             config._attn_implementation_internal,
@@ -147,21 +148,22 @@ def _switched(module: nn.Module, attention: bool) -> Iterator[None]:
 
 
 def plain_experts(module: nn.Module) -> contextlib.AbstractContextManager[None]:
-    """Mixtures of experts computed by plain products, attention left as it is."""
+    """Compute mixtures of experts by plain products, and leave attention unchanged."""
     return _switched(module, attention=False)
 
 
 def runnable_experts(model: nn.Module) -> contextlib.AbstractContextManager[None]:
-    """Grouped expert products do not run in float64."""
+    """Use plain expert products in float64, in which grouped ones do not run."""
     double = next(model.parameters()).dtype == torch.float64
     return plain_experts(model) if double else contextlib.nullcontext()
 
 
 @contextlib.contextmanager
 def attention_captured(module: nn.Module, backend: str) -> Iterator[None]:
-    """While open, attention inside `module` (a model or one layer) reports to the current listener.
+    """Capture attention inside `module` (a model or one layer) for the current listener, while the
+    context is open.
 
-    Everything it changes is put back when it closes, even after an exception.
+    All changes are undone when it closes, even after an exception.
     """
     with contextlib.ExitStack() as stack:
         if "interface" in backend:

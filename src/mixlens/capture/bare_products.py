@@ -1,10 +1,10 @@
 """Treat products with bare parameters as linear modules (queries, values and output projection of
 XLNet).
 
-`torch.einsum` of rows and a parameter is what a linear module computes, but no hook can see or
-replace it. While `BareProducts` is open, such a product is made by a linear module that reads the
-parameter where it is. The module belongs to nobody's parts, so the model stays as it was. Its path
-is that of the parameter, with the equation: `rel_attn.o[ibnd,hnd->ibh]`.
+`torch.einsum` of activations and a parameter is a linear map, but no hook can see or replace it.
+While `BareProducts` is open, a linear module that reads the parameter in place computes such a
+product. The module is not registered, so the model stays unchanged. Its path is that of the
+parameter, with the equation: `rel_attn.o[ibnd,hnd->ibh]`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mixlens.model.module_walk import parts_of
 
 @dataclass(frozen=True)
 class _Equation:
-    """rows + contracted, parameter -> rows + made"""
+    """batch axes + contracted, parameter -> batch axes + output"""
 
     rows: str
     contracted: str
@@ -34,7 +34,7 @@ class _Equation:
 
     @classmethod
     def of(cls, text: str) -> _Equation | None:
-        """None if it is something else than the rows of a matrix times a matrix."""
+        """Return the equation, or None if it is not a product of vectors with a matrix."""
         operands, _, result = text.partition("->")
         given, _, parameter = operands.partition(",")
         if not all(part.isalpha() and len(set(part)) == len(part) for part in (given, parameter)):
@@ -51,41 +51,41 @@ class _Equation:
 
 
 class BareProduct(nn.Module):
-    """The linear module that a product with a parameter is."""
+    """A product with a parameter as a linear module."""
 
     bias = None
-    forward = nn.Linear.forward  # by which it is known as a plain matrix
+    forward = nn.Linear.forward  # marks it as a plain matrix
 
     def __init__(self, owner: nn.Module, name: str, equation: _Equation) -> None:
         super().__init__()
-        self.owner = weakref.ref(owner)  # which is the key by which it is remembered
+        self.owner = weakref.ref(owner)  # its cache key
         self.name = name
         self.equation = equation
         self.training = False
 
     @property
     def parameter(self) -> Tensor:
-        """The parameter as it is now: it may have been moved."""
+        """Return the current parameter, which may have been moved."""
         parameter: Tensor = getattr(self.owner(), self.name)
         return parameter
 
     @property
     def weight(self) -> Float[Tensor, "d_out d_in"]:
-        """Its matrix, as a linear module has it."""
+        """Return its matrix, in the form of a linear module."""
         order = self.equation.made + self.equation.contracted
         places = [self.equation.parameter.index(letter) for letter in order]
         ordered = self.parameter.permute(places)
         return ordered.flatten(len(self.equation.made)).flatten(0, -2)
 
     def product(self, given: Tensor) -> Tensor:
-        """What `einsum` returns, by a call that hooks can see."""
+        """Return the result of `einsum`, computed by a call that hooks can see."""
         rows: Tensor = self(given.flatten(len(self.equation.rows)))
         sizes = dict(zip(self.equation.parameter, self.parameter.shape, strict=True))
         shape = [sizes[letter] for letter in self.equation.made]
         return rows.reshape(*given.shape[: len(self.equation.rows)], *shape)
 
 
-# Names of products with a parameter, by the class whose code makes them, and the modules for them.
+# Names of products with a parameter, by the class whose code computes them, and their modules.
 _names: weakref.WeakKeyDictionary[type, dict[str, None]] = weakref.WeakKeyDictionary()
 _products: weakref.WeakKeyDictionary[nn.Module, dict[str, BareProduct]] = (
     weakref.WeakKeyDictionary()
@@ -97,23 +97,23 @@ def _product(owner: nn.Module, name: str) -> BareProduct:
     if name not in known:
         parameter, _, text = name.removesuffix("]").partition("[")
         equation = _Equation.of(text)
-        assert equation is not None  # it was one when the name was made
+        assert equation is not None  # it was one when the name was created
         known[name] = BareProduct(owner, parameter, equation)
     return known[name]
 
 
 def part_at(module: nn.Module, path: str) -> nn.Module:
-    """A part of a module by its path: a submodule or a bare product."""
+    """Return a submodule or a bare product by its path."""
     if path.endswith("]"):
         owner, _, name = path.rpartition(".")
         return _product(part_at(module, owner), name)
-    # not by `get_submodule`, which takes four times as long: each layer of a pass asks often
+    # `get_submodule` takes four times as long, and each layer of a pass needs it often
     part: nn.Module = operator.attrgetter(path)(module) if path else module
     return part
 
 
 def named_parts(module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
-    """Submodules by their paths, as `named_modules` gives them, and the bare products of each."""
+    """Yield submodules by their paths, like `named_modules`, and the bare products of each."""
     for path, part in module.named_modules():
         yield path, part
         for name in _names.get(type(part), ()):
@@ -121,12 +121,12 @@ def named_parts(module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
 
 
 def makes_bare_products(module: nn.Module) -> bool:
-    """Was the code of one of its parts seen to do so?"""
+    """Return whether one of its submodules computes bare products."""
     return bool(_names) and any(type(part) in _names for part in parts_of(module))
 
 
 class BareProducts(TorchFunctionMode):
-    """While open, products with bare parameters of `module` are made by modules."""
+    """Compute products with bare parameters of `module` by modules, while the context is open."""
 
     def __init__(self, module: nn.Module) -> None:
         super().__init__()

@@ -1,8 +1,8 @@
 """Find the batch axis of a recorded argument, and copy one text along it.
 
-The axis cannot be guessed from shapes (ALiBi biases come as [batch * head, 1, n], cosines as
-[1, n, d]). It is found by running the model on two numbers of rows and comparing. If rows are
-packed one after the other, bounds between them and masks around them grow in ways of their own.
+Shapes do not show the axis (ALiBi biases have the shape [batch * head, 1, n], cosines [1, n, d]).
+It is found by running the model with two batch sizes. For packed texts, boundaries and masks grow
+differently.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class BatchAxis:
-    """The axis of a tensor that carries the batch, and how many entries belong to each row."""
+    """The batch axis of a tensor, and the number of entries per text."""
 
     axis: int
     per_row: int
 
     def copies(self, argument: Tensor, row: int, count: int) -> Tensor:
-        """One row, repeated."""
+        """Return one text, repeated."""
         taken = argument.narrow(self.axis, row * self.per_row, self.per_row)
         repeats = [1] * argument.dim()
         repeats[self.axis] = count
@@ -32,31 +32,29 @@ class BatchAxis:
 
 @dataclass(frozen=True)
 class Bounds:
-    """Where packed rows begin and end: copies continue the count."""
+    """Boundaries of packed texts, which continue the count in copies."""
 
     @classmethod
     def seen(cls, one: Tensor, twice: Tensor) -> Bounds | None:
-        """If the second is the count of two copies."""
+        """Return the bounds if the second tensor has the boundaries of two copies."""
         is_count = one.dim() == 1 and len(one) > 1 and not one.is_floating_point()
         return cls() if is_count and torch.equal(cls().copies(one, 0, 2), twice) else None
 
     def copies(self, argument: Tensor, row: int, count: int) -> Tensor:
-        """The bounds of so many copies, one after the other."""
+        """Return the boundaries of copies, one after the other."""
         later = [argument[1:] + argument[-1] * copy for copy in range(1, count)]
         return torch.cat([argument, *later])
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """A mask [..., target, source] of packed rows: copies are blocks, and nothing is seen between
-    them.
-    """
+    """A mask [..., target, source] of packed texts: copies are diagonal blocks."""
 
     between: float
 
     @classmethod
     def seen(cls, one: Tensor, twice: Tensor) -> Blocks | None:
-        """If the second has two copies as its blocks."""
+        """Return the blocks if the second tensor has two copies as diagonal blocks."""
         sizes = [*one.shape[:-2], *(2 * size for size in one.shape[-2:])]
         if one.dim() < 2 or one.shape[-1] != one.shape[-2] or list(twice.shape) != sizes:
             return None
@@ -64,7 +62,7 @@ class Blocks:
         return blocks if torch.equal(blocks.copies(one, 0, 2), twice) else None
 
     def copies(self, argument: Tensor, row: int, count: int) -> Tensor:
-        """The mask of so many copies."""
+        """Return the mask of copies."""
         size = int(argument.shape[-1])
         made = argument.new_full((*argument.shape[:-2], count * size, count * size), self.between)
         for copy in range(count):
@@ -74,8 +72,8 @@ class Blocks:
 
 
 def batch_axes(one: Any, other: Any, rows: int, other_rows: int) -> Any:
-    """The batch axis of every tensor in a nested argument, from calls with `rows` and `other_rows`
-    rows; None if it has none.
+    """Return the batch axis of every tensor in a nested argument, from calls with `rows` and
+    `other_rows` texts; None if it has none.
     """
     if isinstance(one, Tensor) and isinstance(other, Tensor):
         return _batch_axis(one, other, rows, other_rows) if one.dim() == other.dim() else None
@@ -101,7 +99,7 @@ def _batch_axis(
 
 
 def row_copies(argument: Any, axes: Any, row: int, copies: int, rows: int) -> Any:
-    """One row of every tensor that carries the batch, repeated."""
+    """Return one text of every tensor with a batch axis, repeated."""
     if isinstance(argument, Tensor):
         return _tensor_copies(argument, axes, row, copies, rows)
     if isinstance(argument, (tuple, list)):
@@ -130,6 +128,6 @@ def _tensor_copies(argument: Tensor, axes: Any, row: int, copies: int, rows: int
     if not isinstance(axes, BatchAxis):  # a mask that the probe did not have
         batch_first = argument.dim() > 2 and rows > 1 and argument.shape[0] == rows
         return BatchAxis(0, 1).copies(argument, row, copies) if batch_first else argument
-    if argument.shape[axes.axis] == 1 < rows:  # without a padded row, masks are broadcast
+    if argument.shape[axes.axis] == 1 < rows:  # without a padded text, masks are broadcast
         return argument
     return axes.copies(argument, row, copies)

@@ -13,15 +13,15 @@ from mixlens.capture.layer_calls import first_tensor, hooks_removed
 
 
 class HookPoint(NamedTuple):
-    """A tensor that the running layer really had: an input or the output of a submodule."""
+    """A tensor of the running layer: an input or the output of a submodule."""
 
     path: str
     side: str  # "in" or "out"
-    position: int = 0  # among the floating-point inputs
+    position: int = 0  # index among the floating-point inputs
 
 
 def float_tensors(values: Iterable[Any]) -> Iterator[Tensor]:
-    """Every floating-point tensor in values, tuples and lists included."""
+    """Yield every floating-point tensor in values, including tuples and lists."""
     for value in values:
         if isinstance(value, Tensor):
             if value.is_floating_point():
@@ -34,9 +34,9 @@ def float_tensors(values: Iterable[Any]) -> Iterator[Tensor]:
 def watching(
     layer: nn.Module, hook_points: frozenset[HookPoint]
 ) -> Iterator[dict[HookPoint, Tensor]]:
-    """Collects copies of the named tensors while the layer runs.
+    """Collect copies of the named tensors while the layer runs.
 
-    Copies, because some layers add in place.
+    They are copies, because some layers add in place.
     """
     seen: dict[HookPoint, Tensor] = {}
     handles: list[Any] = []
@@ -51,8 +51,8 @@ def watch(
     keep: Callable[[HookPoint, Tensor], None],
     made: Callable[[Tensor], Tensor] = Tensor.clone,
 ) -> Any:
-    """A hook that gives a copy of one witness to `keep`, or what is `made` of it; returns its
-    handle.
+    """Add a hook that passes a copy of one tensor, or the result of `made`, to `keep`, and return
+    its handle.
     """
 
     def entered(module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:

@@ -44,8 +44,8 @@ class LayerCall:
     def begun(
         cls, path: str, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> LayerCall:
-        """Of a layer that was just called, to be run again: without a cache, and with what it was
-        given on its own device, to which accelerate takes it only inside.
+        """Return the call of a layer that has just started, for a re-run: without a cache, and with
+        inputs on its own device, to which accelerate moves them only inside.
         """
         kwargs, device = without_cache(kwargs), device_of_calls(module)
         if device is not None and hidden_argument(args, kwargs).device != device:
@@ -54,27 +54,27 @@ class LayerCall:
 
     @functools.cached_property
     def is_readable(self) -> bool:
-        """Are its weights at hand, as plain numbers?"""
+        """Return whether its weights are available as plain numbers."""
         return _plain.of(self.module, None, lambda: has_plain_weights(self.module))
 
     @property
     def readable(self) -> nn.Module:
-        """The layer with weights that can be read: itself, or a copy."""
+        """Return the layer with readable weights: itself, or a copy."""
         return self.module if self.is_readable else at_hand(self.module)
 
     @property
     def hidden_in(self) -> Tensor:
-        """The hidden states that entered."""
+        """Return the input hidden states."""
         return hidden_argument(self.args, self.kwargs)
 
     @property
     def hidden_out(self) -> Tensor:
-        """The hidden states that came out."""
+        """Return the output hidden states."""
         return first_tensor(self.output)
 
 
 def first_tensor(output: Any) -> Tensor:
-    """The hidden states in whatever a layer returns: a tensor, or the first thing in a tuple."""
+    """Return the hidden states in the output of a layer: a tensor, or the first item of a tuple."""
     while isinstance(output, (tuple, list)) and output:
         output = output[0]
     if isinstance(output, Tensor):
@@ -83,11 +83,11 @@ def first_tensor(output: Any) -> Tensor:
         for value in output.values():
             if isinstance(value, Tensor) and value.is_floating_point():
                 return value
-    raise TypeError(f"no tensor in {type(output).__name__}")
+    raise TypeError(f"{type(output).__name__} contains no tensor")
 
 
 def hidden_argument(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Tensor:
-    """The hidden states among a layer's arguments: the first floating-point tensor."""
+    """Return the hidden states among a layer's arguments: the first floating-point tensor."""
     for value in (*args, *kwargs.values()):
         if isinstance(value, Tensor) and value.is_floating_point():
             return value
@@ -97,8 +97,8 @@ def hidden_argument(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Tensor:
 def with_hidden_argument(
     args: tuple[Any, ...], kwargs: dict[str, Any], hidden: Tensor
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The same call with other hidden states, wherever the layer is given them (Funnel names them
-    as queries, keys and values).
+    """Return the same call with other hidden states, in every argument that holds them (Funnel
+    passes them as queries, keys and values).
     """
     old = hidden_argument(args, kwargs)
     replaced = {name: hidden if value is old else value for name, value in kwargs.items()}
@@ -106,14 +106,16 @@ def with_hidden_argument(
 
 
 def batch_size(inputs: Inputs) -> int:
-    """Rows of the input: of its token ids if it has any, because images may be packed."""
+    """Return the batch size of the input: of its token ids if it has any, because images may be
+    packed.
+    """
     named = [name for name in inputs if name.endswith("input_ids")]
     tensors = [inputs[name] for name in (*named, *inputs) if isinstance(inputs[name], Tensor)]
     return next(int(value.shape[0]) for value in tensors if value.dim() > 0)
 
 
 def forward(model: nn.Module, inputs: Inputs) -> Any:
-    """The model's output, without a cache: a recorded cache would grow with every re-run."""
+    """Return the model's output without a cache, which would grow with every re-run."""
     named = (
         {"use_cache": False} if "use_cache" in inspect.signature(model.forward).parameters else {}
     )
@@ -123,7 +125,7 @@ def forward(model: nn.Module, inputs: Inputs) -> Any:
 
 @contextlib.contextmanager
 def _cache_unused(model: nn.Module) -> Iterator[None]:
-    """Turns the cache off in every config: a model may not take the option, or not pass it on."""
+    """Turn the cache off in every config, because a model may not accept or pass on the option."""
     configs = [each for each in configs_of(model) if getattr(each, "use_cache", None) is True]
     try:
         for config in configs:
@@ -135,14 +137,14 @@ def _cache_unused(model: nn.Module) -> Iterator[None]:
 
 
 def without_cache(kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments of a layer that may run again: no cache grows."""
+    """Return arguments of a layer without a cache, for re-runs."""
     from transformers.cache_utils import Cache
 
     return {name: None if isinstance(value, Cache) else value for name, value in kwargs.items()}
 
 
 def changed(argument: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    """A nested argument with every tensor changed."""
+    """Return a nested argument with every tensor changed."""
     if isinstance(argument, Tensor):
         return change(argument)
     if isinstance(argument, (tuple, list)):
@@ -155,7 +157,7 @@ def changed(argument: Any, change: Callable[[Tensor], Tensor]) -> Any:
 
 @contextlib.contextmanager
 def hooks_removed(handles: list[Any]) -> Iterator[None]:
-    """Takes the hooks off at the end, even after an exception."""
+    """Remove the hooks at the end, even after an exception."""
     try:
         yield
     finally:
@@ -181,18 +183,18 @@ def layer_calls(
     stop_inside: Sequence[Any] = (),
     layouts: Mapping[str, Layout] | None = None,
 ) -> tuple[list[LayerCall], Any]:
-    """Runs the model once. Returns every layer call in order and the model's output.
+    """Run the model once. Return every layer call in order and the model's output.
 
-    After `stop_after` calls the model is left, and its output is None: what follows the layers (a
-    head as wide as the vocabulary) is often a third of the work. With `stop_inside` (names
-    of what is watched) the last call is left when the last of these is seen after the others. Its
-    output is None too.
+    The forward pass stops after `stop_after` calls, and its output is then None: the rest (such as
+    a head as wide as the vocabulary) is often a third of the work. With `stop_inside` (names of
+    hook points), the last call stops when the last of them has been captured. Its output is then
+    None too.
 
-    With `backend=None` the model runs natively and attention is not overheard. `on_layer` sees each
-    finished call and may drop what need not be kept; `on_enter` may replace the hidden states that
-    a layer is given; `watch` hooks submodules of a layer and reports by name what it sees of the
-    running call. What `on_layer` runs of the model by itself is not seen. Calls of layers that
-    `layouts` names are seen in rows of tokens.
+    With `backend=None` the model runs natively and attention is not captured. `on_layer` receives
+    each finished call and may drop tensors. `on_enter` may replace the input hidden states of a
+    layer. `watch` hooks submodules of a layer and reports captured tensors by name. Calls that
+    `on_layer` makes itself are ignored. Calls of layers in `layouts` are converted to [batch,
+    tokens, d_model].
     """
     run = _Pass(on_layer, on_enter, stop_after, stop_inside, layouts or {})
     handles: list[Any] = []
@@ -217,7 +219,7 @@ def layer_calls(
 
 
 class _Pass:
-    """The hooks of one run of a model, and the layer calls that they have seen."""
+    """The hooks of one run of a model, and its layer calls."""
 
     def __init__(
         self,
@@ -231,18 +233,18 @@ class _Pass:
         self.stop_after, self.stop_inside = stop_after, stop_inside
         self.done: list[LayerCall] = []
         self.open: list[LayerCall] = []
-        # not a method: a ring of references would keep all calls until the next collection
+        # not a method: a reference cycle would keep all calls until the next collection
         self.listener = Listener(on_call=functools.partial(_overheard, self.open))
-        self.replaced: list[Tensor | None] = []  # of open calls whose layer ends elsewhere
-        # the first is for what runs outside of any call
+        self.replaced: list[Tensor | None] = []  # for open calls whose layer ends elsewhere
+        # the first is for code outside of any call
         self.seen_by: list[dict[Any, Tensor]] = [{}]
-        self.count = 0  # of the calls that began
+        self.count = 0  # of the started calls
         self.busy = False  # with `on_layer`, or with a layer that runs again
 
     def entered(
         self, path: str, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        """A layer begins: returns other arguments if its hidden states are to be replaced."""
+        """Handle the start of a layer. Return other arguments if its hidden states are replaced."""
         if self.busy:
             return None
         call = LayerCall.begun(path, module, args, kwargs)
@@ -265,8 +267,8 @@ class _Pass:
     def left(
         self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any
     ) -> Any:
-        """A layer is finished: returns a different output if its parts were given other states than
-        the code between them.
+        """Handle the end of a layer. Return a different output if its parts received other states
+        than the code between them.
         """
         if self.busy:
             return None
@@ -284,7 +286,7 @@ class _Pass:
         return None if replacement is None else output
 
     def saw(self, name: Any, tensor: Tensor) -> None:
-        """A tensor inside the running call."""
+        """Handle a tensor inside the running call."""
         seen = self.seen_by[-1]
         seen[name] = tensor
         if self.count == self.stop_after and not self.busy and name in self.stop_inside[-1:]:
@@ -302,13 +304,13 @@ class _Pass:
 
 
 def _overheard(running: list[LayerCall], call: AttentionCall) -> None:
-    """Attention inside the layer that runs."""
+    """Handle attention inside the running layer."""
     if running:
         running[-1].attention.append(call)
 
 
 def _in_rows(layout: Layout, call: LayerCall, seen: dict[Any, Tensor]) -> dict[Any, Tensor]:
-    """A finished call with its output and attention in rows of tokens; returns `seen` in them."""
+    """Convert a finished call to [batch, tokens, d_model], and return `seen` in this form."""
     batch, tokens = call.hidden_in.shape[:2]
     call.output = layout.left(call.output, batch)
     layout.attention(call)
@@ -319,4 +321,4 @@ def _in_rows(layout: Layout, call: LayerCall, seen: dict[Any, Tensor]) -> dict[A
 
 
 class _EnoughLayers(Exception):
-    """Leaves the model after the last layer that was asked for."""
+    """Stop the forward pass after the last requested layer."""

@@ -1,9 +1,8 @@
 """Translate a mask, as the loaded attention implementation reads it, into numbers that eager code
 adds.
 
-Eager code adds whatever it is given. Torch's fused attention takes a boolean mask as what is seen,
-returns zeros for a target that sees nothing, and without a mask hides what is later if the module
-says that it is causal.
+Eager code adds its mask. Torch's fused attention reads a boolean mask as visibility, returns zeros
+for a target that sees nothing, and without a mask hides later tokens if the module is causal.
 """
 
 from __future__ import annotations
@@ -22,15 +21,15 @@ from mixlens.kernels.visibility import Visibility
 
 @dataclass(frozen=True)
 class Mask:
-    """A mask as eager code adds it, and what it hides."""
+    """A mask as eager code adds it, and the pairs that it hides."""
 
     added: Any
-    visibility: Visibility | None  # None: it is not known
-    blank: Bool[Tensor, "texts heads target 1"] | None = None  # targets that are given zeros
+    visibility: Visibility | None  # None if unknown
+    blank: Bool[Tensor, "texts heads target 1"] | None = None  # targets whose output is zero
 
 
 Interpret = Callable[[Any, Tensor, Tensor, bool], Mask]
-"""Gets a mask, the query, the key and whether the module says that it is causal."""
+"""Takes a mask, the query, the key and whether the module is causal."""
 
 
 def interpreted(
@@ -41,19 +40,19 @@ def interpreted(
     is_causal: bool,
     listener: Listener | None,
 ) -> Mask:
-    """What a mask means; once for all layers that are given the same."""
+    """Return the meaning of a mask, computed once for all layers that share it."""
     if listener is None:
         return interpret(mask, query, key, is_causal)
     sizes = query.shape[2], key.shape[2]
     known: Hashable = (id(mask), is_causal, sizes, query.dtype, query.device)
-    if known not in listener.masks:  # the mask is kept with it, so that its id stays its own
+    if known not in listener.masks:  # the mask is kept, so that its id stays unique
         listener.masks[known] = mask, interpret(mask, query, key, is_causal)
     made: Mask = listener.masks[known][1]
     return made
 
 
 def as_given(mask: Any, query: Tensor, key: Tensor, is_causal: bool) -> Mask:
-    """As eager code takes it: a boolean mask is added as 0 and 1."""
+    """Return the mask as eager code reads it: a boolean mask is added as 0 and 1."""
     if isinstance(mask, Tensor) and mask.dtype == torch.bool:
         mask = mask.to(query.dtype)
     added = additive_mask(mask, query)
@@ -61,13 +60,13 @@ def as_given(mask: Any, query: Tensor, key: Tensor, is_causal: bool) -> Mask:
 
 
 def as_seen(mask: Any, query: Tensor, key: Tensor, is_causal: bool) -> Mask:
-    """As its maker meant it: a boolean mask says what is seen."""
+    """Return the mask as its author meant it: a boolean mask is visibility."""
     added = additive_mask(mask, query)
     return Mask(added, _visibility(added, key))
 
 
 def as_fused(mask: Any, query: Tensor, key: Tensor, is_causal: bool) -> Mask:
-    """As torch's fused attention takes it."""
+    """Return the mask as torch's fused attention reads it."""
     triangle = mask is None and is_causal and query.shape[2] > 1
     if triangle:
         shape = (1, 1, query.shape[2], key.shape[2])
@@ -78,8 +77,10 @@ def as_fused(mask: Any, query: Tensor, key: Tensor, is_causal: bool) -> Mask:
         visibility = Visibility(seen=mask[..., : key.shape[2]], triangle=triangle)
     elif mask.is_floating_point():
         visibility = Visibility(mask[..., : key.shape[2]])
-    else:  # the model's own attention raises this, too
-        raise TypeError(f"attention_mask of {mask.dtype}: torch takes booleans and floats")
+    else:  # the model's own attention raises this too
+        raise TypeError(
+            f"attention_mask has dtype {mask.dtype}. Pass booleans or floats, as torch requires."
+        )
     return Mask(additive_mask(mask, query), visibility, visibility.blank)
 
 
@@ -90,9 +91,9 @@ def _visibility(added: Any, key: Tensor) -> Visibility | None:
 
 
 def additive_mask(mask: Any, like: Tensor) -> Any:
-    """A mask as eager code wants it. A boolean one (True = attend) it would add as 0 and 1. The
+    """Return a mask for eager code, which would add a boolean one (True = attend) as 0 and 1. The
     lowest number of float64 becomes minus infinity in a softmax of float32, which is NaN for a
-    padding token that sees nothing. That of float32 hides what is masked just as well.
+    padding token that sees nothing. The lowest number of float32 hides masked tokens just as well.
     """
     if not isinstance(mask, Tensor):
         return mask

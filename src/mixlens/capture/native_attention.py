@@ -1,7 +1,7 @@
 """Capture queries, keys and values of the attention implementation that a model was loaded with
 (sdpa, flash).
 
-For rows of a long prompt, whose full attention weights would not fit.
+It is used for a few targets of a long prompt, whose full attention weights would not fit.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True)
 class NativeCall:
-    """A call of an attention function: what it was given, and what it returned."""
+    """The inputs and the output of an attention function."""
 
     module: nn.Module
     query: Float[Tensor, "batch head target d_head"]
     key: Float[Tensor, "batch kv_head source d_head"]
     value: Float[Tensor, "batch kv_head source d_value"]
     mask: Any
-    output: Tensor  # [batch, target, head, d_value], or anything else
+    output: Tensor  # [batch, target, head, d_value], or any other output
     options: Mapping[str, Any]  # its other arguments
-    is_eager: bool = False  # does it add whatever mask it is given?
+    is_eager: bool = False  # whether it adds any mask
 
 
 Report = Callable[[NativeCall], None]
@@ -45,12 +45,12 @@ _original: Callable[..., Any]
 
 @functools.lru_cache(maxsize=32)
 def _names(function: Callable[..., Any]) -> list[str]:
-    """The names of an attention function's arguments after the module."""
+    """Return the names of an attention function's arguments after the module."""
     return list(inspect.signature(function).parameters)[1:]
 
 
 def _reporting(function: Callable[..., Any], report: Report, is_eager: bool) -> Callable[..., Any]:
-    """The model's own attention function, which then reports what it did."""
+    """Wrap the model's own attention function to report its calls."""
     names = _names(function)
 
     def attention(module: nn.Module, *args: Any, **options: Any) -> Any:
@@ -65,9 +65,10 @@ def _reporting(function: Callable[..., Any], report: Report, is_eager: bool) -> 
 
 @contextlib.contextmanager
 def native_attention(report: Report) -> Iterator[None]:
-    """While open, every attention function that transformers hands out reports each of its calls.
+    """Report each call of every attention function that transformers returns, while the context is
+    open.
 
-    The model keeps the implementation that it was loaded with (sdpa, flash), and its configs.
+    The model keeps its attention implementation (sdpa, flash) and its configs.
     """
     from transformers import AttentionInterface
 

@@ -1,9 +1,9 @@
 """Attention over sequences packed along one axis: one call per image or window, or one call with a
 block mask.
 
-The calls come in the order of the tokens, so that each has its place in a full map, and what no
-call connects has no weight. That the pieces were put in the right place is proved like any
-attention: A V must be what the output projection takes, token by token.
+The calls follow the order of the tokens, so that each has its place in a full map, and unconnected
+pairs have no weight. The placement is verified like any attention: A V must be the input of the
+output projection, token by token.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mixlens.kernels.visibility import Visibility
 
 
 class PackedAttention(Listener):
-    """Hears the calls of one attention and passes them on as one, as soon as it is complete."""
+    """Combine the calls of one attention into one call."""
 
     def __init__(self, outer: Listener, rows: int, tokens: int) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class PackedAttention(Listener):
         self._start = 0
 
     def values(self, values: Tensor) -> Tensor:
-        """The edit of the whole attention, at the place of this piece."""
+        """Return the edited values of the whole attention, at the place of this piece."""
         if self.outer.edit_values is None:
             return values
         before = values.new_zeros(*values.shape[:2], self._start, values.shape[3])
@@ -40,7 +40,7 @@ class PackedAttention(Listener):
         return edited[None, :, self._start : self._start + values.shape[2]]
 
     def captured(self, call: AttentionCall) -> None:
-        """Passes on the whole attention when its last piece is heard."""
+        """Pass on the whole attention after its last piece."""
         self._calls.append(call)
         self._start += int(call.weights.shape[2])
         if self._start == self.rows * self.tokens:
@@ -49,7 +49,7 @@ class PackedAttention(Listener):
 
 
 def placed(calls: Sequence[AttentionCall], rows: int, tokens: int) -> list[AttentionCall]:
-    """The attention of a layer from the calls of all pieces."""
+    """Return the attention of a layer from the calls of all pieces."""
     captured: list[AttentionCall] = []
     packed = PackedAttention(Listener(on_call=captured.append), rows, tokens)
     for call in calls:
@@ -58,7 +58,7 @@ def placed(calls: Sequence[AttentionCall], rows: int, tokens: int) -> list[Atten
 
 
 def _by_row(tensor: Tensor, rows: int, axis: int) -> Tensor:
-    """[1, ..., rows * tokens, ...] as [rows, ..., tokens, ...]."""
+    """Return [1, ..., batch * tokens, ...] as [batch, ..., tokens, ...]."""
     return torch.cat(tensor.chunk(rows, axis))
 
 
@@ -73,7 +73,7 @@ def _whole(calls: Sequence[AttentionCall], rows: int, tokens: int) -> AttentionC
     for call, piece in zip(calls, seen_of_calls, strict=True):
         count = int(call.weights.shape[2])
         if call.weights.shape != (1, heads, count, count):
-            return first  # not a piece of this sequence: refused for its shape
+            return first  # not a piece of this sequence; rejected for its shape
         for row in range(start // tokens, -(-(start + count) // tokens)):
             own = slice(max(0, row * tokens - start), min(count, (row + 1) * tokens - start))
             place = slice(start + own.start - row * tokens, start + own.stop - row * tokens)

@@ -1,9 +1,9 @@
 """Attention of two streams in one layer (words and boxes of LXMERT), one call each.
 
-The streams are one sequence, one after the other. Two calls that follow each other, one from each
-stream, are blocks of one map: on its diagonal if each stream reads itself, next to it if each reads
-the other. Which stream a call is from and which it reads shows in its numbers of tokens, so these
-must be different.
+The streams form one sequence, one after the other. Two consecutive calls, one from each stream, are
+blocks of one map: on its diagonal if each stream reads itself, off the diagonal if each reads the
+other. The numbers of tokens show which stream a call is from and which one it reads, so they must
+differ.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mixlens.kernels.visibility import Visibility
 
 
 class PairedAttention(Listener):
-    """Hears the calls of two streams and passes on each pair as one."""
+    """Combine the calls of two streams into pairs."""
 
     def __init__(self, outer: Listener, sizes: tuple[int, int]) -> None:
         super().__init__(batch=outer.batch)
@@ -28,7 +28,7 @@ class PairedAttention(Listener):
         self._first: AttentionCall | None = None
 
     def values(self, values: Tensor) -> Tensor:
-        """The edit of both streams' values, at the place of this stream."""
+        """Return the edited values of both streams, at the place of this stream."""
         place = self.places.get(int(values.shape[2]))
         if self.outer.edit_values is None or place is None:
             return self.outer.values(values)
@@ -37,7 +37,7 @@ class PairedAttention(Listener):
         return self.outer.values(whole)[:, :, place]
 
     def captured(self, call: AttentionCall) -> None:
-        """Passes on a pair when its second call is heard, and what is not of a pair as it is."""
+        """Pass on a pair after its second call, and other calls unchanged."""
         if self._first is None and self._is_piece(call):
             self._first = call
             return
@@ -52,7 +52,7 @@ class PairedAttention(Listener):
         return known and all(size in self.places for size in call.weights.shape[2:])
 
     def _whole(self, calls: Sequence[AttentionCall]) -> AttentionCall | None:
-        """Both blocks in one map, if each stream is a target once and a source once."""
+        """Return both blocks in one map, if each stream is a target once and a source once."""
         if len(calls) < 2 or not all(map(self._is_piece, calls)):
             return None
         targets, sources = ({int(call.weights.shape[axis]) for call in calls} for axis in (2, 3))
@@ -82,7 +82,7 @@ def _room(like: Tensor, axis: int, size: int) -> Tensor:
 
 
 def paired(calls: Sequence[AttentionCall], sizes: tuple[int, int]) -> list[AttentionCall]:
-    """The attention of a layer from the calls of both streams."""
+    """Return the attention of a layer from the calls of both streams."""
     captured: list[AttentionCall] = []
     listener = PairedAttention(Listener(on_call=captured.append), sizes)
     for call in calls:

@@ -31,7 +31,7 @@ from mixlens.model.casts import idle_casts_skipped
 def expanded(
     call: LayerCall, axes: Any, row: int, copies: int
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Arguments of a recorded call for `copies` copies of one row of its batch."""
+    """Return arguments of a recorded call for `copies` copies of one text of its batch."""
     hidden, (arg_axes, kwarg_axes) = call.hidden_in, axes
     rows = int(hidden.shape[0])
     args = row_copies(call.args, arg_axes, row, copies, rows)
@@ -43,7 +43,7 @@ def expanded(
 def cast_call(
     call: LayerCall, args: tuple[Any, ...], kwargs: dict[str, Any], dtype: torch.dtype
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Arguments made of a recorded call, in a different precision."""
+    """Return arguments of a recorded call in a different precision."""
     args, kwargs = _cast(args, dtype), _cast(kwargs, dtype)
     return _with_hidden_states(call, args, kwargs, hidden_argument(args, kwargs))
 
@@ -51,8 +51,8 @@ def cast_call(
 def _with_hidden_states(
     call: LayerCall, args: tuple[Any, ...], kwargs: dict[str, Any], new: Tensor
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """What was one tensor stays one: a layer may be given its hidden states as queries, keys and
-    values (Funnel).
+    """Replace hidden states. A tensor that occurs several times stays one tensor: Funnel passes its
+    hidden states as queries, keys and values.
     """
     old = call.hidden_in
     named = {name: new if call.kwargs[name] is old else value for name, value in kwargs.items()}
@@ -61,7 +61,7 @@ def _with_hidden_states(
 
 
 def _cast(argument: Any, dtype: torch.dtype) -> Any:
-    """Floating-point tensors of a nested argument in a different precision."""
+    """Return floating-point tensors of a nested argument in a different precision."""
     return changed(argument, lambda t: t.to(dtype) if t.is_floating_point() else t)
 
 
@@ -78,9 +78,9 @@ def run_layer(
     on_call: Callable[[AttentionCall], None] | None = None,
     grad: bool = False,
 ) -> Tensor:
-    """The layer's hidden states.
+    """Return the layer's hidden states.
 
-    `replace_output` puts tensors in place of what named submodules return.
+    `replace_output` replaces the outputs of named submodules.
     """
     if hidden is not None:
         args, kwargs = with_hidden_argument(args, kwargs, hidden)
@@ -105,8 +105,8 @@ def replacing_values(
     position: int,
     columns: Callable[[int], slice],
 ) -> ValueEdit:
-    """Puts these values into the attention call at one position; `columns` says which of so many
-    sources they are.
+    """Return an edit that replaces the values of the attention call at one position. `columns`
+    selects some of its sources.
     """
 
     def edited(number: int, original: Tensor) -> Tensor:
@@ -123,22 +123,23 @@ def replacing_values(
 def _values_for_heads(
     values: Float[Tensor, "copies some_heads source d_head"], heads: int
 ) -> Float[Tensor, "copies heads source d_head"]:
-    """Values for as many heads as one attention call takes: code that repeats grouped values may do
-    so in some calls and not in others.
+    """Return values for as many heads as one attention call takes. Code that repeats grouped values
+    may do so in some calls only.
     """
     given = int(values.shape[1])
     if given == heads:
         return values
     if max(given, heads) % min(given, heads):
         raise InvalidInput(
-            f"this attention has {heads} value heads, and values are given for {given}"
+            f"Values have {given} heads, but this attention has {heads} value heads. Pass "
+            f"values for {heads}."
         )
     if given < heads:
         return values.repeat_interleave(heads // given, 1)
     groups = values.reshape(len(values), heads, -1, *values.shape[2:])
     if not torch.equal(groups, groups[:, :, :1].expand_as(groups)):
         raise InvalidInput(
-            f"this attention has {heads} value heads; values of query heads that share one of them"
-            " must be the same"
+            f"Query heads that share one of the {heads} value heads have different values. "
+            "Pass equal values for them."
         )
     return groups[:, :, 0]

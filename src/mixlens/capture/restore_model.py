@@ -1,7 +1,7 @@
 """Restore attributes, buffers and submodules that a model changes in itself while it runs.
 
-BigBird switches to full attention for good when it first sees a short text, and answers every later
-one differently. Dynamic NTK keeps the rotary frequencies of the longest text so far.
+BigBird switches to full attention permanently on the first short text, and computes every later one
+differently. Dynamic NTK keeps the rotary frequencies of the longest text so far.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _TABLES = ("_modules", "_parameters", "_buffers")
 
 @contextlib.contextmanager
 def restored(model: nn.Module) -> Iterator[list[str]]:
-    """Puts plain attributes, buffers and submodules of every part back when it closes.
+    """Restore plain attributes, buffers and submodules of every part when the context closes.
 
-    The list then names the switches that the model had turned: words, truth values and submodules.
+    The list then contains the switches that the model changed: strings, booleans and submodules.
     """
     before = [(part, *_state(part)) for part in parts_of(model)]
     turned: list[str] = []
@@ -40,9 +40,9 @@ def restored(model: nn.Module) -> Iterator[list[str]]:
 
 
 def require_own_switches(model: nn.Module, inputs: Inputs, turned: list[str]) -> None:
-    """A switch that the probe turned must be one that this very input turns (SeamlessM4T notes
-    whether it hears a text or a sound). Submodules are never exchanged: a layer that runs again
-    would be a different one.
+    """Raise unless this input also flips the switches that the probe flipped (SeamlessM4T stores
+    whether its input is text or audio). Submodules must never be exchanged, because a layer that
+    runs again would be a different one.
     """
     if not turned:
         return
@@ -51,14 +51,15 @@ def require_own_switches(model: nn.Module, inputs: Inputs, turned: list[str]) ->
     strange = [name for name in turned if name not in own or name.endswith("modules")]
     if strange:
         raise UnsupportedModel(
-            f"{type(model).__name__} changes itself on a short text (`{strange[0]}`), so"
-            " what is measured there is not what it computes elsewhere. It was put back. Load it"
-            " with the setting that it changes to (BigBird: attention_type='original_full')."
+            f"{type(model).__name__} changes itself on a short text (`{strange[0]}`), so "
+            "scores of it would differ from those of other texts. mixlens restored it. Load "
+            "it with the setting that it changes to (BigBird: "
+            "attention_type='original_full')."
         )
 
 
 def _state(part: nn.Module) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The attributes of a part, and what its tables hold."""
+    """Return the attributes of a module, and the contents of its tables."""
     own = vars(part)
     return dict(own), {name: dict(own[name]) for name in _TABLES if name in own}
 
@@ -83,7 +84,7 @@ def _put_back(part: nn.Module, own: dict[str, Any], tables: dict[str, Any]) -> I
             if isinstance(value, (str, bool)):
                 yield name
     for name in [each for each in now if each not in own and each not in MARKS]:
-        if isinstance(now[name], _PLAIN):  # it may hide one of the class
+        if isinstance(now[name], _PLAIN):  # it may hide an attribute of the class
             if isinstance(now.pop(name), (str, bool)):
                 yield name
 
@@ -93,5 +94,5 @@ def _is_number(value: Any) -> bool:
 
 
 def _identical(now: dict[str, Any], before: dict[str, Any]) -> bool:
-    """The same objects under the same names."""
+    """Return whether two tables hold the same objects under the same names."""
     return list(now) == list(before) and all(map(operator.is_, now.values(), before.values()))

@@ -1,7 +1,7 @@
 """Capture attention in modelling files that do not use transformers' attention interface.
 
 A `TorchFunctionMode` follows a softmax into the product with the values (matmul, bmm, einsum), or
-takes a `scaled_dot_product_attention` apart.
+splits a `scaled_dot_product_attention`.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from mixlens.kernels.visibility import Visibility, seen_through
 
 
 def einsum_letters(equation: str) -> str | None:
-    """Batch, head, target, source and channel in the product of weights [batch, head, target,
-    source] and values; None if it is something else.
+    """Return the letters of batch, head, target, source and channel in the product of weights
+    [batch, head, target, source] and values, or None for other products.
     """
     operands, _, made = equation.replace(" ", "").partition("->")
     weights, _, values = operands.partition(",")
@@ -62,7 +62,7 @@ class SoftmaxTrace(TorchFunctionMode):
     _PRODUCTS = {torch.matmul, torch.bmm, Tensor.matmul, Tensor.bmm, Tensor.__matmul__}
 
     def __init__(self, module: nn.Module) -> None:
-        """`module`: what is overheard."""
+        """Capture attention inside `module`."""
         super().__init__()
         self._followed: dict[int, Tensor] = {}  # kept alive so that an id is never reused
         self._seen: Tensor | None = None  # by the targets of the last softmax
@@ -70,7 +70,7 @@ class SoftmaxTrace(TorchFunctionMode):
 
     @functools.cached_property
     def _owners(self) -> dict[int, nn.Linear]:
-        """Linear modules by the identity of their weight."""
+        """Return linear modules by the identity of their weight."""
         parts = self._module.modules()
         return {id(part.weight): part for part in parts if isinstance(part, nn.Linear)}
 
@@ -108,7 +108,7 @@ class SoftmaxTrace(TorchFunctionMode):
         return result
 
     def _follow_mask(self, func: Any, *args: Any, **kwargs: Any) -> None:
-        """What the scores of a softmax hide, as long as its weights stay as they are."""
+        """Follow the mask of a softmax while its weights stay unchanged."""
         if func in self._SOFTMAX:
             scores = args[0] if args else kwargs["input"]
             axis = args[1] if len(args) > 1 else kwargs.get("dim")
@@ -142,7 +142,9 @@ class SoftmaxTrace(TorchFunctionMode):
         return output
 
     def _visibility(self, by_row: Callable[[Tensor], Tensor], weights: Tensor) -> Visibility | None:
-        """Of the softmax that made these weights; None if it had another shape."""
+        """Return the visibility of the softmax of these weights, or None if it had another
+        shape.
+        """
         seen, self._seen = self._seen, None
         seen = None if seen is None else by_row(seen)
         return None if seen is None or seen.shape != weights.shape else Visibility(seen=seen)
@@ -150,8 +152,8 @@ class SoftmaxTrace(TorchFunctionMode):
     def _blocks(
         self, listener: Listener, weights: Tensor, values: Tensor, output: Tensor
     ) -> Tensor:
-        """Attention inside of windows or blocks, each an axis of its own: heard, so that it can be
-        named as what it is.
+        """Capture attention inside windows or blocks, each an axis of its own, so that an error can
+        name it.
         """
         self._followed.clear()
         listener.captured(AttentionCall(weights, values, output, "trace"))

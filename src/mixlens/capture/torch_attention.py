@@ -1,8 +1,8 @@
-"""Torch's own multi-head attention taken apart (`F.multi_head_attention_forward`, which
+"""Split torch's own multi-head attention (`F.multi_head_attention_forward`, which
 `nn.MultiheadAttention` calls): WavLM, and image towers after the first CLIP.
 
-It uses the weights of its output projection and does not call the module that holds them. Here that
-module is called, so that the projection can be seen and edited like any other.
+Torch uses the weights of the output projection without calling its module. Here that module is
+called, so that the projection can be captured and edited like any other.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _BEYOND = ("bias_k", "bias_v", "add_zero_attn", "static_k", "static_v")  # sourc
 
 
 def taken_apart(listener: Listener, owners: dict[int, nn.Linear], *args: Any, **kwargs: Any) -> Any:
-    """The attention's output and weights, with the call overheard. `owners`: linear modules by the
-    identity of their weight.
+    """Return the attention's output and weights, and capture the call. `owners` are linear modules
+    by the identity of their weight.
     """
     bound = _SIGNATURE.bind(*args, **kwargs)
     bound.apply_defaults()
@@ -52,7 +52,7 @@ def taken_apart(listener: Listener, owners: dict[int, nn.Linear], *args: Any, **
 
 
 def _projected(given: dict[str, Any]) -> list[Tensor]:
-    """Queries, keys and values, [tokens, batch, channel]."""
+    """Return queries, keys and values, [tokens, batch, channel]."""
     if given["use_separate_proj_weight"]:
         maps = [given[f"{name}_proj_weight"] for name in "qkv"]
     else:
@@ -64,7 +64,7 @@ def _projected(given: dict[str, Any]) -> list[Tensor]:
 
 
 def _mask(given: dict[str, Any], query: Tensor, key: Tensor) -> Tensor:
-    """What is added to the scores."""
+    """Return the mask to add to the scores."""
     shape = (*query.shape[:3], key.shape[2])
     total = query.new_zeros(())
     mask, padding = given["attn_mask"], given["key_padding_mask"]
@@ -77,7 +77,7 @@ def _mask(given: dict[str, Any], query: Tensor, key: Tensor) -> Tensor:
 
 
 def _additive(mask: Tensor, like: Tensor) -> Tensor:
-    """A boolean mask (True: not seen) as numbers to add."""
+    """Return a boolean mask (True: hidden) as numbers to add."""
     if mask.dtype != torch.bool:
         return mask.to(like.dtype)
     return torch.zeros_like(mask, dtype=like.dtype).masked_fill(mask, float("-inf"))

@@ -105,8 +105,8 @@ def _files_of_folder(
     )
     if len(languages) != 1:
         raise InvalidInput(
-            f"The name of {folder} does not tell which language is the source. Pass source= "
-            "and target=, or end the name in both languages, such as de_en."
+            f"The name of {folder} does not tell which language is the source. Name source "
+            "and target, or end the name in both languages, such as de_en."
         )
     return [_named(folder, files, language) for language in languages[0]], links
 
@@ -193,7 +193,7 @@ def _base(file: Path, links: Sequence[Links], pairs: Sequence[_Pair]) -> int:
     if not any(sentence.all for sentence in links):
         raise InvalidInput(f"{file} has no link. Pass a file with word links.")
     raise InvalidInput(
-        f"{file}: no link tells whether words are counted from 0 or from 1. Pass base=0 or base=1."
+        f"{file}: no link tells whether words are counted from 0 or from 1. Pass the base."
     )
 
 

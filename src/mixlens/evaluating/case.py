@@ -112,7 +112,7 @@ class Case:
         """Return whether a token sees only earlier tokens, tested once on the model."""
         if self.lens.tokenizer is None:
             raise MissingTokenizer(
-                "The model has no tokenizer, which evaluations need for texts. Pass one to Lens."
+                "The model has no tokenizer, which evaluations need for texts. Add one."
             )
         if self.lens not in _CAUSAL:
             structure = self.lens.record(self.example.text).structure

@@ -63,7 +63,7 @@ def observe(
     count = scores.shape[-1]
     if scores.shape[-2] != count or len(kinds) != count:
         raise InvalidInput(
-            "Context contributions need self-attention. Choose an encoder or decoder with site=."
+            "Context contributions need self-attention. Choose an encoder or decoder as the site."
         )
     own = np.diagonal(scores, axis1=1, axis2=2)
     first, last = (np.flatnonzero(kinds == CATEGORIES.index(name)) for name in ("cls", "sep"))

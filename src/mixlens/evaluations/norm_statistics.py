@@ -123,7 +123,7 @@ def _request(recording: Recording, site: str | None) -> Request:
     request = Request.resolved(recording, site=site, layers=None, targets=None, per_head=True)
     if request.kind != AttentionKind.SELF:
         raise InvalidInput(
-            "Norm statistics need self-attention. Choose an encoder or decoder with site=."
+            "Norm statistics need self-attention. Choose an encoder or decoder as the site."
         )
     if len({layer.structure.sites[0].heads for layer in recording.layers(request.site)}) > 1:
         raise UnsupportedModel(

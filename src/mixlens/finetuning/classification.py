@@ -203,9 +203,7 @@ def _padding_tokenizer(tokenizer: Any, model: Any) -> Any:
     padding.
     """
     if tokenizer is None:
-        raise MissingTokenizer(
-            "The model has no tokenizer, which fine-tuning needs. Pass one to Lens."
-        )
+        raise MissingTokenizer("The model has no tokenizer, which fine-tuning needs. Add one.")
     if tokenizer.pad_token_id is None:
         if tokenizer.eos_token is None:
             raise InvalidInput("The tokenizer has no padding token. Set tokenizer.pad_token.")

@@ -16,9 +16,7 @@ def token_inputs(
     set.
     """
     if tokenizer is None:
-        raise MissingTokenizer(
-            "The model has no tokenizer, which fine-tuning needs. Pass one to Lens."
-        )
+        raise MissingTokenizer("The model has no tokenizer, which fine-tuning needs. Add one.")
     if getattr(model.config, "is_encoder_decoder", False):
         raise InvalidInput(
             "Encoder-decoder models are not supported. Pass a masked or causal language "

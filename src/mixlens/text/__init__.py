@@ -1,4 +1,4 @@
-"""From what a user passes (text, chats, tensors, images, audio) to model inputs and named tokens.
+"""Convert user inputs (text, chats, tensors, images, audio) to model inputs and named tokens.
 
 Code that runs a model does not belong here.
 

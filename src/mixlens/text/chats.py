@@ -1,10 +1,10 @@
 """Render the messages of a chat as one text, and locate each message in it.
 
-The tokenizer's own chat template writes the messages out. To find them in its text, the template
-writes out the same chat a second time, with marks in place of what the messages say. What is
-around the marks is added by the template. It must be in the real text too, and what is between
-must be the messages, as they are or without the blanks at their ends. Else the template changes
-what they say, and the turns are not known.
+The tokenizer's own chat template formats the messages. To locate them, the template also formats
+the same chat with markers in place of the messages. The text around the markers comes from the
+template. It must occur in the real text too, and the text between must be the messages, unchanged
+or without the spaces at their ends. Otherwise the template changes the messages, and the turns are
+unknown.
 """
 
 from __future__ import annotations
@@ -17,14 +17,16 @@ from mixlens.errors import EmptyInput, InvalidInput
 from mixlens.text.segments import CHAT, PROMPT, RESERVED, Spans
 from mixlens.text.template_limits import CHARACTERS, EndlessTemplate, template_limits
 
-_REPEATED = 8  # characters that a template may write for one of a message, such as \\u00e9
+_REPEATED = (
+    8  # most characters that a template may write for one character of a message, such as \\u00e9
+)
 
 Message = Mapping[str, Any]
 """{"role": "user", "content": "…"}; the content may be a list of {"type": "text", "text": "…"}"""
 
 
 def written_out(tokenizer: Any, messages: Iterable[Message]) -> tuple[str, Spans | None]:
-    """The text that the template makes of messages, and where each of them is in it."""
+    """Return the text that the template makes of messages, and the span of each message."""
     messages = list(messages)
     for number, message in enumerate(messages, 1):
         _check(number, message)
@@ -46,11 +48,11 @@ def written_out(tokenizer: Any, messages: Iterable[Message]) -> tuple[str, Spans
 
 def _check(number: int, message: Any) -> None:
     if not isinstance(message, Mapping):
-        ids = " Token ids are given as {'input_ids': ids}." if hasattr(message, "__int__") else ""
+        ids = " Pass token ids as {'input_ids': ids}." if hasattr(message, "__int__") else ""
         raise InvalidInput(
-            "a prompt is a text, or a list of messages such as {'role': 'user', 'content': '…'};"
-            f" this list holds {type(message).__name__}. Several prompts are generated one at a"
-            f" time.{ids}"
+            f"A list of {type(message).__name__} is not a prompt. Pass one text, or a list of "
+            f"messages such as {{'role': 'user', 'content': '…'}}; generate several prompts "
+            f"one at a time.{ids}"
         )
     if not isinstance(message.get("role"), str):
         raise InvalidInput(f"Message {number} of the chat has no role. Add one, such as 'user'.")
@@ -61,15 +63,15 @@ def _check(number: int, message: Any) -> None:
         raise InvalidInput(f"Message {number} of the chat has no content. Add a text.")
     if not isinstance(content, list):
         raise InvalidInput(
-            f"the content of message {number} of the chat is {type(content).__name__}: give a text,"
-            " or a list of parts such as {'type': 'text', 'text': '…'}"
+            f"Message {number} of the chat has content of type {type(content).__name__}. Pass "
+            f"a text, or a list of parts such as {{'type': 'text', 'text': '…'}}."
         )
     for part in content:
         kind = part.get("type") if isinstance(part, Mapping) else type(part).__name__
         if kind != "text" or not isinstance(part.get("text"), str):
             raise InvalidInput(
-                f"message {number} of the chat has a part of type {kind!r}: a prompt is made of"
-                " texts, each given as {'type': 'text', 'text': '…'}"
+                f"Message {number} of the chat has a part of type {kind!r}. Only texts are "
+                f"supported, as {{'type': 'text', 'text': '…'}}."
             )
 
 
@@ -83,13 +85,19 @@ def _rendered(tokenizer: Any, messages: Sequence[Message]) -> str:
             )
     except EndlessTemplate:
         raise
-    except Exception as error:  # jinja2's own, and whatever a template raises
-        raise InvalidInput(f"the chat template refuses these messages: {error}") from error
+    except Exception as error:  # errors of jinja2, and any error of a template
+        raise InvalidInput(
+            f"The chat template rejects these messages ({error}). Change the messages, or "
+            "pass the prompt as one text."
+        ) from error
     if not isinstance(text, str):
-        raise InvalidInput(f"the chat template makes {type(text).__name__} of these messages")
+        raise InvalidInput(
+            f"The chat template returned {type(text).__name__} instead of a text. Pass the "
+            "prompt as one text."
+        )
     if len(text) > limit:
         raise EndlessTemplate(
-            f"the chat template writes {len(text):,} characters: give the prompt as one text"
+            f"The chat template wrote {len(text):,} characters. Pass the prompt as one text."
         )
     return text
 
@@ -118,7 +126,7 @@ def _texts(message: Message) -> list[str]:
 
 
 def _with_texts(message: Message, texts: Sequence[str]) -> Message:
-    """The same message, with something else in it."""
+    """Return the same message with other texts."""
     content = message.get("content")
     if content is None:
         return message
@@ -129,7 +137,7 @@ def _with_texts(message: Message, texts: Sequence[str]) -> Message:
 
 
 def _marks(messages: Sequence[Message]) -> list[list[str]]:
-    """A mark for each text that is not blank; a template may leave out a blank one."""
+    """Return a marker for each text that is not blank. A template may omit a blank one."""
     return [
         [f"Text-{i}-{j}-" if text.strip() else text for j, text in enumerate(_texts(message))]
         for i, message in enumerate(messages)
@@ -137,14 +145,16 @@ def _marks(messages: Sequence[Message]) -> list[list[str]]:
 
 
 def _marked(tokenizer: Any, messages: Sequence[Message]) -> str | None:
-    """What the template makes of marks in place of the texts; None if it refuses them."""
+    """Return the template's text for markers in place of the messages, or None if it rejects
+    them.
+    """
     pairs = zip(messages, _marks(messages), strict=True)
     return _rendered_if_possible(tokenizer, [_with_texts(*pair) for pair in pairs])
 
 
 def _takes_parts(tokenizer: Any, messages: Sequence[Message]) -> bool:
-    """Does the template write out the parts of messages, if there are any? One that knows texts
-    alone fails, leaves them out or shows the list as it looks in Python or JSON.
+    """Return whether the template supports parts of messages. A template for plain texts fails,
+    omits them or writes the list as Python or JSON.
     """
     if not any(_in_parts(message) for message in messages):
         return True
@@ -158,7 +168,7 @@ def _takes_parts(tokenizer: Any, messages: Sequence[Message]) -> bool:
 
 
 def _require_silence(tokenizer: Any, text: str, messages: Sequence[Message]) -> None:
-    """A message without content (a call of a tool) must not be written out as "None"."""
+    """Raise if a message without content (a tool call) is written as "None"."""
 
     def instead(content: str) -> str | None:
         known = [
@@ -170,8 +180,8 @@ def _require_silence(tokenizer: Any, text: str, messages: Sequence[Message]) -> 
     if any(message.get("content") is None for message in messages):
         if text == instead("None") != instead(""):
             raise InvalidInput(
-                "the chat template writes 'None' for a message without content: give it a text,"
-                " which may be empty"
+                "The chat template writes 'None' for a message without content. Add a "
+                "content, which may be empty."
             )
 
 
@@ -179,7 +189,7 @@ def _require_silence(tokenizer: Any, text: str, messages: Sequence[Message]) -> 
 
 
 def _turns(tokenizer: Any, text: str, messages: Sequence[Message]) -> Spans | None:
-    """Where every message is in the text; None if the template changes one of them."""
+    """Return the span of every message, or None if the template changes one of them."""
     frame = _marked(tokenizer, messages)
     texts = {
         mark: (number, said.strip())
@@ -190,7 +200,7 @@ def _turns(tokenizer: Any, text: str, messages: Sequence[Message]) -> Spans | No
     if frame is None or any(frame.count(mark) != 1 for mark in texts):
         return None
     places: dict[int, list[int]] = {}
-    end, after = 0, 0  # in the text, and in the frame
+    end, after = 0, 0  # positions in the text and in the frame
     for mark in sorted(texts, key=frame.index):  # a template may move the system message
         number, said = texts[mark]
         start = _end_of(text, frame[after : frame.index(mark)], end)
@@ -207,14 +217,14 @@ def _turns(tokenizer: Any, text: str, messages: Sequence[Message]) -> Spans | No
 
 
 def _end_of(text: str, piece: str, start: int) -> int | None:
-    """Where a piece ends that follows a place in the text, maybe after blanks."""
+    """Return the end of a piece that follows a position in the text, possibly after spaces."""
     at = text.find(piece, start)
     return None if at < 0 or text[start:at].strip() else at + len(piece)
 
 
 def turn_names(messages: Sequence[Message]) -> list[str]:
-    """Roles that occur once stay as they are, unless the name means something else; others are
-    numbered.
+    """Return names of turns: a role that occurs once keeps its name, unless it is reserved; others
+    are numbered.
     """
     roles = [str(message["role"]) for message in messages]
     taken = {*RESERVED, PROMPT, CHAT}

@@ -1,8 +1,8 @@
-"""A prompt and its continuation, generated or given: which position produced which token.
+"""A prompt and its continuation, generated or passed: which position produced which token.
 
 Position t of a causal model, or of a decoder, produces the token at t + 1. The last token of the
-continuation is therefore produced, but is never an input. A given answer is tokenised together with
-the prompt, as the model would have read them, and its tokens are those that reach into it.
+continuation is therefore produced, but is never an input. A passed answer is tokenised together
+with the prompt, as the model would read them, and its tokens are those that overlap it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from mixlens.text.tokenizer_calls import decoded
 from mixlens.text.tokens import Produced, TokenRow, whole_numbers
 
 _UNKNOWN = "\ufffd"
-_ANCHOR = 8  # tokens in front of a generated one that decide whether it begins with a space
+_ANCHOR = 8  # preceding tokens that decide whether a generated token begins with a space
 
 
 @dataclass(frozen=True)
@@ -49,12 +49,13 @@ def continued(
     options: Mapping[str, Any],
     explain_end: bool = True,
 ) -> Continued:
-    """The prompt with what the model generates (`options` as `generate` takes them), or with
-    `answer`. Without `explain_end`, special tokens at the end of what it generates are left out.
+    """Return the prompt with the model's continuation (`options` as in `generate`), or with
+    `answer`. Without `explain_end`, special tokens at the end of the generated text are dropped.
     """
     if answer is not None and options:
         raise InvalidInput(
-            f"an answer is given, so nothing is generated: drop {', '.join(options)}, or the answer"
+            f"{', '.join(options)} cannot be combined with an answer. Drop the options or the "
+            "answer."
         )
     if answer is not None and not isinstance(answer, str):
         answer = _checked_ids(model, answer)
@@ -72,7 +73,7 @@ def continued(
         whole, count = _with_given(tokenizer, prompt, answer)
     ids, row = whole
     if count < 1:
-        raise InvalidInput("the prompt has no token of its own in front of the answer")
+        raise InvalidInput("The prompt has no token before the answer. Pass a longer prompt.")
     require_room(model, "", count, len(ids) - count)
     require_same_frequencies(model, count, len(ids) - 1)
     row = with_answer(row, count)
@@ -87,7 +88,9 @@ def continued(
 
 
 def _part(row: TokenRow, part: slice) -> TokenRow:
-    """Some tokens of a row in their order; segments are those of all tokens but the last."""
+    """Return some tokens of a sequence in their order. Segments are those of all tokens but the
+    last.
+    """
     segments = None
     if part.start is None and row.segments is not None:
         last = len(row) - 1
@@ -105,11 +108,11 @@ def _part(row: TokenRow, part: slice) -> TokenRow:
 
 
 def _checked_ids(model: nn.Module, answer: Any) -> list[int]:
-    """Token ids that the model has."""
+    """Return token ids that the model has."""
     alone = not hasattr(answer, "__iter__") or getattr(answer, "ndim", 1) == 0
     if alone or isinstance(answer, (bytes, bytearray)):
         raise InvalidInput(
-            f"an answer is a text or a list of token ids, not {type(answer).__name__}"
+            f"{type(answer).__name__} is not an answer. Pass a text or a list of token ids."
         )
     if isinstance(answer, Sequence) and not answer:
         raise EmptyInput("The answer is empty. Pass at least one token.")
@@ -121,12 +124,16 @@ def _checked_ids(model: nn.Module, answer: Any) -> list[int]:
 def _with_given(
     tokenizer: Any, prompt: Prompt, answer: str | Sequence[int]
 ) -> tuple[tuple[list[int], TokenRow], int]:
-    """Prompt and answer as one row of tokens, and how many of them come before the answer."""
+    """Return prompt and answer as one sequence of tokens, and the number of tokens before the
+    answer.
+    """
     if not isinstance(answer, str):
         return _with_generated(tokenizer, prompt, answer), len(prompt.ids)
     text = prompt.row.text
     if text is None:
-        raise InvalidInput("the prompt is given as token ids: give the answer as token ids too")
+        raise InvalidInput(
+            "The prompt has token ids, but the answer is a text. Pass token ids for both."
+        )
     _warn_of_joined_words(text, answer)
     ids, offsets = tokenised(tokenizer, text + answer, specially=prompt.begins_specially)
     if offsets is not None:
@@ -134,10 +141,12 @@ def _with_given(
     else:
         same = zip(ids, prompt.ids, strict=False)
         differs = next((i for i, (a, b) in enumerate(same) if a != b), len(prompt.ids))
-        added = set(tokenizer.all_special_ids)  # such as an end mark behind the answer
+        added = set(tokenizer.all_special_ids)  # such as an end token after the answer
         inside = [i for i in range(differs, len(ids)) if ids[i] not in added]
     if not inside:
-        raise EmptyInput(f"the tokenizer makes no token of the answer {answer!r}")
+        raise EmptyInput(
+            f"The tokenizer returns no token for the answer {answer!r}. Pass a different answer."
+        )
     first, last = inside[0], inside[-1]
     row = _part(token_row(tokenizer, ids, text + answer, offsets), slice(0, last + 1))
     return (ids[: last + 1], prompt.divided(row)), first
@@ -147,8 +156,8 @@ def _warn_of_joined_words(text: str, answer: str) -> None:
     ends = text[-1] + answer[0]
     if ends.isascii() and ends.isalnum():
         warnings.warn(
-            f"the answer is put right after the prompt: …{text[-10:]}{answer[:10]}…. Begin it"
-            " with a space if it is a new word.",
+            f"the answer follows the prompt directly: …{text[-10:]}{answer[:10]}…. Begin it "
+            "with a space if it is a new word.",
             stacklevel=2,
         )
 
@@ -159,7 +168,7 @@ def _warn_of_joined_words(text: str, answer: str) -> None:
 def _with_generated(
     tokenizer: Any, prompt: Prompt, new: Sequence[int]
 ) -> tuple[list[int], TokenRow]:
-    """Prompt and generated tokens as one row, with the text that they write together."""
+    """Return prompt and generated tokens as one sequence, with their text."""
     own = prompt.row
     behind = token_row(tokenizer, new)
     text, places = own.text, own.offsets
@@ -179,10 +188,10 @@ def _with_generated(
 def _spelled(
     tokenizer: Any, before: Sequence[int], new: Sequence[int], shift: int
 ) -> tuple[str, tuple[tuple[int, int], ...]]:
-    """What new tokens write after others, and the characters of each.
+    """Return the text of new tokens after others, and the characters of each.
 
-    A character may be written by several tokens: each of them then covers the whole of it. Until
-    its last byte is there, it is decoded as a sign for what is unknown.
+    Several tokens may write one character; each of them then covers all of it. Until its last byte
+    is known, it is decoded as a replacement character.
     """
     anchor = list(before[-_ANCHOR:])
     plain = {"skip_special_tokens": True, "clean_up_tokenization_spaces": False}
@@ -198,13 +207,13 @@ def _spelled(
         if stop == first and writes:
             stop = next((end for end in ends[number + 1 :] if end > stop), stop)
             if stop == first and whole[start:first].endswith(_UNKNOWN):
-                first -= 1  # the text ends in the middle of a character
+                first -= 1  # the text ends inside a character
         places.append((shift + first - start, shift + stop - start))
     return whole[start:], tuple(places)
 
 
 def _same_beginning(one: str, other: str) -> int:
-    """How many characters two texts begin with alike: the end of one may be half a character."""
+    """Return the length of the common prefix of two texts, which may end inside a character."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
@@ -219,7 +228,9 @@ def _decoded(
     options: Mapping[str, Any],
     explain_end: bool,
 ) -> Continued:
-    """The prompt is the encoder's; the decoder's positions produce the continuation."""
+    """Return encoder and decoder tokens. The prompt is the encoder's, and the decoder's positions
+    produce the continuation.
+    """
     tensors = made_ready(model, with_mask(model, {"input_ids": torch.tensor([prompt.ids])}))
     text, offsets = "", None
     if answer is None:
@@ -231,7 +242,7 @@ def _decoded(
         before = target_prefix(model, tokenizer, new)
         if before:
             first = before[0]
-        else:  # the tokenizer wrote the start token itself
+        else:  # the tokenizer added the start token itself
             (first, *new), offsets = new, None if offsets is None else offsets[1:]
     else:
         first, new = start_token(model), list(answer)

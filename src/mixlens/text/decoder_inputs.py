@@ -1,8 +1,8 @@
-"""The tokens that the decoder of an encoder-decoder model reads.
+"""Prepare the tokens that the decoder of an encoder-decoder model reads.
 
-Labels and target texts are shifted by the model's own rule: BART begins with one token, MBart with
-the last label, T5 with the padding token, and where labels are -100 each has its own filling. A
-head that predicts a class of the text makes the decoder's input of the encoder's.
+The model's own rule shifts labels and target texts: BART begins with one token, MBart with the last
+label, T5 with the padding token, and each replaces labels of -100 differently. A classification
+head computes the decoder's input from the encoder's.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from torch import Tensor, nn
 
 from mixlens.errors import InvalidInput, WrongKeys
 
-IGNORED = -100  # labels that transformers leaves out of a loss
+IGNORED = -100  # labels that transformers ignores in a loss
 
 
 class _Read(Exception):
-    """Stops a forward pass at its decoder, with the tokens that it was given."""
+    """Stop a forward pass at its decoder, with the tokens that it receives."""
 
     def __init__(self, ids: Any) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class _Read(Exception):
 
 
 def start_token(model: nn.Module) -> int:
-    """The token that a decoder begins with."""
+    """Return the first token of a decoder."""
     for config in (
         getattr(model, "generation_config", None),
         model.config,
@@ -39,14 +39,12 @@ def start_token(model: nn.Module) -> int:
             number = getattr(config, name, None)
             if isinstance(number, int):
                 return number
-    raise WrongKeys(
-        "this model names no decoder_start_token_id: pass a dict with decoder_input_ids"
-    )
+    raise WrongKeys("This model has no decoder_start_token_id. Pass a dict with decoder_input_ids.")
 
 
 def target_prefix(model: nn.Module, tokenizer: Any, ids: Sequence[int]) -> list[int]:
-    """Return the tokens that a decoder reads in front of a target text with these ids, its last
-    one left out: none if the tokenizer writes the start token itself (Whisper).
+    """Return the tokens that a decoder reads before a target text with these ids, without its last
+    one; none if the tokenizer adds the start token itself (Whisper).
     """
     if begins_by_itself(tokenizer, ids[0], start_token(model)):
         return []
@@ -59,14 +57,14 @@ def target_prefix(model: nn.Module, tokenizer: Any, ids: Sequence[int]) -> list[
 
 
 def begins_by_itself(tokenizer: Any, first: int, start: int) -> bool:
-    """Does the tokenizer put the decoder's start token in front of every target text?"""
+    """Return whether the tokenizer adds the decoder's start token to every target text."""
     prefix = getattr(tokenizer, "prefix_tokens", None) or [None]
     return bool(first == start == prefix[0])
 
 
 def labels_of_texts(model: nn.Module, tokenizer: Any, texts: Any) -> Int[Tensor, "text token"]:
-    """Return the labels of target texts, with -100 for padding. A start token that the tokenizer
-    writes is left out: the model puts it in front of the labels.
+    """Return the labels of target texts, with -100 for padding. A start token of the tokenizer is
+    dropped, because the model adds it.
     """
     rows = [tokenizer(text)["input_ids"] for text in ([texts] if isinstance(texts, str) else texts)]
     start = start_token(model)
@@ -77,22 +75,22 @@ def labels_of_texts(model: nn.Module, tokenizer: Any, texts: Any) -> Int[Tensor,
 
 def from_labels(model: nn.Module, tensors: Mapping[str, Any], labels: Any) -> dict[str, Tensor]:
     """Return the decoder's ids for labels [text, token], and the mask of those that belong to a
-    label; `tensors` are the inputs of the encoder.
+    label. `tensors` are the inputs of the encoder.
     """
     if not isinstance(labels, Tensor) or labels.dim() != 2 or labels.is_floating_point():
         shape = tuple(labels.shape) if isinstance(labels, Tensor) else type(labels).__name__
-        raise InvalidInput(f"labels {shape}: token ids of shape [text, token] are needed")
+        raise InvalidInput(f"labels have shape {shape}. Pass token ids of shape [text, token].")
     real = (labels != IGNORED).flip(1).cumsum(1).flip(1) > 0  # up to the last label of each text
     if not bool(real.any(1).all()):
-        raise InvalidInput("a text has no label (all are -100): drop it, or drop the labels")
+        raise InvalidInput("A text has no label (all are -100). Drop the text or the labels.")
     ids = _shifted(model, tensors, labels)
     made = {"decoder_input_ids": ids}
     if "decoder_attention_mask" in inspect.signature(model.forward).parameters:
         made["decoder_attention_mask"] = real.long()
     elif not bool(real.all()):
         raise InvalidInput(
-            f"labels of different lengths: {type(model).__name__} takes no decoder_attention_mask."
-            " Record these texts one at a time."
+            f"labels have different lengths, but {type(model).__name__} takes no "
+            "decoder_attention_mask. Record these texts one at a time."
         )
     return made
 
@@ -105,14 +103,14 @@ def _shifted(model: nn.Module, tensors: Mapping[str, Any], labels: Tensor) -> Te
         ids: Tensor = shift(labels=labels)
     except (AttributeError, ValueError, TypeError) as error:
         raise InvalidInput(
-            f"{type(model).__name__} does not shift these labels ({error}): pass decoder_input_ids"
+            f"{type(model).__name__} cannot shift these labels ({error}). Pass decoder_input_ids."
         ) from error
     return ids
 
 
 @torch.no_grad()
 def read_by_decoder(model: nn.Module, tensors: Mapping[str, Any]) -> Tensor:
-    """Return the ids that the model's own `forward` gives its decoder. It stops there."""
+    """Return the ids that the model's own `forward` passes to its decoder. The pass stops there."""
 
     def stop(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         raise _Read(kwargs.get("input_ids", args[0] if args else None))
@@ -127,20 +125,23 @@ def read_by_decoder(model: nn.Module, tensors: Mapping[str, Any]) -> Tensor:
         ids = read.ids
     except (ValueError, TypeError, RuntimeError, LookupError) as error:
         raise WrongKeys(
-            f"{type(model).__name__} makes no decoder input of these inputs ({error}): pass"
-            " decoder_input_ids"
+            f"{type(model).__name__} does not compute a decoder input from these inputs "
+            f"({error}). Pass decoder_input_ids."
         ) from error
     finally:
         handle.remove()
     if not isinstance(ids, Tensor) or ids.is_floating_point():
         raise WrongKeys(
-            f"the decoder of {type(model).__name__} reads no token ids: pass decoder_input_ids"
+            f"The decoder of {type(model).__name__} reads no token ids here. Pass "
+            "decoder_input_ids."
         )
     return ids.clone()
 
 
 def repeats_the_source(model: nn.Module) -> bool:
-    """Does a head (for classes or spans) make the decoder's input of the encoder's?"""
+    """Return whether a head (for classes or spans) computes the decoder's input from the
+    encoder's.
+    """
     generates = getattr(model, "can_generate", lambda: False)()
     ends = ("ForSequenceClassification", "ForQuestionAnswering")
     return not generates and type(model).__name__.endswith(ends)

@@ -1,4 +1,4 @@
-"""Documents that are named inside the messages of a chat, and their places in the written prompt.
+"""Find documents that are named inside the messages of a chat, in the formatted prompt.
 
 A line such as === document 1 === begins a document, which ends at the next such line or with the
 message. The text of a message before its first document keeps the name of the turn.
@@ -14,7 +14,7 @@ from mixlens.text.chats import Message, turn_names, written_out
 from mixlens.text.segments import Spans, read_marks
 
 Documents = Mapping[int, Spans]
-"""Number of a message -> its documents, by characters of its content."""
+"""Number of a message -> its documents, as character spans of its content."""
 
 
 def read_documents(messages: Sequence[Any]) -> tuple[list[Any], Documents]:
@@ -28,8 +28,8 @@ def read_documents(messages: Sequence[Any]) -> tuple[list[Any], Documents]:
                 message, documents[number] = {**message, "content": text}, spans
         elif isinstance(content, list) and any(map(_names_documents, content)):
             raise InvalidInput(
-                f"Message {number + 1} of the chat names documents inside a list of parts. Give its"
-                " content as one text."
+                f"Message {number + 1} of the chat names documents inside a list of parts. "
+                "Pass its content as one text."
             )
         plain.append(message)
     return plain, documents
@@ -41,7 +41,9 @@ def _names_documents(part: Any) -> bool:
 
 
 def place_documents(tokenizer: Any, messages: Sequence[Message], documents: Documents) -> Spans:
-    """Return the documents and the rest of every turn, by characters of the written prompt."""
+    """Return the documents and the rest of every turn, as character spans of the formatted
+    prompt.
+    """
     text, turns = written_out(tokenizer, messages)
     if turns is None:
         raise InvalidInput(

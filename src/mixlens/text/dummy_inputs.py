@@ -15,8 +15,8 @@ _TOKENS = 12
 
 
 def stand_in_inputs(model: nn.Module, seed: int = 0) -> dict[str, Tensor]:
-    """Random token ids, an image or a sound, whichever the model takes (several for models of
-    several towers).
+    """Return random token ids, an image or audio, whichever the model takes (several for models
+    with several towers).
     """
     generator = torch.Generator().manual_seed(seed)
     config = model.config

@@ -15,13 +15,13 @@ from mixlens.text.tokenizer_calls import token_names, tokenized_batch, tokenizer
 from mixlens.text.tokens import TokenRow
 
 Encoding = dict[str, list[Any]]
-"""What a tokenizer makes of one text: ids, offsets, types by name."""
+"""The tokenised form of one text: ids, offsets, types by name."""
 
 
 def encoded(
     tokenizer: Any, texts: Sequence[str], pairs: Sequence[str] | None, as_target: bool = False
 ) -> list[Encoding]:
-    """What a tokenizer makes of texts, with the places of tokens in them if it knows these."""
+    """Return texts tokenised, with offsets if the tokenizer has them."""
     fast = bool(getattr(tokenizer, "is_fast", False))
     words: dict[str, Any] = {"text_target": list(texts)} if as_target else {"text": list(texts)}
     if pairs is not None:
@@ -29,7 +29,9 @@ def encoded(
     if fast:
         words["return_offsets_mapping"] = True
     made, rows = tokenized_batch(tokenizer, len(texts), **words)
-    if fast and pairs is not None:  # the second segment's characters follow the first's and a blank
+    if (
+        fast and pairs is not None
+    ):  # the characters of the second segment follow those of the first and a space
         for number, (row, text) in enumerate(zip(rows, texts, strict=True)):
             with tokenizer_errors(tokenizer):
                 row["offset_mapping"] = [
@@ -47,7 +49,7 @@ def encoded(
 def padded(
     rows: Sequence[Mapping[str, list[Any]]], tokenizer: Any, accepted: set[str]
 ) -> dict[str, Tensor]:
-    """Rows padded on the right, with their mask."""
+    """Return sequences padded on the right, with their mask."""
     lengths = np.array([len(row["input_ids"]) for row in rows])
     real = np.arange(lengths.max()) < lengths[:, None]
     pad = getattr(tokenizer, "pad_token_id", None) or 0
@@ -66,7 +68,7 @@ def padded(
 def token_row(
     tokenizer: Any, ids: Sequence[int], text: str | None = None, offsets: Any = None
 ) -> TokenRow:
-    """The tokens of one text by their names, with their places if these are known."""
+    """Return the tokens of one text by their names, with their offsets if known."""
     return token_rows(tokenizer, [ids], [text], [offsets])[0]
 
 
@@ -76,12 +78,14 @@ def token_rows(
     texts: Sequence[str | None],
     offsets: Sequence[Any],
 ) -> list[TokenRow]:
-    """The same for many texts; each token is looked up once."""
+    """Return the same for many texts. Each token is looked up once."""
     rows = [list(map(int, row)) for row in ids]
     if tokenizer is None:
         return [TokenRow(tuple(map(str, row))) for row in rows]
     special = set(getattr(tokenizer, "all_special_ids", ()))
-    added = getattr(tokenizer, "added_tokens_decoder", {})  # a chat template has some of its own
+    added = getattr(
+        tokenizer, "added_tokens_decoder", {}
+    )  # a chat template has its own special tokens
     special |= {number for number, token in added.items() if token.special}
     numbers = list(set(chain.from_iterable(rows)))
     labels = dict(zip(numbers, token_names(tokenizer, numbers), strict=True))
@@ -98,6 +102,6 @@ def token_rows(
 
 
 def _places(offsets: Any) -> tuple[tuple[int, int], ...]:
-    if offsets and type(offsets[0]) is tuple:  # as fast tokenizers have them
+    if offsets and type(offsets[0]) is tuple:  # as in fast tokenizers
         return tuple(offsets)
     return tuple([(int(start), int(stop)) for start, stop in offsets])  # faster than a generator

@@ -33,8 +33,8 @@ _NEW_TOKENS = 20
 def generated(
     model: Any, ids: Sequence[int], options: Mapping[str, Any], tensors: Any = None
 ) -> list[int]:
-    """Return the prompt's ids (of a decoder: its start token) and the tokens that the model
-    generates after them, its own choice at every step by default.
+    """Return the prompt's ids (for a decoder, its start token) and the tokens that the model
+    generates after them, by greedy search unless the options differ.
     """
     if not getattr(model, "can_generate", lambda: False)():
         raise UnsupportedModel(
@@ -52,13 +52,14 @@ def generated(
         raise
     except (ValueError, TypeError, AttributeError, ArithmeticError, LookupError) as error:
         raise InvalidInput(
-            f"generate of {type(model).__name__} refuses these options: {in_short(error)}"
+            f"generate of {type(model).__name__} rejects these options ({in_short(error)}). "
+            "Change them."
         ) from error
     rows = getattr(made, "sequences", made)
     if len(rows) != 1:
         raise InvalidInput(
-            f"{len(rows)} continuations were generated: leave out num_return_sequences, and look at"
-            " one at a time"
+            f"generate returned {len(rows)} continuations. Drop num_return_sequences, and "
+            "measure one at a time."
         )
     row: list[int] = rows[0].tolist()
     before = row[:1] if decodes else list(ids)
@@ -87,7 +88,7 @@ def _tokens_read(model: nn.Module, decodes: bool) -> Iterator[list[Tensor | None
 def _require_read(
     model: nn.Module, reads: Sequence[Tensor | None], before: list[int], row: list[int]
 ) -> None:
-    """Raise unless the model read the tokens of `row` but the last, beginning with `before`."""
+    """Raise unless the model read the tokens of `row` except the last, beginning with `before`."""
     ids = [read for read in reads if read is not None]
     is_known = bool(ids) and len(ids) == len(reads) and row[: len(before)] == before
     beams = max((len(read) for read in ids), default=0)
@@ -95,22 +96,22 @@ def _require_read(
         last = len(row) - 1
         whole = ids[-1] if ids[-1].shape[1] >= last else torch.cat(ids, 1)
         is_known = whole[0, :last].tolist() == row[:last]
-    elif is_known:  # beams change places, but all of them begin alike
+    elif is_known:  # beams are reordered, but all have the same beginning
         first = next(iter(ids))
         width = min(len(before), int(first.shape[1]))
         is_known = bool((first[:, :width] == first.new_tensor(before[:width])).all())
     if not is_known:
         raise UnsupportedModel(
-            f"generate of {type(model).__name__} lets the model read other tokens than it returns,"
-            " so that no recording of them would be of the same run. Generate by yourself, and pass"
-            " the tokens as answer."
+            f"generate of {type(model).__name__} lets the model read other tokens than it "
+            "returns, so a recording of them would differ from that run. Generate the tokens "
+            "yourself and pass them as answer."
         )
 
 
 def without_end(model: Any, tokenizer: Any, new: Sequence[int]) -> list[int]:
     """Return generated ids without the end-of-turn and other special tokens at their end.
 
-    Ids of special tokens alone are returned as they are.
+    Ids that are all special tokens are returned unchanged.
     """
     ends = getattr(model.generation_config, "eos_token_id", None)
     stops = set(ends if isinstance(ends, list) else [ends])
@@ -122,7 +123,7 @@ def without_end(model: Any, tokenizer: Any, new: Sequence[int]) -> list[int]:
 
 
 def with_mask(model: nn.Module, tensors: dict[str, Any]) -> dict[str, Any]:
-    """Token ids with masks that leave out none of them, if the model takes masks."""
+    """Return token ids with masks of ones, if the model takes masks."""
     accepted = inspect.signature(model.forward).parameters
     for name in list(tensors):
         mask = name.replace("input_ids", "attention_mask")
@@ -132,7 +133,7 @@ def with_mask(model: nn.Module, tensors: dict[str, Any]) -> dict[str, Any]:
 
 
 def _checked(model: Any, tokens: int, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Options of `generate`: the likeliest token at every step, unless they say otherwise."""
+    """Return the options of `generate`: greedy search, unless they differ."""
     options = dict(given)
     config = options.get("generation_config")
     check_options(model, options, config)
@@ -145,7 +146,8 @@ def _checked(model: Any, tokens: int, given: Mapping[str, Any]) -> dict[str, Any
         unsaid = vars(config)
     else:
         raise InvalidInput(
-            f"generation_config is a GenerationConfig of transformers, not {type(config).__name__}"
+            f"generation_config is {type(config).__name__}. Pass a GenerationConfig of "
+            "transformers."
         )
     _check_lengths(model, tokens, options)
     options["logits_processor"] = [*(options.get("logits_processor") or ()), _numbers_only]
@@ -158,25 +160,23 @@ def _checked(model: Any, tokens: int, given: Mapping[str, Any]) -> dict[str, Any
 
 
 def _numbers_only(ids: Any, logits: Tensor) -> Tensor:
-    """The logits of one step. Of NaN, `generate` would make a token."""
+    """Check the logits of one step. `generate` would return a token even for NaN."""
     if logits.isnan().any():
-        raise NonFiniteActivations(
-            "the model's logits are NaN, so it generates nothing: check the weights of its head"
-        )
+        raise NonFiniteActivations("The model's logits are NaN. Check the weights of its head.")
     return logits
 
 
 def _check_lengths(model: nn.Module, tokens: int, options: dict[str, Any]) -> None:
-    """Raises `InvalidInput` if what the options allow is not a number of tokens, or has no room."""
+    """Raise `InvalidInput` if the allowed length is not a number of tokens, or does not fit."""
     decodes = takes_decoder_ids(model)
     read = 1 if decodes else tokens
     config = options.get("generation_config")
-    for name, before in (("max_new_tokens", 0), ("max_length", read)):  # the first one counts
+    for name, before in (("max_new_tokens", 0), ("max_length", read)):  # the first one applies
         said = options if config is None or options.get(name) is not None else vars(config)
         if said.get(name) is None:
             continue
         said[name] = count = _whole_number(name, said[name])
-        if count > before:  # else `generate` refuses it
+        if count > before:  # otherwise `generate` rejects it
             require_room(model, "decoder_" if decodes else "", read, count - before)
         return
 
@@ -187,14 +187,16 @@ def _whole_number(name: str, given: Any) -> int:
             raise TypeError
         count = operator.index(given)
     except TypeError:
-        raise InvalidInput(f"{name}={given!r}: a whole number is needed") from None
+        raise InvalidInput(
+            f"{name}={given!r} is not an integer. Pass a number of tokens."
+        ) from None
     if count < 1:
-        raise InvalidInput(f"{name}={count}: at least one token must be generated")
+        raise InvalidInput(f"{name}={count} is out of range. Pass at least 1.")
     return count
 
 
 def require_room(model: nn.Module, prefix: str, prompt: int, more: int) -> None:
-    """Raises `InputTooLong` if a continuation of this many tokens has no room. Its last token is
+    """Raise `InputTooLong` if a continuation of this many tokens does not fit. Its last token is
     produced, not read.
     """
     limit = position_limit(model, prefix)
@@ -203,15 +205,15 @@ def require_room(model: nn.Module, prefix: str, prompt: int, more: int) -> None:
     room = limit - prompt + 1
     if room < 1:
         raise InputTooLong(
-            f"the prompt has {counted(prompt, 'token')}, the model has {limit} positions: shorten"
-            " the prompt"
+            f"The prompt has {counted(prompt, 'token')}, but the model has {limit} positions. "
+            "Shorten the prompt."
         )
     if prefix:
         raise InputTooLong(
-            f"a continuation of {counted(more, 'token')} does not fit the decoder's {limit}"
-            f" positions: it may have up to {room}"
+            f"A continuation of {counted(more, 'token')} does not fit the decoder's {limit} "
+            f"positions. Allow up to {room}."
         )
     raise InputTooLong(
-        f"a prompt of {counted(prompt, 'token')} and a continuation of {more} do not fit the"
-        f" model's {limit} positions: the continuation may have up to {room}"
+        f"A prompt of {counted(prompt, 'token')} and a continuation of {more} do not fit the "
+        f"model's {limit} positions. Allow a continuation of up to {room}."
     )

@@ -1,8 +1,8 @@
-"""The options of `generate` that leave the model's input as it is recorded.
+"""List the options of `generate` that keep the model's input as it is recorded.
 
-An option may choose among the model's own logits, stop, or change what is returned. Names that are
-not known to do that could reach the model's `forward` (`inputs_embeds`, `past_key_values`), so they
-raise. Options with a second model, a second prompt or a rounded cache raise wherever they are set.
+An option may choose among the model's own logits, stop, or change the returned value. Unknown names
+could reach the model's `forward` (`inputs_embeds`, `past_key_values`), so they raise. Options with
+a second model, a second prompt or a quantised cache always raise.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ _RETURNED = (
 )
 _PASSED_ON = {*_CALLED, *_LENGTHS, *_CHOICES, *_TOKENS, *_MEMORY, *_RETURNED}
 
-# Options that change the input or the computation, and the values with which they do not.
+# Options that change the input or the computation, and their harmless values.
 _CHANGING: dict[str, tuple[Any, ...]] = {
     "assistant_early_exit": (None,),
     "assistant_model": (None,),
@@ -91,13 +91,14 @@ _CACHE = "cache_implementation"
 
 
 def check_options(model: Any, options: Mapping[str, Any], config: Any) -> None:
-    """Raise `InvalidInput` for options that may change what the model reads or computes."""
+    """Raise `InvalidInput` for options that may change the input or the computation of the
+    model.
+    """
     for name in options:
         if name not in _PASSED_ON and name not in _CHANGING and name != _CACHE:
             raise InvalidInput(
-                f"{name} is not an option of lens.generate, which passes on options that choose"
-                " tokens or stop, and none that may change what the model reads. Record such"
-                " inputs by lens.record."
+                f"{name} is not an option of lens.generate, which accepts options that choose "
+                "tokens or stop. Record other inputs with lens.record."
             )
     for name, harmless in _CHANGING.items():
         value, where = _value(model, options, config, name)
@@ -109,7 +110,7 @@ def check_options(model: Any, options: Mapping[str, Any], config: Any) -> None:
 
 
 def _value(model: Any, options: Mapping[str, Any], config: Any, name: str) -> tuple[Any, str]:
-    """Return the value that `generate` would take for an option, and where that is set."""
+    """Return the value of an option for `generate`, and where it is set."""
     if options.get(name) is not None:
         return options[name], ""
     if isinstance(config, GenerationConfig) and getattr(config, name, None) is not None:
@@ -120,6 +121,6 @@ def _value(model: Any, options: Mapping[str, Any], config: Any, name: str) -> tu
 def _changing(name: str, value: Any, where: str) -> InvalidInput:
     shown = value if isinstance(value, (str, int, float)) else type(value).__name__
     return InvalidInput(
-        f"{name}={shown!r}{where}: generate would read or compute something else than the model"
-        " does for these tokens, and a recording does not have it. Leave it out, or set it to None."
+        f"{name}={shown!r}{where} changes the input or the computation of the model, so a "
+        "recording would differ from it. Drop it, or set it to None."
     )

@@ -1,6 +1,6 @@
 """The image that a model received, cropped and scaled by its processor.
 
-The patches lie on this picture, not on the file that it was made from, which may have had margins.
+The patches belong to this image, not to the original file, which may have had margins.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from torch import Tensor
 
 from mixlens.text.tokens import Picture
 
-_LONGEST = 640  # pixels of a side
+_LONGEST = 640  # pixels per side
 
 
 def picture_of(
     pixels: Tensor, processor: Any, *, rows: int, columns: int, first: int
 ) -> Picture | None:
-    """Pixels [channel, row, column] as a picture of rows × columns patches.
+    """Return pixels [channel, row, column] as an image of rows × columns patches.
 
-    None if they are not an image of one or three channels, or if Pillow is not installed.
+    Return None if they are not an image of one or three channels, or if Pillow is not installed.
     """
     try:
         from PIL import Image
@@ -41,7 +41,9 @@ def picture_of(
 
 
 def _brightness(pixels: np.ndarray, processor: Any) -> np.ndarray:
-    """From 0 to 1: what the processor did is undone, or the range is stretched if it is unknown."""
+    """Return brightness from 0 to 1: undo the processor's normalisation, or stretch the range if it
+    is unknown.
+    """
     own: Any = getattr(processor, "image_processor", processor)
     means, deviations = (
         np.reshape(getattr(own, name, None) or (), (-1, 1, 1))

@@ -1,7 +1,7 @@
 """Check every input tensor against the model and the other inputs: name, dtype, shape and range.
 
-What passes here is what the model's own embeddings and masks take. A mask that is shorter than its
-tokens would otherwise give a corner of the map, and a wrong id an error from deep inside torch.
+These checks match the model's own embeddings and masks. Without them, a mask shorter than its
+tokens would give a part of the map, and a wrong id an error from inside torch.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from mixlens.model.rotary import may_be_extended
 
 _IDS = ("input_ids", "token_type_ids", "position_ids")
 _STACKS = (("", "encoder"), ("decoder_", "decoder"))
-"""The names of a stack's inputs begin with the first; the second is its part of the config."""
+"""The prefix of a stack's input names, and its part of the config."""
 
 
 def check_names(model: nn.Module, tensors: Mapping[str, Any]) -> None:
-    """Only names that the model takes, and the one that it needs."""
+    """Raise unless all names are inputs of the model and the required one is present."""
     accepted = inspect.signature(model.forward).parameters
     for name in tensors:
         if name not in accepted:
@@ -35,11 +35,12 @@ def check_names(model: nn.Module, tensors: Mapping[str, Any]) -> None:
                 and key.endswith(("ids", "mask", "values", "features"))
             ]
             raise WrongKeys(
-                f"{type(model).__name__} takes no {name!r}; it takes: {', '.join(takes)}"
+                f"Unknown input {name!r} of {type(model).__name__}. Choose from: "
+                f"{', '.join(takes)}."
             )
     main = [name for name in main_inputs(model) if name in accepted]
     instead = {"inputs_embeds", "encoder_outputs"}
-    if config_is_pair(model):  # its encoder may hear a text or a sound (SeamlessM4T)
+    if config_is_pair(model):  # its encoder may read text or audio (SeamlessM4T)
         instead |= {"input_features", "input_values"}
     if main and not {*main, *instead} & set(tensors):
         raise WrongKeys(
@@ -48,35 +49,37 @@ def check_names(model: nn.Module, tensors: Mapping[str, Any]) -> None:
 
 
 def main_inputs(model: nn.Module) -> list[str]:
-    """Names of the inputs that a model is about: one in nearly every model."""
+    """Return the names of a model's main inputs, usually one."""
     main = getattr(model, "main_input_name", "input_ids")
     return [main] if isinstance(main, str) else list(main)
 
 
 def check_numbers(tensors: Mapping[str, Any]) -> None:
-    """Whole numbers for ids, ones and zeros for masks of tokens, finite numbers for the rest."""
+    """Check that ids are integers, token masks are ones and zeros, and other inputs are finite."""
     for name, value in tensors.items():
         if not isinstance(value, Tensor):
             continue
         if value.numel() == 0:
-            raise EmptyInput(f"{name} is empty (shape {tuple(value.shape)})")
+            raise EmptyInput(
+                f"{name} is empty (shape {tuple(value.shape)}). Pass at least one token."
+            )
         if name.removeprefix("decoder_") in _IDS:
             if value.is_floating_point() or value.is_complex() or value.dtype == torch.bool:
                 kind = str(value.dtype).removeprefix("torch.")
-                raise InvalidInput(f"{name} must be whole numbers (int64), not {kind}")
+                raise InvalidInput(f"{name} has dtype {kind}. Pass integers (int64).")
         elif name.endswith("attention_mask"):
             if value.dim() == 2 and not bool(((value == 0) | (value == 1)).all()):
                 raise InvalidInput(
-                    f"{name} must be 1 for tokens and 0 for padding; it has"
-                    f" {value[(value != 0) & (value != 1)][0].item()}"
+                    f"{name} contains {value[(value != 0) & (value != 1)][0].item()}. Pass 1 "
+                    "for tokens and 0 for padding."
                 )
         elif value.is_floating_point() and not name.endswith("mask"):
             if not bool(value.isfinite().all()):
-                raise InvalidInput(f"{name} has NaN or infinity in it")
+                raise InvalidInput(f"{name} contains NaN or infinity. Pass finite numbers.")
 
 
 def check_shapes(model: nn.Module, tensors: Mapping[str, Any]) -> None:
-    """One batch and one length: masks, types and positions fit their tokens."""
+    """Check that batch and length agree: masks, types and positions must fit their tokens."""
     books = _codebooks(model)
     batches = {}
     for prefix, _ in _STACKS:
@@ -85,7 +88,7 @@ def check_shapes(model: nn.Module, tensors: Mapping[str, Any]) -> None:
         if main is None:
             continue
         if tensors[main].dim() < 2:
-            raise InvalidInput(f"{main} must have two axes, texts and tokens")
+            raise InvalidInput(f"{main} must have the shape [text, token]")
         batch, width = tensors[main].shape[:2]
         batches[main] = batch
         for name in ("attention_mask", "token_type_ids", "position_ids"):
@@ -94,8 +97,8 @@ def check_shapes(model: nn.Module, tensors: Mapping[str, Any]) -> None:
                 _fits(name, value, batch, width) or _fits(name, value, batch // books, width)
             ):
                 raise InvalidInput(
-                    f"{prefix}{name} has the shape {tuple(value.shape)}, {main} has"
-                    f" {tuple(tensors[main].shape)}: there must be one number for each token"
+                    f"{prefix}{name} has the shape {tuple(value.shape)}, but {main} has "
+                    f"{tuple(tensors[main].shape)}. Pass one number for each token."
                 )
     if len(batches) == 2:
         (main, rows), (other, others) = batches.items()
@@ -104,14 +107,16 @@ def check_shapes(model: nn.Module, tensors: Mapping[str, Any]) -> None:
 
 
 def _codebooks(model: nn.Module) -> int:
-    """Models of music keep several rows of codes for each text."""
+    """Return the number of codebooks. Music models have several sequences of codes per text."""
     config: Any = model.config
     holders: tuple[Any, ...] = (config, getattr(config, "decoder", None))
     return next((holder.num_codebooks for holder in holders if hasattr(holder, "num_codebooks")), 1)
 
 
 def _fits(name: str, value: Tensor, batch: int, width: int) -> bool:
-    """A table of a text's own, one for all texts, or one number for each pair of tokens."""
+    """Return whether a table is per text, shared by all texts, or has one number per pair of
+    tokens.
+    """
     shape = tuple(value.shape)
     if name == "token_type_ids":
         return shape[:2] == (batch, width)
@@ -124,11 +129,11 @@ def _fits(name: str, value: Tensor, batch: int, width: int) -> bool:
 
 
 def check_range(model: nn.Module, tensors: Mapping[str, Any]) -> None:
-    """No more tokens than positions, and every id inside its table."""
+    """Check that the tokens fit the positions, and that every id is in its table."""
     for prefix, _ in _STACKS:
         ids = tensors.get(prefix + "input_ids", tensors.get(prefix + "inputs_embeds"))
         if not isinstance(ids, Tensor) or ids.dim() != (3 if ids.is_floating_point() else 2):
-            continue  # several codebooks for each token have a table each
+            continue  # several codebooks per token have a table each
         config: Any = model.config
         limit = position_limit(model, prefix)
         if limit is not None and ids.shape[1] > limit:
@@ -136,8 +141,8 @@ def check_range(model: nn.Module, tensors: Mapping[str, Any]) -> None:
             more = ", or raise max_position_embeddings in its configuration (rotary positions"
             more += " have no table)"
             raise InputTooLong(
-                f"{prefix}input has {ids.shape[1]} tokens, the model has {limit} positions: shorten"
-                f" the text{more if rotary else ''}"
+                f"{prefix}input has {ids.shape[1]} tokens, the model has {limit} positions: "
+                f"shorten the text{more if rotary else ''}"
             )
         if not ids.is_floating_point():
             check_token_ids(prefix + "input_ids", ids, _vocabulary(model, prefix))
@@ -151,18 +156,20 @@ def check_range(model: nn.Module, tensors: Mapping[str, Any]) -> None:
 
 
 def check_answer_ids(model: nn.Module, ids: Sequence[int]) -> None:
-    """Token ids of an answer, the last of which is never an input."""
+    """Check token ids of an answer, the last of which is never an input."""
     prefix = "decoder_" if takes_decoder_ids(model) else ""
     check_token_ids("answer", ids, _vocabulary(model, prefix))
 
 
 def check_token_ids(name: str, ids: Sequence[int] | Tensor, rows: int | None = None) -> None:
-    """None is negative, or outside a vocabulary of this many rows."""
+    """Check that no id is negative or outside a vocabulary of this size."""
     _inside(name, "token id", ids, rows, "the model's vocabulary of")
 
 
 def _vocabulary(model: nn.Module, prefix: str) -> int | None:
-    """How many ids a stack takes; None if its part of the config is a whole model's."""
+    """Return the vocabulary size of a stack, or None if its part of the config describes a whole
+    model.
+    """
     inner = getattr(model.config, dict(_STACKS)[prefix], None) if config_is_pair(model) else None
     return vocabulary_size(model, decoder=bool(prefix)) if inner is None else None
 
@@ -175,19 +182,19 @@ def _inside(
     else:  # which may be too large for a tensor
         lowest, highest = min(ids), max(ids)
     if lowest < 0:
-        raise InvalidInput(f"{name}: {lowest} is negative")
+        raise InvalidInput(f"{name} contains {lowest}. Pass numbers from 0.")
     if rows and highest >= rows:
         raise InvalidInput(f"{what} {highest} is outside {table} {rows}")
 
 
 def config_is_pair(model: nn.Module) -> bool:
-    """Is it an encoder and a decoder?"""
+    """Return whether the config describes an encoder and a decoder."""
     return bool(getattr(model.config, "is_encoder_decoder", False))
 
 
 def takes_decoder_ids(model: nn.Module) -> bool:
-    """Is it an encoder-decoder of tokens? Detectors and forecasters call themselves one as well,
-    and take no ids for the decoder.
+    """Return whether the model is an encoder-decoder of tokens. Detectors and forecasters use the
+    same name, and take no decoder ids.
     """
     return config_is_pair(model) and (
         "decoder_input_ids" in inspect.signature(model.forward).parameters
@@ -195,8 +202,8 @@ def takes_decoder_ids(model: nn.Module) -> bool:
 
 
 def padding_token(model: nn.Module, prefix: str = "") -> int | None:
-    """The id that a model takes for padding: classifiers read the last token that is not it. None
-    if its config names no id of the vocabulary.
+    """Return the id of padding, because classifiers read the last other token, or None if the
+    config has no such id in the vocabulary.
     """
     config: Any = model.config
     text = config.get_text_config() if hasattr(config, "get_text_config") else config
@@ -226,9 +233,10 @@ def _position_tables(model: nn.Module) -> list[nn.Embedding]:
 
 
 def position_limit(model: nn.Module, prefix: str = "") -> int | None:
-    """How many tokens fit: the rows of the position table minus those that RoBERTa reserves. None
-    if there is no table, and a larger limit in the config would change the positions themselves
-    (dynamic NTK, longrope, YaRN): transformers runs such models on any length.
+    """Return the number of positions: the size of the position table without the entries that
+    RoBERTa reserves. Return None if there is no table and a larger limit in the config would change
+    the positions (dynamic NTK, longrope, YaRN), because transformers runs such models on any
+    length.
     """
     config: Any = model.config
     inner = getattr(config, dict(_STACKS).get(prefix, ""), None) if config_is_pair(model) else None
@@ -239,7 +247,7 @@ def position_limit(model: nn.Module, prefix: str = "") -> int | None:
     for holder in (getattr(config, "text_config", None), config):
         for name in names:
             limit = getattr(holder, name, None)
-            if isinstance(limit, int) and limit > 0:  # XLNet says -1: none
+            if isinstance(limit, int) and limit > 0:  # XLNet uses -1 for no limit
                 if may_be_extended(holder) is False:
                     return None
                 reserved = [

@@ -49,23 +49,24 @@ Text = str | tuple[str, str]
 class Prepared:
     """Inputs ready for the model.
 
-    Token rows are known for text: of the main input, and of the decoder's. `produced` has, for a
-    continued prompt, the token that each position produced.
+    Tokens are known for text: those of the main input, and of the decoder's. For a continued
+    prompt, `produced` has the token that each position produced.
     """
 
     tensors: dict[str, Any]
     rows: Sequence[TokenRow] | None
     decoder_rows: Sequence[TokenRow] | None
     produced: Sequence[Produced] | None = None
-    masks_more_than_padding: bool = field(kw_only=True)  # pairs of tokens, or with holes
+    masks_more_than_padding: bool = field(kw_only=True)  # masks of token pairs, or with holes
 
 
 def prepared(
     model: nn.Module, tokenizer: Any, given: Any, encodings: Sequence[Encoding] | None = None
 ) -> Prepared:
-    """A text, a list of texts or a dict of tensors, as the model takes it; all else is refused.
+    """Return a text, a list of texts or a dict of tensors as model inputs, and raise for anything
+    else.
 
-    `encodings`: what the tokenizer makes of the texts, if that is known.
+    `encodings` are the tokenised texts, if known.
     """
     if isinstance(given, Mapping):
         return _from_tensors(model, tokenizer, dict(given))
@@ -77,30 +78,29 @@ def prepared(
             raise about(f"text {number}", error) if len(texts) > 1 else error from None
     if tokenizer is None:
         raise MissingTokenizer(
-            "a text needs a tokenizer, and the model came without one: give it one, or tensors"
-            " instead of the text"
+            "The model has no tokenizer, which a text needs. Add one, or pass "
+            "tensors instead of the text."
         )
     return _from_texts(model, tokenizer, texts, encodings)
 
 
 def texts_of(given: Any) -> list[Any]:
-    """The texts that were given, in their order; their contents are not looked at."""
+    """Return the passed texts in their order, without reading them."""
     if isinstance(given, str) or is_pair(given):
         return [given]
-    wanted = "a text, a list of texts or a dict of input tensors is needed"
+    wanted = "Pass a text, a list of texts or a dict of input tensors"
     if isinstance(given, AbstractSet):
-        raise InvalidInput(f"{wanted}; a set has no order")
+        raise InvalidInput(f"{wanted}. A set has no order.")
     if isinstance(given, tuple):
         raise InvalidInput(
-            f"a tuple is a pair of texts, and this one has {len(given)} entries: give several"
-            " texts as a list"
+            f"A tuple of {len(given)} entries is not a pair of texts. Pass several texts as a list."
         )
     if isinstance(given, Tensor) or getattr(getattr(given, "dtype", None), "kind", "O") in "biufc":
         raise InvalidInput(
-            f"{wanted}, not {type(given).__name__}: pass token ids as {{'input_ids': ids}}"
+            f"{wanted}, not {type(given).__name__}. Pass token ids as {{'input_ids': ids}}."
         )
     if hasattr(given, "columns"):
-        raise InvalidInput(f"{wanted}, not a table: give the column that holds the texts")
+        raise InvalidInput(f"{wanted}, not a table. Pass the column that holds the texts.")
     if isinstance(given, (bytes, bytearray)) or not hasattr(given, "__iter__"):
         raise InvalidInput(f"{wanted}, not {type(given).__name__}")
     texts = list(given)
@@ -110,26 +110,26 @@ def texts_of(given: Any) -> list[Any]:
 
 
 def check_text(text: Any) -> None:
-    """A string, or a pair of them, with something in it that UTF-8 can write."""
+    """Raise unless this is a non-empty string, or a pair of them, that UTF-8 can encode."""
     if not isinstance(text, str) and not is_pair(text):
-        hint = ": pass token ids as {'input_ids': ids}" if isinstance(text, int) else ""
+        hint = ". Pass token ids as {'input_ids': ids}" if isinstance(text, int) else ""
         raise InvalidInput(
-            f"a text is a string or a pair of strings, not {type(text).__name__}{hint}"
+            f"{type(text).__name__} is not a text. Pass a string or a pair of strings{hint}"
         )
     for part in (text,) if isinstance(text, str) else text:
         try:
             part.encode()
         except UnicodeEncodeError as error:
             raise InvalidInput(
-                f"the text is not valid Unicode: character {error.start} is half of a pair"
-                " (a lone surrogate), as in text that was decoded from bytes other than UTF-8"
+                f"Character {error.start} of the text is a lone surrogate, as in text that "
+                "was decoded from bytes other than UTF-8. Decode the text again."
             ) from None
     if not (text if isinstance(text, str) else text[0]).strip():
         raise EmptyInput("The text is empty. Pass at least one word.")
 
 
 def is_pair(text: Any) -> bool:
-    """Is this a tuple of two texts?"""
+    """Return whether this is a tuple of two texts."""
     return (
         isinstance(text, tuple) and len(text) == 2 and all(isinstance(part, str) for part in text)
     )
@@ -146,7 +146,9 @@ def _from_texts(
     firsts = [text if isinstance(text, str) else text[0] for text in texts]
     pairs = [None if isinstance(text, str) else text[1] for text in texts]
     if any(pair is None for pair in pairs) != all(pair is None for pair in pairs):
-        raise InvalidInput("either every text is a pair or none is")
+        raise InvalidInput(
+            "Some texts are pairs and others are not. Pass only pairs or only single texts."
+        )
     seconds = [pair for pair in pairs if pair is not None]
     rows = encodings or encoded(tokenizer, firsts, None if translated or not seconds else seconds)
     accepted = inspect.signature(model.forward).parameters
@@ -174,12 +176,12 @@ def _from_texts(
         tensors,
         _labelled(tokenizer, rows, whole),
         decoder_rows,
-        masks_more_than_padding=False,  # known of our own masks without a look at them
+        masks_more_than_padding=False,  # our own masks need no check
     )
 
 
 def _shifted(model: nn.Module, tokenizer: Any, target: Encoding) -> Encoding:
-    """What the decoder reads to produce a target text."""
+    """Return the decoder input for a target text."""
     before = target_prefix(model, tokenizer, target["input_ids"])
     places = [(0, 0)] * len(before) + list(target.get("offset_mapping", []))[:-1]
     return {"input_ids": [*before, *target["input_ids"][:-1]], "offset_mapping": places}
@@ -200,7 +202,8 @@ def _from_tensors(model: nn.Module, tokenizer: Any, given: dict[str, Any]) -> Pr
     }
     if "past_key_values" in tensors:
         raise WrongKeys(
-            "past_key_values: a recording needs the whole sequence, not its continuation"
+            "past_key_values is not supported, because a recording needs the whole sequence. "
+            "Pass all tokens."
         )
     labels = tensors.pop("labels", None)
     if takes_decoder_ids(model) and not any(name.startswith("decoder_input") for name in tensors):
@@ -215,8 +218,8 @@ def _from_tensors(model: nn.Module, tokenizer: Any, given: dict[str, Any]) -> Pr
 
 
 def _with_decoder_ids(model: nn.Module, tensors: dict[str, Any], labels: Any) -> dict[str, Any]:
-    """Inputs of an encoder with those of the decoder: from labels, or from the source (of a head
-    for classes), or the start token.
+    """Return encoder inputs with those of the decoder: from labels, from the source (for a
+    classification head), or the start token.
     """
     if repeats_the_source(model):
         tensors = made_ready(model, tensors)
@@ -233,14 +236,14 @@ def _with_decoder_ids(model: nn.Module, tensors: dict[str, Any], labels: Any) ->
 
 
 def _copied(value: Any) -> Any:
-    """A copy that no later write to the caller's tensors or arrays reaches."""
+    """Return a copy that later writes to the caller's tensors or arrays do not change."""
     if isinstance(value, Tensor):
         return value.clone()
     if isinstance(value, (list, tuple)):
         made = map(_copied, value)
         named = hasattr(value, "_fields")
         return type(value)(*made) if named else type(value)(made)
-    if isinstance(value, MutableMapping):  # what an encoder returned, say: its class stays
+    if isinstance(value, MutableMapping):  # such as the output of an encoder, which keeps its class
         inner = copy.copy(value)
         for name, each in value.items():
             inner[name] = _copied(each)
@@ -249,18 +252,18 @@ def _copied(value: Any) -> Any:
 
 
 def as_tensor(name: str, value: Any) -> Any:
-    """An input as a tensor of rows, if it is one of numbers."""
+    """Return an input as a batched tensor, if it holds numbers."""
     listed = isinstance(value, (list, tuple)) and name.endswith(("ids", "mask", "labels"))
     if listed or (hasattr(value, "__array__") and not isinstance(value, Tensor)):
         try:
             value = torch.as_tensor(value)
         except (ValueError, TypeError, RuntimeError) as error:
             raise InvalidInput(
-                f"{name} must be rows of numbers; rows of different lengths need padding and an"
-                f" attention_mask ({error})"
+                f"{name} is not a batch of numbers ({error}). Pad sequences of different "
+                "lengths and pass an attention_mask."
             ) from error
     if not isinstance(value, Tensor) and name.endswith(("ids", "mask", "embeds", "labels")):
-        raise InvalidInput(f"{name} must be a tensor of numbers, not {type(value).__name__}")
+        raise InvalidInput(f"{name} is {type(value).__name__}. Pass a tensor of numbers.")
     if isinstance(value, Tensor) and value.dim() == 1 and name.endswith(("ids", "mask")):
         value = value[None]
     return value
@@ -268,10 +271,10 @@ def as_tensor(name: str, value: Any) -> Any:
 
 def _rows(tokenizer: Any, tensors: Mapping[str, Any], prefix: str) -> list[TokenRow] | None:
     ids = tensors.get(prefix + "input_ids")
-    if ids is None or ids.dim() != 2:  # several codebooks for each token have no one label
+    if ids is None or ids.dim() != 2:  # several codebooks per token have no common label
         return None
     lengths = row_lengths(tensors, prefix) or [int(ids.shape[1])] * int(ids.shape[0])
-    if len(lengths) != len(ids):  # several rows of codes for each sound (MusicGen)
+    if len(lengths) != len(ids):  # several sequences of codes for each audio (MusicGen)
         return None
     real = [row[:length] for row, length in zip(ids.tolist(), lengths, strict=True)]
     unknown = [None] * len(real)
@@ -279,7 +282,9 @@ def _rows(tokenizer: Any, tensors: Mapping[str, Any], prefix: str) -> list[Token
 
 
 def made_ready(model: nn.Module, tensors: dict[str, Any]) -> dict[str, Any]:
-    """Checked, real tokens first, on the model's device and in its precision."""
+    """Return inputs that are checked, with real tokens first, on the model's device and in its
+    precision.
+    """
     check_names(model, tensors)
     check_numbers(tensors)
     check_shapes(model, tensors)
@@ -290,7 +295,9 @@ def made_ready(model: nn.Module, tensors: dict[str, Any]) -> dict[str, Any]:
     for name, value in tensors.items():
         if isinstance(value, Tensor):
             value = sent(value, device)
-            value = value.clone() if value.is_inference() else value  # gradients refuse such
+            value = (
+                value.clone() if value.is_inference() else value
+            )  # gradients reject such tensors
             if value.is_floating_point() and name != "attention_mask":
                 value = value.to(dtype)
             elif name.endswith("ids") and value.dtype not in (torch.int32, torch.int64):

@@ -1,8 +1,8 @@
 """Find the real tokens of a batch, and move them to the front.
 
-Padding never changes a score. Rows that are padded on the left are moved to the front, because many
-models count positions from the first column. Padding on the right is cut off if no row needs it,
-and gets the id that the model takes for padding.
+Padding never changes a score. Texts that are padded on the left are moved to the front, because
+many models count positions from the first column. Padding on the right is cut off if no text needs
+it, and gets the padding id of the model.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PER_TOKEN = ("input_ids", "attention_mask", "token_type_ids", "position_ids", "i
 
 
 def row_lengths(tensors: Mapping[str, Any], prefix: str = "") -> list[int] | None:
-    """Real tokens of each row, if a mask says so and they are in front."""
+    """Return the number of real tokens of each text, if a mask defines it and they are in front."""
     mask = tensors.get(prefix + "attention_mask")
     if not isinstance(mask, Tensor) or mask.dim() != 2:
         return None
@@ -29,7 +29,7 @@ def row_lengths(tensors: Mapping[str, Any], prefix: str = "") -> list[int] | Non
 
 
 def masks_more_than_padding(tensors: Mapping[str, Any]) -> bool:
-    """Return whether the inputs hold a mask of pairs of tokens, or one with holes."""
+    """Return whether the inputs hold a mask of token pairs, or one with holes."""
     return any(
         isinstance(tensors.get(f"{prefix}attention_mask"), Tensor)
         and row_lengths(tensors, prefix) is None
@@ -38,7 +38,9 @@ def masks_more_than_padding(tensors: Mapping[str, Any]) -> bool:
 
 
 def is_padded_sound(tensors: Mapping[str, Any]) -> bool:
-    """A batch of sounds of different lengths: its padding would reach real frames."""
+    """Return whether this is a batch of audio of different lengths, whose padding would reach real
+    frames.
+    """
     mask = tensors.get("attention_mask")
     if (
         not isinstance(mask, Tensor)
@@ -50,7 +52,7 @@ def is_padded_sound(tensors: Mapping[str, Any]) -> bool:
 
 
 def unpadded_row(tensors: Mapping[str, Any], row: int) -> dict[str, Any]:
-    """One row of a padded batch of sounds, cut to its real samples."""
+    """Return one audio of a padded batch, cut to its real samples."""
     mask = tensors["attention_mask"][row].bool()
     kept = {
         name: value[row : row + 1] if value.dim() else value
@@ -65,7 +67,7 @@ def unpadded_row(tensors: Mapping[str, Any], row: int) -> dict[str, Any]:
 
 
 def unpadded_text(tensors: Mapping[str, Any], number: int, texts: int) -> dict[str, Any]:
-    """One of several texts, cut to its real tokens."""
+    """Return one of several texts, cut to its real tokens."""
     own = {
         name: value[number : number + 1]
         if isinstance(value, Tensor) and value.shape[:1] == (texts,)
@@ -90,10 +92,10 @@ def unpadded_text(tensors: Mapping[str, Any], number: int, texts: int) -> dict[s
 def real_tokens_first(
     tensors: dict[str, Any], padding: Callable[[str], int | None]
 ) -> dict[str, Any]:
-    """The same batch with its padding on the right, and no wider than its longest row.
+    """Return the same batch with its padding on the right, and no wider than its longest text.
 
-    `padding`: the id that the model takes for padding, for the prefix of an input's name. A
-    classifier that reads the last token before the padding finds it by this id.
+    `padding` is the padding id of the model, by the prefix of an input's name. A classifier uses it
+    to find the last token before the padding.
     """
     moved = dict(tensors)
     for prefix in ("", "decoder_"):
@@ -102,15 +104,15 @@ def real_tokens_first(
             continue
         if not bool(mask.bool().any(1).all()):
             raise EmptyInput(
-                "a row of the batch has no real token (its attention_mask is all zero)"
+                "A text of the batch has no real token (its attention_mask is all zero). Remove it."
             )
         if prefix + "input_ids" in tensors or prefix + "inputs_embeds" in tensors:
             moved |= _moved(tensors, prefix, mask, padding)
         elif not bool(mask.bool().all()):
             raise InvalidInput(
-                "padded audio or images: the layers below the first attention mix padding into"
-                " real frames. Record such rows one at a time, without padding (`Lens.measure`"
-                " does this for a list)."
+                "Padded audio or images are not supported, because the layers below the "
+                "first attention mix padding into real frames. Record them one at a time, "
+                "without padding (`Lens.measure` does this for a list)."
             )
     return moved
 
@@ -135,7 +137,7 @@ def _moved(
         if value.shape[:2] == mask.shape:
             places = order if value.dim() == 2 else order[..., None].expand(value.shape)
             moved[prefix + name] = value.gather(1, places)[:, :width]
-        elif value.shape[-2:] == mask.shape:  # several positions for each token
+        elif value.shape[-2:] == mask.shape:  # several positions per token
             moved[prefix + name] = value.gather(-1, order.expand(value.shape))[..., :width]
     ids, real = moved.get(prefix + "input_ids"), moved[prefix + "attention_mask"].bool()
     fill = padding(prefix) if ids is not None and not bool(real.all()) else None
@@ -145,6 +147,8 @@ def _moved(
 
 
 def _is_padding(mask: Tensor) -> bool:
-    """Zeros at one end of each row only: a mask with holes is the user's intention, not padding."""
+    """Return whether each mask has zeros at one end only. A mask with holes is the user's
+    intention, not padding.
+    """
     changes = (mask.bool()[:, 1:] != mask.bool()[:, :-1]).sum(1)
     return bool((changes <= 1).all())

@@ -1,4 +1,6 @@
-"""Where named targets are in each text: by position, by label, or by a label and its number."""
+"""Find the positions of named targets in each text: by position, by label, or by a label and its
+number.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ _MARKS = "Ġ▁"
 
 
 class EachText(tuple[tuple[int | str, ...], ...]):
-    """Targets that differ by text: as many for each text of a batch."""
+    """Targets that differ by text, equally many for each text of a batch."""
 
 
 def positions_by_text(
@@ -23,8 +25,8 @@ def positions_by_text(
     *,
     first: Sequence[Sequence[int]] | None = None,
 ) -> tuple[tuple[int, ...], ...]:
-    """The positions of the named targets in every text of a batch; labels are looked for among the
-    positions of `first` before all others.
+    """Return the positions of the named targets in every text of a batch. Labels are searched among
+    the positions of `first` before all others.
     """
     named = targets if isinstance(targets, EachText) else [targets] * len(rows)
     before: Sequence[Sequence[int]] = [()] * len(rows) if first is None else first
@@ -42,10 +44,10 @@ def _found(target: int | str, row: TokenRow, first: Sequence[int]) -> int:
 
 
 def position_of(target: int | str, row: TokenRow, held: Sequence[int]) -> int:
-    """The position of a token that is among those held, from its position or its label.
+    """Return the position of a measured token, from its position or its label.
 
-    A label may be written as the vocabulary has it (Ġvery), as it is shown (·very), without its
-    mark (very), or in a different case; of several that are alike, `dogs#2` is the second.
+    You can write a label as in the vocabulary (Ġvery), as displayed (·very), without its marker
+    (very), or in a different case. If several match, `dogs#2` is the second.
     """
     if isinstance(target, str):
         position = _labelled(target, row, list(dict.fromkeys(held)))
@@ -61,8 +63,7 @@ def position_of(target: int | str, row: TokenRow, held: Sequence[int]) -> int:
             ) from error
     if position not in held:
         raise InvalidInput(
-            f"target {target} was not measured; these maps have the targets"
-            f" {', '.join(map(str, held))}"
+            f"Target {target} was not measured. Choose one of: {', '.join(map(str, held))}."
         )
     return position
 
@@ -86,7 +87,7 @@ def _labelled(label: str, row: TokenRow, held: list[int]) -> int:
 
 
 def _written(label: str, row: TokenRow, held: list[int]) -> list[int]:
-    """Positions of the tokens that are written so, by the closest reading that has any."""
+    """Return the positions of tokens with this label, by the closest spelling that matches."""
     dots = str.maketrans(dict.fromkeys(_MARKS, "·"))
     readings: tuple[Callable[[str], str], ...] = (
         str,
@@ -103,6 +104,6 @@ def _written(label: str, row: TokenRow, held: list[int]) -> list[int]:
 
 
 def _shown(row: TokenRow, held: list[int]) -> list[str]:
-    """Labels for a message, not more than fit on a few lines."""
+    """Return labels for a message, shortened to a few lines."""
     labels = list(dict.fromkeys(row.labels[i] for i in held))
     return labels if len(labels) <= 60 else [*labels[:60], "…"]

@@ -1,7 +1,7 @@
 """Turn images and audio into tensors with a processor.
 
-`{"images": picture, "text": "what is this?"}` or `{"audio": waveform}` are what a processor of
-transformers takes, and so is a PIL image by itself.
+A processor of transformers accepts `{"images": picture, "text": "what is this?"}` or `{"audio":
+waveform}`, and also a single PIL image.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _RAW = ("images", "audio", "videos", "text")
 
 
 def is_raw(given: Any) -> bool:
-    """Is this something that a processor must make into tensors first?"""
+    """Return whether a processor must convert this to tensors first."""
     if isinstance(given, Mapping):
         return bool(set(_RAW) & set(given))
     return _is_picture(given) or (
@@ -29,12 +29,13 @@ def is_raw(given: Any) -> bool:
 
 
 def processed(processor: Any, given: Any, model: nn.Module) -> dict[str, Any]:
-    """The tensors that the model takes, made by its own processor."""
+    """Return the model's input tensors, from its own processor."""
     parts = dict(given) if isinstance(given, Mapping) else {"images": given}
     if processor is None:
         raise MissingTokenizer(
-            f"a dict with {' and '.join(name for name in _RAW if name in parts)} is for the model's"
-            " processor: use Lens(model, processor=…), or pass a text or a dict of input tensors"
+            f"A dict with {' and '.join(name for name in _RAW if name in parts)} needs the "
+            "model's processor. Use Lens(model, processor=…), or pass a text or a dict of "
+            "input tensors."
         )
     labels = {}
     if {"audio", "text"} <= set(parts) and takes_decoder_ids(model):  # the text is the decoder's
@@ -53,16 +54,19 @@ def processed(processor: Any, given: Any, model: nn.Module) -> dict[str, Any]:
         made = processor(**parts, return_tensors="pt")
     except (TypeError, ValueError, AttributeError, ImportError) as error:
         raise InvalidInput(
-            f"{type(processor).__name__} does not take these {', '.join(parts)}: {error}"
+            f"{type(processor).__name__} rejects these {', '.join(parts)} ({error}). Check "
+            "their form."
         ) from error
     return {**made, **labels}
 
 
 def _several(rows: Any) -> bool:
-    """Is this a list of rows, which may have different lengths?"""
+    """Return whether this is a list of inputs, which may have different lengths."""
     return isinstance(rows, (list, tuple)) and len(rows) > 1 and not isinstance(rows[0], float)
 
 
 def _is_picture(value: Any) -> bool:
-    """A PIL image, known by what it offers: Pillow need not be installed."""
+    """Return whether this is a PIL image, by its attributes, because Pillow need not be
+    installed.
+    """
     return type(value).__module__.startswith("PIL.") and hasattr(value, "convert")

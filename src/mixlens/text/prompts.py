@@ -1,8 +1,8 @@
 """A prompt for a language model: a text, the messages of a chat, or token ids.
 
-Messages are written out as one text, which is then tokenised. So every token has its place in that
-text, and every turn of the chat is a segment. What the chat template puts around the messages
-belongs to no turn.
+Messages are formatted as one text, which is then tokenised. Every token therefore has its span in
+that text, and every turn of the chat is a segment. Text that the chat template adds around the
+messages belongs to no turn.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mixlens.text.tokenizer_calls import tokenized
 from mixlens.text.tokens import Segment, TokenRow
 
 Given = str | Iterable[Message] | Mapping[str, Any]
-"""What a prompt may be."""
+"""The types of a prompt."""
 
 _PAIR = ("input_ids", "attention_mask")
 
@@ -34,29 +34,31 @@ class Prompt:
 
     ids: tuple[int, ...]
     row: TokenRow
-    begins_specially: bool  # does the tokenizer add its special tokens, or are they in the text?
-    name: str = PROMPT  # of the whole, if it has no turns
-    turns: Spans | None = None  # their places in the text
+    begins_specially: (
+        bool  # whether the tokenizer adds its special tokens, or the text contains them
+    )
+    name: str = PROMPT  # name of the whole prompt, if it has no turns
+    turns: Spans | None = None  # character spans of the turns
 
     def divided(self, row: TokenRow) -> TokenRow:
-        """A row that begins with this prompt, with the prompt's segments."""
+        """Return a sequence that begins with this prompt, with the prompt's segments."""
         whole = Segment(self.name, 0, len(row))
         return replace(row, segments=token_segments(row, self.turns) or (whole,))
 
 
 def prompt_of(tokenizer: Any, given: Given) -> Prompt:
-    """The tokens of what was given."""
+    """Return the tokens of a prompt."""
     if isinstance(given, Mapping):
         return _from_ids(tokenizer, given)
     if isinstance(given, (bytes, bytearray, torch.Tensor)) or not hasattr(given, "__iter__"):
         raise InvalidInput(
-            "a prompt is a text, the messages of a chat, or {'input_ids': ids}, not"
-            f" {type(given).__name__}"
+            f"{type(given).__name__} is not a prompt. Pass a text, the messages of a chat, or "
+            f"{{'input_ids': ids}}."
         )
     if tokenizer is None:
         raise MissingTokenizer(
-            "a prompt needs a tokenizer, and the model came without one: give it one, or input_ids"
-            " instead of the text"
+            "The model has no tokenizer, which a prompt needs. Add one, or pass "
+            "input_ids instead of the text."
         )
     chat = not isinstance(given, str)
     text, turns = (given, None) if isinstance(given, str) else written_out(tokenizer, given)
@@ -70,7 +72,7 @@ def prompt_of(tokenizer: Any, given: Given) -> Prompt:
 def tokenised(
     tokenizer: Any, text: str, *, specially: bool
 ) -> tuple[list[int], list[tuple[int, int]] | None]:
-    """Token ids, and the characters of each if the tokenizer knows them."""
+    """Return token ids, and the characters of each if the tokenizer has offsets."""
     fast = bool(getattr(tokenizer, "is_fast", False))
     options = {"return_offsets_mapping": True} if fast else {}
     made = tokenized(tokenizer, text, add_special_tokens=specially, **options)
@@ -80,8 +82,8 @@ def tokenised(
 
 
 def with_answer(row: TokenRow, prompt_tokens: int) -> TokenRow:
-    """The row with the tokens after its prompt named as the answer. A token that reaches from the
-    prompt into the answer is one of them. A decoder has no prompt, only the token it begins with.
+    """Return the sequence with the tokens after its prompt named as the answer. A token that
+    overlaps both belongs to the answer. A decoder has no prompt, only its start token.
     """
     before = row.segments or (Segment(OTHER, 0, prompt_tokens),)
     known = [
@@ -98,8 +100,8 @@ def _from_ids(tokenizer: Any, given: Mapping[str, Any]) -> Prompt:
     other = [name for name in given if name not in _PAIR]
     if other or given.get("input_ids") is None:
         raise InvalidInput(
-            "a prompt is a text, the messages of a chat, or {'input_ids': ids};"
-            f" this has {', '.join(other) or 'no input_ids'}"
+            f"A dict with {', '.join(other) or 'no input_ids'} is not a prompt. Pass a text, "
+            f"the messages of a chat, or {{'input_ids': ids}}."
         )
     tensors = {name: as_tensor(name, value) for name, value in given.items() if value is not None}
     check_numbers(tensors)
@@ -107,12 +109,13 @@ def _from_ids(tokenizer: Any, given: Mapping[str, Any]) -> Prompt:
     mask = tensors.get("attention_mask", torch.ones_like(ids))
     if ids.dim() != 2 or len(ids) != 1:
         raise InvalidInput(
-            f"input_ids of shape {tuple(ids.shape)}: give the token ids of one prompt at a time"
+            f"input_ids has the shape {tuple(ids.shape)}. Pass the token ids of one prompt at "
+            "a time."
         )
     if mask.shape != ids.shape:
         raise InvalidInput(
-            f"attention_mask has the shape {tuple(mask.shape)}, input_ids has {tuple(ids.shape)}:"
-            " there must be one number for each token"
+            f"attention_mask has the shape {tuple(mask.shape)}, but input_ids has "
+            f"{tuple(ids.shape)}. Pass one number for each token."
         )
     numbers = ids[mask.bool()]
     if not len(numbers):

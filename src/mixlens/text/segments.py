@@ -1,13 +1,13 @@
 """Segments: sources grouped by name, such as turns, documents, sentences or paragraphs.
 
-A segment is a range of characters of the text. A token belongs to the segment in which its first
-character that is not a blank lies. Tokens outside all segments are called "(other)", those after
-the prompt "answer". A prompt file marks its segments by lines of their own,
+A segment is a range of characters of the text. A token belongs to the segment that contains its
+first character that is not a space. Tokens outside all segments are called "(other)", those after
+the prompt "answer". A prompt file marks its segments by separate lines,
 
     === document 1 ===
 
-which are not part of the prompt: the text from such a line to the next one is that segment. The
-blanks around the name may be left out.
+which are not part of the prompt. The text from such a line to the next one is that segment. The
+spaces around the name are optional.
 """
 
 from __future__ import annotations
@@ -25,15 +25,16 @@ from mixlens.text.tokens import Segment, TokenRow
 
 PROMPT, ANSWER, OTHER = "prompt", "answer", "(other)"
 FIRST = "(first token)"
-RESERVED = (ANSWER, OTHER, FIRST)  # no part of a text can have one of these names
-CHAT = "chat"  # a prompt that was given as messages, if these are not found in it
+RESERVED = (ANSWER, OTHER, FIRST)  # reserved names
+CHAT = "chat"  # a prompt from messages whose turns are unknown
 
 Spans = list[tuple[str, int, int]]
 """Names, with the first character and the one after the last."""
 
 By = str | Mapping[str, tuple[int, int] | str] | Spans | None
-"""sentences, paragraphs, turns; or names with characters or with the text itself; None: the
-segments that a row has already."""
+"""sentences, paragraphs, turns; or names with characters or with the text itself; None for the
+segments that a text already has.
+"""
 
 _MARK = re.compile(r"^===[ \t]*([^=\s](?:.*[^=\s])?)[ \t]*===[ \t]*$\n?", re.MULTILINE)
 _SENTENCE = re.compile(r"\S.*?(?:[.!?…]+[\"'”’)\]]*(?=\s|$)|[。！？।؟]+|(?=[\r\n])|$)", re.DOTALL)
@@ -44,8 +45,8 @@ KINDS = (*_PATTERNS, "turns")
 
 
 def read_marks(text: str) -> tuple[str, Spans]:
-    """A prompt without its marks, and the segments that they named; a blank one is not a segment.
-    Line ends are those of Unix.
+    """Return a prompt without its marker lines, and the segments that they name. Blank segments are
+    dropped. Line ends are those of Unix.
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     marks = list(_MARK.finditer(text))
@@ -62,7 +63,7 @@ def read_marks(text: str) -> tuple[str, Spans]:
 
 
 def divided(row: TokenRow, by: By = None) -> tuple[Segment, ...]:
-    """The segments of a row: every token is in one of them, and they are in order."""
+    """Return the segments of a text, in order. Every token is in one of them."""
     if by == "turns":
         return _turns(row)
     if by is None:
@@ -85,8 +86,8 @@ def divided(row: TokenRow, by: By = None) -> tuple[Segment, ...]:
     for name, start, stop in spans:
         if name not in held and not isinstance(by, str):
             raise InvalidInput(
-                f"segment {name!r}: no token begins in it (characters {start} to {stop}), so it has"
-                " no scores: make it larger, or leave it out"
+                f"Segment {name!r} (characters {start} to {stop}) contains no start of a "
+                "token, so it has no scores. Make it larger, or drop it."
             )
     return segments
 
@@ -98,17 +99,17 @@ def _turns(row: TokenRow) -> tuple[Segment, ...]:
         raise InvalidInput("This text has no turns. Pass the messages of a chat.")
     if CHAT in names:
         reason = (
-            "the tokenizer does not say where each token is in the text: use a fast one"
+            "the tokenizer has no offset mapping. Use a fast tokenizer."
             if row.offsets is None
-            else "the chat template changes what the messages say, so they cannot be found in the"
-            " prompt: divide it by sentences or paragraphs"
+            else "the chat template changes the messages, so they cannot be found in the prompt. "
+            "Use sentences or paragraphs."
         )
-        raise InvalidInput(f"the turns of this chat are not known: {reason}")
+        raise InvalidInput(f"The turns of this chat are unknown: {reason}")
     return segments
 
 
 def token_segments(row: TokenRow, spans: Spans | None) -> tuple[Segment, ...] | None:
-    """The tokens of named spans, and those between them; None if no spans are known."""
+    """Return the tokens of named spans, and those between them, or None if no spans are known."""
     if spans is None or row.text is None or row.offsets is None:
         return None
     spans = sorted(spans, key=lambda span: span[1:])
@@ -120,7 +121,7 @@ def token_segments(row: TokenRow, spans: Spans | None) -> tuple[Segment, ...] | 
         blank = len(row.text[start:stop]) - len(row.text[start:stop].lstrip())
         at = start + blank if blank < stop - start else start
         name, _, last = spans[max(0, bisect_right(firsts, at) - 1)] if spans else (OTHER, 0, 0)
-        covers = start < stop or start > 0  # a special token outside the text is at (0, 0)
+        covers = start < stop or start > 0  # a special token outside the text has the span (0, 0)
         inside = covers and at < last and at >= firsts[0]
         names.append(name if inside else ANSWER if number >= answer else OTHER)
     segments = []
@@ -141,7 +142,9 @@ def _spans(row: TokenRow, by: str | Mapping[str, tuple[int, int] | str] | Spans)
 def spans_of(
     text: str, by: str | Mapping[str, tuple[int, int] | str] | Spans, end: int | None = None
 ) -> Spans:
-    """The named parts of a text; sentences and paragraphs are those before the character `end`."""
+    """Return the named parts of a text. Sentences and paragraphs are those before the character
+    `end`.
+    """
     if not isinstance(by, str):
         return [(name, *_span(name, given, text)) for name, given in _named(by)]
     if by not in _PATTERNS:
@@ -157,15 +160,15 @@ def _named(by: Any) -> list[tuple[str, Any]]:
         named = [(name, (start, stop)) for name, start, stop in by]
     else:
         raise InvalidInput(
-            "segments have names: give a kind of them, or each by its name with its text or its"
-            " characters, as in {'first': (0, 20)}"
+            "Segments need names. Pass a kind, or each name with its text or its characters, "
+            "as in {'first': (0, 20)}."
         )
     _check_names([name for name, _ in named])
     return named
 
 
 def _check_names(names: Sequence[Any]) -> None:
-    """Strings, each used once, and none that means something else."""
+    """Check that names are strings, unique and not reserved."""
     for number, name in enumerate(names):
         if not isinstance(name, str):
             raise InvalidInput(f"{name!r} is not a segment name. Pass a string.")
@@ -181,20 +184,22 @@ def _span(name: str, given: Any, text: str) -> tuple[int, int]:
             start, stop = map(operator.index, given)
         except (TypeError, ValueError) as error:
             raise InvalidInput(
-                f"segment {name!r}: {given!r} is neither its text nor two characters' places"
+                f"Segment {name!r} is {given!r}. Pass its text, or its first character and "
+                "the one after its last."
             ) from error
         return start, stop
     count = text.count(given) if given else 0
     if count != 1:
         raise InvalidInput(
-            f"segment {name!r}: its text is {'not in' if not count else f'{count} times in'} the"
-            " prompt; give its first character and the one after its last"
+            f"The text of segment {name!r} is "
+            f"{'not in' if not count else f'{count} times in'} the prompt. Pass its first "
+            "character and the one after its last."
         )
     return text.index(given), text.index(given) + len(given)
 
 
 def require_apart(spans: Sequence[tuple[str, int, int]], length: int) -> None:
-    """Raises `InvalidInput` if spans in their order overlap, are empty or leave the text."""
+    """Raise `InvalidInput` if sorted spans overlap, are empty or leave the text."""
     end, before = 0, ""
     for name, start, stop in spans:
         if not 0 <= start < stop <= length:

@@ -9,8 +9,8 @@ _LISTED_BY = {"measure": "Run `mixlens measures` for the list."}
 
 
 def no_such(kind: str, name: object, known: Iterable[str], among: str = "Choose one of") -> str:
-    """Return "Unknown measure 'value_zeroin'. Did you mean value_zeroing?", or where the known
-    names are listed if none is near.
+    """Return "Unknown measure 'value_zeroin'. Did you mean value_zeroing?", or where the names are
+    listed if none is similar.
     """
     names = {candidate.casefold().replace("-", "_"): candidate for candidate in known}
     wanted = str(name).casefold().replace("-", "_").replace(" ", "_")

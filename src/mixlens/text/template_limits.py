@@ -1,9 +1,8 @@
 """Limit the time and the output of chat templates, which may be any program.
 
-Jinja's sandbox keeps a template away from files and the network, but lets it run and write for as
-long as it likes. A trace function of the thread that renders it (`sys.settrace`) sees every line of
-the template and everything that it writes, so that the template stops where it is, in any thread
-and without a second one.
+Jinja's sandbox keeps a template away from files and the network, but not from running and writing
+without end. A trace function of the rendering thread (`sys.settrace`) sees every line of the
+template and all its output, so that the template can be stopped in any thread without a second one.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from typing import Any
 from mixlens.errors import InvalidInput
 
 SECONDS = 5.0
-CHARACTERS = 1_000_000  # that a template may add to what the messages say
+CHARACTERS = 1_000_000  # characters that a template may add to the messages
 
 
 class EndlessTemplate(InvalidInput):
@@ -26,19 +25,21 @@ class EndlessTemplate(InvalidInput):
 
 
 class _Stop(BaseException):
-    """Passes every `except Exception` of the code that is stopped."""
+    """Passes every `except Exception` of the stopped code."""
 
 
 @contextlib.contextmanager
 def template_limits(characters: int) -> Iterator[None]:
-    """Stop what runs inside after `SECONDS`, or after a template has written so many characters."""
+    """Stop the code inside after `SECONDS`, or after a template has written this many
+    characters.
+    """
     watch = _Watch(time.monotonic() + SECONDS, characters)
     before = sys.gettrace()
     sys.settrace(watch.called)
     try:
         yield
     except _Stop as stop:
-        raise EndlessTemplate(f"the chat template {stop}: give the prompt as one text") from None
+        raise EndlessTemplate(f"The chat template {stop}. Pass the prompt as one text.") from None
     finally:
         sys.settrace(before)
 
@@ -50,7 +51,7 @@ class _Watch:
         self._left = characters
 
     def called(self, frame: FrameType, event: str, value: Any) -> Any:
-        """Trace function of all calls; lines are traced in templates and in Jinja's runtime."""
+        """Trace all calls, and lines in templates and in Jinja's runtime."""
         self._require_time()
         file = frame.f_code.co_filename
         if file.startswith("<"):  # compiled by Jinja, not read from a file
@@ -59,7 +60,7 @@ class _Watch:
         return self._in_runtime if "jinja2" in file else None
 
     def _in_template(self, frame: FrameType, event: str, value: Any) -> Any:
-        """Generators of a template yield, and its macros return, what they write."""
+        """Count the output of a template, which its generators yield and its macros return."""
         self._require_time()
         if event == "return" and isinstance(value, str):
             self._left -= len(value)

@@ -1,7 +1,7 @@
-"""Labels of tokens that are not words: patches by row and column, frames by time.
+"""Label tokens that are not words: patches by row and column, frames by time.
 
-Names are given only if the numbers fit: as many patches as the image has, and a rate of samples
-that the processor names. Otherwise tokens are numbered.
+Labels are used only if the numbers fit: as many patches as the image has, and a sampling rate of
+the processor. Otherwise tokens are numbered.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MOST_SPECIAL = 9  # class, distillation and register tokens come before the pat
 def token_rows(
     recording: Recording, ready: Prepared, processor: Any = None
 ) -> dict[str, list[TokenRow]]:
-    """The tokens of every stack: of the text if they fit its length, else patches, frames or
+    """Return the tokens of every stack: of the text if they fit its length, else patches, frames or
     numbers.
     """
     by_stack = {}
@@ -67,11 +67,11 @@ def _text_rows(
 def _with_second(
     kind: str, second: str, tensors: Mapping[str, Any], rows: Sequence[TokenRow], words: int
 ) -> list[TokenRow]:
-    """Words, then the tokens of a second stream."""
+    """Return words, then the tokens of a second stream."""
     if any(len(row) < words for row in rows):
         raise InvalidInput(
-            f"words of different lengths with a second stream ({kind}) after them: padding would be"
-            " in between. Record such texts one at a time."
+            f"Texts of different lengths with a second stream ({kind}) would have padding in "
+            "between. Record them one at a time."
         )
     everyone = [int(tensors[second].shape[1])] * len(rows)
     counts = row_lengths(tensors, f"{second.partition('_')[0]}_") or everyone
@@ -102,7 +102,7 @@ def _other_rows(
 
 
 class Grid(NamedTuple):
-    """Patches of an image, and how many tokens are before the first."""
+    """The patches of an image, and the number of tokens before the first."""
 
     rows: int
     columns: int
@@ -110,7 +110,9 @@ class Grid(NamedTuple):
 
 
 def patch_grid(config: Any, tensors: Mapping[str, Any], width: int) -> Grid | None:
-    """The patches of one image, if they and a few special tokens are as many as the tokens."""
+    """Return the patches of one image, if they and a few special tokens match the number of
+    tokens.
+    """
     image = tensors.get("pixel_values")
     if not isinstance(image, Tensor) or image.dim() < 4:
         return None
@@ -127,7 +129,7 @@ def patch_grid(config: Any, tensors: Mapping[str, Any], width: int) -> Grid | No
 
 
 def patch_row(grid: Grid, pixels: Tensor, processor: Any) -> TokenRow:
-    """Patches of one image: "patch (row, column)"; tokens before them are numbered."""
+    """Return patches of one image as "patch (row, column)"; tokens before them are numbered."""
     places = [f"patch ({r}, {c})" for r in range(grid.rows) for c in range(grid.columns)]
     marks = (True,) * grid.first + (False,) * len(places)
     names = tuple(f"special {i}" for i in range(grid.first))
@@ -136,7 +138,7 @@ def patch_row(grid: Grid, pixels: Tensor, processor: Any) -> TokenRow:
 
 
 def frame_row(processor: Any, tensors: Mapping[str, Any], width: int) -> TokenRow | None:
-    """Frames of one sound by the time at which they begin, in seconds."""
+    """Return frames of one audio by their start time in seconds."""
     extractor = getattr(processor, "feature_extractor", processor)
     rate = getattr(extractor, "sampling_rate", None)
     if not isinstance(rate, (int, float)) or not rate:
@@ -152,7 +154,7 @@ def frame_row(processor: Any, tensors: Mapping[str, Any], width: int) -> TokenRo
 
 
 def with_images(config: Any, ids: Tensor, row: TokenRow) -> TokenRow:
-    """A text with images in it: the tokens of patches are called by image and patch."""
+    """Return a text with images in it: patch tokens are labelled by image and patch."""
     image = image_token(config)
     if image is None or not bool((ids == image).any()):
         return row
@@ -163,7 +165,7 @@ def with_images(config: Any, ids: Tensor, row: TokenRow) -> TokenRow:
 def with_pictures(
     config: Any, ids: Tensor, rows: list[TokenRow], pixels: Any, processor: Any
 ) -> list[TokenRow]:
-    """The same texts, with the picture of each that has one image in a square of patches."""
+    """Return the same texts, with the image of each that has one image in a square of patches."""
     image = image_token(config)
     if image is None or not isinstance(pixels, Tensor) or pixels.shape[:1] != (len(rows),):
         return rows
@@ -180,7 +182,7 @@ def with_pictures(
 
 
 def image_token(config: Any) -> int | None:
-    """The token that is there once for each patch of an image."""
+    """Return the token that stands for each patch of an image."""
     names = ("image_token_id", "image_token_index")
     known = (getattr(config, name, None) for name in names)
     return next((token for token in known if isinstance(token, int)), None)

@@ -30,62 +30,64 @@ class Segment(NamedTuple):
 
 @dataclass(frozen=True)
 class TokenRow:
-    """Real tokens only: padding is never in it."""
+    """The real tokens of a text, without padding."""
 
     labels: tuple[str, ...]
     text: str | None = None
-    # Characters of `text`. A special token that is not in the text covers none: (0, 0).
+    # Characters of `text`. A special token that is not in the text has (0, 0).
     offsets: tuple[tuple[int, int], ...] | None = None
     special: tuple[bool, ...] | None = None
     segments: tuple[Segment, ...] | None = None  # in order; names may repeat
     picture: Picture | None = field(default=None, kw_only=True, repr=False)
-    seconds: float | None = field(default=None, kw_only=True)  # how long one token of a sound is
+    seconds: float | None = field(default=None, kw_only=True)  # duration of one token of audio
 
     def __len__(self) -> int:
         return len(self.labels)
 
     @property
     def segment_names(self) -> tuple[str, ...] | None:
-        """The segment of each token; None if there are no segments."""
+        """Return the segment of each token, or None if there are no segments."""
         if self.segments is None:
             return None
         return tuple(part.name for part in self.segments for _ in range(part.start, part.stop))
 
     @classmethod
     def numbered(cls, count: int) -> TokenRow:
-        """For frames, patches and inputs without a tokenizer."""
+        """Return numbered tokens, for frames, patches and inputs without a tokenizer."""
         return cls(tuple(str(i) for i in range(count)))
 
 
 class Produced(NamedTuple):
-    """The token that each position of a continued prompt produced: the one after it."""
+    """The token that each position of a continued prompt produced: the next one."""
 
     tokens: TokenRow
     ids: tuple[int, ...]
 
 
 def resolved(indices: Sequence[int], length: int) -> list[int]:
-    """Positions with negative ones counted from the end; raises IndexError outside the row."""
+    """Return positions with negative ones counted from the end. Raise IndexError outside the
+    text.
+    """
     places = [index + length if index < 0 else index for index in indices]
     for index, position in zip(indices, places, strict=True):
         if not 0 <= position < length:
-            raise IndexError(f"token {index} is outside a row of {length} tokens")
+            raise IndexError(f"Token {index} is out of range (0–{length - 1}).")
     return places
 
 
 def listed(given: Any, what: str) -> list[Any] | None:
-    """One thing or several, as a list; None stays None."""
+    """Return one or several items as a list; None stays None."""
     if given is None:
         return None
     one = isinstance(given, str) or not hasattr(given, "__iter__") or getattr(given, "ndim", 1) == 0
     several = [given] if one else list(given)
     if not several:
-        raise InvalidInput(f"an empty list of {what} asks for nothing: leave it out to have all")
+        raise InvalidInput(f"The list of {what} is empty. Drop it for all of them.")
     return several
 
 
 def whole_numbers(given: Any, what: str) -> list[int] | None:
-    """One whole number or several, as a list; None stays None."""
+    """Return one or several integers as a list; None stays None."""
     several = listed(given, what)
     return None if several is None else [_whole_number(number, what) for number in several]
 
@@ -96,11 +98,13 @@ def _whole_number(given: Any, what: str) -> int:
             raise TypeError
         return operator.index(given)
     except TypeError:
-        raise InvalidInput(f"{what} are whole numbers, not {given!r}") from None
+        raise InvalidInput(
+            f"{given!r} is not an integer, or a list of them. Pass integers as {what}."
+        ) from None
 
 
 def cls_position(tokenizer: Any, labels: Sequence[str]) -> int:
-    """Return the position of the [CLS] token: at the beginning, or at the end as in XLNet. 0 if the
+    """Return the position of the [CLS] token, at the beginning or at the end (XLNet), or 0 if the
     text has none.
     """
     mark = getattr(tokenizer, "cls_token", None)

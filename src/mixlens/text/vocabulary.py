@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 
 def special_id(recording: Recording, name: str) -> int | None:
-    """The id of the "mask", "unk" or "pad" token, from the tokenizer or the model's config."""
+    """Return the id of the "mask", "unk" or "pad" token, from the tokenizer or the model's
+    config.
+    """
     for holder in (recording.tokenizer, recording.model.config):
         number = getattr(holder, f"{name}_token_id", None)
         if isinstance(number, int):
@@ -24,19 +26,19 @@ def special_id(recording: Recording, name: str) -> int | None:
 
 
 def predicts_classes(recording: Recording, logits: Tensor) -> bool:
-    """Does the model give the text or each token a class, rather than a word?"""
+    """Return whether the model predicts classes of the text or of each token, rather than words."""
     return logits.dim() == 2 or gives_token_classes(recording.model.config, logits)
 
 
 def gives_token_classes(config: Any, logits: Tensor) -> bool:
-    """Are these logits [text, token, output] of classes rather than of words?"""
+    """Return whether these logits [text, token, output] are of classes rather than of words."""
     outputs = int(logits.shape[-1])
     vocabulary = getattr(config, "vocab_size", None)
     return outputs != vocabulary and outputs == getattr(config, "num_labels", None)
 
 
 def label_id(recording: Recording, name: str | int, outputs: int) -> int:
-    """The number of a class, from its name or its number."""
+    """Return the number of a class, from its name or its number."""
     config = recording.model.config
     known: dict[str, int] = {
         label: number for number, label in (getattr(config, "id2label", None) or {}).items()
@@ -52,25 +54,27 @@ def label_id(recording: Recording, name: str | int, outputs: int) -> int:
 
 
 def label_name(recording: Recording, number: int) -> str:
-    """The name of a class, or its number if it has none."""
+    """Return the name of a class, or its number if it has none."""
     names = getattr(recording.model.config, "id2label", None) or {}
     return str(names.get(number, number))
 
 
 def word_id(tokenizer: Any, word: str | int, outputs: int) -> int:
-    """The one token that a word is, for a model that can name `outputs` tokens; a token id is
-    taken as it is.
+    """Return the token of a single-token word, for a model with `outputs` tokens. A token id is
+    returned unchanged.
 
     Inside a text a word follows a space, so the spelling with a space is tried first.
     """
     if isinstance(word, int):
         if not 0 <= word < outputs:
-            raise InvalidInput(f"token id {word} is outside the model's {outputs} outputs")
+            raise InvalidInput(
+                f"Token id {word} is out of range (0–{outputs - 1}). Pass a token of the model."
+            )
         return word
     if tokenizer is None:
         raise MissingTokenizer(
-            f"the word {word!r} needs a tokenizer, and the model came without one: give it one, or"
-            " a token id instead of the word"
+            f"The model has no tokenizer, which the word {word!r} needs. Add one, or "
+            "pass a token id instead of the word."
         )
     unknown = getattr(tokenizer, "unk_token_id", None)
     tries = [
@@ -93,7 +97,7 @@ def word_id(tokenizer: Any, word: str | int, outputs: int) -> int:
 
 
 def word_name(recording: Recording, number: int) -> str:
-    """A token as it is written, or its number without a tokenizer."""
+    """Return a token as it is written, or its number without a tokenizer."""
     if recording.tokenizer is None:
         return str(number)
     written = decoded(recording.tokenizer, [number]).strip()

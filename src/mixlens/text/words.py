@@ -1,18 +1,18 @@
 """Find the tokens of each word, and merge their rows and columns.
 
-A word is a run of characters without space; punctuation at its ends is split off, each mark a word
-of its own ("..." is one). Tokens are laid on the text by the tokenizer's offsets. A token that lies
-on two words joins them. A special token is always alone, even if the text spells it out
-([MASK]); an unknown token counts by the characters that it covers. A blank token belongs to the
-word after it (SentencePiece writes "▁" apart), or before it if none follows. A line break is
-alone.
+A word is a run of characters without spaces. Punctuation at its ends is split off, each mark a
+separate word ("..." is one). Tokens are aligned with the text by the tokenizer's offset mapping. A
+token that overlaps two words merges them. A special token is always separate, even if the text
+contains it ([MASK]); an unknown token counts by the characters that it covers. A blank token
+belongs to the word after it (SentencePiece separates "▁"), or before it if none follows. A line
+break is separate.
 
-Without offsets the text is spelled out from the tokens' own marks: "##" (WordPiece), "▁"
+Without offsets, the text is reconstructed from markers of the tokens: "##" (WordPiece), "▁"
 (SentencePiece), "Ġ" (byte-level BPE), "</w>" and "@@" (older BPE). WordPiece then cannot show
-whether punctuation touched a word: "don't" falls into three words.
+whether punctuation touched a word: "don't" becomes three words.
 
-Scores of a word: by default the sum over its pieces as sources and the mean over its pieces as
-targets (Kobayashi et al. 2020, for alignments), which keeps the sum of each row.
+The scores of a word are by default the sum over its pieces as sources and the mean over its pieces
+as targets (Kobayashi et al. 2020, for alignments), which keeps the sum of each target's scores.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ Span = tuple[int, int]
 """Positions from the first to before the second."""
 
 Merge = tuple[list[Span], TokenRow]
-"""Token ranges, and what they become."""
+"""Token ranges, and the merged tokens."""
 
-_UNKNOWN = "\ufffd"  # stands for what a tokenizer did not know, or for a part of a character
+_UNKNOWN = "\ufffd"  # stands for an unknown character, or for a part of one
 
 REDUCTIONS = ("sum", "mean", "max", "first")
 
 
 def words(row: TokenRow) -> Merge:
-    """The token range of each word, and the words as a row of their own."""
+    """Return the token range of each word, and the words as tokens."""
     if row.text is not None and row.offsets is not None:
         text, places = row.text, list(row.offsets)
     else:
@@ -51,17 +51,18 @@ def words(row: TokenRow) -> Merge:
 
 
 def spans(row: TokenRow, given: Sequence[Span]) -> Merge:
-    """The given token ranges, every other token alone, and the result as a row of its own."""
+    """Return the token ranges, every other token alone, and the result as tokens."""
     ranges: list[Span] = []
     end = 0
     for start, stop in sorted(given):
         if not 0 <= start < stop <= len(row):
             raise InvalidInput(
-                f"the span ({start}, {stop}) is empty or outside a row of {len(row)} tokens"
+                f"Span ({start}, {stop}) is empty or out of range. The text has {len(row)} tokens."
             )
         if start < end:
             raise InvalidInput(
-                f"the span ({start}, {stop}) overlaps the one before it, which ends at {end}"
+                f"Span ({start}, {stop}) overlaps the one before it, which ends at {end}. "
+                "Shorten one of them."
             )
         ranges += [(i, i + 1) for i in range(end, start)] + [(start, stop)]
         end = stop
@@ -74,8 +75,8 @@ def spans(row: TokenRow, given: Sequence[Span]) -> Merge:
 
 
 def merged(values: np.ndarray, groups: Sequence[Sequence[int]], axis: int, how: str) -> np.ndarray:
-    """One entry along an axis for each group of entries: their sum, mean or largest, or the first
-    of them.
+    """Return one entry along an axis for each group: the sum, mean, largest or first of its
+    entries.
     """
     if how not in REDUCTIONS:
         raise InvalidInput(f"Unknown reduction {how!r}. Choose one of: {', '.join(REDUCTIONS)}.")
@@ -91,7 +92,7 @@ def merged(values: np.ndarray, groups: Sequence[Sequence[int]], axis: int, how: 
 
 
 def _alone(row: TokenRow, text: str, places: Sequence[Span]) -> list[bool]:
-    """Tokens that are not part of the text, or that the text spells out as they are."""
+    """Return tokens that are not part of the text, or that the text contains as they are."""
     alone = []
     for label, mark, (start, stop) in zip(row.labels, _special(row), places, strict=True):
         outside = start == stop and (mark or label.strip("▁Ġ ") != "")
@@ -103,13 +104,13 @@ def _ranges(text: str, places: Sequence[Span], alone: Sequence[bool]) -> list[Sp
     words_of = _words_of_characters(
         text, [place for place, single in zip(places, alone, strict=True) if single]
     )
-    kinds: list[str] = []  # of the ranges so far: "word", "blank" or "other"
+    kinds: list[str] = []  # kinds of the ranges so far: "word", "blank" or "other"
     starts: list[int] = []
-    reach = -1  # the last word of the text that the open range lies on
+    reach = -1  # the last word of the text that the open range overlaps
     for i, ((start, stop), single) in enumerate(zip(places, alone, strict=True)):
         on = [word for word in words_of[start:stop] if word >= 0]
         kind = "word" if on else "other" if single or text[start:stop].strip(" ") else "blank"
-        waits = kinds[-1:] == ["blank"] and kind != "other"  # a blank waits for the word after it
+        waits = kinds[-1:] == ["blank"] and kind != "other"  # a blank waits for the next word
         if waits:
             kinds[-1] = kind
         elif not on or min(on) > reach:
@@ -118,15 +119,13 @@ def _ranges(text: str, places: Sequence[Span], alone: Sequence[bool]) -> list[Sp
         reach = max(on, default=-1)
     stranded = {
         i for i, pair in enumerate(itertools.pairwise(kinds), 1) if pair == ("word", "blank")
-    }  # no word came
+    }  # no word followed
     starts = [start for i, start in enumerate(starts) if i not in stranded]
     return list(zip(starts, [*starts[1:], len(places)], strict=True))
 
 
 def _words_of_characters(text: str, hidden: Sequence[Span]) -> list[int]:
-    """The number of the word that each character belongs to, -1 for space and for what special
-    tokens cover.
-    """
+    """Return the word number of each character, -1 for spaces and special tokens."""
     shown = list(text)
     for start, stop in hidden:
         shown[start:stop] = " " * (stop - start)
@@ -166,7 +165,7 @@ def _merged_row(
         inside = [place for place in places[a:b] if place[0] < place[1]]
         start, stop = (min(p[0] for p in inside), max(p[1] for p in inside)) if inside else (0, 0)
         covered = text[start:stop]
-        if covered.strip():  # a line break keeps its place
+        if covered.strip():  # a line break keeps its position
             start += len(covered) - len(covered.lstrip())
             stop -= len(covered) - len(covered.rstrip())
         offsets.append((start, stop))
@@ -183,7 +182,9 @@ def _merged_row(
 def _merged_segments(
     row: TokenRow, ranges: Sequence[Span], blank: Sequence[bool]
 ) -> tuple[Segment, ...] | None:
-    """The same segments; a range belongs where its first token is that is not blank."""
+    """Return the same segments. A range belongs to the segment of its first token that is not
+    blank.
+    """
     if row.segments is None:
         return None
     firsts = [next((i for i in range(a, b) if not blank[i]), a) for a, b in ranges]
@@ -195,8 +196,8 @@ def _merged_segments(
 
 
 def _printable(text: str) -> str:
-    """Bytes that are not a character alone were carried through as surrogates, which no terminal
-    takes.
+    """Return text without surrogates, which stand for single bytes of a character and cannot be
+    printed.
     """
     return re.sub("[\ud800-\udfff]", _UNKNOWN, text)
 
@@ -209,10 +210,9 @@ def _special(row: TokenRow) -> tuple[bool, ...]:
 
 
 def _spelled_out(row: TokenRow) -> tuple[str, list[Span]]:
-    """A text and the place of each token in it, from the marks that tokens carry.
+    """Return a text and the span of each token, from the markers of the tokens.
 
-    An unknown token without offsets may have swallowed the mark of a new word, so it starts one:
-    better two words than two in one.
+    An unknown token without offsets may hide the start of a word, so it starts one.
     """
     unknown = [
         mark and label in ("[UNK]", "<unk>")
@@ -224,9 +224,9 @@ def _spelled_out(row: TokenRow) -> tuple[str, list[Span]]:
     if spelled is None:
         if any(not a and not b for a, b in itertools.pairwise(special)):
             raise InvalidInput(
-                "words need to know where each token is in the text, and these tokens neither"
-                " come with character offsets nor carry a mark (##, ▁, Ġ, </w>, @@). Measure a text"
-                " with a fast tokenizer."
+                "Words need the position of each token in the text, but these tokens have "
+                "neither offsets nor a marker (##, ▁, Ġ, </w>, @@). Measure a text with a "
+                "fast tokenizer."
             )
         spelled = iter(label.encode() for label in plain)  # nothing to merge
     spelt = []
@@ -236,7 +236,7 @@ def _spelled_out(row: TokenRow) -> tuple[str, list[Span]]:
 
 
 def _spelling(labels: Sequence[str]) -> Iterator[bytes] | None:
-    """What each token writes, or None if no token carries a mark."""
+    """Return the text of each token, or None if no token has a marker."""
     if any(label.startswith(("Ġ", "Ċ")) for label in labels):
         alphabet = _byte_alphabet()
         return (
@@ -246,7 +246,7 @@ def _spelling(labels: Sequence[str]) -> Iterator[bytes] | None:
     if any(label.startswith("▁") for label in labels):
         byte = re.compile(
             "<0x([0-9A-F]{2})>"
-        )  # characters outside the vocabulary are written in bytes
+        )  # characters outside the vocabulary are written as bytes
         matches = ((byte.fullmatch(label), label) for label in labels)
         return (
             bytes.fromhex(match[1]) if match else label.replace("▁", " ").encode()
@@ -264,8 +264,8 @@ def _spelling(labels: Sequence[str]) -> Iterator[bytes] | None:
 
 
 def _byte_alphabet() -> dict[str, int]:
-    """How byte-level BPE writes bytes: printable Latin-1 as itself, the others from code point 256
-    on.
+    """Return the byte alphabet of byte-level BPE: printable Latin-1 as itself, the others from code
+    point 256 on.
     """
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [byte for byte in range(256) if byte not in printable]
@@ -275,8 +275,8 @@ def _byte_alphabet() -> dict[str, int]:
 
 
 def _placed(spelt: Sequence[bytes]) -> tuple[str, list[Span]]:
-    """Bytes of one character may lie in several tokens: each of these then covers the whole
-    character.
+    """Return spans. Bytes of one character may lie in several tokens; each of these then covers the
+    whole character.
     """
     text = b"".join(spelt).decode("utf-8", "surrogateescape")
     character = [i for i, c in enumerate(text) for _ in c.encode("utf-8", "surrogateescape")]
