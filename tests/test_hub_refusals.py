@@ -26,7 +26,7 @@ def _answered(kind: Any) -> BaseException:
         (_answered(errors.GatedRepoError), "it is gated"),
         (ValueError("this is a gated dataset on the hub"), "it is gated"),
         (_answered(errors.RevisionNotFoundError), "no such revision"),
-        (_answered(errors.RepositoryNotFoundError), "nothing of that name"),
+        (_answered(errors.RepositoryNotFoundError), "no such name"),
         (ConnectionError("no route"), "the hub cannot be reached"),
         (errors.OfflineModeIsEnabled("offline"), "it is not in the cache"),
         (errors.LocalEntryNotFoundError("not there"), "it is not in the cache"),

@@ -48,11 +48,11 @@ def test_names_and_folders_that_are_not_there(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").write_text("hello")
     for name, words in (
-        ("no-such-model", "there is no such folder, and on the hub: it is not in the cache"),
-        ("./nope", "cannot load './nope': there is no such folder"),
-        (str(tmp_path / "nope"), "there is no such folder"),
-        (str(tmp_path / "empty"), "the folder has no config.json"),
-        (str(tmp_path / "file"), "it is a file, and a model is a folder"),
+        ("no-such-model", "is not an existing folder, and on the hub it is not in the cache"),
+        ("./nope", "'./nope' is not an existing folder"),
+        (str(tmp_path / "nope"), "is not an existing folder"),
+        (str(tmp_path / "empty"), "has no config.json"),
+        (str(tmp_path / "file"), "is a file. Pass the folder of a model"),
         (None, "NoneType is not a model name"),
     ):
         with pytest.raises(CannotLoad, match=words):
@@ -78,27 +78,27 @@ def test_damaged_and_hostile_folders(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.chdir(tmp_path)
     weights = (BUNDLED / "model.safetensors").read_bytes()
     cut = folder(tmp_path / "cut", weights=weights[: len(weights) // 2])
-    with pytest.raises(CannotLoad, match="cut off or damaged"):
+    with pytest.raises(CannotLoad, match="truncated or damaged"):
         Lens.from_pretrained(str(cut))
     hostile = folder(tmp_path / "hostile")
     (hostile / "pytorch_model.bin").write_bytes(pickle.dumps(Hostile()))
     torch.save({"a": Hostile()}, hostile / "pytorch_model.bin")
-    with pytest.raises(CannotLoad, match="holds more than numbers"):
+    with pytest.raises(CannotLoad, match="with more than numbers"):
         Lens.from_pretrained(str(hostile))
     assert not Path("made_by_a_pickle").exists()
     for config in ("{", "[]", json.dumps({"model_type": "nonsense"}), "\0"):
         shutil.rmtree(tmp_path / "config", ignore_errors=True)
-        with pytest.raises(CannotLoad, match="cannot load the folder"):
+        with pytest.raises(CannotLoad, match="the folder .* cannot be loaded"):
             Lens.from_pretrained(str(folder(tmp_path / "config", config=config)))
     with pytest.raises(CannotLoad, match="dtpe"):
         Lens.bundled(dtpe="float32")
-    with pytest.raises(CannotLoad, match=r"cannot load '\./nope'"):
+    with pytest.raises(CannotLoad, match=r"'\./nope' is not"):
         Lens.bundled(tokenizer="./nope")
 
 
 def test_a_tokenizer_of_a_different_model() -> None:
     masked, causal = Lens.bundled("masked"), Lens.bundled("causal")
-    with pytest.warns(UserWarning, match="is it the tokenizer of a different model"):
+    with pytest.warns(UserWarning, match="It may belong to a different model"):
         Lens(masked.model, causal.tokenizer)
 
 

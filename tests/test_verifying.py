@@ -18,7 +18,7 @@ def test_damage_behind_the_last_layer_is_named(path: str) -> None:
     model = built("llama", head=True)
     with torch.no_grad():
         model.get_submodule(path).weight.view(-1)[0] = float("nan")
-    with pytest.raises(mixlens.NonFiniteActivations, match=rf"`{path}\.weight` hold NaN"):
+    with pytest.raises(mixlens.NonFiniteActivations, match=rf"`{path}\.weight` contain NaN"):
         Lens(model).verify(inputs("llama"))
 
 

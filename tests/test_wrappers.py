@@ -107,7 +107,7 @@ def test_compiled_parts_are_put_back_after_an_error() -> None:
         Lens(model).measure("attention", {"input_ids": torch.tensor([[10**6]])})
     assert list(model.layers) == layers
     layers[0].register_forward_hook(lambda *_: None)
-    with pytest.raises(mixlens.UnsupportedModel, match=r"`0` of ModuleList has hooks of its own"):
+    with pytest.raises(mixlens.UnsupportedModel, match=r"`0` of ModuleList has its own hooks"):
         Lens(model).measure("attention", inputs("llama"))
     assert list(model.layers) == layers
 
@@ -129,7 +129,7 @@ def test_adapters_count() -> None:
 def test_prompts_outside_the_model_are_refused() -> None:
     peft = pytest.importorskip("peft")
     settings = peft.PromptTuningConfig(task_type="FEATURE_EXTRACTION", num_virtual_tokens=3)
-    with pytest.raises(mixlens.UnsupportedModel, match="learned vectors in front of the text"):
+    with pytest.raises(mixlens.UnsupportedModel, match="learned vectors before the text"):
         Lens(peft.get_peft_model(built("bert"), settings))
 
 
@@ -196,7 +196,7 @@ def test_quantised_activations_are_named(mark: str) -> None:
     setattr(weight, mark, None)
     Lens(model)
     setattr(weight, mark, "int8_asym_per_token")
-    with pytest.raises(mixlens.UnsupportedModel, match="activations are quantised in every run"):
+    with pytest.raises(mixlens.UnsupportedModel, match="quantises activations in every run"):
         Lens(model)
 
 

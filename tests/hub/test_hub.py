@@ -159,9 +159,9 @@ def test_a_revision(hub: Hub, ask: Asked, small: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "options", "words"),
     [
-        ("owner/gated", {}, "it is gated: ask for access on its page of the hub, then log in"),
+        ("owner/gated", {}, "it is gated. Request access on its page of the hub, then log in"),
         ("owner/gated", {"token": "hf_wrong"}, "it is gated"),
-        ("owner/none", {}, "the hub has nothing of that name that you may read: check"),
+        ("owner/none", {}, "the hub has no such name, or you may not read it. Check"),
         ("owner/small", {"revision": "v9"}, "it has no such revision"),
         ("owner/empty", {}, "config.json"),
         ("owner/gated", {"local_files_only": True}, "it is not in the cache, and the hub is not"),

@@ -178,8 +178,8 @@ def _attention(model: Any) -> Undo:
 
 
 _CHANGES: dict[str, tuple[Callable[[Any], Undo | None], str]] = {
-    "write in place": (_write, r"`model.layers.1.mlp.down_proj.weight` was written to"),
-    "load": (_load, r"weight` was written to"),
+    "write in place": (_write, r"`model.layers.1.mlp.down_proj.weight` was changed"),
+    "load": (_load, r"weight` was changed"),
     "column": (_column_through_data, r"through `.data`"),
     "row": (_row_through_data, r"through `.data`"),
     "buffer": (_buffer, "numbers of weights or buffers"),
@@ -436,7 +436,7 @@ def test_encoder_and_decoder() -> None:
     np.testing.assert_array_equal(before, alti_through(recording)[0].scores)
     with torch.no_grad():
         next(model.parameters()).mul_(1.1)
-    with pytest.raises(ModelChanged, match="was written to"):
+    with pytest.raises(ModelChanged, match="was changed"):
         alti_through(recording)
 
 

@@ -66,7 +66,7 @@ def test_a_template_that_rewrites_a_message_has_no_turns(tokenizer: Any) -> None
     with pytest.raises(InvalidInput, match="Pass the messages of a chat"):
         divided(prompt_of(tokenizer, "Hello there").row, "turns")
     tokenizer.chat_template = "{{ raise_exception('no system message') }}"
-    with pytest.raises(InvalidInput, match="rejects these messages .no system message"):
+    with pytest.raises(InvalidInput, match=r"rejects these messages .no system message"):
         prompt_of(tokenizer, HELLO)
 
 

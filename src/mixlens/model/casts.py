@@ -1,8 +1,8 @@
-"""Modules that cast themselves while they run (routers of Switch and NLLB-MoE).
+"""Handle modules that cast themselves while they run (routers of Switch and NLLB-MoE).
 
 A cast writes into parameters, even one that changes nothing. Inside a transform of torch.func it
-would put the transform's own wrappers there. They outlive the transform, and the next run of the
-user's model ends the process.
+would store the transform's own wrappers there. They outlive the transform, and the next run of the
+user's model crashes the process.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch import nn
 
 @contextlib.contextmanager
 def idle_casts_skipped(module: nn.Module) -> Iterator[None]:
-    """While open, `part.to(dtype)` does nothing if the part has that dtype."""
+    """Skip `part.to(dtype)` if the part already has that dtype, while the context is open."""
     parts = [part for part in module.modules() if "to" not in vars(part)]
     try:
         for part in parts:

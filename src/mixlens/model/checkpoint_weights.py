@@ -1,6 +1,6 @@
-"""Weights that a checkpoint lacks, or stores in a form that cannot be right.
+"""Find weights that a checkpoint lacks, or stores in a wrong form.
 
-transformers fills missing weights with random numbers and casts integers to floats, and prints a
+transformers fills missing weights with random numbers, casts integers to floats, and prints a
 report. Scores of such a model look like any others. This file decides for each of these weights
 whether the layers depend on it (the *body*), or only the model's predictions (the *head*).
 """
@@ -15,19 +15,19 @@ import torch
 from safetensors import safe_open
 from torch import nn
 
-_RUNNING = ("running_mean", "running_var")  # buffers that are learned
-_UNUSED = ("masked_spec_embed",)  # read only while training
+_RUNNING = ("running_mean", "running_var")  # learned buffers
+_UNUSED = ("masked_spec_embed",)  # used only in training
 _REST = "pooler"  # reads the last layer, and only the head reads it
 
 
 def split_missing(model: nn.Module, missing: Iterable[str]) -> tuple[list[str], list[str]]:
     """Return the missing weights of the body and those of the head, each sorted by name.
 
-    A weight that is tied to others is named once in the body. Buffers that are not learned and
-    weights that only training reads are in neither list.
+    A tied weight is listed once, in the body. Buffers that are not learned and weights that only
+    training uses are in neither list.
     """
     buffers = dict(model.named_buffers(remove_duplicate=False))
-    tied: dict[int, list[str]] = {}  # the names of each tensor
+    tied: dict[int, list[str]] = {}  # names of each tensor
     for name, weight in model.named_parameters(remove_duplicate=False):
         tied.setdefault(id(weight), []).append(name)
     same = {name: names for names in tied.values() for name in names}
@@ -41,13 +41,13 @@ def split_missing(model: nn.Module, missing: Iterable[str]) -> tuple[list[str], 
         if all(_is_head(model, each, outputs) for each in names):
             head.add(name)
         else:
-            body.add(names[0].replace(".base_layer.", "."))  # which PEFT puts into names
+            body.add(names[0].replace(".base_layer.", "."))  # which PEFT adds to names
     return sorted(body), sorted(head)
 
 
 def _output_layers(model: nn.Module) -> set[int]:
-    """The layers that score words, of the model and of models inside it (as in T5, whose head is
-    next to its stacks).
+    """Return the layers that score words, of the model and of models inside it (as in T5, whose
+    head is next to its stacks).
     """
     layers = set()
     each: Any
@@ -61,8 +61,8 @@ def _output_layers(model: nn.Module) -> set[int]:
 
 
 def _is_head(model: nn.Module, name: str, outputs: set[int]) -> bool:
-    """Does a weight stand after all layers? It does in a pooler, in an output layer, and in a part
-    next to the base model that has no layers of its own.
+    """Return whether a weight comes after all layers: in a pooler, in an output layer, or in a part
+    next to the base model without layers.
     """
     part: Any = model
     for step in name.split("."):
@@ -101,12 +101,12 @@ def stored_as_integers(
 
 
 def _same_name(stored: str, own: str) -> bool:
-    """A base model may be saved with or without the prefix that it has inside a model."""
+    """Return whether two names match. A base model may be saved with or without its prefix."""
     return stored == own or stored.endswith(f".{own}") or own.endswith(f".{stored}")
 
 
 def _weight_files(model: Any, options: Mapping[str, Any]) -> list[str]:
-    """The files that transformers has read, in a folder or in the hub's cache."""
+    """Return the files that transformers has read, in a folder or in the hub's cache."""
     from transformers.utils.hub import cached_file, get_checkpoint_shard_files
 
     asked = ("revision", "cache_dir", "subfolder", "token")
@@ -129,7 +129,7 @@ _QUIETLY: dict[str, Any] = {
 
 
 def _file_names(model: Any, options: Mapping[str, Any]) -> Iterator[str]:
-    """What a file of weights or an index of shards may be called, in the order of transformers."""
+    """Return the possible names of weight files or shard indices, in the order of transformers."""
     explicit = getattr(model.config, "transformers_weights", None)
     if explicit is not None:
         yield explicit
@@ -141,7 +141,7 @@ def _file_names(model: Any, options: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _integers(file: str) -> Iterator[str]:
-    """The names of tensors in a file that are neither real numbers nor a part of such."""
+    """Return the names of tensors in a file that are not floating-point numbers."""
     if file.endswith(".safetensors"):
         with safe_open(file, framework="np") as opened:
             for key in opened.keys():  # noqa: SIM118 (the handle is not a dict)

@@ -1,9 +1,9 @@
 """The fingerprint of a model's state: weights, modules, their code, attributes, hooks and config.
 
-It decides whether cached findings about a module still hold, and whether a recording still belongs
-to its model. Most writes show in version counters. Writes through `.data` or numpy do not, so the
-numbers are read too: vectors in full, and of a matrix at least one number of every row and of every
-column.
+It decides whether cached results about a module are still valid, and whether a recording still
+belongs to its model. Version counters detect most writes. They do not detect writes through `.data`
+or numpy, so the numbers are read too: vectors completely, and of a matrix at least one number of
+every row and column.
 """
 
 from __future__ import annotations
@@ -34,32 +34,36 @@ _FUNCTIONS = frozenset(
     {types.FunctionType, types.BuiltinFunctionType, types.MethodType, functools.partial}
 )
 _BITS = {8: torch.int64, 4: torch.int32, 2: torch.int16, 1: torch.int8}
-_LIBRARIES = ("mixlens", "transformers", "accelerate")  # their hooks change no numbers
+_LIBRARIES = ("mixlens", "transformers", "accelerate")  # libraries whose hooks change no numbers
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-_UNUSED = frozenset(  # of a config: no number depends on them, and saving a model writes some
-    {"_name_or_path", "_commit_hash", "architectures", "dtype", "id2label", "label2id"}
-    | {"torch_dtype", "transformers_version"}
+_UNUSED = (
+    frozenset(  # config entries without effect on numbers, some of which saving a model changes
+        {"_name_or_path", "_commit_hash", "architectures", "dtype", "id2label", "label2id"}
+        | {"torch_dtype", "transformers_version"}
+    )
 )
 
 
 class Fingerprint(NamedTuple):
-    """Of a module and all modules inside. It holds no module and no tensor alive."""
+    """The fingerprint of a module and all its submodules. It keeps no module and no tensor
+    alive.
+    """
 
     parts: tuple[weakref.ref[nn.Module], ...]
     kinds: tuple[type, ...]
     code: tuple[Any, ...]  # `forward` of each class
-    functions: tuple[Any, ...]  # that modules hold
-    names: tuple[tuple[str, ...], ...]  # of the attributes of each module
-    attributes: tuple[Hashable, ...]  # of all modules, see `_plain`
+    functions: tuple[Any, ...]  # functions that modules hold
+    names: tuple[tuple[str, ...], ...]  # names of the attributes of each module
+    attributes: tuple[Hashable, ...]  # attributes of all modules, see `_plain`
     layouts: tuple[tuple[Any, ...], ...]  # dtype, device and shape of each tensor
     contents: tuple[int, ...]
-    tensors: tuple[int, ...]  # ids: one that is gone may be given to something new
+    tensors: tuple[int, ...]  # ids, which may be reused by new objects
     versions: tuple[int, ...]
     pointers: tuple[int, ...]
 
 
 def fingerprint(module: nn.Module) -> Fingerprint:
-    """Return the present fingerprint of a module."""
+    """Return the current fingerprint of a module."""
     parts = parts_of(module)
     tensors, kinds = tensors_in(parts), tuple(map(type, parts))
     held = list(itertools.chain.from_iterable(map(_values, map(vars, parts))))
@@ -80,17 +84,17 @@ def fingerprint(module: nn.Module) -> Fingerprint:
 
 @dataclass(frozen=True)
 class ModelState:
-    """The state of a whole model: its fingerprint, its configs and the hooks of others on it."""
+    """The state of a whole model: its fingerprint, its configs and the user's hooks."""
 
     numbers: Fingerprint
     settings: tuple[tuple[tuple[str, Hashable], ...], ...]  # of each config
     hooks: tuple[int, ...]
-    weights: tuple[weakref.ref[Tensor], ...]  # parameters, wherever they are stored
+    weights: tuple[weakref.ref[Tensor], ...]  # parameters, on any device
     versions: tuple[int, ...]
 
     @classmethod
     def of(cls, model: nn.Module) -> ModelState:
-        """Return the present state of a model."""
+        """Return the current state of a model."""
         parts = parts_of(model)
         weights = [each for each in tensors_in(parts, buffers=False) if not each.is_meta]
         weights += offloaded_tensors(parts)
@@ -107,16 +111,18 @@ class ModelState:
 
 
 def settings_of(model: nn.Module) -> tuple[tuple[tuple[str, Hashable], ...], ...]:
-    """Return the names and values of the plain settings that each config of a model holds."""
+    """Return the names and values of the plain settings in each config of a model."""
     return tuple(
         tuple((name, _plain(value)) for name, value in vars(config).items() if name not in _UNUSED)
         for config in configs_of(model)
-        if hasattr(config, "__dict__")  # Idefics puts its config into a tuple
+        if hasattr(config, "__dict__")  # Idefics stores its config in a tuple
     )
 
 
 def _attributes(held: Sequence[Any]) -> tuple[Hashable, ...]:
-    """`_plain` of each, without a call for what is plain already or empty: nearly all are."""
+    """Return `_plain` of each, without a call for values that are already plain or empty, as nearly
+    all are.
+    """
     return tuple(
         [
             each if type(each) in _PLAIN else _plain(each) if each else None
@@ -126,7 +132,7 @@ def _attributes(held: Sequence[Any]) -> tuple[Hashable, ...]:
 
 
 def _plain(value: Any) -> Hashable:
-    """A string, a number, a boolean, or a container of such; None of anything else."""
+    """Return a string, a number, a boolean, or a container of these, and None for anything else."""
     kind = type(value)
     if kind in _PLAIN:
         return cast(Hashable, value)
@@ -140,9 +146,9 @@ def _plain(value: Any) -> Hashable:
 
 
 def _functions(values: Sequence[Any]) -> Iterator[Hashable]:
-    """Weak references to the functions among these values, because an object would keep its module
-    alive. A bound method may be made anew each time. The `forward` that the class of a module has
-    anyway is left out: `uncompiled` puts it there.
+    """Return weak references to the functions among these values, because an object would keep its
+    module alive. A bound method may be a new object each time. The `forward` of a module's class is
+    excluded, because `uncompiled` sets it.
     """
     for value in [each for each in values if type(each) in _FUNCTIONS]:
         if type(value) is not types.MethodType:
@@ -159,8 +165,8 @@ def _functions(values: Sequence[Any]) -> Iterator[Hashable]:
 def hooks_of_others(
     parts: Iterable[nn.Module], kinds: Sequence[str] = _HOOKS
 ) -> Iterator[tuple[nn.Module, int, Any]]:
-    """Yield module, number and function of hooks that no library put there. torch gives each hook
-    a number that no other ever gets.
+    """Yield module, number and function of hooks that no library added. torch gives each hook a
+    unique number.
     """
     tables = operator.attrgetter(*kinds)
     for part in parts:
@@ -171,7 +177,7 @@ def hooks_of_others(
 
 
 def is_of_others(hook: Any) -> bool:
-    """Was this hook put there by somebody else than the libraries in use?"""
+    """Return whether a hook was added by code outside the known libraries."""
     hook = getattr(hook, "func", hook)  # of a partial
     module = getattr(hook, "__module__", None) or type(hook).__module__
     return str(module).partition(".")[0] not in _LIBRARIES
@@ -185,7 +191,7 @@ def _is_readable(tensor: Tensor) -> bool:
 
 
 def _sample(tensor: Tensor) -> Tensor:
-    """Some numbers of a matrix, at least one of every row and of every column; all of a vector."""
+    """Return some numbers of a matrix, at least one of every row and column, or all of a vector."""
     if tensor.dim() < 2 or not _is_readable(tensor):
         return tensor
     plain = tensor if tensor.is_contiguous() else tensor.mT.contiguous()
@@ -194,8 +200,8 @@ def _sample(tensor: Tensor) -> Tensor:
 
 @functools.cache
 def _steps(shape: torch.Size) -> tuple[tuple[int], tuple[int]]:
-    """How many numbers are read, and how far apart: less than a row and than a column, and by no
-    divisor of a row, so that all columns come.
+    """Return the number of sampled values and their distance, which is smaller than a row and a
+    column and no divisor of a row, so that every column is sampled.
     """
     columns, count = shape[-1], math.prod(shape)
     if not count:
@@ -207,15 +213,15 @@ def _steps(shape: torch.Size) -> tuple[tuple[int], tuple[int]]:
 
 @torch.no_grad()
 def contents(tensors: Iterable[Tensor]) -> tuple[int, ...]:
-    """Return one number of all bits that these tensors hold, for each device and precision.
-    Tensors that are away, or of a class of their own, are left out.
+    """Return one number from all bits of these tensors, for each device and precision. Offloaded
+    tensors and tensor subclasses are skipped.
     """
     groups: dict[tuple[torch.device, torch.dtype], list[Tensor]] = {}
     for tensor in tensors:
         if not _is_readable(tensor):
             continue
         if tensor.is_floating_point() and tensor.element_size() == 1:
-            tensor = tensor.view(torch.int8)  # few operations take float8
+            tensor = tensor.view(torch.int8)  # few operations support float8
         flat = tensor if tensor.dim() == 1 else tensor.reshape(-1)
         groups.setdefault((tensor.device, tensor.dtype), []).append(flat)
     sums = []
@@ -227,7 +233,7 @@ def contents(tensors: Iterable[Tensor]) -> tuple[int, ...]:
 
 
 def _integers(flat: Tensor) -> Tensor:
-    """The bits of each number as a whole number."""
+    """Return the bits of each number as an integer."""
     if flat.is_complex():
         flat = torch.view_as_real(flat).reshape(-1)
     if flat.is_floating_point():

@@ -10,7 +10,7 @@ _KINDS = ("reserved", "allocated")
 
 
 def free_memory(device: torch.device) -> int:
-    """Bytes that this process can still allocate."""
+    """Return the bytes that this process can still allocate."""
     if device.type == "cuda":
         return _of_gpu(device)[0]
     try:
@@ -20,19 +20,21 @@ def free_memory(device: torch.device) -> int:
 
 
 def available_memory(device: torch.device) -> int:
-    """Bytes that a plan may count on: what is free, and what would be freed for it."""
+    """Return the bytes that a plan may use: free memory, and caches that can be freed."""
     if device.type == "cuda":
         return sum(_of_gpu(device))
     try:
         with open("/proc/meminfo") as file:
             known = dict(line.split(":", 1) for line in file)
         return 1024 * int(known["MemAvailable"].split()[0])
-    except (OSError, KeyError, ValueError):  # not Linux: nothing is refused beforehand
+    except (OSError, KeyError, ValueError):  # not Linux: nothing is rejected beforehand
         return 2**63
 
 
 def _of_gpu(device: torch.device) -> tuple[int, int]:
-    """Bytes that torch can still reserve, and those that it has reserved and does not use."""
+    """Return the bytes that torch can still reserve, and those that it has reserved but not
+    used.
+    """
     free, whole = torch.cuda.mem_get_info(device)
     known = torch.cuda.memory_stats(device)  # empty before anything is allocated
     reserved, used = (int(known.get(f"{kind}_bytes.all.current", 0)) for kind in _KINDS)
@@ -42,18 +44,20 @@ def _of_gpu(device: torch.device) -> tuple[int, int]:
 
 
 def within_share(free: int, whole: int, reserved: int, share: float) -> int:
-    """What torch can still reserve of the free bytes if its part of them all may be this share."""
+    """Return how many free bytes torch can still reserve if it may use this fraction of all
+    memory.
+    """
     return max(0, min(free, int(share * whole) - reserved))
 
 
 def raise_if_out_of_memory(error: Exception) -> None:
-    """What fails for want of memory proves nothing, and must not be remembered."""
+    """Raise again if an error is out of memory, which proves nothing and must not be cached."""
     if is_out_of_memory(error):
         raise error
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Did a device, or the machine, have no more memory to give?"""
+    """Return whether a device or the machine ran out of memory."""
     if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
         return True
     words = ("out of memory", "can't allocate memory", "not enough memory")

@@ -6,44 +6,44 @@ from collections.abc import Iterator
 
 
 def hub_refusal(error: BaseException) -> str | None:
-    """The reason in words, or None if the hub is not the reason.
+    """Return the reason in words, or None if the hub is not the reason.
 
-    transformers and datasets raise errors of their own. What the hub said is their cause.
+    transformers and datasets raise their own errors. The answer of the hub is their cause.
     """
     from huggingface_hub import constants, errors
 
     causes = list(_causes(error))
     if any(isinstance(cause, errors.GatedRepoError) for cause in causes) or _is_gated_data(causes):
         return (
-            "it is gated: ask for access on its page of the hub, then log in with `hf auth login`"
-            " or set HF_TOKEN"
+            "it is gated. Request access on its page of the hub, then log in with `hf auth "
+            "login` or set HF_TOKEN"
         )
     if any(isinstance(cause, errors.RevisionNotFoundError) for cause in causes):
-        return "it has no such revision: its page of the hub shows branches, tags and commits"
+        return "it has no such revision. Its page of the hub lists branches, tags and commits"
     if any(isinstance(cause, errors.RepositoryNotFoundError) for cause in causes):
         return (
-            "the hub has nothing of that name that you may read: check the spelling (owner/name)."
-            " If it is private, log in with `hf auth login` or set HF_TOKEN"
+            "the hub has no such name, or you may not read it. Check the spelling "
+            "(owner/name). If it is private, log in with `hf auth login` or set HF_TOKEN"
         )
     if unreachable(error) and not constants.HF_HUB_OFFLINE:
         return (
-            "the hub cannot be reached, and not all of it is in the cache: check the network. To"
-            " use the cache alone, set HF_HUB_OFFLINE=1"
+            "the hub cannot be reached, and the cache is incomplete. Check the network. To "
+            "use only the cache, set HF_HUB_OFFLINE=1"
         )
     offline = (ConnectionError, errors.LocalEntryNotFoundError)
     if any(isinstance(cause, offline) for cause in causes):
         return (
-            "it is not in the cache, and the hub is not asked (HF_HUB_OFFLINE=1 or"
-            " local_files_only=True): load it once with the network, or name a folder"
+            "it is not in the cache, and the hub is not used (HF_HUB_OFFLINE=1 or "
+            "local_files_only=True). Load it once with the network, or pass a folder"
         )
     return None
 
 
 def unreachable(error: BaseException) -> bool:
-    """Did the network fail? Otherwise the hub has answered, or was not asked."""
+    """Return whether the network failed. Otherwise the hub answered, or was not used."""
     from huggingface_hub.errors import OfflineModeIsEnabled
 
-    # httpx's base class of such errors, whichever version of httpx the client of the hub brings.
+    # The base class of such errors in httpx, for any version of the hub's client.
     return any(
         (isinstance(cause, ConnectionError) and not isinstance(cause, OfflineModeIsEnabled))
         or any(parent.__name__ == "TransportError" for parent in type(cause).__mro__)
@@ -52,12 +52,14 @@ def unreachable(error: BaseException) -> bool:
 
 
 def _is_gated_data(causes: list[BaseException]) -> bool:
-    """The datasets library drops the hub's answer and keeps its words."""
+    """Return whether this is the error of a gated data set. The datasets library drops the hub's
+    answer and keeps its text.
+    """
     return any("is a gated dataset" in str(cause) for cause in causes)
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """The error, then what it was raised from or during, and so on."""
+    """Yield the error, then its causes."""
     cause: BaseException | None = error
     while cause is not None:
         yield cause

@@ -1,8 +1,8 @@
 """Detect a hub that does not answer.
 
-The hub's client asks six times for each file and waits between, which is half a minute for each if
-the network is down, and minutes if the network swallows what is sent. One short question before a
-load finds that out. The load then reads the cache alone.
+The hub's client sends six requests per file with pauses, which takes half a minute per file if the
+network is down, and minutes if packets are lost. One short request before loading detects this.
+mixlens then reads only the cache.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ PATIENCE = 4  # seconds
 
 
 def hub_is_silent() -> bool:
-    """Does the hub give no answer at all? Whoever waits longer for files waits longer here too
+    """Return whether the hub does not answer at all. The timeout is that of file requests
     (`HF_HUB_ETAG_TIMEOUT`, in seconds).
     """
     from huggingface_hub import constants, get_session
 
     if constants.HF_HUB_OFFLINE:
-        return False  # it is not asked
+        return False  # it is not used
     wanted = constants.HF_HUB_ETAG_TIMEOUT
     patience = PATIENCE if wanted == constants.DEFAULT_ETAG_TIMEOUT else wanted
     try:
         get_session().head(constants.ENDPOINT, timeout=patience)
-    except Exception as error:  # any other than a failed connection is the load's to explain
+    except Exception as error:  # loading explains all other errors
         return unreachable(error)
     return False
 
 
 @contextlib.contextmanager
 def cache_alone(silent: bool) -> Iterator[None]:
-    """If the hub is silent, nothing more is asked of it inside. What is then missing in the cache
-    is a failed connection.
+    """If the hub does not answer, send no more requests inside. A file that is missing in the cache
+    is then a failed connection.
     """
     if not silent:
         yield

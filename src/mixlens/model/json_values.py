@@ -14,22 +14,22 @@ forms, one of which must fit. `object` is anything.
 
 
 def parse_json(text: str | bytes, object_hook: Callable[..., Any] | None = None) -> Any:
-    """`json.loads` that raises `ValueError` for whatever is wrong, too many brackets included."""
+    """Parse JSON and raise `ValueError` for any problem, including deep nesting."""
     try:
         return json.loads(text, object_hook=object_hook)
     except RecursionError:
-        raise ValueError("too many brackets inside each other") from None
+        raise ValueError("too many nested brackets") from None
 
 
 def require_form(value: Any, form: Form, name: str) -> None:
-    """Raises `ValueError` with the part that is not of its form."""
+    """Raise `ValueError` that names the part that does not match its form."""
     reason = _misfit(value, form, name)
     if reason is not None:
         raise ValueError(reason)
 
 
 def _misfit(value: Any, form: Form, name: str) -> str | None:
-    """Which part of a value is not of its form, in words; None if all is."""
+    """Return which part of a value does not match its form, or None if all do."""
     if isinstance(form, tuple):
         reasons = [_misfit(value, each, name) for each in form]
         return None if None in reasons else reasons[0]

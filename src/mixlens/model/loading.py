@@ -23,7 +23,7 @@ _SHARED = ("revision", "token", "cache_dir", "local_files_only", "trust_remote_c
 
 
 def loaded(name: str, tokenizer: Any, options: dict[str, Any]) -> tuple[Any, Any, Any]:
-    """The model in eval mode, its tokenizer and its processor (None if it has none)."""
+    """Return the model in eval mode, its tokenizer and its processor (None if it has none)."""
     import transformers
 
     shared = {key: options[key] for key in _SHARED if key in options}
@@ -45,7 +45,7 @@ def loaded(name: str, tokenizer: Any, options: dict[str, Any]) -> tuple[Any, Any
 
 
 def _may_be_on_hub(name: str) -> bool:
-    """A name, or owner/name, and not what is on this machine."""
+    """Return whether this is a name, or owner/name, and not a local path."""
     elsewhere = name.startswith((".", "/", "~")) or name.count("/") > 1
     return not elsewhere and not os.path.exists(name)
 
@@ -66,7 +66,7 @@ def _model(
     options = _with_dtype(config, options)
     reported = {**options, "output_loading_info": True, "ignore_mismatched_sizes": True}
     model, report = cls.from_pretrained(name, **reported)
-    if getattr(model, "_hf_peft_config_loaded", False):  # then it reports on the adapter alone
+    if getattr(model, "_hf_peft_config_loaded", False):  # it then reports on the adapter alone
         report["missing_keys"] |= {
             key for key, weight in model.named_parameters() if not _is_read(weight)
         }
@@ -76,16 +76,16 @@ def _model(
     integers = stored_as_integers(model, report["unexpected_keys"], options)
     if integers:
         raise CannotLoad(
-            f"{_listed(integers)}: {os.fspath(name)!r} stores these weights as integers or"
-            " booleans, and names no quantisation that they belong to, so the numbers of the model"
-            " are lost. Use a checkpoint with floating-point weights."
+            f"{os.fspath(name)!r} stores {_listed(integers)} as integers or booleans without "
+            "a quantisation config, so the original numbers are lost. Use a checkpoint with "
+            "floating-point weights."
         )
     return model.eval()
 
 
 def _with_dtype(config: Any, options: dict[str, Any]) -> dict[str, Any]:
-    """Load float32, as the command line does, unless a dtype is given or the checkpoint is float64
-    or quantised.
+    """Load float32, like the command line, unless a dtype is passed or the checkpoint is float64 or
+    quantised.
     """
     import torch
 
@@ -97,12 +97,14 @@ def _with_dtype(config: Any, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_read(weight: Any) -> bool:
-    """Has transformers read a weight from a file? It marks those that need no initialisation."""
+    """Return whether transformers has read a weight from a file. It marks weights that need no
+    initialisation.
+    """
     return bool(getattr(weight, "_is_hf_initialized", False))
 
 
 class _Missing(NamedTuple):
-    """A weight that was drawn at random, and the version of its tensor then."""
+    """A randomly initialised weight, and the version of its tensor then."""
 
     is_head: bool
     version: int
@@ -114,22 +116,22 @@ _missing: weakref.WeakKeyDictionary[Any, dict[str, _Missing]] = weakref.WeakKeyD
 def _require_shapes(name: str, mismatched: Iterable[tuple[str, Any, Any]]) -> None:
     for key, stored, wanted in sorted(mismatched, key=lambda each: each[0]):
         raise CannotLoad(
-            f"{key} of {os.fspath(name)!r} has the shape {tuple(stored)}, and the model of its"
-            f" config.json {tuple(wanted)}: weights are missing, or config.json belongs to a"
-            " different model"
+            f"{key} of {os.fspath(name)!r} has the shape {tuple(stored)}, but its config.json "
+            f"gives {tuple(wanted)}. Weights are missing, or config.json belongs to a "
+            "different model; download or copy the checkpoint again."
         )
 
 
 def _note_missing(model: Any, name: str, report: Mapping[str, Any]) -> None:
-    """Raise for missing weights of the layers; remember those of the head."""
+    """Raise for missing weights of the layers, and store those of the head."""
     missing = {*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])}
     body, head = split_missing(model, missing)
     if body:
         raise CannotLoad(
-            f"{_listed(body)}: the checkpoint {os.fspath(name)!r} lacks these weights, or has them"
-            " in a different shape, and transformers puts random numbers in their place. No score"
-            " of this model would mean anything. Copy or download the whole checkpoint again, and"
-            " load it as the class that it was saved as."
+            f"The checkpoint {os.fspath(name)!r} lacks {_listed(body)}, or has them in a "
+            "different shape, so transformers initialises them at random and no score would "
+            "be meaningful. Copy or download the whole checkpoint again, and load it as the "
+            "class that it was saved as."
         )
     weights = dict(model.named_parameters(remove_duplicate=False))
     _missing[model] = {
@@ -157,13 +159,13 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def require_head(model: Any) -> None:
-    """Raise if the checkpoint lacked weights of the model's head: they are random numbers."""
+    """Raise if the checkpoint lacked weights of the model's head, which are then random."""
     missing = [name for name, is_head in newly_initialised(model).items() if is_head]
     if missing:
         raise UnsupportedModel(
-            f"the checkpoint has no {_listed(missing)}: the head"
-            f" of {type(model).__name__} is random, and so is what it says. Load a checkpoint that"
-            " was trained with it. Measures of what is inside tokens do not need it."
+            f"The checkpoint has no {_listed(missing)}, so the head of {type(model).__name__} "
+            "and its predictions are random. Load a checkpoint that was trained with it. "
+            "Measures that explain no output do not need it."
         )
 
 
@@ -173,17 +175,15 @@ def _own_tokenizer(name: str, shared: dict[str, Any], silent: bool) -> Any:
     try:
         with cache_alone(silent):
             tokenizer = transformers.AutoTokenizer.from_pretrained(name, **shared)
-    except Exception as error:  # whatever a damaged file makes a reader do
+    except Exception as error:  # a damaged file can raise any error
         if unreachable(error) or not isinstance(error, _ABSENT):
             raise CannotLoad(f"{_reason(name, error)} (in the files of its tokenizer)") from error
-        return None  # a folder without tokenizer files: inputs are then tensors, and a text says so
+        return None  # a folder without tokenizer files: inputs are then tensors
     return tokenizer if _knows_words(tokenizer) else None
 
 
 def _own_processor(name: str, model: Any, shared: dict[str, Any]) -> Any:
-    """The processor that makes tensors of images and sounds for a model; None if it takes neither,
-    or none was saved with it.
-    """
+    """Return the processor of images and audio for a model, or None if it has none."""
     import transformers
 
     accepted = set(inspect.signature(model.forward).parameters)
@@ -194,7 +194,7 @@ def _own_processor(name: str, model: Any, shared: dict[str, Any]) -> Any:
         return processor.from_pretrained(name, **shared)
     except _ABSENT:
         return None  # a folder without one: inputs are then tensors
-    except Exception as error:  # whatever a damaged file makes a reader do
+    except Exception as error:  # a damaged file can raise any error
         raise CannotLoad(f"{_reason(name, error)} (in the files of its processor)") from error
 
 
@@ -203,7 +203,7 @@ _ABSENT = (OSError, ValueError, KeyError, ImportError, AttributeError, TypeError
 
 @contextlib.contextmanager
 def _reasons(name: Any) -> Iterator[None]:
-    """What goes wrong while a model is loaded, as one error that says what to do about it."""
+    """Raise errors of loading as one error with advice."""
     if not isinstance(name, (str, os.PathLike)):
         raise CannotLoad(f"{type(name).__name__} is not a model name. Pass a hub name or a folder.")
     shown = os.fspath(name)
@@ -211,17 +211,17 @@ def _reasons(name: Any) -> Iterator[None]:
         yield
     except SafetensorError as error:
         raise CannotLoad(
-            f"cannot load {shown!r}: its weights are cut off or damaged ({_first_line(error)}):"
-            " download or copy them again"
+            f"{shown!r} has truncated or damaged weights ({_first_line(error)}). Download or "
+            "copy them again."
         ) from error
     except pickle.UnpicklingError as error:
         raise CannotLoad(
-            f"cannot load {shown!r}: its weights are a pickle that holds more than numbers. Such a"
-            " file can run code, so it is not read: use a checkpoint in safetensors format"
+            f"{shown!r} stores its weights in a pickle with more than numbers, which could "
+            "run code, so mixlens does not read it. Use a checkpoint in safetensors format."
         ) from error
     except MixlensError:
         raise
-    except Exception as error:  # whatever a damaged or hostile file makes a reader do
+    except Exception as error:  # a damaged or hostile file can raise any error
         raise CannotLoad(_reason(shown, error)) from error
 
 
@@ -230,28 +230,28 @@ def _reason(name: str, error: Exception) -> str:
         if not os.path.exists(os.path.join(name, "config.json")):
             if os.path.exists(os.path.join(name, "adapter_config.json")):
                 return (
-                    f"cannot load {name!r}: it is a PEFT adapter, not a whole model. Load it with"
-                    " peft and make a Lens of that, or merge it into its model (merge_and_unload)"
-                    " and save that model and its tokenizer in a folder of their own"
+                    f"{name!r} is a PEFT adapter, not a whole model. Load it with peft and "
+                    "pass that model to Lens, or merge it into its model (merge_and_unload) "
+                    "and save the merged model and its tokenizer in a separate folder"
                 )
-            return f"cannot load {name!r}: the folder has no config.json, so it is not a model"
+            return f"{name!r} has no config.json, so it is not a model folder"
         if "conversion of the weights" in str(error):
             return (
-                f"cannot load the folder {name!r}: weights that transformers joins into one, such"
-                " as those of experts, are missing or differ in shape. Copy or download the whole"
-                " checkpoint again."
+                f"{name!r} lacks weights that transformers merges into one, such as those of "
+                "experts, or their shapes differ. Copy or download the whole checkpoint "
+                "again."
             )
-        return f"cannot load the folder {name!r}: {_first_line(error)}"
+        return f"the folder {name!r} cannot be loaded: {_first_line(error)}"
     if os.path.exists(name):
-        return f"cannot load {name!r}: it is a file, and a model is a folder"
+        return f"{name!r} is a file. Pass the folder of a model"
     if "://" in name:
-        return f"cannot load {name!r}: name a folder, or a model of the hub as owner/name"
+        return f"{name!r} is not a model name. Pass a folder, or a model of the hub as owner/name"
     if not _may_be_on_hub(name):
-        return f"cannot load {name!r}: there is no such folder"
+        return f"{name!r} is not an existing folder"
     refusal = hub_refusal(error)
     if refusal is not None:
-        return f"cannot load {name!r}: there is no such folder, and on the hub: {refusal}"
-    return f"cannot load {name!r} from the hub: {_first_line(error)}"
+        return f"{name!r} is not an existing folder, and on the hub {refusal}"
+    return f"{name!r} cannot be loaded from the hub: {_first_line(error)}"
 
 
 def _first_line(error: Exception) -> str:
@@ -261,7 +261,7 @@ def _first_line(error: Exception) -> str:
 
 @contextlib.contextmanager
 def quiet_loading() -> Iterator[None]:
-    """No progress bar for what takes a tenth of a second."""
+    """Hide the progress bar of loads that take a tenth of a second."""
     import transformers
 
     bars: Any = transformers.utils.logging
@@ -275,14 +275,14 @@ def quiet_loading() -> Iterator[None]:
 
 
 def _knows_words(tokenizer: Any) -> bool:
-    """transformers makes an empty tokenizer for a folder that has none: it knows its special tokens
-    and nothing else.
+    """Return whether a tokenizer has words. For a folder without one, transformers creates a
+    tokenizer with only special tokens.
     """
     return len(set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens)) > 1
 
 
 def tokenizer_doubt(model: Any, tokenizer: Any) -> str | None:
-    """Why a tokenizer looks like a different model's, or None.
+    """Return why a tokenizer may belong to a different model, or None.
 
     Embeddings are padded by a few per cent at most, and have a row for every token.
     """
@@ -294,30 +294,30 @@ def tokenizer_doubt(model: Any, tokenizer: Any) -> str | None:
     if 0.9 * rows <= known <= rows:
         return None
     return (
-        f"the tokenizer has {known:,} tokens and the model {rows:,}: is it the tokenizer of a"
-        " different model? Its tokens would then be read as other words."
+        f"the tokenizer has {known:,} tokens but the model {rows:,}. It may belong to a "
+        "different model, and its tokens would then be read as other words."
     )
 
 
 def damaged_weights(model: Any) -> str | None:
-    """Which weights hold NaN or infinity, in words; None if all are sound."""
+    """Return which weights contain NaN or infinity, in words, or None."""
     for name, value in with_numbers(model):
         if is_packed(value):
             continue
         if value.is_floating_point() and not bool(value.isfinite().all()):
-            if not name.endswith(("mask", "bias_table")):  # masks may be made of minus infinity
+            if not name.endswith(("mask", "bias_table")):  # masks may contain minus infinity
                 return (
-                    f"the weights `{name}` hold NaN or infinity, so the model's numbers mean"
-                    " nothing: load the checkpoint again, or find out what damaged it"
+                    f"The weights `{name}` contain NaN or infinity, so all scores would be "
+                    "meaningless. Load the checkpoint again, or find out what damaged it"
                 )
     return None
 
 
 def vocabulary_size(model: Any, *, decoder: bool = False) -> int | None:
-    """Rows of the input embedding; None if there is none."""
+    """Return the number of rows of the input embedding, or None if there is none."""
     try:
         holder = model.get_decoder() if decoder else model
         return getattr(holder.get_input_embeddings(), "num_embeddings", None)
-    except (NotImplementedError, AttributeError):  # models of several towers
+    except (NotImplementedError, AttributeError):  # models with several towers
         text = getattr(model.config, "text_config", None)
         return None if decoder else getattr(text, "vocab_size", None)

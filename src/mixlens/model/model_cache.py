@@ -20,7 +20,9 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True)
 class _Look:
-    """The state of a model while nobody changes it, and the fingerprints of its parts (by ids)."""
+    """The state of a model while nobody changes it, and the fingerprints of its submodules (by
+    id).
+    """
 
     model: int  # its id
     state: ModelState
@@ -37,24 +39,25 @@ _since: weakref.WeakKeyDictionary[nn.Module, tuple[Fingerprint, dict[int, Hashab
 
 @contextlib.contextmanager
 def weights_unchanged(model: nn.Module) -> Iterator[None]:
-    """While open nobody changes a model: its fingerprint is taken once, not for every layer, and
-    that of its parts only if the whole model has changed since the last time. Compiled code is
-    taken out, so that a model has the same fingerprint before and after `torch.compile`.
+    """Assume that nobody changes a model while the context is open: its fingerprint is computed
+    once, not for every layer, and those of its submodules only if the whole model has changed since
+    the last time. Compiled code is removed, so that a model has the same fingerprint before and
+    after `torch.compile`.
     """
     look = _look.get()
     if look is not None and look.model == id(model):
         yield
         return
     with uncompiled(model):
-        with turn(model):  # a different thread may have changed settings and hooks for its own use
+        with turn(model):  # a different thread may have changed settings and hooks
             state = ModelState.of(model)
         before, known = _since.get(model, (None, {}))
-        away = 0 in state.numbers.pointers  # offloaded: their numbers say nothing
+        away = 0 in state.numbers.pointers  # offloaded, so their numbers are not read
         if before is None or before != state.numbers or away:
             known = {id(model): state.numbers}
             _since[model] = (state.numbers, known)
         else:
-            state = replace(state, numbers=before)  # equal, and the same object is compared at once
+            state = replace(state, numbers=before)  # equal; comparing the same object is instant
         token = _look.set(_Look(id(model), state, known))
         try:
             yield
@@ -63,7 +66,7 @@ def weights_unchanged(model: nn.Module) -> Iterator[None]:
 
 
 def state_of(model: nn.Module) -> ModelState:
-    """Return the state of a model, the one at the beginning while it is known to be unchanged."""
+    """Return the state of a model, or the one at the beginning while it cannot change."""
     with weights_unchanged(model):
         look = _look.get()
         assert look is not None
@@ -82,7 +85,7 @@ def numbers_of(module: nn.Module) -> Hashable:
 
 
 class Remembered(Generic[Found]):
-    """One store for each kind of finding; it holds no module alive."""
+    """A cache for one kind of result. It keeps no module alive."""
 
     def __init__(self) -> None:
         self._known: weakref.WeakKeyDictionary[
@@ -92,8 +95,8 @@ class Remembered(Generic[Found]):
     def of(
         self, module: nn.Module, key: Hashable, find: Callable[[], Found], state: Hashable = None
     ) -> Found:
-        """What `find` gives for `key`; `state` adds to the module's numbers what else must stay as
-        it is.
+        """Return the result of `find` for `key`. `state` is a further condition of validity besides
+        the module's numbers.
         """
         now = (numbers_of(module), state)
         before, known = self._known.get(module, (None, {}))

@@ -1,4 +1,4 @@
-"""Name the change that separates a model from its recorded state."""
+"""Describe the change between a model and its recorded state."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from mixlens.model.fingerprint import Fingerprint, ModelState, hooks_of_others
 from mixlens.model.model_cache import state_of
 from mixlens.model.module_walk import parts_of
 
-MARKS = frozenset(  # that libraries leave on modules; they change no number
+MARKS = frozenset(  # attributes that libraries leave on modules, without effect on numbers
     {"_is_full_backward_hook", "_is_torch_compile", "_output_capturing_hooks_installed"}
     | {"warnings_issued"}
 )
-# Attributes with the sizes of the last input (Funnel) or a count of calls: a pass of the model
-# writes these numbers anew, so they are no part of its state.
+# Attributes with the sizes of the last input (Funnel) or a count of calls. Each pass overwrites
+# them, so they are not part of the state.
 written_by_passes: weakref.WeakKeyDictionary[nn.Module, set[str]] = weakref.WeakKeyDictionary()
-_TRAINING = "the model is in training mode, where dropout makes every run different"
+_TRAINING = "the model is in training mode, in which dropout makes every run different"
 
 
 def require_eval(model: nn.Module) -> None:
     """Raise `UnsupportedModel` if a model, or a part of it, is in training mode."""
     if any(part.training for part in parts_of(model)):
-        raise UnsupportedModel(f"{_TRAINING}: call model.eval() first")
+        raise UnsupportedModel(f"{_TRAINING}. Call model.eval() first")
 
 
 def require_state(model: nn.Module, recorded: ModelState) -> None:
-    """Raise `ModelChanged` if a model is not in this state. A model that was moved and moved back,
-    or changed and put back, is.
+    """Raise `ModelChanged` if a model is not in this state. A model that was moved or changed and
+    then restored is.
     """
     now = state_of(model)
     if now.numbers is recorded.numbers and now == recorded:
@@ -41,20 +41,20 @@ def require_state(model: nn.Module, recorded: ModelState) -> None:
     if change is not None:
         undo = "call model.eval()" if change is _TRAINING else "undo the change"
         raise ModelChanged(
-            f"{change}. It was recorded in a different state, and layers that run again would give"
-            f" numbers of neither: record it again, or {undo}"
+            f"{change}. Since the recording was made in a different state, layers that run "
+            f"again would give wrong numbers. Record it again, or {undo}"
         )
 
 
 def _changes(model: nn.Module, recorded: ModelState, now: ModelState) -> Iterator[str]:
-    """Describe changes, those that say most first."""
+    """Describe changes, the most informative first."""
     before, numbers = recorded.numbers, now.numbers
     if any(part.training for part in parts_of(model)):
         yield _TRAINING
     if (before.parts, before.kinds) != (numbers.parts, numbers.kinds):
         place = _first_difference(before.parts, numbers.parts)
         path = _paths(model)[place] if place < len(numbers.parts) else type(model).__name__
-        yield f"`{path}` is a different module, or has modules that it did not have"
+        yield f"`{path}` is a different module, or has new submodules"
     if recorded.settings != now.settings:
         yield _changed_setting(recorded, now)
     if recorded.hooks != now.hooks:
@@ -64,7 +64,7 @@ def _changes(model: nn.Module, recorded: ModelState, now: ModelState) -> Iterato
         if attribute is not None:
             yield attribute
     if (before.code, before.functions) != (numbers.code, numbers.functions):
-        yield f"functions that modules of {type(model).__name__} hold, or their code, were replaced"
+        yield f"functions of modules of {type(model).__name__}, or their code, were replaced"
     yield from _changed_tensors(model, recorded, now)
 
 
@@ -100,14 +100,16 @@ def _changed_attribute(model: nn.Module, before: Fingerprint, numbers: Fingerpri
 
 
 def _attributes(numbers: Fingerprint) -> dict[tuple[int, str], Any]:
-    """Place of the module and name -> value."""
+    """Return attribute values by module index and name."""
     keys = [(place, name) for place, own in enumerate(numbers.names) for name in own]
     pairs = zip(keys, numbers.attributes, strict=True)
     return {key: value for key, value in pairs if value is not None and key[1] not in MARKS}
 
 
 def _thawed(value: Any) -> Any:
-    """A value as the module holds it; in a fingerprint the class of a container comes first."""
+    """Return a value as the module holds it. In a fingerprint the class of a container comes
+    first.
+    """
     if not isinstance(value, tuple):
         return value
     kind, *inside = value
@@ -121,7 +123,7 @@ def _changed_tensors(model: nn.Module, recorded: ModelState, now: ModelState) ->
     if before.layouts != numbers.layouts:
         place = _first_difference(before.layouts, numbers.layouts)
         if len(before.layouts) != len(numbers.layouts):
-            yield f"{type(model).__name__} has parameters or buffers that it did not have"
+            yield f"{type(model).__name__} has new parameters or buffers"
         old, new = (_described(each.layouts[place]) for each in (before, numbers))
         yield f"`{_tensor_names(model)[place]}` is {new} and was {old}"
     held = [reference() for reference in recorded.weights]
@@ -132,12 +134,12 @@ def _changed_tensors(model: nn.Module, recorded: ModelState, now: ModelState) ->
         held, present, recorded.versions, now.versions, strict=False
     ):
         if old_weight is not weight or old_version != version:
-            how = "was replaced" if old_weight is not weight else "was written to"
+            how = "was replaced" if old_weight is not weight else "was changed"
             yield f"`{_name_of(model, weight)}` {how}"
     if before.contents != numbers.contents:
         yield (
-            "numbers of weights or buffers were changed (through `.data`, numpy, or by a run of the"
-            " model itself)"
+            "numbers of weights or buffers were changed (through `.data`, numpy, or by the "
+            "model itself)"
         )
 
 
@@ -152,7 +154,7 @@ def _first_difference(old: Sequence[Any], new: Sequence[Any]) -> int:
 
 
 def _paths(model: nn.Module) -> list[str]:
-    """The paths of all modules, in the order of `parts_of`."""
+    """Return the paths of all modules, in the order of `parts_of`."""
     paths, level = [""], [("", model)]
     while level:
         level = [
@@ -171,7 +173,7 @@ def _name_of(model: nn.Module, weight: Tensor | None) -> str:
 
 
 def _tensor_names(model: nn.Module) -> list[str]:
-    """The names of parameters, then of buffers, in the order of `tensors_in`."""
+    """Return the names of parameters, then of buffers, in the order of `tensors_in`."""
     places = list(zip(_paths(model), parts_of(model), strict=True))
     return [
         f"{path}.{name}".lstrip(".")

@@ -1,8 +1,7 @@
 """Per-model lock.
 
-While a model is recorded or a layer runs again, hooks and configs of the model object are changed
-and put back. A second thread would run into them, so it waits. Different models do not wait for
-each other.
+While a model is recorded or a layer runs again, mixlens changes hooks and configs of the model and
+restores them. A second thread must wait. Different models do not wait for each other.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _guard = threading.Lock()
 
 @contextlib.contextmanager
 def turn(model: nn.Module) -> Iterator[None]:
-    """Waits until no other thread works with the model; the same thread may come again."""
+    """Wait until no other thread works with the model. The same thread may enter again."""
     with _guard:
         lock = _locks.setdefault(model, threading.RLock())
     with lock:

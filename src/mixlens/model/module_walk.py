@@ -1,7 +1,7 @@
 """Walk over all submodules of a model, and copy a submodule.
 
-`Module.modules` and `Module.parameters` name and compare what they give. That takes five times as
-long, and each call of a measure goes through a model several times.
+`Module.modules` and `Module.parameters` compute names and remove duplicates, which takes five times
+as long, and each measure walks over the model several times.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_
 
 
 def parts_of(module: nn.Module) -> list[nn.Module]:
-    """A module and all modules inside; one that is shared comes once for each place."""
+    """Return a module and all its submodules. A shared module occurs once per place."""
     parts, level = [module], [module]
     while level:
         level = _held(_modules, level)
@@ -31,17 +31,17 @@ def parts_of(module: nn.Module) -> list[nn.Module]:
 
 
 def tensors_of(module: nn.Module, *, buffers: bool = True) -> list[Tensor]:
-    """Parameters, and buffers, of a module and of all modules inside."""
+    """Return parameters, and buffers, of a module and all its submodules."""
     return tensors_in(parts_of(module), buffers=buffers)
 
 
 def tensors_in(parts: Sequence[nn.Module], *, buffers: bool = True) -> list[Tensor]:
-    """Parameters, and buffers, that these modules hold themselves."""
+    """Return parameters, and buffers, that these modules hold themselves."""
     return _held(_parameters, parts) + (_held(_buffers, parts) if buffers else [])
 
 
 def configs_of(module: nn.Module) -> list[Any]:
-    """Every config that a module or one inside holds, each once."""
+    """Return every config that a module or a submodule holds, without duplicates."""
     attributes = map(vars, parts_of(module))
     return list(
         {id(own["config"]): own["config"] for own in attributes if "config" in own}.values()
@@ -49,16 +49,16 @@ def configs_of(module: nn.Module) -> list[Any]:
 
 
 def _held(named: Callable[[nn.Module], Any], parts: Sequence[nn.Module]) -> list[Any]:
-    """What these modules hold by name."""
+    """Return the entries of these modules by name."""
     each = map(_values, filter(None, map(named, parts)))
     return list(filter(_is_there, itertools.chain.from_iterable(each)))
 
 
 def copied(module: nn.Module, replaced: Mapping[int, Any] | None = None) -> nn.Module:
-    """A copy of a module, in which some objects (by their ids) are replaced by others.
+    """Return a copy of a module, in which some objects (by id) are replaced.
 
-    Hooks are shared: one that is a bound method would take all that it belongs to with it, which
-    may be a recording and its model.
+    Hooks are shared: copying a bound method would also copy its object, which may be a recording
+    and its model.
     """
     hooks = {
         id(hook): hook

@@ -1,10 +1,10 @@
-"""Where the weights of a model are: on a device, packed (quantised), or offloaded.
+"""Find where the weights of a model are: on a device, packed (quantised), or offloaded.
 
-accelerate keeps the weights of large models in the machine's memory or on disk and brings them to
+accelerate keeps the weights of large models in the machine's memory or on disk and moves them to
 the device for each call of a module. Between calls such a parameter is on the meta device: it has a
 shape and no numbers. Quantised weights (torchao, quanto) are packed integers that act as numbers in
-some products only. The model runs as always. What reads weights gets a copy of one layer that has
-them as plain numbers, and the recording's checks compare that copy with what the model computed.
+some products only. The model runs unchanged. Code that reads weights gets a copy of one layer with
+plain numbers, and the recording's checks compare that copy with the model's activations.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mixlens.model.module_walk import copied, parts_of, tensors_of
 
 
 def entry_device(model: nn.Module) -> torch.device:
-    """Where the inputs of a model go."""
+    """Return the device of a model's inputs."""
     first = next(model.parameters())
     if not first.is_meta:
         return first.device
@@ -35,18 +35,17 @@ def entry_device(model: nn.Module) -> torch.device:
 
 
 def _nowhere(model: nn.Module, stored: Mapping[int, Any] | None = None) -> UnsupportedModel:
-    """The refusal of the first weights without numbers that are not stored elsewhere."""
+    """Return the error for the first weights without numbers that are not offloaded either."""
     named = itertools.chain(model.named_parameters(), model.named_buffers())
     name = next(name for name, each in named if each.is_meta and id(each) not in (stored or {}))
     return UnsupportedModel(
-        f"the weights `{name}` are on the meta device, where they have shapes and no numbers: load"
-        " them"
+        f"the weights `{name}` are on the meta device, without numbers. Load them"
     )
 
 
 def available_to(model: nn.Module) -> int:
-    """Bytes that a plan may count on, on all devices of the kind on which the model runs. Refuses
-    a model of which some weights are nowhere: its numbers would mean nothing.
+    """Return the bytes that a plan may use, on all devices of the model's kind. Raise if some
+    weights have no numbers.
     """
     entry, weights = entry_device(model), tensors_of(model)
     devices = {weight.device for weight in weights}
@@ -61,62 +60,64 @@ def available_to(model: nn.Module) -> int:
 
 
 def device_of_calls(module: nn.Module) -> torch.device | None:
-    """The device to which accelerate takes what a module is called with; None: it does not."""
+    """Return the device to which accelerate moves the inputs of a module, or None."""
     devices = (hook.execution_device for hook in _hooks(module))
     return next((torch.device(device) for device in devices if device is not None), None)
 
 
 def is_moved(module: nn.Module) -> bool:
-    """Does accelerate do something before and after calls of its parts?"""
+    """Return whether accelerate has hooks before and after calls of its submodules."""
     return any("_hf_hook" in vars(part) for part in parts_of(module))
 
 
 def sent(tensor: Tensor, device: torch.device) -> Tensor:
-    """A tensor on a device. A plain copy would wait until a GPU has done all that it was given."""
+    """Return a tensor on a device. A plain copy would wait for all queued work of a GPU."""
     if tensor.device.type != "cpu" or device.type != "cuda":
         return tensor.to(device)
     return tensor.pin_memory().to(device, non_blocking=True)
 
 
 def at_hand(module: nn.Module) -> nn.Module:
-    """A layer whose weights can be read: itself, or a copy if they are away or packed."""
+    """Return a layer with readable weights: itself, or a copy if they are offloaded or packed."""
     return module if has_plain_weights(module) else _with_weights(module)
 
 
 def has_plain_weights(module: nn.Module) -> bool:
-    """Is every weight at hand, and not packed?"""
+    """Return whether every weight is available and not packed."""
     return not any(
         weight.is_meta or is_packed(weight) for weight in tensors_of(module, buffers=False)
     )
 
 
 def is_packed(weight: Tensor) -> bool:
-    """Is this weight quantised? Then it is a class of its own, or whole numbers."""
+    """Return whether a weight is quantised: a tensor subclass, or integers."""
     return type(weight) not in (Tensor, nn.Parameter) or not (
         weight.is_floating_point() or weight.is_complex() or weight.dim() == 0
     )
 
 
 def rounds_activations(weight: Tensor) -> bool:
-    """Does a weight of torchao quantise what it is multiplied by as well?"""
+    """Return whether a weight of torchao also quantises its activations."""
     names = ("act_quant_kwargs", "activation_quantization", "input_quant_func")
     return any(getattr(weight, name, None) is not None for name in names)
 
 
 def _unpacked(weight: Tensor) -> nn.Parameter:
-    # torch's own takes packed integers (bitsandbytes) for the numbers that they stand for
+    # torch would read packed integers (bitsandbytes) as the numbers themselves
     unpacks = type(weight).dequantize is not Tensor.dequantize
     plain = weight.dequantize() if unpacks else weight
     if type(plain) not in (Tensor, nn.Parameter) or not plain.is_floating_point():
         raise UnsupportedModel(
-            f"weights are packed as {type(weight).__name__} ({weight.dtype}), which cannot be"
-            " unpacked here: dequantise the model, or load it without quantisation"
+            f"weights are packed as {type(weight).__name__} ({weight.dtype}), which mixlens "
+            "cannot unpack. Dequantise the model, or load it without quantisation"
         )
     return nn.Parameter(plain.detach(), requires_grad=False)
 
 
 def _plain_product(part: nn.Linear) -> nn.Linear:
-    """A class of its own may pack plain weights again when it runs, and pass on no derivative."""
+    """Compute a plain product. A tensor subclass may pack plain weights again and block
+    derivatives.
+    """
     made = nn.Linear(part.in_features, part.out_features, part.bias is not None, device="meta")
     made.weight, made.bias = _unpacked(part.weight), part.bias
     return made.eval()
@@ -126,7 +127,9 @@ def _plain_product(part: nn.Linear) -> nn.Linear:
 def _with_weights(module: nn.Module) -> nn.Module:
     known: dict[int, Any] = {}
     for part in module.modules():
-        known |= {id(hook): hook for hook in _all_hooks(part)}  # shared, not copied: they hold all
+        known |= {
+            id(hook): hook for hook in _all_hooks(part)
+        }  # shared, not copied, because they hold everything
         packed = [weight for weight in part.parameters(recurse=False) if is_packed(weight)]
         known |= {id(weight): _unpacked(weight) for weight in packed}
         if packed and isinstance(part, nn.Linear) and type(part) is not nn.Linear:
@@ -140,15 +143,15 @@ def _with_weights(module: nn.Module) -> nn.Module:
             vars(part).pop(name, None)
     if any(parameter.is_meta for parameter in made.parameters()):
         raise UnsupportedModel(
-            "some weights are away (on the meta device), and accelerate does not say where: load"
-            " the model without offload"
+            "some weights are offloaded (on the meta device), and accelerate does not "
+            "provide their location. Load the model without offload"
         )
     return made
 
 
 def with_numbers(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """Parameters and buffers by name. One that is away is brought when it is its turn, and one that
-    is nowhere is left out.
+    """Yield parameters and buffers by name. Offloaded ones are loaded one at a time, and missing
+    ones are skipped.
     """
     stored = _stored(model)
     for name, tensor in itertools.chain(model.named_parameters(), model.named_buffers()):
@@ -160,7 +163,7 @@ def with_numbers(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
 
 
 def _stored(module: nn.Module) -> dict[int, tuple[Any, str]]:
-    """Weights that are away (by ids) -> the hook that brings them, and how it names them."""
+    """Return offloaded weights (by id), with the hook that loads them and its name for them."""
     return {
         id(tensor): (hook, name)
         for part in parts_of(module)
@@ -175,9 +178,7 @@ def _stored(module: nn.Module) -> dict[int, tuple[Any, str]]:
 
 
 def offloaded_tensors(parts: Iterable[nn.Module]) -> list[Tensor]:
-    """Return the weights that accelerate keeps in the machine's memory. Those on disk are left
-    out.
-    """
+    """Return the weights that accelerate keeps in the machine's memory, without those on disk."""
     maps = {
         id(root): root
         for part in parts
@@ -198,7 +199,7 @@ def _all_hooks(part: nn.Module) -> Iterator[Any]:
 
 
 def _hooks(part: nn.Module) -> Iterator[Any]:
-    """accelerate's hooks that bring weights to a device."""
+    """Return accelerate's hooks that move weights to a device."""
     for hook in _all_hooks(part):
         if hasattr(hook, "execution_device") and hasattr(hook, "weights_map"):
             yield hook

@@ -1,8 +1,8 @@
 """Pool the states of tokens into one vector, as a sentence encoder does.
 
-Which pooling a model was trained with is in the file `1_Pooling/config.json` that
-sentence-transformers saves next to the weights. A SentenceTransformer itself pools with its own
-modules (`mixlens.model.sentence_encoder`).
+The file `1_Pooling/config.json`, which sentence-transformers saves next to the weights, names the
+pooling of a model's training. A SentenceTransformer pools with its own modules
+(`mixlens.model.sentence_encoder`).
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from mixlens.errors import InvalidInput, UnsupportedModel
 from mixlens.model.sentence_folder import embedding_steps, read_settings
 
 POOLINGS = ("mean", "cls", "last")
-_NAMES = {"mean": "mean", "cls": "cls", "lasttoken": "last"}  # as sentence-transformers has them
-_PLAIN = ("Transformer", "Pooling", "Normalize")  # a length does not change a cosine
+_NAMES = {"mean": "mean", "cls": "cls", "lasttoken": "last"}  # names of sentence-transformers
+_PLAIN = ("Transformer", "Pooling", "Normalize")  # the norm does not change a cosine
 
 
 def pooled(
     states: Float[Tensor, "text token d_model"], real: Bool[Tensor, "text token"], kind: str
 ) -> Float[Tensor, "text d_model"]:
-    """One vector for each text; real tokens come first."""
+    """Return one vector for each text. Real tokens come first."""
     if kind == "cls":
         return states[:, 0]
     if kind == "last":
@@ -36,7 +36,7 @@ def pooled(
 
 
 def pooling_of(model: nn.Module, named: str | None) -> str:
-    """The pooling that is named, or that the model was trained with."""
+    """Return the named pooling, or the one that the model was trained with."""
     if named is not None:
         if named not in POOLINGS:
             raise InvalidInput(f"Unknown pooling {named!r}. Choose one of: {', '.join(POOLINGS)}.")
@@ -44,8 +44,8 @@ def pooling_of(model: nn.Module, named: str | None) -> str:
     known = _from_files(str(getattr(model.config, "_name_or_path", "")))
     if known is None:
         raise InvalidInput(
-            "nothing says how this model makes one vector of a text: set the option pooling to"
-            f" {', '.join(POOLINGS[:-1])} or {POOLINGS[-1]}"
+            "The pooling of this model is unknown. Set the option pooling to "
+            f"{', '.join(POOLINGS[:-1])} or {POOLINGS[-1]}."
         )
     return known
 
@@ -56,8 +56,8 @@ def _from_files(name: str) -> str | None:
     other = [kind for kind, _ in embedding_steps(name) if kind not in _PLAIN]
     if other:
         raise UnsupportedModel(
-            f"{', '.join(other)} follows the pooling of this encoder, so the pooled states are not"
-            " yet its embedding: set the option pooling to explain them as they are"
+            f"{', '.join(other)} follows the pooling of this encoder, so the pooled states "
+            "are not its embedding. Set the option pooling to explain the pooled states"
         )
     settings = read_settings(name, "1_Pooling", "config.json")
     if not settings:
@@ -67,27 +67,29 @@ def _from_files(name: str) -> str | None:
 
 
 def _require_plain_texts(name: str) -> None:
-    """Raise if the encoder reads texts otherwise than its tokenizer does."""
+    """Raise if the encoder reads texts differently from its tokenizer."""
     texts = read_settings(name, "config_sentence_transformers.json")
     prompt = (texts.get("prompts") or {}).get(texts.get("default_prompt_name"))
     spelling = read_settings(name, "sentence_bert_config.json").get("do_lower_case")
     if prompt or spelling or texts.get("truncate_dim"):
-        said = f"the prompt {prompt!r}" if prompt else "settings of its own"
+        said = f"the prompt {prompt!r}" if prompt else "its own settings"
         raise UnsupportedModel(
-            f"this encoder was saved with {said}, which changes its embeddings: load it by"
-            " sentence_transformers.SentenceTransformer and pass that to Lens, or set the option"
-            " pooling to explain the text as it is"
+            f"this encoder was saved with {said}, which changes its embeddings. Load it with "
+            "sentence_transformers.SentenceTransformer and pass that to Lens, or set the "
+            "option pooling to explain the plain text"
         )
 
 
 def length_limit(model: nn.Module) -> int | None:
-    """Return how many tokens of a text a saved encoder reads; None if its files do not say."""
+    """Return how many tokens of a text a saved encoder reads, or None if its files do not tell."""
     name = str(getattr(model.config, "_name_or_path", ""))
     return read_settings(name, "sentence_bert_config.json").get("max_seq_length")
 
 
 def _kind(settings: Mapping[str, Any]) -> str | None:
-    """From the settings of sentence-transformers, old or new; None if several are joined."""
+    """Return the pooling in the settings of sentence-transformers, old or new, or None if several
+    are combined.
+    """
     chosen = settings.get("pooling_mode")
     if chosen is None:
         names = {"cls_token": "cls", "mean_tokens": "mean", "lasttoken": "lasttoken"}

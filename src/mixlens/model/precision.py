@@ -1,8 +1,9 @@
 """Set the precision of float32 products for one call.
 
-`float32` is exact; `tf32` and `bf16` trade digits for speed on hardware that has them. Nothing is
-traded unless asked for, here or by `torch.set_float32_matmul_precision`. `torch.autocast` is off
-while a model is measured: its parts are proved in the precision of its weights.
+`float32` is exact; `tf32` and `bf16` trade precision for speed on hardware that supports them. The
+default is exact, unless you change it here or with `torch.set_float32_matmul_precision`.
+`torch.autocast` is off while a model is measured, because mixlens verifies the model in the
+precision of its weights.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ PRECISIONS = {"float32": "highest", "tf32": "high", "bf16": "medium"}
 
 @contextlib.contextmanager
 def matmul_precision(name: str | None) -> Iterator[None]:
-    """Products in the named precision while open; None leaves torch as it is."""
+    """Compute products in the named precision while the context is open; None keeps torch's
+    setting.
+    """
     if name is None:
         yield
         return
@@ -35,8 +38,8 @@ def matmul_precision(name: str | None) -> Iterator[None]:
 
 @contextlib.contextmanager
 def outside_inference_mode() -> Iterator[None]:
-    """Tensors made while this is open can be followed by gradients, and products have the precision
-    of what enters them, wherever it is opened: in `torch.inference_mode` or `torch.autocast`.
+    """Allow gradients of tensors created inside, and keep the precision of products, even within
+    `torch.inference_mode` or `torch.autocast`.
     """
     import torch
 

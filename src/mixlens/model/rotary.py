@@ -1,8 +1,8 @@
-"""Rotary positions whose frequencies depend on the length of the input.
+"""Handle rotary positions whose frequencies depend on the length of the input.
 
 `longrope` (Phi-3) has two sets of frequencies and uses the second for inputs longer than
 `original_max_position_embeddings`. `dynamic` (dynamic NTK) stretches the frequencies with every
-token beyond `max_position_embeddings`. Both look at the longest text of a batch.
+token beyond `max_position_embeddings`. Both depend on the longest text of a batch.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch import nn
 from mixlens.errors import InvalidInput
 from mixlens.model.module_walk import configs_of
 
-# Of these `max_position_embeddings` changes no frequency.
+# For these, `max_position_embeddings` changes no frequency.
 _WITHOUT_LENGTH = frozenset({"default", "linear", "llama3", "proportional"})
 _SWITCHED = frozenset({"longrope", "su"})  # "su" in the first configs of Phi-3
 
@@ -35,18 +35,18 @@ def depends_on_length(model: nn.Module) -> bool:
 
 def require_same_frequencies(model: nn.Module, prompt: int, read: int) -> None:
     """Raise `InvalidInput` if a model changes its frequencies between a prompt and the last token
-    that it reads: each generated token was then computed with other ones, and one pass over all
-    tokens shows none of them.
+    that it reads. Each generated token was then computed with different frequencies, which a single
+    pass cannot reproduce.
     """
     first = frequencies_at(model, prompt)
     if frequencies_at(model, read) == first:
         return
     same = next(n for n in range(read - 1, prompt - 1, -1) if frequencies_at(model, n) == first)
     raise InvalidInput(
-        f"{read} tokens are read for this continuation of a prompt of {prompt}, and"
-        f" {type(model).__name__} changes its rotary frequencies after {same}: no single pass"
-        f" computes what it computed step by step. Continue by at most {same - prompt + 1} tokens,"
-        " or record prompt and continuation as one text."
+        f"{read} tokens are read for this continuation of a prompt of {prompt}, but "
+        f"{type(model).__name__} changes its rotary frequencies after {same}, so no single "
+        f"pass reproduces the generation. Continue by at most {same - prompt + 1} tokens, or "
+        "record prompt and continuation as one text."
     )
 
 
@@ -59,7 +59,7 @@ def may_be_extended(config: Any) -> bool | None:
 
 
 def _length_dependent(model: nn.Module) -> Iterator[tuple[str, int]]:
-    """Kind, and the length at which the frequencies change."""
+    """Return the kind, and the length at which the frequencies change."""
     for config in configs_of(model):
         for settings in _rotary_settings(config):
             kind = _kind(settings)
@@ -75,8 +75,8 @@ def _length_dependent(model: nn.Module) -> Iterator[tuple[str, int]]:
 
 
 def _rotary_settings(config: Any) -> list[Mapping[str, Any]]:
-    """One for the model, or one for each type of layer. Code of a checkpoint may still use the
-    older name.
+    """Return the rotary settings: one for the model, or one for each type of layer. Remote code may
+    still use the older name.
     """
     settings = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None)
     if not isinstance(settings, Mapping):

@@ -1,9 +1,9 @@
-"""Tokenise and embed texts as a SentenceTransformer does.
+"""Tokenise and embed texts like a SentenceTransformer.
 
-Its own `preprocess` makes the token ids, with its prompt, its maximum length and its spelling. Its
-own modules after the transformer (pooling, dense layers) make the embedding, which is cut to
-`truncate_dim`. So the embedding that is explained is the one of `encode`. A last `Normalize` is
-left out: a length does not change a cosine.
+The encoder's own `preprocess` returns the token ids, with its prompt, maximum length and spelling.
+Its own modules after the transformer (pooling, dense layers) compute the embedding, truncated to
+`truncate_dim`. The explained embedding is therefore that of `encode`. A final `Normalize` is
+skipped, because the norm does not change a cosine.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from torch import Tensor, nn
 from mixlens.errors import UnsupportedModel
 from mixlens.model.model_changes import require_eval
 
-_OFF = 1e-3  # relative difference to the encoder's own embedding; half precision has 5e-4
+_OFF = 1e-3  # relative difference from the encoder's own embedding; half precision has 5e-4
 
 _encoders: weakref.WeakKeyDictionary[nn.Module, weakref.ref[Any]] = weakref.WeakKeyDictionary()
 
 
 class SentenceTokenizer:
-    """The tokenizer of a SentenceTransformer, which reads plain texts as the encoder does."""
+    """The tokenizer of a SentenceTransformer, which reads plain texts like the encoder."""
 
     def __init__(self, encoder: Any) -> None:
         self._encoder = encoder
@@ -45,7 +45,7 @@ class SentenceTokenizer:
         return len(self._tokenizer)
 
     def __call__(self, text: Any = None, **options: Any) -> Any:
-        """Tokenise. Pairs, word lists and calls with other options go to the tokenizer itself."""
+        """Tokenise. Pairs, word lists and calls with other options use the original tokenizer."""
         several = isinstance(text, list) and all(isinstance(part, str) for part in text)
         plain = not set(options) - {"return_offsets_mapping"}
         if not plain or not (several or isinstance(text, str)):
@@ -72,8 +72,8 @@ class SentenceTokenizer:
         )
         if len(spelled["input_ids"]) > count:
             warnings.warn(
-                f"the text has {len(spelled['input_ids'])} tokens with its prompt, and the encoder"
-                f" reads {count} of them: set its max_seq_length to read more",
+                f"the text has {len(spelled['input_ids'])} tokens with its prompt, but the "
+                f"encoder reads {count} of them. Set its max_seq_length to read more",
                 stacklevel=2,
             )
         if return_offsets_mapping:
@@ -82,9 +82,10 @@ class SentenceTokenizer:
 
 
 def _places(spelled: Mapping[str, Any], ids: list[int], prompt: int) -> list[tuple[int, int]]:
-    """Return the characters of each token in the text without its prompt; (0, 0) for other tokens.
+    """Return the characters of each token in the text without its prompt, or (0, 0) for other
+    tokens.
 
-    A text that was cut keeps its last special token, so tokens are compared one by one.
+    A truncated text keeps its last special token, so tokens are compared one by one.
     """
     places = []
     for number, token in enumerate(ids):
@@ -95,7 +96,7 @@ def _places(spelled: Mapping[str, Any], ids: list[int], prompt: int) -> list[tup
 
 
 def find_prompt(encoder: Any) -> str:
-    """Return the prompt that `encode` puts in front of a text if it is told nothing else."""
+    """Return the prompt that `encode` adds to a text by default."""
     prompts = getattr(encoder, "prompts", None) or {}
     return prompts.get(getattr(encoder, "default_prompt_name", None)) or ""
 
@@ -109,7 +110,7 @@ def encoder_features(encoder: Any, text: str) -> dict[str, Any]:
 
 
 def remember_encoder(model: nn.Module, encoder: Any) -> None:
-    """Note which SentenceTransformer a model is part of, for as long as that exists."""
+    """Store which SentenceTransformer a model is part of, while that exists."""
     kinds = {kind.__name__ for kind in type(encoder).__mro__}
     if "SentenceTransformer" in kinds and len(encoder) > 1:
         _encoders[model] = weakref.ref(encoder)
@@ -122,7 +123,7 @@ def encoder_of(model: nn.Module) -> Any:
 
 
 class SentenceEmbedding:
-    """Make embeddings of token states, as a SentenceTransformer does."""
+    """Compute embeddings from token states, like a SentenceTransformer."""
 
     def __init__(self, encoder: Any) -> None:
         steps = list(encoder)[1:]
@@ -137,14 +138,15 @@ class SentenceEmbedding:
             excluded = [step for step in steps if not getattr(step, "include_prompt", True)]
             if excluded:
                 raise UnsupportedModel(
-                    "the encoder leaves its prompt out of the pooling, and this version of"
-                    " sentence-transformers does not say how long the prompt is: update it"
+                    "the encoder excludes its prompt from the pooling, but this version of "
+                    "sentence-transformers does not report the length of the prompt. Update "
+                    "it"
                 )
 
     def __call__(
         self, states: Float[Tensor, "text token d_model"], real: Bool[Tensor, "text token"]
     ) -> Float[Tensor, "text d_embedding"]:
-        """Return one vector for each text; real tokens come first."""
+        """Return one vector for each text. Real tokens come first."""
         weights = [weight for step in self.steps for weight in step.parameters()]
         given = states.to(weights[0].dtype) if weights else states
         features: dict[str, Any] = {"token_embeddings": given, "attention_mask": real.long()}
@@ -158,7 +160,7 @@ class SentenceEmbedding:
 
 @torch.no_grad()
 def require_own_embedding(encoder: Any, text: str, vector: Float[Tensor, " d_embedding"]) -> None:
-    """Raise unless a vector has the direction that the encoder itself gives a text."""
+    """Raise unless a vector has the direction of the encoder's own embedding."""
     features = encoder_features(encoder, text)
     device = next(encoder.parameters()).device
     moved = {k: v.to(device) if isinstance(v, Tensor) else v for k, v in features.items()}
@@ -167,7 +169,7 @@ def require_own_embedding(encoder: Any, text: str, vector: Float[Tensor, " d_emb
     off = (own / own.norm() - vector / vector.norm()).norm()
     if not bool(off < _OFF):
         raise UnsupportedModel(
-            f"{float(off):.1e}: the embedding of {text[:40]!r} differs by so much from that of the"
-            f" {type(encoder).__name__} itself, which does more than its modules show. Set the"
-            " option pooling to explain the pooled states."
+            f"The embedding of {text[:40]!r} differs by {float(off):.1e} from that of the "
+            f"{type(encoder).__name__} itself, which does more than its modules show. Set the "
+            "option pooling to explain the pooled states."
         )

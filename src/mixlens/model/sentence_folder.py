@@ -1,7 +1,7 @@
 """Read folders that sentence-transformers saved.
 
 `modules.json` lists the steps from a text to its embedding. The config.json of the first step often
-names the class that it was pretrained as (`MPNetForMaskedLM`), whose head is not in the folder.
+names the class of its pretraining (`MPNetForMaskedLM`), whose head is not in the folder.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ _STEPS = [{"type": str}]
 
 
 def encoder_folder(name: Any) -> str | None:
-    """Return where the encoder of a sentence-transformers folder is; None of any other folder, and
-    of one whose first step is more than an encoder.
+    """Return the folder of the encoder in a sentence-transformers folder, or None for any other
+    folder and for one whose first step is more than an encoder.
     """
     if not isinstance(name, (str, os.PathLike)) or not os.path.isdir(name):
         return None
@@ -30,8 +30,8 @@ def encoder_folder(name: Any) -> str | None:
 
 
 def embedding_steps(folder: str | os.PathLike[str]) -> list[tuple[str, str]]:
-    """Return the kind and the path of each step from a text to its embedding; none if the folder
-    does not list them.
+    """Return the kind and the path of each step from a text to its embedding, or nothing if the
+    folder does not list them.
     """
     steps = _read(folder, "modules.json")
     if steps is None:
@@ -44,7 +44,7 @@ def embedding_steps(folder: str | os.PathLike[str]) -> list[tuple[str, str]]:
 
 
 def read_settings(folder: str | os.PathLike[str], *path: str) -> dict[str, Any]:
-    """Return a file of settings; a file that does not exist has none."""
+    """Return the settings in a file, or none if it does not exist."""
     settings = _read(folder, *path)
     if settings is None:
         return {}

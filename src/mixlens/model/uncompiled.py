@@ -17,12 +17,12 @@ from mixlens.model.module_walk import parts_of
 
 @contextlib.contextmanager
 def uncompiled(model: nn.Module) -> Iterator[None]:
-    """Parts that were compiled run as they are written while this is open: hooks inside compiled
-    code would make torch compile it anew, and a compiled copy hides the part inside it.
+    """Run compiled parts uncompiled while the context is open: hooks inside compiled code would
+    trigger a recompilation, and a compiled copy hides the original part.
     """
     compiled = False
-    if "torch._dynamo" in sys.modules:  # else nothing is compiled
-        with turn(model):  # a different thread may have taken the code out
+    if "torch._dynamo" in sys.modules:  # otherwise nothing is compiled
+        with turn(model):  # a different thread may have removed the code
             compiled = _any_compiled(parts_of(model))
     if not compiled:
         yield
@@ -33,8 +33,8 @@ def uncompiled(model: nn.Module) -> Iterator[None]:
 
 
 def _any_compiled(parts: Sequence[nn.Module]) -> bool:
-    """In place, by a `forward` of a part or of its class, or as a copy. Every call asks this, and
-    few parts have code of their own.
+    """Return whether something is compiled: in place, by the `forward` of a part or its class, or
+    as a copy. Every call runs this, and few parts have their own code.
     """
     for kind in set(map(type, parts)):
         if kind.__name__ == "OptimizedModule" or as_written(getattr(kind, "forward", None)):
@@ -47,20 +47,20 @@ def _any_compiled(parts: Sequence[nn.Module]) -> bool:
     )
 
 
-_FORWARDS = ("forward", "_old_forward")  # the second is what accelerate calls in its own
+_FORWARDS = ("forward", "_old_forward")  # the second is called inside accelerate's own
 _OWN_CODE = frozenset({*_FORWARDS, "_compiled_call_impl"})
 
 
 def as_written(called: Any) -> Any:
-    """What was compiled; None of what was not. Attributes of a compiled function may have been
-    copied to a function around it.
+    """Return the original of a compiled object, or None. Attributes of a compiled function may have
+    been copied to a wrapper.
     """
     written = getattr(called, "_torchdynamo_orig_callable", None)
     return written if getattr(called, "__wrapped__", None) is written else None
 
 
 def _uncover(part: nn.Module, put_back: contextlib.ExitStack) -> None:
-    """Takes compiled code out of a part and all parts inside."""
+    """Remove compiled code from a part and all its submodules."""
     own = vars(part)
     if own.get("_compiled_call_impl") is not None:
         _replace(own, "_compiled_call_impl", None, put_back)
@@ -74,8 +74,8 @@ def _uncover(part: nn.Module, put_back: contextlib.ExitStack) -> None:
         if type(inner).__name__ == "OptimizedModule":
             if inner._forward_hooks or inner._forward_pre_hooks:
                 raise UnsupportedModel(
-                    f"the compiled part `{name}` of {type(part).__name__} has hooks of its own,"
-                    " which the part inside it does not run: register them on `._orig_mod`"
+                    f"the compiled part `{name}` of {type(part).__name__} has its own hooks, "
+                    "which the original part does not run. Register them on `._orig_mod`"
                 )
             inner = inner.get_submodule("_orig_mod")
             _replace(part._modules, name, inner, put_back)

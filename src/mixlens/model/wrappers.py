@@ -1,7 +1,7 @@
 """Unwrap PEFT, compiled and parallel models, pipelines and sentence encoders.
 
-PEFT adapters live inside the layers of the model that they adapt, so that model is what is
-measured, adapter included. A compiled or parallel copy computes what its original computes.
+PEFT adapters are inside the layers of the adapted model, so that model is measured with its
+adapter. A compiled or parallel copy computes the same as its original.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mixlens.model.sentence_encoder import SentenceTokenizer, encoder_of, rememb
 
 
 def unwrapped(model: Any, tokenizer: Any = None) -> tuple[nn.Module, Any]:
-    """The transformers model inside whatever was given, and its tokenizer if one comes with it."""
+    """Return the transformers model inside a wrapper, and its tokenizer if it has one."""
     while True:
         inner, own = _inner(model)
         if inner is None:
@@ -30,32 +30,33 @@ def unwrapped(model: Any, tokenizer: Any = None) -> tuple[nn.Module, Any]:
     _require_own_numbers(model)
     if tokenizer is not None and not callable(tokenizer):
         raise InvalidInput(
-            f"a tokenizer is needed, not {type(tokenizer).__name__}: load it by"
-            " transformers.AutoTokenizer.from_pretrained, or all by Lens.from_pretrained"
+            f"{type(tokenizer).__name__} is not a tokenizer. Load one with "
+            "transformers.AutoTokenizer.from_pretrained, or load everything with "
+            "Lens.from_pretrained."
         )
     return model, tokenizer
 
 
 def _require_own_numbers(model: nn.Module) -> None:
-    """Refuses models whose numbers cannot be read or followed."""
+    """Raise for models whose numbers cannot be read or differentiated."""
     if any(type(part).__module__.startswith(_INT8) for part in model.modules()):
         raise UnsupportedModel(
-            "the model was quantised to int8 by torch (quantize_dynamic), and its parts cannot be"
-            " taken apart any more: measure the model as it was before"
+            "the model was quantised to int8 by torch (quantize_dynamic), so its parts "
+            "cannot be analysed. Measure the original model"
         )
     weights = tensors_of(model, buffers=False)
     if any(map(rounds_activations, weights)):
         raise UnsupportedModel(
-            "activations are quantised in every run of this model (torchao), so the smallest"
-            " difference between two runs may become a whole step, no part can be proved, and no"
-            " gradient passes: quantise the weights alone (Int8WeightOnlyConfig), or measure the"
-            " model as it was before"
+            "this model quantises activations in every run (torchao), so a tiny difference "
+            "between two runs may become a whole step, no part can be verified, and "
+            "gradients do not pass. Quantise only the weights (Int8WeightOnlyConfig), or "
+            "measure the original model"
         )
     if any(weight.is_inference() for weight in weights):
         raise UnsupportedModel(
-            "the model was made in torch.inference_mode, and such weights pass on no gradient and"
-            " do not show when they change: make or load it outside, or take"
-            " copy.deepcopy(model), outside as well"
+            "the model was created in torch.inference_mode, so its weights pass on no "
+            "gradient and do not show changes. Create or load it outside, or use "
+            "copy.deepcopy(model) outside"
         )
 
 
@@ -63,8 +64,8 @@ _INT8 = ("torch.ao.nn.quantized", "torch.nn.quantized")
 
 
 def processor_of(given: Any) -> Any:
-    """What makes tensors of pictures and sounds in a pipeline; None of anything else. A model of
-    sounds has a `feature_extractor` too, which is a part of it.
+    """Return the processor of images and audio in a pipeline, or None. An audio model has a
+    `feature_extractor` too, which is a part of it.
     """
     if not _is_pipeline(given):
         return None
@@ -79,7 +80,9 @@ def _is_pipeline(given: Any) -> bool:
 
 
 def _inner(model: Any) -> tuple[Any, Any]:
-    """What is inside one wrapper, and its tokenizer; None if this is not a known wrapper."""
+    """Return the content of a wrapper, and its tokenizer, or None if this is not a known
+    wrapper.
+    """
     kind = type(model).__name__
     packages = {each.__module__.split(".")[0] for each in type(model).__mro__}
     if isinstance(model, (nn.DataParallel, nn.parallel.DistributedDataParallel)):
@@ -105,33 +108,30 @@ def _inner(model: Any) -> tuple[Any, Any]:
 
 def _require_adapters_inside(model: Any) -> None:
     """Raise if PEFT's own `forward` does more than call the model inside."""
-    instead = (
-        "only adapters inside the layers that act on every token, such as LoRA, can be measured"
-    )
+    instead = "mixlens supports adapters inside the layers that act on every token, such as LoRA"
     for adapter in model.active_adapters:
         config = model.peft_config[adapter]
         kind = type(config).__name__
         if getattr(config, "is_prompt_learning", False):
             raise UnsupportedModel(
-                f"{kind} puts learned vectors in front of the text, which are not in the model"
-                f" itself: {instead}"
+                f"{kind} adds learned vectors before the text, which are not in the model "
+                f"itself; {instead}"
             )
         if getattr(config, "alora_invocation_tokens", None) is not None:
             raise UnsupportedModel(
-                f"the adapter {adapter!r} is an activated LoRA: PEFT switches it on behind its"
-                " invocation tokens, and the model inside does not know where that is. Train it as"
-                " a plain LoRA, or measure the model without it (get_base_model after"
-                " delete_adapter)."
+                f"the adapter {adapter!r} is an activated LoRA, which PEFT enables after its "
+                "invocation tokens, unknown to the model inside. Train it as a plain LoRA, "
+                "or measure the model without it (get_base_model after delete_adapter)."
             )
     tuner = type(model.base_model)
     if tuner.forward.__qualname__.split(".")[0] not in _PLAIN_TUNERS:
         raise UnsupportedModel(
-            f"{tuner.__name__} of PEFT computes something before the model inside is called, which"
-            f" the model does not do by itself: {instead}"
+            f"{tuner.__name__} of PEFT computes something before it calls the model inside; "
+            f"{instead}"
         )
 
 
-# AdaLoRA adds to the loss alone; adaption prompts call the model's own `forward`.
+# AdaLoRA adds only to the loss; adaption prompts call the model's own `forward`.
 _PLAIN_TUNERS = ("BaseTuner", "AdaLoraModel", "_forward_unimplemented")
 
 
