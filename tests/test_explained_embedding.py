@@ -113,7 +113,7 @@ def test_pooling_comes_from_the_files_of_sentence_transformers(tmp_path: Path) -
     lens.model.save_pretrained(tmp_path)  # type: ignore[operator]
     model = copy.deepcopy(lens.model)
     model.config._name_or_path = str(tmp_path)
-    with pytest.raises(InvalidInput, match="[Ss]et the option pooling to mean, cls or last"):
+    with pytest.raises(InvalidInput, match=r"[Ss]et the option pooling to mean, cls or last"):
         pooling_of(model, None)
     (tmp_path / "1_Pooling").mkdir()
     settings = tmp_path / "1_Pooling" / "config.json"

@@ -88,7 +88,7 @@ def test_damaged_and_hostile_folders(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert not Path("made_by_a_pickle").exists()
     for config in ("{", "[]", json.dumps({"model_type": "nonsense"}), "\0"):
         shutil.rmtree(tmp_path / "config", ignore_errors=True)
-        with pytest.raises(CannotLoad, match="the folder .* cannot be loaded"):
+        with pytest.raises(CannotLoad, match=r"the folder .* cannot be loaded"):
             Lens.from_pretrained(str(folder(tmp_path / "config", config=config)))
     with pytest.raises(CannotLoad, match="dtpe"):
         Lens.bundled(dtpe="float32")

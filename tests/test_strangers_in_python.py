@@ -48,7 +48,7 @@ TEXTS: list[tuple[Any, type[MixlensError], str]] = [
     ([], EmptyInput, "No text was passed"),
     (["fine", ""], EmptyInput, "text 1: The text is empty"),
     ([None], InvalidInput, "NoneType"),
-    ([["a"]], InvalidInput, "not list"),
+    ([["a"]], InvalidInput, "list is not a text"),
     ([1, 2, 3], InvalidInput, r"^every text: int is not a text.* Pass token ids as"),
     ({"text": "a dog"}, MissingTokenizer, "A dict with text needs the model's processor.*text"),
     ({"input_ids": IDS, "output_attentions": True}, WrongKeys, "Unknown input 'output_attentions'"),
@@ -56,7 +56,7 @@ TEXTS: list[tuple[Any, type[MixlensError], str]] = [
     ({"input_ids": torch.zeros(1, 0).long()}, EmptyInput, r"empty \(shape \(1, 0\)\)"),
     ({"input_ids": IDS, "attention_mask": 0 * IDS}, EmptyInput, "no real token"),
     ({"input_ids": "a dog"}, InvalidInput, "input_ids is str. Pass a tensor of numbers"),
-    (pandas.DataFrame({"text": ["a dog"]}), InvalidInput, "give the column that holds the texts"),
+    (pandas.DataFrame({"text": ["a dog"]}), InvalidInput, "Pass the column that holds the texts"),
     (Path("words.txt"), InvalidInput, "not PosixPath"),
     (
         {"input_ids": IDS, "attention_mask": torch.ones(1, 10, 10).tril().long()},
@@ -206,7 +206,7 @@ def test_models_in_training(change: Callable[[Any], None]) -> None:
 def test_a_model_without_numbers(lens: Lens) -> None:
     with torch.device("meta"):
         model = hf.BertForMaskedLM(lens.model.config).eval()
-    with pytest.raises(UnsupportedModel, match="without numbers. Load them"):
+    with pytest.raises(UnsupportedModel, match=r"without numbers. Load them"):
         Lens(model, lens.tokenizer).measure("attention", TEXT)
 
 

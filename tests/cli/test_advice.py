@@ -27,6 +27,7 @@ PYTHON = re.compile(
 # What only somebody in Python can do wrong. Commands load models, measure texts and draw maps
 # themselves.
 IN_PYTHON_ALONE = {
+    "answers/answered_prompt.py": {"lens.generate"},
     "benchmark/run.py": {"mixlens.datasets"},
     "lens.py": {"e()", "t()"},
     "maps/flow.py": {"maps.normalised", "w()"},

@@ -91,7 +91,7 @@ def test_where_words_are_counted_from_is_read_from_the_links_or_asked_for(texts:
         read_alignments(texts / "both", gold=gold)
     assert read_alignments(texts / "both", gold=gold, base=0)[0].sure == {(1, 1), (2, 2)}
     assert read_alignments(texts / "both", gold=gold, base=1)[0].sure == {(0, 0), (1, 1)}
-    with pytest.raises(InvalidInput, match="Pass the base"):
+    with pytest.raises(InvalidInput, match="Pass 0 or 1"):
         read_alignments(texts / "both", gold=gold, base=2)
 
 

@@ -98,7 +98,7 @@ def test_a_continuation_that_the_decoder_has_no_room_for() -> None:
         InputTooLong, match="A continuation of 3000 tokens does not fit the decoder"
     ):
         bart.generate({"input_ids": [5, 6, 7]}, max_new_tokens=3000)
-    with pytest.raises(InputTooLong, match="a continuation of 2999 tokens does not fit the decod"):
+    with pytest.raises(InputTooLong, match="A continuation of 2999 tokens does not fit the decod"):
         bart.generate({"input_ids": [5, 6, 7]}, max_length=3000)
 
 

@@ -41,7 +41,7 @@ def test_long_axes_name_every_few_tokens() -> None:
     places, names, note = named_ticks([f"t{i}" for i in range(10)], 4)
     assert places == [0, 3, 6, 9]
     assert names[1] == "3 t3"
-    assert note == ", every 3rd token named"
+    assert note == ", every 3rd token labelled"
     assert named_ticks(["a", "b"], 5) == ([0, 1], ["a", "b"], "")
     assert len(shortened("x" * 80)) <= 26
 
