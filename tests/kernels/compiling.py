@@ -129,7 +129,6 @@ def over_activations(everything: bool) -> Iterator[Case]:
                 [rows] * products,
                 rows,
                 activation=activation,
-                sign=-1.0 if scaled else 1.0,
                 inverse=empty(2, 64) if scaled else None,
                 constants=[one] * products if scaled else (),
                 dtype=dtype,

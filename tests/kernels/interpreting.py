@@ -49,30 +49,14 @@ def main() -> None:
     for dtype, activation, products, scaled in itertools.product(
         DTYPES, ACTIVATIONS, (1, 2), (False, True)
     ):
-        trial = zeroing_steps._try_change(
-            [rows(dtype, 2, 3, 8)] * products,
-            [rows(wide, 3, 8)] * products,
-            rows(wide, 3, 8),
-            3,
-            1030,
-            activation,
-            -1.0,
-            scaled,
-            dtype,
-        )
+        dtypes = (dtype, wide, wide, dtype)
+        trial = zeroing_steps._try_change(CPU, dtypes, 3, 1030, activation, products, scaled)
         require_agreement(("hidden_change", dtype, activation, products, scaled), trial)
     for dtype, width, distance, centred in itertools.product(
         DTYPES, (64, 80), DISTANCES, (None, False, True)
     ):
-        trial = zeroing_steps._try_distances(
-            rows(dtype, 2, 3, width),
-            rows(wide, 2, 3, width),
-            rows(wide, 3, width),
-            rows(wide, 3, width),
-            5,
-            distance,
-            centred,
-        )
+        dtypes = (dtype, wide, wide, wide)
+        trial = zeroing_steps._try_distances(CPU, dtypes, 5, width, distance, centred)
         require_agreement(("distances", dtype, width, distance, centred), trial)
 
 

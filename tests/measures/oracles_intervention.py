@@ -131,8 +131,11 @@ def value_zeroing(
     inputs: dict[str, Any],
     distance: str = "cosine",
     normalised: bool = False,
+    segments: list[list[int]] | None = None,
 ) -> Tensor:
-    """[layer, target, source]: one layer call for each zeroed value vector."""
+    """[layer, target, source]: one layer call for each zeroed value vector, or for the values of
+    each segment.
+    """
     anatomy = ANATOMY[name, site]
     layers = anatomy.layers(model)
     measure, by_layer = DISTANCES[distance], []
@@ -150,12 +153,13 @@ def value_zeroing(
 
         with torch.no_grad(), hooked(module.register_forward_hook(count)):
             before = first(layer(*args, **kwargs))[0]
-        scores = torch.zeros(len(before), sizes[0], dtype=torch.float64)
-        for j in range(sizes[0]):
+        columns = segments or [[j] for j in range(sizes[0])]
+        scores = torch.zeros(len(before), len(columns), dtype=torch.float64)
+        for j, members in enumerate(columns):
 
-            def zeroed(m: Any, a: Any, out: Tensor, j: int = j) -> Tensor:
+            def zeroed(m: Any, a: Any, out: Tensor, members: list[int] = members) -> Tensor:
                 out = out.clone()
-                anatomy.part(out, heads)[:, j] = 0
+                anatomy.part(out, heads)[:, members] = 0
                 return out
 
             with torch.no_grad(), hooked(module.register_forward_hook(zeroed)):

@@ -12,12 +12,11 @@ import transformers as hf
 
 from mixlens import InvalidInput, Lens
 from mixlens.contracts import AttentionKind
-from mixlens.measures import value_zeroing
+from mixlens.kernels.distances import Distance
+from mixlens.replay import zeroing
 from mixlens.replay.layer_rest import LayerRest
-from mixlens.replay.zeroed_sources import sources_of
-from mixlens.replay.zeroing import fastest_rest
-from mixlens.replay.zeroing_products import ByProducts
-from mixlens.replay.zeroing_rows import ByRows, BySequences
+from mixlens.replay.zeroing_fast import FastZeroing, fast_zeroing
+from mixlens.replay.zeroing_literal import LiteralZeroing, ZeroedBlock
 from tests.measures import models
 from tests.measures import oracles_intervention as oracles
 
@@ -128,23 +127,26 @@ def test_which_layers_take_the_fast_way() -> None:
     assert modes("bart", "decoder") == {"sequences"}  # cross-attention follows
 
 
-def rest_of(name: str, site: str, index: int = 1) -> Any:
-    recorded = models.recording(name, 9)
-    if name == "llama":  # its norms compute in float32, so the two ways agree to that only
-        recorded = Lens(copy.deepcopy(models.build(name)).float()).record(models.inputs(name, 9))
+def form_of(name: str, site: str, index: int = 1, model: Any = None) -> Any:
+    """The fast form of a layer (None if there is none), the literal one, and a block."""
+    given = models.inputs(name, 9)
+    if model is None:
+        model = models.build(name)
+        if name == "llama":  # its norms compute in float32, so the two forms agree to that only
+            model = copy.deepcopy(model).float()
     kind = AttentionKind.CROSS if site == "cross" else AttentionKind.SELF
-    layer_rest = LayerRest(recorded.layers(site)[index], kind)
-    weights = layer_rest.site.weights
-    positions = torch.arange(weights.shape[2])[None]
+    layer_rest = LayerRest(Lens(model).record(given).layers(site)[index], kind)
+    weights, distance = layer_rest.site.weights, Distance("cosine")
+    places = torch.arange(weights.shape[2])[None]
     real = torch.ones(1, *weights.shape[2:], dtype=torch.bool)
     return (
-        fastest_rest(layer_rest, weights, real, positions, per_head=False),
-        ByRows(layer_rest, weights, positions),
+        fast_zeroing(layer_rest, weights, lambda t, _: t, real, distance, folded=True),
+        LiteralZeroing(layer_rest, weights, places, distance),
         weights,
-        real,
     )
 
 
+@pytest.mark.parametrize("head", [None, 2])
 @pytest.mark.parametrize(
     ("name", "site"),
     [
@@ -155,50 +157,60 @@ def rest_of(name: str, site: str, index: int = 1) -> Any:
         ("bart", "cross"),
     ],
 )
-def test_the_first_product_taken_early_gives_the_same_rows(name: str, site: str) -> None:
-    fast, slow, weights, real = rest_of(name, site)
-    assert isinstance(fast, ByProducts)
-    linked = (weights[0] != 0).any(0) & real[0]
-    few = sources_of(slow.layer_rest.site, weights, linked, 0, torch.tensor([1, 3]), slice(0, 4))
-    tolerance: dict[str, Any] = {"atol": 1e-5 if name == "llama" else 1e-12, "rtol": 0}
-    torch.testing.assert_close(fast(few), slow(few), **tolerance)
-    one_head = sources_of(
-        slow.layer_rest.site, weights, linked, 0, torch.tensor([1, 3]), slice(2, 3)
-    )
-    torch.testing.assert_close(fast(one_head), slow(one_head), **tolerance)
+def test_the_fast_form_equals_the_literal_one(name: str, site: str, head: int | None) -> None:
+    fast, literal, weights = form_of(name, site)
+    count, sources = weights.shape[2:]
+    segments = [torch.tensor([0, 2]), torch.tensor([1]), torch.arange(sources)]
+    for block in (
+        ZeroedBlock(slice(0, 1), slice(2, count), slice(1, 4), head),
+        ZeroedBlock(slice(0, 1), slice(0, count), slice(1, 3), head, segments),
+    ):
+        linked = torch.ones(1, count, 3 if block.segments is None else 2, dtype=torch.bool)
+        linked = linked[:, block.targets]
+        expected = literal.distances(block, linked)
+        tolerance: dict[str, Any] = {"atol": 1e-5 if name == "llama" else 1e-12, "rtol": 0}
+        torch.testing.assert_close(fast.distances(block, linked), expected, **tolerance)
+        assert expected.max() > 1e-5
 
 
 @pytest.mark.parametrize(
     ("name", "site"), [("gemma2", "decoder"), ("gpt_neox", "decoder"), ("bart", "decoder")]
 )
-def test_layers_without_such_a_product_go_by_rows(name: str, site: str) -> None:
-    assert isinstance(rest_of(name, site)[0], (ByRows, BySequences))
+def test_layers_without_a_plain_mlp_have_no_fast_form(name: str, site: str) -> None:
+    assert form_of(name, site)[0] is None
 
 
-def test_a_product_that_does_not_fit_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = ByProducts.outputs
-    monkeypatch.setattr(ByProducts, "outputs", lambda self, sources: right(self, sources) * 1.001)
-    assert isinstance(rest_of("bert", "encoder")[0], ByRows)
+def test_products_that_are_off_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = FastZeroing.distances
+    monkeypatch.setattr(FastZeroing, "distances", lambda *given: right(*given) * 1.0001)
+    assert form_of("bert", "encoder", model=models.randomised(models.BUILDERS["bert"]()))[0] is None
 
 
 def test_products_that_miss_what_the_layer_returned_are_not_used(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    right = ByProducts.outputs
-    wrong = lambda self, sources: right(self, sources) * (1.01 if sources.columns is None else 1.0)  # noqa: E731
-    monkeypatch.setattr(ByProducts, "outputs", wrong)
-    assert isinstance(rest_of("bert", "encoder")[0], ByRows)
+    right = FastZeroing._unedited
+    wrong = lambda self, sums: right(self, sums * 1.01)  # noqa: E731
+    monkeypatch.setattr(FastZeroing, "_unedited", wrong)
+    assert form_of("bert", "encoder")[0] is None
 
 
-def test_where_no_fast_way_gives_what_the_layer_returned_whole_sequences_are_run() -> None:
+def test_where_no_fast_way_gives_what_the_layer_returned_whole_sequences_are_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     recorded = Lens(models.build("bert")).record(models.inputs("bert", 6))
-    layer_rest = LayerRest(recorded.layers()[0], AttentionKind.SELF)
-    layer_rest.layer.native_output.add_(0.1)
-    weights, positions = layer_rest.site.weights, torch.arange(6)[None]
-    rest = fastest_rest(
-        layer_rest, weights, torch.ones(1, 6, 6, dtype=torch.bool), positions, per_head=False
-    )
-    assert isinstance(rest, BySequences)
+    expected = models.scores("value_zeroing", recorded, layers=[0]).values
+    recorded.layers()[0].native_output.add_(0.1)
+    sequences, run = [], LiteralZeroing._run_sequences
+
+    def noted(*given: Any) -> torch.Tensor:
+        sequences.append(given)
+        return run(*given)
+
+    monkeypatch.setattr(LiteralZeroing, "_run_sequences", noted)
+    made = models.scores("value_zeroing", recorded, layers=[0]).values
+    assert sequences
+    torch.testing.assert_close(made, expected, atol=TOLERANCE, rtol=0)
 
 
 def test_a_wrong_shortcut_is_not_used() -> None:
@@ -306,7 +318,7 @@ def test_rows_of_texts_together_are_those_of_each_alone(
     lens = Lens.bundled(dtype=torch.float64)
     texts = ["The old dog.", "Nobody has seen the keys to the old cabinet.", "The dog saw a bird."]
     alone = [lens.measure("value_zeroing", text, targets=[-2, 1]).scores for text in texts]
-    monkeypatch.setattr(value_zeroing, "rows_at_once", lambda *_: pairs)
+    monkeypatch.setattr(zeroing, "rows_at_once", lambda *_: pairs)
     batch = lens.measure("value_zeroing", texts, targets=[-2, 1])
     for own, expected in zip(batch, alone, strict=True):
         assert own.provenance["recorded"] == "rows"

@@ -19,7 +19,7 @@ REASONS = {
     "gpt2": None,
     "gpt-neox": None,  # a parallel block: its output is a sum
     "bloom": "runs in reverse, because the layer has no forward derivative",
-    "mixtral": "the layer's own code, because what follows attention is not one norm and a",
+    "mixtral": "the layer's own code, because the rest of the layer after its attention is not",
 }
 
 

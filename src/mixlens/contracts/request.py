@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
@@ -96,6 +97,7 @@ class Request:
             lengths=recording.lengths[recording.structure.stack_of(self.site).name],
             source_lengths=recording.source_lengths(self.site),
             weights=None if self.span is None else self.span.weights,
+            source_row=functools.partial(recording.source_tokens, self.site),
             cut_at=cut_at,
         )
 

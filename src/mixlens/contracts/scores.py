@@ -37,6 +37,8 @@ class LayerScores:
     extra_dims: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     _: KW_ONLY
     facts: Facts | None = None  # if options or the layer change them
+    # If the sources are not tokens but segments: their names, for each text of the batch.
+    source_labels: Sequence[Sequence[str]] | None = None
     # [batch, target]: the size that a row's rounding is relative to (`Spec.empty_below`).
     scale: Tensor | None = None
 
@@ -59,6 +61,7 @@ class Scores:
     layers: Sequence[int] | None = None
     # If the targets are not tokens of the site (one explained output per row of the batch).
     target_labels: Sequence[str] | None = None
+    source_labels: Sequence[Sequence[str]] | None = None  # of segments, for each text of the batch
     facts: Facts | None = None  # if options change them
     # [layer, batch, target]: the size that a row's rounding is relative to (`Spec.empty_below`).
     scale: Tensor | None = None
@@ -85,6 +88,7 @@ class Scores:
             by_layer([part.values for part in layers]),
             {name: by_layer([part.extras[name] for part in layers]) for name in first.extras},
             first.extra_dims,
+            source_labels=first.source_labels,
             facts=facts,
             scale=by_layer(scales) if scales else None,
         )

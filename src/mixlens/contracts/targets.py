@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from mixlens.contracts.spec import AttentionKind
+from mixlens.errors import InvalidInput
+from mixlens.text.segments import segment_positions
+from mixlens.text.tokens import TokenRow
 
 if TYPE_CHECKING:
     import torch
@@ -26,6 +29,7 @@ class Targets:
     lengths: Sequence[int]  # tokens of each text, padding left out
     source_lengths: Sequence[int]  # sources of each text, padding left out
     weights: tuple[tuple[float, ...], ...] | None = None  # of each target, if they are a span
+    source_row: Callable[[int], TokenRow] | None = field(default=None, compare=False, repr=False)
     cut_at: Tensor | None = field(default=None, compare=False, repr=False)  # the same, if cut
     _pairs: dict[Any, Tensor] = field(default_factory=dict, init=False, compare=False, repr=False)
 
@@ -63,6 +67,15 @@ class Targets:
         import torch
 
         return torch.tensor(self.weights, dtype=tensor.dtype, device=tensor.device)
+
+    def segments(self, by: Any) -> list[dict[str, list[int]]]:
+        """Return the positions of the sources in each segment by its name, for each text; `by` as
+        for `segment_positions`.
+        """
+        if self.source_row is None:
+            raise InvalidInput("These targets have no texts, so there are no segments.")
+        count = len(self.source_lengths)
+        return [segment_positions(self.source_row(text), by) for text in range(count)]
 
     def take(self, tensor: Tensor, dim: int) -> Tensor:
         """Return the targets of a tensor [batch, ...] along its target axis."""

@@ -1,54 +1,61 @@
-"""Distances between rows that keep their digits when the rows are almost equal."""
+"""Distances between representations that keep their digits when the two are almost equal."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-Rows = Float[Tensor, "row d_model"]
 DISTANCES = ("cosine", "euclidean", "spearman")
 
 
-def standardised(rows: Rows) -> Rows:
-    """Rows with mean zero and variance one."""
-    centred = rows - rows.mean(-1, keepdim=True)
+@dataclass(frozen=True)
+class Distance:
+    """A distance by its name; `normalised`: of representations with mean zero and variance one."""
+
+    name: str
+    normalised: bool = False
+
+    def prepare(self, states: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows d_model"]:
+        """Return representations ready for `between`: once for those that are compared often."""
+        if self.normalised:
+            states = standardise(states)
+        if self.name == "cosine":
+            return _unit(states)
+        if self.name == "spearman":
+            return _unit(standardise(_rank(states)))
+        return states
+
+    def between(
+        self, a: Float[Tensor, "*rows d_model"], b: Float[Tensor, "*others d_model"]
+    ) -> Float[Tensor, "*rows"]:
+        """Return the distance of prepared representations.
+
+        On unit vectors 1 - cos = |a - b|^2 / 2, which keeps its digits where 1 - cos has none left.
+        """
+        length: Tensor = torch.linalg.vector_norm(a - b, dim=-1)
+        return length if self.name == "euclidean" else length.square() / 2
+
+
+def standardise(states: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows d_model"]:
+    """Return representations with mean zero and variance one over their channels."""
+    centred = states - states.mean(-1, keepdim=True)
     return centred / centred.square().mean(-1, keepdim=True).sqrt().clamp_min(
-        torch.finfo(rows.dtype).tiny
+        torch.finfo(states.dtype).tiny
     )
 
 
-def unit(rows: Rows) -> Rows:
-    """Rows divided by their length; a row of zeros stays."""
-    lengths: Tensor = torch.linalg.vector_norm(rows, dim=-1, keepdim=True)
-    return rows / lengths.clamp_min(torch.finfo(rows.dtype).tiny)
+def _unit(states: Tensor) -> Tensor:
+    """Divide by the length; zeros stay."""
+    lengths: Tensor = torch.linalg.vector_norm(states, dim=-1, keepdim=True)
+    return states / lengths.clamp_min(torch.finfo(states.dtype).tiny)
 
 
-def ranks(rows: Rows) -> Rows:
-    """Rank of every number in its row; equal numbers share the mean of their ranks."""
-    ordered = rows.sort(-1).values.contiguous()
-    below = torch.searchsorted(ordered, rows.contiguous())
-    up_to = torch.searchsorted(ordered, rows.contiguous(), right=True)
-    return (below + up_to - 1).to(rows.dtype) / 2
-
-
-def prepared_for(distance: str) -> Callable[[Rows], Rows]:
-    """What is done to each representation before the two are compared: done once for the unedited
-    ones.
-    """
-    if distance == "cosine":
-        return unit
-    if distance == "spearman":
-        return lambda rows: unit(standardised(ranks(rows)))
-    return lambda rows: rows
-
-
-def separation(distance: str, a: Rows, b: Rows) -> Float[Tensor, " row"]:
-    """The distance of prepared rows.
-
-    On unit vectors 1 - cos = |a - b|^2 / 2, which keeps its digits where 1 - cos has none left.
-    """
-    length: Tensor = torch.linalg.vector_norm(a - b, dim=-1)
-    return length if distance == "euclidean" else length.square() / 2
+def _rank(states: Tensor) -> Tensor:
+    """Rank of every number among its channels; equal numbers share the mean of their ranks."""
+    ordered = states.sort(-1).values.contiguous()
+    below = torch.searchsorted(ordered, states.contiguous())
+    up_to = torch.searchsorted(ordered, states.contiguous(), right=True)
+    return (below + up_to - 1).to(states.dtype) / 2

@@ -8,11 +8,11 @@ give has the precision of the weights.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 _DIRECT = {
@@ -55,7 +55,9 @@ class Vectors:
         """Channels of a vector."""
         return int(self.matrix.shape[-1])
 
-    def heads(self, part: slice = slice(None)) -> Float[Tensor, "batch head part d_head"]:
+    def heads(
+        self, part: slice | Int[Tensor, " part"] = slice(None)
+    ) -> Float[Tensor, "batch head part d_head"]:
         """The values of some sources, grouped ones repeated for every head that reads them."""
         values, shared = self.values[:, :, part], len(self.matrix) // self.values.shape[1]
         return values if shared == 1 else values.repeat_interleave(shared, 1)
@@ -98,6 +100,45 @@ class Vectors:
         if self.gate is not None:
             weighted *= self.gate[:, target].reshape(batch, 1, groups, shared, width)
         return weighted.flatten(2) @ self.matrix.flatten(0, 1)
+
+    def write_pairs(
+        self, weights: Float[Tensor, "batch head target part"], part: slice
+    ) -> Float[Tensor, "part row d_model"]:
+        """Return what each of some sources writes into each target: sum_h weights_hij vectors_hj.
+
+        Rows are the targets of all texts, one text after the other.
+        """
+        by_source = weights.permute(0, 3, 2, 1)  # [batch, part, target, head]
+        if self.few(weights.shape[2]):
+            values = self.values[:, :, part].transpose(1, 2)[:, :, None, :, None]
+            groups = self.values.shape[1]
+            factors = by_source.reshape(*by_source.shape[:3], groups, -1, 1)
+            weighted = values.new_empty(*factors.shape[:-1], values.shape[-1])
+            torch.mul(factors, values, out=weighted)  # one pass: no copy of shared values
+            if self.gate is not None:
+                weighted *= self.gate[:, None].reshape(weighted[:, :1].shape)
+            made = weighted.flatten(3) @ self.matrix.flatten(0, 1)
+        else:
+            made = by_source.contiguous() @ self.of(part).transpose(1, 2).to(weights.dtype)
+        return made.transpose(0, 1).flatten(1, 2)
+
+    def write_segments(
+        self,
+        weights: Float[Tensor, "batch head target source"],
+        segments: Sequence[Int[Tensor, " _"]],
+    ) -> Float[Tensor, "segment row d_model"]:
+        """Return what the sources of each segment write together into each target:
+        sum_j sum_h weights_hij vectors_hj over the members j of a segment.
+
+        The values of a segment are summed before the product, so it costs as much as one source.
+        """
+        mixed = torch.stack(
+            [weights[..., members] @ self.heads(members).to(weights.dtype) for members in segments]
+        ).transpose(2, 3)  # [segment, batch, target, head, d_head]
+        if self.gate is not None:
+            mixed = mixed * self.gate
+        made = mixed.flatten(3).to(self.matrix.dtype) @ self.matrix.flatten(0, 1)
+        return made.flatten(1, 2)
 
     def written_to_each(
         self, weights: Float[Tensor, "batch head target"]

@@ -11,10 +11,10 @@ import numpy as np
 
 from mixlens.maps.lazy_views import view
 from mixlens.maps.one_row import shares
-from mixlens.maps.segment_sums import grouped, summed
+from mixlens.maps.segment_sums import summed
 from mixlens.text.plurals import counted
 from mixlens.text.positions import position_of
-from mixlens.text.segments import By, divided
+from mixlens.text.segments import By, divided, grouped
 from mixlens.text.tokens import TokenRow
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from jaxtyping import Float
 from mixlens.errors import InvalidInput
 from mixlens.maps.rollout import row_normalised
 from mixlens.maps.target_row import Extra
-from mixlens.text.segments import FIRST, By, divided
+from mixlens.text.segments import FIRST, By, divided, grouped
 from mixlens.text.suggestions import no_such
-from mixlens.text.tokens import Segment, TokenRow
+from mixlens.text.tokens import TokenRow
 
 if TYPE_CHECKING:
     from mixlens.maps.mixing_maps import MixingMaps
@@ -111,20 +111,6 @@ def tokens_inside(maps: MixingMaps, name: str, by: By) -> MixingMaps:
     )
     facts = replace(maps.facts, same_tokens=False, rows_sum_to_one=False, sums_vary=False)
     return maps.derived(maps.scores.take(places, -1), f"{_INSIDE}{name})", facts, source_row=part)
-
-
-def grouped(
-    segments: tuple[Segment, ...], *, sink: bool, apart: bool = True
-) -> dict[str, list[int]]:
-    """The tokens of each segment by its name. With `apart` the first token is in none of them: with
-    `sink` it is a segment of its own, else it is left out.
-    """
-    groups: dict[str, list[int]] = {FIRST: [0]} if sink else {}
-    for name, start, stop in segments:
-        places = [place for place in range(start, stop) if place or not apart]
-        if places:
-            groups.setdefault(name, []).extend(places)
-    return groups
 
 
 def summed(

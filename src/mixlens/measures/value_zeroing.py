@@ -12,12 +12,16 @@ without a formula, and the published code names the option but leaves out its co
 heads `per_head` gives every query head: its own share A^h f^h leaves the output, not the value it
 shares with others. Scores are not divided by their row sum; the authors' code does that before
 rollout, as `normalised()` does here.
+
+With `segments` all values of a segment are zero at once: distance(e_i, e_i without sum_j c_ij over
+the tokens j of the segment). This is the joint effect of the segment, not the sum of the effects of
+its tokens, and costs as much as one token for each segment.
 """
 
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from jaxtyping import Float
@@ -25,18 +29,8 @@ from torch import Tensor
 
 from mixlens.contracts import Facts, LayerScores, SpanRule, Spec, Targets
 from mixlens.errors import InvalidInput
-from mixlens.kernels.chunks import rows_at_once
-from mixlens.kernels.distances import DISTANCES, prepared_for, separation, standardised
-from mixlens.recording.upcast import bytes_of_a_row
-from mixlens.replay.layer_rest import LayerRest
-from mixlens.replay.zeroed_sources import nothing_zeroed
-from mixlens.replay.zeroing import changed, fastest_rest
-from mixlens.replay.zeroing_delta_proof import (
-    block_distances,
-    map_changes,
-    row_changes,
-    row_distances,
-)
+from mixlens.kernels.distances import DISTANCES, Distance
+from mixlens.replay.zeroing import zeroing_distances
 
 if TYPE_CHECKING:
     from mixlens.recording.attention import Attention
@@ -88,17 +82,28 @@ def score_layer(
     per_head: bool = False,
     distance: str = "cosine",
     normalised: bool = False,
+    segments: Any = None,
 ) -> LayerScores:
     """`distance`: cosine, euclidean or spearman; `normalised`: compare representations of mean zero
-    and variance one.
+    and variance one; `segments`: zero all values of a segment at once.
     """
     if distance not in DISTANCES:
         raise InvalidInput(
             f"there is no distance {distance!r}; choose one of: {', '.join(DISTANCES)}"
         )
-    values = _distances(layer, targets, per_head, distance, normalised)
-    scale = _rounding_scale(layer, targets, distance)
-    return LayerScores(values if per_head else values[:, 0], scale=scale)
+    named = None if segments is None else targets.segments(segments)
+    values = zeroing_distances(
+        layer,
+        targets,
+        Distance(distance, normalised),
+        per_head=per_head,
+        segments=None if named is None else [list(text.values()) for text in named],
+    )
+    return LayerScores(
+        values if per_head else values[:, 0],
+        source_labels=None if named is None else [tuple(text) for text in named],
+        scale=_rounding_scale(layer, targets, distance),
+    )
 
 
 def _rounding_scale(layer: Layer, targets: Targets, distance: str) -> Float[Tensor, "batch target"]:
@@ -114,49 +119,3 @@ def _rounding_scale(layer: Layer, targets: Targets, distance: str) -> Float[Tens
 @functools.lru_cache(maxsize=16)
 def _epsilon(dtype: torch.dtype, device: torch.device) -> Tensor:
     return torch.tensor(torch.finfo(dtype).eps, dtype=dtype, device=device)
-
-
-def _distances(
-    layer: Layer, targets: Targets, per_head: bool, distance: str, normalised: bool
-) -> Float[Tensor, "batch heads_or_one target source"]:
-    states = layer.native_input if targets.is_cut else layer.input
-    row_bytes = bytes_of_a_row(layer.submodule(""), int(states.shape[-1]), states.dtype)
-    rows = rows_at_once(row_bytes, layer.memory_budget, states.device)
-    layer_rest = LayerRest(layer, targets.kind, rows=rows)
-    if targets.is_cut and not normalised:
-        changes = row_changes(layer_rest, distance=distance)
-        if changes is not None:
-            last = _last_sources(targets, layer_rest.site)
-            return row_distances(changes, last, per_head=per_head, rows=rows)
-    weights = targets.take(layer_rest.site.weights, 2)
-    batch, _, count, sources = weights.shape
-    positions = targets.at(batch, count, weights.device)
-    real = targets.real_pairs(positions, sources)
-    places = targets.places(batch, count, weights.device)
-    if weights.device.type == "cuda" and not (normalised or targets.is_cut):
-        changes = map_changes(layer_rest, real, places, distance=distance, per_head=per_head)
-        if changes is not None:
-            return block_distances(changes, weights, real, per_head=per_head, rows=rows)
-    prepare = prepared_for(distance)
-
-    def ready(outputs: Float[Tensor, "row d_model"]) -> Float[Tensor, "row d_model"]:
-        return prepare(standardised(outputs) if normalised else outputs)
-
-    rest = fastest_rest(layer_rest, weights, real, places, per_head=per_head)
-    unedited = torch.stack(
-        [ready(rest(nothing_zeroed(layer_rest.site, text, count))) for text in range(batch)]
-    )
-
-    def compare(text: int, target: Tensor, outputs: Tensor) -> Tensor:
-        return separation(distance, ready(outputs), unedited[text, target])
-
-    return changed(rest, layer_rest.site, weights, real, compare, per_head=per_head, rows=rows)
-
-
-def _last_sources(targets: Targets, site: Attention) -> list[int]:
-    """For each text how many sources any of its targets can see."""
-    counts, ends = list(targets.source_lengths), site.visibility.ends
-    if ends is None:
-        return counts
-    ends = ends * (len(counts) // len(ends))  # one for all texts
-    return [max(1, min(pair)) for pair in zip(counts, ends, strict=True)]

@@ -13,6 +13,7 @@ from mixlens.maps.provenance import provenance_of
 from mixlens.maps.target_row import Extra
 from mixlens.measuring.span_labels import describe_span
 from mixlens.measuring.unpad import target_tokens, without_padding
+from mixlens.text.tokens import TokenRow
 
 if TYPE_CHECKING:
     import torch
@@ -47,7 +48,9 @@ class MeasuredBatch:
         return replace(
             facts,
             residual_included=facts.residual_included and own,  # a cross target is not a source
-            same_tokens=own and self.scores.target_labels is None,
+            same_tokens=own
+            and self.scores.target_labels is None
+            and self.scores.source_labels is None,
         )
 
     def to(self, device: str | torch.device) -> MeasuredBatch:
@@ -68,6 +71,8 @@ def maps_of_row(batch: MeasuredBatch, row: int) -> MixingMaps:
     recording, request, scores, spec = batch.recording, batch.request, batch.scores, batch.spec
     targets, positions = target_tokens(recording, request, scores, row)
     sources = recording.source_tokens(request.site, row)
+    if scores.source_labels is not None:
+        sources = TokenRow(tuple(scores.source_labels[row]))
     sizes = {"target": len(positions), "source": len(sources)}
     extras = {}
     for key, tensor in scores.extras.items():

@@ -46,17 +46,12 @@ maps; and the parts that several measures share.
     vector_parts         The stream as a sum of vectors, one for each input token, layer by layer.
     word_embeddings      A recorded model as a function of the vectors that its word embedding
                          gives.
-    zeroed_sources       Sources whose value is set to zero, and how the wanted targets read them.
-    zeroing              Value Zeroing without running whole sequences again: choose the fastest
-                         exact form.
-    zeroing_delta_proof  Check that Value Zeroing of a layer may use products on the changes, and
-                         compute distances for a few targets.
-    zeroing_deltas       Value Zeroing on a GPU: distances from products on the changes.
-    zeroing_products     Value Zeroing through an MLP by matrix products.
-    zeroing_rows         Value Zeroing by the layer's own code, on single tokens or whole
-                         sequences.
-    zeroing_steps        The element-wise steps between the products of `zeroing_deltas`, in plain
+    zeroing              Value Zeroing of a layer without running whole sequences again where
+                         possible.
+    zeroing_fast         The fast form of Value Zeroing: only what changes goes through the rest of
+                         the layer.
+    zeroing_literal      Value Zeroing by the layer's own code: slow, and right for every layer that
+                         can be recorded.
+    zeroing_steps        The element-wise steps between the products of `zeroing_fast`, in plain
                          torch or fused on a GPU.
-    zeroing_values       Value Zeroing in its literal form: the whole layer on a sequence in which
-                         one value is zero.
 """

@@ -79,18 +79,6 @@ class LayerRest:
         return run(texts, targets, projected)
 
     @torch.no_grad()
-    def mixes(self) -> bool:
-        """Does the output of a target change with the attention output of a different one?"""
-        base = self.site.projected[0]
-        place = len(base) // 2
-        edited = base.clone()
-        edited[place] = base[place].flip(-1) + base.abs().mean()
-        both = torch.stack([base, edited])
-        output = self.layer.rerun(0, attention_output=both, kind=self.kind)
-        others = torch.arange(len(base), device=base.device) != place
-        return not difference(output[1, others], output[0, others]) <= same_bar(base)
-
-    @torch.no_grad()
     def require_recorded_output(
         self, texts: Int[Tensor, " row"], targets: Int[Tensor, " row"]
     ) -> None:

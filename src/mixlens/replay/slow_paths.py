@@ -15,7 +15,7 @@ from mixlens.replay.folding import fold, folded_bytes
 from mixlens.replay.forward_derivative import forward_derivative
 from mixlens.replay.intervention import LayerFunction
 from mixlens.replay.layer_rest import LayerRest
-from mixlens.replay.zeroing import feed_forward_matrices
+from mixlens.replay.zeroing_fast import read_mlp
 
 _TRIED_BYTES = 2**26  # to fold a larger layer takes longer than the rest of a report
 _TANGENTS = 64
@@ -38,7 +38,7 @@ def slow_paths(recording: Recording) -> dict[str, str]:
 
 def _fallbacks(layer: Layer, kind: AttentionKind) -> list[str]:
     with fallbacks_collected() as collected:
-        feed_forward_matrices(LayerRest(layer, kind))
+        read_mlp(LayerRest(layer, kind))
         try:
             step = LayerFunction(layer, 0, of_states=kind is AttentionKind.CROSS)
         except UnsupportedModel:  # then hidden token attribution refuses it

@@ -1,26 +1,28 @@
-"""The element-wise steps between the products of `zeroing_deltas`, in plain torch or fused on a
-GPU.
+"""The element-wise steps between the products of `zeroing_fast`, in plain torch or fused on a GPU.
 
-`hidden_change` is the change of the hidden layer of an MLP if one source is zeroed, and `distances`
-compares the layer's new output with the unedited one.
+`hidden_change` returns the change of the hidden layer of an MLP if one source is zeroed. An
+`Ending` is the end of a layer, from the output of the MLP's second product to the distance between
+the layer's new output and the unedited one.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mixlens.kernels.distances import prepared_for, separation
+from mixlens.kernels.distances import Distance
 from mixlens.kernels.fused import zeroing as fused
 from mixlens.kernels.fused.checked import Combination, Trial, run_checked
 from mixlens.kernels.fused.sampling import Sampler, sample_size
-from mixlens.replay.mlp import ACTIVATIONS
+from mixlens.recording.layer import Layer
+from mixlens.replay.mlp import ACTIVATIONS, Mlp
 from mixlens.structure.layer_structure import ResidualSum
-from mixlens.structure.norms import LinearisedNorm
+from mixlens.structure.norms import LinearisedNorm, norm_of
 
 
 def hidden_change(
@@ -29,44 +31,35 @@ def hidden_change(
     base: Float[Tensor, "target d_ff"],
     *,
     activation: str,
-    sign: float,
     inverse: Float[Tensor, "source target"] | None,
     constants: Sequence[Float[Tensor, " d_ff"]],
     dtype: torch.dtype,
 ) -> Float[Tensor, "source target d_ff"]:
-    """Return act((sums + sign * product) * inverse + constant) - base, or the gated form for two
-    products.
+    """Return act((sums + product) * inverse + constant) - base, or the gated form for two products.
 
     `sums` and `base` belong to the targets. Without `inverse` there is no scale and no constant.
-    A fused kernel returns numbers of `dtype`, plain torch those of `sums`.
+    A fused kernel returns numbers of `dtype`, plain torch those of `sums`. The products may be
+    overwritten.
     """
-
-    def plain() -> Tensor:
-        return _plain_change(products, sums, base, activation, sign, inverse, constants)
-
     if not fused.applies(products[0]):
-        return plain()
+        return _plain_change(products, sums, base, activation, inverse, constants)
     _, targets, width = products[0].shape
     sizes, scaled = (sample_size(targets), 1024 + sample_size(width)), inverse is not None
+    dtypes = (products[0].dtype, sums[0].dtype, base.dtype, dtype)
+    count = len(products)
     return run_checked(
-        Combination(
-            "hidden_change",
-            base.device,
-            (products[0].dtype, sums[0].dtype, base.dtype, dtype),
-            (*sizes, activation, sign, len(products), scaled),
-        ),
+        Combination("hidden_change", base.device, dtypes, (*sizes, activation, count, scaled)),
         fused=lambda: fused.hidden_change(
             products,
             sums,
             base,
             activation=activation,
-            sign=sign,
             inverse=inverse,
             constants=constants,
             dtype=dtype,
         ),
-        plain=plain,
-        trial=lambda: _try_change(products, sums, base, *sizes, activation, sign, scaled, dtype),
+        plain=lambda: _plain_change(products, sums, base, activation, inverse, constants),
+        trial=lambda: _try_change(base.device, dtypes, *sizes, activation, count, scaled),
     )
 
 
@@ -75,171 +68,172 @@ def _plain_change(
     sums: Sequence[Tensor],
     base: Tensor,
     activation: str,
-    sign: float,
     inverse: Tensor | None,
     constants: Sequence[Tensor],
 ) -> Tensor:
-    entering = [
-        part + sign * product.to(part.dtype) for part, product in zip(sums, products, strict=True)
-    ]
+    pairs = zip(products, sums, strict=True)
+    entering = [product.to(part.dtype).add_(part) for product, part in pairs]
     if inverse is not None:
-        pairs = zip(constants, entering, strict=True)
-        entering = [torch.addcmul(shift, part, inverse[..., None]) for shift, part in pairs]
+        for shift, part in zip(constants, entering, strict=True):
+            torch.addcmul(shift, part, inverse[..., None], out=part)
     hidden = ACTIVATIONS[activation](entering[0])
     return (hidden if len(entering) == 1 else hidden.mul_(entering[1])).sub_(base)
 
 
 def _try_change(
-    products: Sequence[Tensor],
-    sums: Sequence[Tensor],
-    base: Tensor,
+    device: torch.device,
+    dtypes: tuple[torch.dtype, ...],
     targets: int,
     width: int,
     activation: str,
-    sign: float,
+    count: int,
     scaled: bool,
-    dtype: torch.dtype,
 ) -> Trial:
-    """Both forms on small data with the dtypes and options of these tensors."""
-    sampler = Sampler(base.device)
-    changes = [sampler.normal(2, targets, width, dtype=part.dtype) for part in products]
-    unedited = [sampler.normal(targets, width, dtype=part.dtype) for part in sums]
-    hidden = sampler.normal(targets, width, dtype=base.dtype)
-    inverse = sampler.uniform(2, targets).to(base.dtype) if scaled else None
-    constants = [sampler.normal(width, dtype=base.dtype) for _ in products] if scaled else []
-    by_kernel = fused.hidden_change(
-        changes,
-        unedited,
-        hidden,
+    """Both forms on small data with the dtypes (of products, sums, base and result) and options of
+    a call.
+    """
+    sampler, (of_products, of_sums, of_base, dtype) = Sampler(device), dtypes
+    products = [sampler.normal(2, targets, width, dtype=of_products) for _ in range(count)]
+    sums = [sampler.normal(targets, width, dtype=of_sums) for _ in range(count)]
+    base = sampler.normal(targets, width, dtype=of_base)
+    inverse = sampler.uniform(2, targets).to(of_base) if scaled else None
+    constants = [sampler.normal(width, dtype=of_base) for _ in range(count)] if scaled else []
+    made = fused.hidden_change(
+        products,
+        sums,
+        base,
         activation=activation,
-        sign=sign,
         inverse=inverse,
         constants=constants,
         dtype=dtype,
     )
-    by_torch = _plain_change(
-        [part.double() for part in changes],
-        [part.double() for part in unedited],
-        hidden.double(),
+    expected = _plain_change(
+        [part.double() for part in products],
+        [part.double() for part in sums],
+        base.double(),
         activation,
-        sign,
         None if inverse is None else inverse.double(),
         [part.double() for part in constants],
     )
-    return Trial(by_kernel, by_torch, 1e-5 + torch.finfo(dtype).eps)
+    return Trial(made, expected, 1e-5 + torch.finfo(dtype).eps)
 
 
-def distances(
-    change: Float[Tensor, "source target d_model"],
-    stream: Float[Tensor, "source target d_model"],
-    branch: Float[Tensor, "target d_model"],
-    unedited: Float[Tensor, "target d_model"],
-    *,
-    distance: str,
-    residual: ResidualSum,
-    norm: LinearisedNorm | None,
-) -> Float[Tensor, "source target"]:
-    """Return how far norm(residual.total(stream, branch + change)) is from the unedited output."""
+@dataclass(frozen=True, kw_only=True)
+class Ending:
+    """The end of a layer: output_norm(residual.total(stream, norm(branch)))."""
 
-    def plain() -> Tensor:
-        return _plain_distances(change, stream, branch, unedited, distance, residual, norm)
+    residual: ResidualSum
+    branch_norm: LinearisedNorm | None  # between the MLP and the sum
+    output_norm: LinearisedNorm | None
 
-    plain_norm = norm is None or (norm.scaled and norm.gain.dim() == 1)
-    if not (fused.applies(stream) and plain_norm):  # the kernel reads one gain for all rows
-        return plain()
-    _, targets, width = change.shape
-    form = None if norm is None else norm.centred
-    size = sample_size(targets)
-    return run_checked(
-        Combination(
-            "distances",
-            stream.device,
-            (change.dtype, stream.dtype, branch.dtype, unedited.dtype),
-            (size, width, distance, form),
-        ),
-        fused=lambda: _fused_distances(change, stream, branch, unedited, distance, residual, norm),
-        plain=plain,
-        trial=lambda: _try_distances(change, stream, branch, unedited, size, distance, form),
+    def outputs(
+        self, stream: Float[Tensor, "*rows d_model"], branch: Float[Tensor, "*rows d_model"]
+    ) -> Float[Tensor, "*rows d_model"]:
+        """Return the layer's output, from what the MLP is added to and what it returned."""
+        branch = branch if self.branch_norm is None else self.branch_norm(branch)
+        total = self.residual.total(stream, branch)
+        return total if self.output_norm is None else self.output_norm(total)
+
+    def distances(
+        self,
+        change: Float[Tensor, "source target d_model"],
+        stream: Float[Tensor, "source target d_model"],
+        branch: Float[Tensor, "target d_model"],
+        unedited: Float[Tensor, "target d_model"],
+        distance: Distance,
+    ) -> Float[Tensor, "source target"]:
+        """Return how far the output with `branch + change` is from the unedited one."""
+
+        def plain() -> Tensor:
+            return self._plain_distances(change, stream, branch, unedited, distance)
+
+        if not (fused.applies(stream) and self._can_be_fused(distance)):
+            return plain()
+        _, targets, width = change.shape
+        dtypes = (change.dtype, stream.dtype, branch.dtype, unedited.dtype)
+        centred = None if self.output_norm is None else self.output_norm.centred
+        name, size = distance.name, sample_size(targets)
+        return run_checked(
+            Combination("distances", stream.device, dtypes, (size, width, name, centred)),
+            fused=lambda: self._fused_distances(change, stream, branch, unedited, distance),
+            plain=plain,
+            trial=lambda: _try_distances(stream.device, dtypes, size, width, name, centred),
+        )
+
+    def _can_be_fused(self, distance: Distance) -> bool:
+        norm = self.output_norm
+        return (
+            distance.name in fused.DISTANCES
+            and not distance.normalised
+            and self.branch_norm is None
+            and (norm is None or (norm.scaled and norm.gain.dim() == 1))  # one gain for all rows
+        )
+
+    def _plain_distances(
+        self, change: Tensor, stream: Tensor, branch: Tensor, unedited: Tensor, distance: Distance
+    ) -> Tensor:
+        outputs = self.outputs(stream, branch + change)
+        return distance.between(distance.prepare(outputs), distance.prepare(unedited))
+
+    def _fused_distances(
+        self, change: Tensor, stream: Tensor, branch: Tensor, unedited: Tensor, distance: Distance
+    ) -> Tensor:
+        norm = self.output_norm
+        if norm is not None:
+            form = fused.OutputNorm(
+                gain=norm.gain, shift=norm.shift, epsilon=norm.epsilon, centred=norm.centred
+            )
+        ones = _ones(int(stream.shape[-1]), stream.dtype, stream.device)
+        return fused.distances(
+            change,
+            stream,
+            branch,
+            unedited,
+            distance=distance.name,
+            residual_scale=self.residual.residual_scale,
+            branch_scale=self.residual.scaled(ones),
+            norm=None if norm is None else form,
+        )
+
+
+def end_of_layer(layer: Layer, mlp: Mlp, like: Tensor) -> Ending:
+    """Return the end of a layer whose MLP is known, in the precision of `like`."""
+    structure = layer.structure.feed_forward
+    assert structure is not None
+
+    def norm(path: str | None) -> LinearisedNorm | None:
+        return None if path is None else norm_of(layer.submodule(path), like)
+
+    return Ending(
+        residual=structure, branch_norm=norm(mlp.after), output_norm=norm(structure.output_norm)
     )
-
-
-def _fused_distances(
-    change: Tensor,
-    stream: Tensor,
-    branch: Tensor,
-    unedited: Tensor,
-    distance: str,
-    residual: ResidualSum,
-    norm: LinearisedNorm | None,
-) -> Tensor:
-    return fused.distances(
-        change,
-        stream,
-        branch,
-        unedited,
-        distance=distance,
-        residual_scale=residual.residual_scale,
-        branch_scale=residual.scaled(_ones(int(stream.shape[-1]), stream.dtype, stream.device)),
-        norm=None
-        if norm is None
-        else fused.OutputNorm(
-            gain=norm.gain, shift=norm.shift, epsilon=norm.epsilon, centred=norm.centred
-        ),
-    )
-
-
-def _plain_distances(
-    change: Tensor,
-    stream: Tensor,
-    branch: Tensor,
-    unedited: Tensor,
-    distance: str,
-    residual: ResidualSum,
-    norm: LinearisedNorm | None,
-) -> Tensor:
-    total = residual.total(stream, branch + change)
-    outputs = total if norm is None else norm(total)
-    prepare = prepared_for(distance)
-    before = prepare(unedited).expand_as(outputs).flatten(0, 1)
-    return separation(distance, prepare(outputs.flatten(0, 1)), before).view(outputs.shape[:2])
 
 
 def _try_distances(
-    change: Tensor,
-    stream: Tensor,
-    branch: Tensor,
-    unedited: Tensor,
+    device: torch.device,
+    dtypes: tuple[torch.dtype, ...],
     targets: int,
+    width: int,
     distance: str,
     centred: bool | None,
 ) -> Trial:
-    """Both forms on small data with the dtypes and width of these tensors; `centred`: of the norm,
-    None without one.
+    """Both forms on small data with the dtypes (of change, stream, branch and output) and the width
+    of a call; `centred`: of the norm, None without one.
     """
-    sampler, width = Sampler(stream.device), stream.shape[-1]
-    rows = [
-        sampler.normal(2, targets, width, dtype=change.dtype),
-        sampler.normal(2, targets, width, dtype=stream.dtype),
-        sampler.normal(targets, width, dtype=branch.dtype),
-        sampler.normal(targets, width, dtype=unedited.dtype),
-    ]
+    sampler, name = Sampler(device), Distance(distance)
+    change, stream = (sampler.normal(2, targets, width, dtype=dtype) for dtype in dtypes[:2])
+    branch, unedited = (sampler.normal(targets, width, dtype=dtype) for dtype in dtypes[2:])
     residual = ResidualSum(residual_scale=0.75, branch_scale=sampler.uniform(width))
     norm = None
     if centred is not None:
         gain, shift = sampler.uniform(width), sampler.normal(width)
         norm = LinearisedNorm(gain, shift, centred=centred, scaled=True, epsilon=1e-5)
-    by_kernel = _fused_distances(rows[0], rows[1], rows[2], rows[3], distance, residual, norm)
-    wide = [part.double() for part in rows]
-    by_torch = _plain_distances(
-        wide[0],
-        wide[1],
-        wide[2],
-        wide[3],
-        distance,
-        residual,
-        None if norm is None else norm.to(wide[0]),
-    )
-    return Trial(by_kernel, by_torch, 1e-5)
+    ending = Ending(residual=residual, branch_norm=None, output_norm=norm)
+    made = ending._fused_distances(change, stream, branch, unedited, name)
+    wide = [part.double() for part in (change, stream, branch, unedited)]
+    exact = replace(ending, output_norm=None if norm is None else norm.to(wide[0]))
+    expected = exact._plain_distances(wide[0], wide[1], wide[2], wide[3], name)
+    return Trial(made, expected, 1e-5)
 
 
 @functools.lru_cache(maxsize=64)

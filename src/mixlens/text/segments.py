@@ -21,7 +21,7 @@ from typing import Any
 
 from mixlens.errors import InvalidInput
 from mixlens.text.suggestions import no_such
-from mixlens.text.tokens import Segment, TokenRow
+from mixlens.text.tokens import Segment, TokenRow, resolved
 
 PROMPT, ANSWER, OTHER = "prompt", "answer", "(other)"
 FIRST = "(first token)"
@@ -196,6 +196,56 @@ def _span(name: str, given: Any, text: str) -> tuple[int, int]:
             "character and the one after its last."
         )
     return text.index(given), text.index(given) + len(given)
+
+
+def grouped(
+    segments: tuple[Segment, ...], *, sink: bool, apart: bool = True
+) -> dict[str, list[int]]:
+    """The tokens of each segment by its name. With `apart` the first token is in none of them: with
+    `sink` it is a segment of its own, else it is left out.
+    """
+    groups: dict[str, list[int]] = {FIRST: [0]} if sink else {}
+    for name, start, stop in segments:
+        places = [place for place in range(start, stop) if place or not apart]
+        if places:
+            groups.setdefault(name, []).extend(places)
+    return groups
+
+
+def segment_positions(
+    row: TokenRow, by: By | Sequence[Sequence[int]] = None
+) -> dict[str, list[int]]:
+    """Return the tokens of each segment by its name.
+
+    Segments are those of `MixingMaps.segments` (the first token is one of its own), or lists of
+    positions, which are called "segment 1", "segment 2" and so on and may overlap.
+    """
+    if by is None or isinstance(by, (str, Mapping)):
+        return grouped(divided(row, by), sink=True)
+    if isinstance(by, Sequence) and by and all(_is_span(part) for part in by):
+        return grouped(divided(row, list(by)), sink=True)  # type: ignore[arg-type]
+    if not isinstance(by, Sequence) or not by:
+        raise InvalidInput(
+            f"segments={by!r} has no segments. Pass a kind such as 'sentences', names with their"
+            " text, or a list with the positions of each segment."
+        )
+    return {f"segment {number}": _positions(part, len(row)) for number, part in enumerate(by, 1)}
+
+
+def _is_span(part: Any) -> bool:
+    return isinstance(part, (tuple, list)) and len(part) == 3 and isinstance(part[0], str)
+
+
+def _positions(part: Any, length: int) -> list[int]:
+    try:
+        places = resolved([operator.index(place) for place in part], length)
+    except (TypeError, IndexError) as error:
+        raise InvalidInput(
+            f"Segment {part!r} is not a list of positions in a text of {length} tokens."
+        ) from error
+    if not places or len(set(places)) < len(places):
+        raise InvalidInput(f"Segment {part!r} is empty or names a token twice.")
+    return places
 
 
 def require_apart(spans: Sequence[tuple[str, int, int]], length: int) -> None:

@@ -1,7 +1,7 @@
 """The element-wise steps of Value Zeroing on a GPU, fused: one pass over the data instead of ten.
 
-`hidden_change` is what one zeroed source changes in the hidden layer of a perceptron, and
-`distances` compares the layer's new output with the unedited one. Both read and write each number
+`hidden_change` is what one zeroed source changes in the hidden layer of an MLP, and `distances`
+compares the layer's new output with the unedited one. Both read and write each number
 once and compute in float32 whatever precision the products have.
 """
 
@@ -26,7 +26,7 @@ _TILE = 1024  # hidden channels of one program
 
 @dataclass(frozen=True, kw_only=True)
 class OutputNorm:
-    """A norm after the feed-forward part's sum."""
+    """A norm after the sum of the MLP and the residual stream."""
 
     gain: Float[Tensor, " d_model"]
     shift: Float[Tensor, " d_model"]
@@ -35,7 +35,7 @@ class OutputNorm:
 
 
 def applies(tensor: Tensor) -> bool:
-    """Can this be handed to the kernels?"""
+    """Can the kernels take this tensor?"""
     return tensor.device.type == "cuda" and tensor.dtype != torch.float64
 
 
@@ -58,7 +58,6 @@ def _kernels() -> Any:
         out,
         targets,
         width,
-        SIGN: tl.constexpr,
         SCALED: tl.constexpr,
         GATED: tl.constexpr,
         KIND: tl.constexpr,
@@ -70,7 +69,7 @@ def _kernels() -> Any:
         inside = channel < width
         here, there = row * width + channel, target * width + channel
         x = tl.load(sums + there, mask=inside, other=0.0)
-        x += SIGN * tl.load(product + here, mask=inside, other=0.0).to(tl.float32)
+        x += tl.load(product + here, mask=inside, other=0.0).to(tl.float32)
         if SCALED:
             factor = tl.load(inverse + row)
             x = x * factor + tl.load(constant + channel, mask=inside, other=0.0)
@@ -88,7 +87,7 @@ def _kernels() -> Any:
             made = tl.maximum(x, 0.0) * tl.maximum(x, 0.0)
         if GATED:
             y = tl.load(other_sums + there, mask=inside, other=0.0)
-            y += SIGN * tl.load(other + here, mask=inside, other=0.0).to(tl.float32)
+            y += tl.load(other + here, mask=inside, other=0.0).to(tl.float32)
             if SCALED:
                 y = y * factor + tl.load(other_constant + channel, mask=inside, other=0.0)
             made = made * y
@@ -148,12 +147,11 @@ def hidden_change(
     base: Float[Tensor, "target d_ff"],
     *,
     activation: str,
-    sign: float,
     inverse: Float[Tensor, "source target"] | None = None,
     constants: Sequence[Float[Tensor, " d_ff"]] = (),
     dtype: torch.dtype = torch.float32,
 ) -> Float[Tensor, "source target d_ff"]:
-    """act((sums + sign * product) * inverse + constant) - base, or the gated form for two products.
+    """Return act((sums + product) * inverse + constant) - base, or the gated form for two products.
 
     `sums` and `base` belong to the targets. Without `inverse` there is no scale and no constant.
     """
@@ -174,7 +172,6 @@ def hidden_change(
         out,
         targets,
         width,
-        SIGN=sign,
         SCALED=scaled,
         GATED=last == 1,
         KIND=ACTIVATIONS.index(activation),
@@ -194,7 +191,9 @@ def distances(
     branch_scale: Float[Tensor, " d_model"],
     norm: OutputNorm | None,
 ) -> Float[Tensor, "source target"]:
-    """How far norm(residual_scale * stream + branch_scale * (branch + change)) is from the rest."""
+    """Return how far norm(residual_scale * stream + branch_scale * (branch + change)) is from the
+    unedited output.
+    """
     sources, targets, width = change.shape
     out = torch.empty(sources, targets, dtype=torch.float32, device=change.device)
     _kernels()[1][(sources * targets,)](

@@ -1,0 +1,246 @@
+"""The fast form of Value Zeroing: only what changes goes through the rest of the layer.
+
+For an MLP after a norm, with t_ij = u_i - s c_ij the sum without source j and z = norm(t):
+
+    change of the hidden layer   h_ij - h_i, from z_ij W_1 = z_i W_1 + (z_ij - z_i) W_1
+    change of the output         (h_ij - h_i) W_2
+
+Only changes are multiplied, so the rounding of a product is as small as the change, and a product
+in half precision loses digits of the change and not of the whole. The weights of a half-precision
+model are used as they are.
+
+For many pairs the first product is folded into the values: W_1 c_ij = sum_h A^h_ij (W_1 f^h_j)
+costs heads x d_ff operations for each pair instead of d_model x d_ff.
+
+The form is used for a layer only if it returns what the layer returned, and if for a few pairs of
+the same layer it agrees with the literal form (`zeroing_literal`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from mixlens.errors import TargetsUnavailable
+from mixlens.kernels.differences import rounding
+from mixlens.kernels.distances import Distance
+from mixlens.kernels.value_vectors import Vectors
+from mixlens.model.model_cache import Remembered
+from mixlens.model.precision import matmul_precision
+from mixlens.recording.deferred_checks import row_errors
+from mixlens.replay.fallbacks import note_fallback
+from mixlens.replay.layer_rest import LayerRest
+from mixlens.replay.mlp import Mlp, perceptron
+from mixlens.replay.zeroing_literal import LiteralZeroing, ZeroedBlock, has_outliers
+from mixlens.replay.zeroing_steps import Ending, end_of_layer, hidden_change
+
+_PROVED = 12  # targets and sources of a proof
+_proofs: Remembered[bool] = Remembered()
+Take = Callable[[Tensor, int], Tensor]
+
+
+@dataclass(frozen=True)
+class _Unedited:
+    """The unedited targets: [batch, target, ...], or [row, ...] of a block."""
+
+    sums: Tensor  # before the norm
+    normed: Tensor
+    first: list[Tensor]  # what the products of changes are added to
+    hidden: Tensor
+    branch: Tensor  # what the MLP returns
+    outputs: Tensor
+
+    def part(self, block: ZeroedBlock) -> _Unedited:
+        """The targets of all texts of a block, one text after the other."""
+
+        def rows(tensor: Tensor) -> Tensor:
+            return tensor[block.texts, block.targets].flatten(0, 1)
+
+        names = ("sums", "normed", "hidden", "branch", "outputs")
+        own = {name: rows(getattr(self, name)) for name in names}
+        return _Unedited(first=[rows(tensor) for tensor in self.first], **own)
+
+
+class FastZeroing:
+    """Distances of the wanted targets from products on what changed."""
+
+    mixes = False
+
+    def __init__(
+        self,
+        layer_rest: LayerRest,
+        mlp: Mlp,
+        weights: Float[Tensor, "batch head target source"],
+        take: Take,
+        distance: Distance,
+        *,
+        folded: bool,
+    ) -> None:
+        """`weights` of the wanted targets; `take` takes these out of the layer's tensors."""
+        self.mlp, self.weights, self.distance, self.folded = mlp, weights, distance, folded
+        layer, site = layer_rest.layer, layer_rest.site
+        self.structure = site.structure
+        self.ending: Ending = end_of_layer(layer, mlp, site.projected)
+        matrix = self.structure.scaled(site.native_maps)
+        self.written: Vectors = Vectors(site.values, matrix)
+        self.constants: list[Tensor] = []
+        if folded:
+            linear = mlp.norm.linear(-matrix)
+            self.first = [replace(self.written, matrix=linear @ m) for m, _ in mlp.first]
+            self.constants = [mlp.norm.shift @ m + bias for m, bias in mlp.first]
+        self.unedited: _Unedited = self._unedited(
+            self.structure.total(take(site.residual, 1), take(site.projected, 1))
+        )
+
+    def _unedited(self, sums: Float[Tensor, "batch target d_model"]) -> _Unedited:
+        mlp = self.mlp
+        normed, inverse = self._normed(sums)
+        if inverse is not None:
+            first = [_times(mlp.norm.linear(sums), matrix) for matrix, _ in mlp.first]
+            pairs = zip(self.constants, first, strict=True)
+            products = [torch.addcmul(shift, part, inverse) for shift, part in pairs]
+        else:
+            products = first = [self._biased(_times(normed, m), bias) for m, bias in mlp.first]
+        hidden = mlp.hidden(products)
+        branch = self._biased(_times(hidden, mlp.second[0]), mlp.second[1])
+        outputs = self.ending.outputs(self._stream(sums, normed), branch)
+        return _Unedited(sums, normed, first, hidden, branch, outputs)
+
+    def distances(
+        self, block: ZeroedBlock, linked: Bool[Tensor, "text target column"]
+    ) -> Float[Tensor, "text target column"]:
+        """Return how far each target moves if a column is zeroed, zero if they are not linked."""
+        rows, matrix = self.unedited.part(block), self.mlp.second[0]
+        moved = (rows.sums - block.write(self.written, self.weights)).contiguous()
+        normed, inverse = self._normed(moved)
+        if inverse is not None:
+            products = [block.write(vectors, self.weights) for vectors in self.first]
+        else:
+            # contiguous: with odd strides torch takes a product for each source
+            change = normed.new_empty(normed.shape, dtype=matrix.dtype)
+            torch.sub(normed, rows.normed, out=change)  # rounded as it is written
+            products = [change @ first for first, _ in self.mlp.first]
+        hidden = hidden_change(
+            products,
+            rows.first,
+            rows.hidden,
+            activation=self.mlp.activation_name,
+            inverse=None if inverse is None else inverse[..., 0],
+            constants=self.constants,
+            dtype=matrix.dtype,
+        )
+        change, stream = _times(hidden, matrix), self._stream(moved, normed)
+        made = self.ending.distances(change, stream, rows.branch, rows.outputs, self.distance)
+        return made.T.reshape(linked.shape) * linked
+
+    def _normed(self, sums: Tensor) -> tuple[Tensor, Tensor | None]:
+        """z, and 1 / sigma if the first product is folded."""
+        if not self.folded:
+            return self.mlp.norm(sums), None
+        return self.mlp.normed(sums, needed=self.structure.output_norm is not None)
+
+    def _stream(self, sums: Tensor, normed: Tensor) -> Tensor:
+        """What the MLP is added to."""
+        return sums if self.structure.output_norm is None else normed
+
+    def _biased(self, product: Tensor, bias: Tensor) -> Tensor:
+        return product + bias if self.mlp.biased else product
+
+
+def _times(rows: Float[Tensor, "*rows d_in"], matrix: Float[Tensor, "d_in d_out"]) -> Tensor:
+    """A product in the precision of the matrix, returned in that of the rows."""
+    return (rows.to(matrix.dtype) @ matrix).to(rows.dtype)
+
+
+def read_mlp(layer_rest: LayerRest) -> Mlp | None:
+    """Return the matrices of the MLP if the layer allows the fast form, else None."""
+    if layer_rest.mode != "shortcut":
+        return None
+    site = layer_rest.site
+    if site.gate is not None:
+        reason = "a gate makes what a source writes differ from target to target"
+    elif has_outliers(site):
+        reason = "a value is a thousand times as large as the others"
+    elif (mlp := perceptron(layer_rest.layer, site.values.dtype)) is not None:
+        return mlp
+    else:
+        reason = "the rest of the layer after its attention is not one norm and a plain MLP"
+    note_fallback(layer_rest.layer, f"Value Zeroing runs the layer's own code, because {reason}")
+    return None
+
+
+def fast_zeroing(
+    layer_rest: LayerRest,
+    weights: Float[Tensor, "batch head target source"],
+    take: Take,
+    real: Bool[Tensor, "batch target source"],
+    distance: Distance,
+    *,
+    folded: bool,
+) -> FastZeroing | None:
+    """Return the fast form if the layer has one that proves right, else None.
+
+    If the checks of a pass are deferred, the comparison with the layer's output is one of them.
+    """
+    mlp, layer = read_mlp(layer_rest), layer_rest.layer
+    if mlp is None:
+        return None
+    fast = FastZeroing(layer_rest, mlp, weights, take, distance, folded=folded)
+    outputs, recorded, bar = fast.unedited.outputs, take(layer.native_output, 1), layer.rounding
+    if layer.deferred is not None:
+        layer.deferred.rows_agree(
+            outputs.flatten(0, 1), recorded.flatten(0, 1), bar, _failure(layer.path)
+        )
+    else:
+        asked = real.any(2)
+        errors = row_errors(outputs[asked][None], recorded[asked][None])
+        if not bool(errors <= bar):
+            note_fallback(layer, f"{_OWN_CODE} products of its matrices miss the layer's output")
+            return None
+    key = (layer.path, layer_rest.kind, distance, folded, mlp.second[0].dtype, layer.has_one_token)
+    if not _proofs.of(layer.model, key, lambda: _prove(layer_rest, distance, folded)):
+        note_fallback(layer, f"{_OWN_CODE} products of its matrices are off")
+        return None
+    return fast
+
+
+_OWN_CODE = "Value Zeroing runs the layer's own code, because"
+
+
+def _failure(path: str) -> Callable[[float], Exception]:
+    return lambda error: TargetsUnavailable(
+        f"layer `{path}`: products of its matrices are off by {error:.1e} from its output"
+    )
+
+
+@torch.no_grad()
+def _prove(layer_rest: LayerRest, distance: Distance, folded: bool) -> bool:
+    """Compare both forms on a few pairs of the first text of the whole layer."""
+    whole = LayerRest(layer_rest.layer.whole, layer_rest.kind, rows=layer_rest.rows)
+    native = layer_rest.site.values.dtype
+    mlp = perceptron(whole.layer, native)
+    if mlp is None or whole.mode != "shortcut" or whole.site.gate is not None:
+        return False
+    weights = whole.site.weights[:, :, :_PROVED]
+    batch, _, count, sources = weights.shape
+    columns = min(_PROVED, sources)
+    places = torch.arange(count, device=weights.device).expand(batch, count)
+    block = ZeroedBlock(slice(0, 1), slice(0, count), slice(0, columns))
+    linked = weights[:1, ..., :columns].any(1)
+
+    def take(tensor: Tensor, dim: int) -> Tensor:
+        return tensor.narrow(dim, 0, count)
+
+    whole.site = replace(whole.site, values=whole.site.values.to(native))
+    made = FastZeroing(whole, mlp, weights, take, distance, folded=folded)
+    actual = made.distances(block, linked)
+    with matmul_precision("float32"):  # in TF32 whole rows would lose the change that is compared
+        expected = LiteralZeroing(whole, weights, places, distance).distances(block, linked)
+    bar = 4 * max(rounding(whole.site.projected, native), rounding(whole.site.projected))
+    if whole.site.projected.dtype == torch.float64:
+        bar = 1e-10  # stricter than rounding: norms of a float64 model may compute in float32
+    return bool((actual - expected).abs().max() <= bar * expected.abs().max())

@@ -1,0 +1,204 @@
+"""Value Zeroing by the layer's own code: slow, and right for every layer that can be recorded.
+
+With v_j = 0 the attention output o_i of target i loses c_ij = sum_h A^h_ij f^h_j and nothing else
+changes before the rest of the layer. So the rest of the layer runs on o_i - c_ij, for many pairs
+(i, j) at once. If it does not work on single tokens (`layer_rest`), whole sequences run with every
+target edited. If no output projection is known, whole sequences run with other values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from mixlens.errors import TargetsUnavailable, UnsupportedModel
+from mixlens.kernels.chunks import chunked, wide
+from mixlens.kernels.differences import difference, row_sizes, same_bar
+from mixlens.kernels.distances import Distance
+from mixlens.kernels.value_vectors import Vectors
+from mixlens.recording.attention import Attention
+from mixlens.replay.layer_rest import LayerRest
+
+_OUTLIER = 1e3  # times the usual value
+
+
+@dataclass(frozen=True)
+class ZeroedBlock:
+    """Sources, or segments of them, that are zeroed one at a time, and targets to compare."""
+
+    texts: slice
+    targets: slice  # among the wanted ones
+    columns: slice  # tokens, or segments
+    head: int | None = None  # None: all heads
+    segments: Sequence[Int[Tensor, " _"]] | None = None  # the positions in each segment
+
+    def write(
+        self, vectors: Vectors, weights: Float[Tensor, "batch head target source"]
+    ) -> Float[Tensor, "column row d"]:
+        """Return what each column writes into each target; rows are the targets of all texts."""
+        vectors = vectors.of_texts(self.texts) if weights.shape[0] > 1 else vectors
+        if vectors.gate is not None:
+            vectors = replace(vectors, gate=vectors.gate[:, self.targets])
+        taken = weights[self.texts, :, self.targets]
+        if self.head is not None:
+            vectors, taken = vectors.head(self.head), taken[:, self.head : self.head + 1]
+        precision = torch.promote_types(weights.dtype, vectors.values.dtype)
+        if self.segments is not None:
+            return vectors.write_segments(taken.to(precision), self.segments[self.columns])
+        return vectors.write_pairs(taken[..., self.columns].to(precision), self.columns)
+
+
+class LiteralZeroing:
+    """Distances of the wanted targets by the layer's own code.
+
+    If a norm follows the attention module (or may follow it), or a value is an outlier, o_i - c_ij
+    is formed in float64: a source may carry nearly all of o_i (the first token of a causal model
+    all of its own), and the norm scales up the rest, rounding included.
+    """
+
+    def __init__(
+        self,
+        layer_rest: LayerRest,
+        weights: Float[Tensor, "batch head target source"],
+        places: Int[Tensor, "batch target"],
+        distance: Distance,
+    ) -> None:
+        """`weights` of the wanted targets, and `places` where these are in the layer's tensors."""
+        self.layer_rest, self.places, self.distance = layer_rest, places, distance
+        self.weights, site = weights, layer_rest.site
+        self.runs_sequences: bool = layer_rest.mode == "sequences"
+        edited = places
+        if self.runs_sequences:
+            if layer_rest.layer.whole is not layer_rest.layer:
+                raise TargetsUnavailable(
+                    f"Layer `{layer_rest.layer.path}`: the rest of the layer after its attention"
+                    " depends on other tokens, so a few targets cannot be measured alone"
+                )
+            self.weights = site.weights
+            every = torch.arange(site.weights.shape[2], device=places.device)
+            edited = every.expand(len(places), -1)
+        if site.projection is not None:
+            self.vectors, self.whole = _split_output(site, self.weights, edited)
+        # May a target change with a source that it does not read?
+        self.mixes: bool = self.runs_sequences and self._changes_others()
+        everywhere = torch.ones_like(places[0], dtype=torch.bool)[None]
+        self.unedited: Float[Tensor, "batch target d_model"] = torch.stack(
+            [distance.prepare(self._outputs(text, None, everywhere)) for text in range(len(places))]
+        )
+
+    def distances(
+        self, block: ZeroedBlock, linked: Bool[Tensor, "text target column"]
+    ) -> Float[Tensor, "text target column"]:
+        """Return how far each target moves if a column is zeroed, zero if they are not linked."""
+        made = self.unedited.new_zeros(linked.shape)
+        for number, text in enumerate(range(len(self.places))[block.texts]):
+            one = replace(block, texts=slice(text, text + 1))
+            column, target = linked[number].T.nonzero().unbind(1)
+            outputs = self.distance.prepare(self._outputs(text, one, linked[number].T))
+            before = self.unedited[text, block.targets][target]
+            made[number, target, column] = self.distance.between(outputs, before)
+        return made
+
+    def _outputs(
+        self, text: int, block: ZeroedBlock | None, linked: Bool[Tensor, "column target"]
+    ) -> Float[Tensor, "pair d_model"]:
+        """The layer's output of the linked pairs; without a block nothing is zeroed."""
+        column, target = linked.nonzero().unbind(1)
+        places = self.places[text, slice(None) if block is None else block.targets][target]
+        if self.runs_sequences:
+            return self._run_sequences(text, block)[column, places]
+        left = self.whole[text][slice(None) if block is None else block.targets][target]
+        if block is not None:
+            left = left - block.write(self.vectors, self.weights)[column, target]
+        left = left.to(self.layer_rest.site.projected.dtype)
+        parts = (chunked(t, self.layer_rest.rows) for t in (places, left))
+        return torch.cat(
+            [
+                self.layer_rest(torch.full_like(place, text), place, part)
+                for place, part in zip(*parts, strict=True)
+            ]
+        )
+
+    def _run_sequences(
+        self, text: int, block: ZeroedBlock | None
+    ) -> Float[Tensor, "column target d_model"]:
+        site, layer, kind = self.layer_rest.site, self.layer_rest.layer, self.layer_rest.kind
+        at_once = max(1, self.layer_rest.rows // layer.width)
+        if site.projection is None:
+            values = chunked(self._zeroed_values(text, block), at_once)
+            return torch.cat([layer.rerun(text, values=part, kind=kind) for part in values])
+        edited = self.whole[text][None]
+        if block is not None:
+            every = replace(block, targets=slice(None))
+            edited = edited - every.write(self.vectors, self.weights)
+        parts = chunked(edited.to(site.projected.dtype), at_once)
+        return torch.cat([layer.rerun(text, attention_output=part, kind=kind) for part in parts])
+
+    def _zeroed_values(
+        self, text: int, block: ZeroedBlock | None
+    ) -> Float[Tensor, "column head source d_head"]:
+        site = self.layer_rest.site
+        values = site.values[text][None]
+        if block is None:
+            return values
+        if block.head is not None and site.structure.kv_heads < site.structure.heads:
+            raise UnsupportedModel(
+                f"Layer `{self.layer_rest.layer.path}`: its heads share their values, and it has no"
+                " known output projection. Measure without per_head."
+            )
+        members: Sequence[int | Tensor] = range(values.shape[2])[block.columns]
+        if block.segments is not None:
+            members = block.segments[block.columns]
+        edited = values.repeat(len(members), 1, 1, 1)
+        for copy, sources in enumerate(members):
+            edited[copy, slice(None) if block.head is None else block.head, sources] = 0
+        return edited
+
+    def _changes_others(self) -> bool:
+        """Does a target change with the value of a source that it does not read?"""
+        layer_rest, site = self.layer_rest, self.layer_rest.site
+        reads = site.weights[0].any(0)
+        few = sorted({0, reads.shape[1] // 2, reads.shape[1] - 1})
+        edited = site.values[0].repeat(1 + len(few), 1, 1, 1)
+        for copy, source in enumerate(few, 1):
+            edited[copy, :, source] = 0
+        parts = chunked(edited, max(1, layer_rest.rows // layer_rest.layer.width))
+        runs = [layer_rest.layer.rerun(0, values=part, kind=layer_rest.kind) for part in parts]
+        whole, *moved = torch.cat(runs)
+        others = [~reads[:, source] for source in few]
+        gaps = [difference(m[o], whole[o]) for m, o in zip(moved, others, strict=True)]
+        return not max(gaps) <= same_bar(whole)
+
+
+def _split_output(
+    site: Attention, weights: Tensor, places: Int[Tensor, "batch target"]
+) -> tuple[Vectors, Float[Tensor, "batch target d_model"]]:
+    """What sources write, and the output of the projection at these places: in float64 if small
+    differences of it matter.
+    """
+    texts = torch.arange(len(places), device=places.device)[:, None]
+    gate = None if site.gate is None else site.gate[texts, places]
+    structure = site.structure
+    if not (structure.branch_norm or structure.open or has_outliers(site)):
+        values, projected = site.values.to(weights), site.projected[texts, places]
+        return Vectors(values, site.head_maps, gate), projected
+    gate = None if gate is None else wide(gate)
+    whole = wide(site.output_bias).repeat(*places.shape, 1)
+    for head, matrix in enumerate(site.head_maps):  # wide weights of all heads would be too large
+        mixed = wide(weights[:, head]) @ wide(site.head_values(head))
+        if gate is not None:
+            mixed = mixed * gate[:, :, head]
+        whole += mixed @ wide(matrix)
+    if site.beside is not None:
+        whole += site.beside[texts, places]
+    return Vectors(wide(site.values), wide(site.head_maps), gate), whole
+
+
+def has_outliers(site: Attention) -> bool:
+    """Is some value so much larger than the usual one that o_i - c_ij is rounding without it?"""
+    sizes = row_sizes(site.values)
+    return bool((sizes.amax(-1) > _OUTLIER * sizes.median(-1).values).any())
