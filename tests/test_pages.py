@@ -34,6 +34,7 @@ from tests.pages import (
 )
 
 OF_THE_OUTPUT = ("label", "word", "foil", "position", "of", "to", "pooling")
+OF_AN_ANSWER = ("answer", "reduce", "weights")
 
 
 @pytest.mark.smoke
@@ -49,7 +50,9 @@ def test_every_measure_has_a_page_that_is_true(name: str) -> None:
         assert part in page, f"the page on {name} lacks {part}"
     for option in spec.options:
         where = (
-            (ROOT / "docs" / "explained.md").read_text() if option.name in OF_THE_OUTPUT else page
+            (ROOT / "docs" / "explained.md").read_text()
+            if option.name in (*OF_THE_OUTPUT, *OF_AN_ANSWER)
+            else page
         )
         assert re.search(f"`{option.name}[`=]", where), (
             f"the option {option.name} of {name} is not explained"

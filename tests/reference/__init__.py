@@ -43,6 +43,27 @@ def alti_logit() -> nn.Module:
     return _from_state(hf.GPT2LMHeadModel(hf.GPT2Config(**settings["config"])), "alti_logit")
 
 
+def whole_answer(
+    name: str, folder: str = "whole_answer"
+) -> tuple[nn.Module, dict[str, np.ndarray]]:
+    """A causal model of `whole_answer` or `flashtrace`, whose norms compute in float64, and its
+    numbers.
+    """
+    settings = json.loads((FOLDER / folder / f"{name}.json").read_text())
+    architecture = settings["architecture"]
+    config = getattr(hf, architecture.replace("ForCausalLM", "Config"))(**settings["config"])
+    model = getattr(hf, architecture)(config).double()
+    state = arrays(f"{folder}/{name}_state.npz")
+    model.load_state_dict({key: torch.from_numpy(value) for key, value in state.items()})
+    for path, module in list(model.named_modules()):
+        if hasattr(module, "variance_epsilon"):
+            norm = nn.RMSNorm(len(module.weight), eps=module.variance_epsilon, dtype=torch.float64)
+            norm.weight = module.weight
+            model.set_submodule(path, norm)
+    model.set_attn_implementation("sdpa")
+    return _module(model), arrays(f"{folder}/{name}.npz")
+
+
 def four_papers() -> tuple[Recording, dict[str, np.ndarray]]:
     """The BERT of `four_papers` recorded on its seven tokens, and the authors' numbers."""
     numbers = arrays("four_papers/numbers.npz")

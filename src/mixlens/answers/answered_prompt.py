@@ -101,7 +101,7 @@ def _of_recording(
     if answer is not None or options:
         raise InvalidInput("The recording has an answer. Pass the prompt to explain another one.")
     recording.require_state()
-    places, (tokens, produced) = recording.targets[0], recording.produced[0]
+    places, (tokens, produced, *_) = recording.targets[0], recording.produced[0]
     if list(places) != list(range(places[0], places[-1] + 1)):
         raise InvalidInput(
             f"The targets {list(places)} of the recording are not one answer. Record it again with"

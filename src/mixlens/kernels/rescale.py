@@ -25,6 +25,7 @@ from mixlens.kernels.gradients import slope_of
 from mixlens.kernels.secants import (
     attention,
     curve,
+    log_softmax,
     norm,
     product,
     scaled_by_sigma,
@@ -90,6 +91,7 @@ _PRODUCTS = {
 }
 _QUOTIENTS = {torch.div, torch.true_divide, Tensor.div, Tensor.true_divide, Tensor.__truediv__}
 _SOFTMAX = {F.softmax, torch.softmax, Tensor.softmax}
+_LOG_SOFTMAX = {F.log_softmax, torch.log_softmax, Tensor.log_softmax}
 
 
 class Rescale(TorchFunctionMode):
@@ -129,8 +131,9 @@ class Rescale(TorchFunctionMode):
             and varies(other)
         ):
             return product(torch.mul, x, curve(torch.reciprocal, other))
-        if func in _SOFTMAX and varies(x):
-            return softmax(
+        if func in _SOFTMAX | _LOG_SOFTMAX and varies(x):
+            rule = softmax if func in _SOFTMAX else log_softmax
+            return rule(
                 _cast(x, kwargs.get("dtype")), kwargs["dim"] if "dim" in kwargs else args[1]
             )
         if (

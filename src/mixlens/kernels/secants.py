@@ -76,6 +76,21 @@ def product(function: Callable[[Tensor, Tensor], Tensor], a: Tensor, b: Tensor) 
     return shared
 
 
+def _mean_probabilities(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    """Softmax of two halves, and the logarithmic mean of the two probabilities."""
+    lowest = max(_MASKED, torch.finfo(x.dtype).min / 2)  # float16 ends at -65504
+    x = x.clamp_min(lowest)
+    result = F.softmax(x, dim)
+    (a, b), (upper, lower) = result.chunk(2), x.chunk(2)
+    sizes = torch.logsumexp(x, dim, keepdim=True).chunk(2)
+    step = (upper - lower).sub_(sizes[0] - sizes[1])  # of the logarithms of the probabilities
+    tiny = step.abs() <= torch.finfo(x.dtype).eps ** 0.5
+    mean = (a - b).div_(step.masked_fill_(tiny, 1))
+    del step
+    mean = torch.where(tiny, (a + b).div_(2), mean)
+    return result, mean.masked_fill_(upper == lowest, 0)
+
+
 class _SoftmaxSecant(torch.autograd.Function):
     """Softmax of two halves with the derivative of its secant, from one mean of their
     probabilities.
@@ -83,17 +98,8 @@ class _SoftmaxSecant(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, dim: int) -> Tensor:
-        lowest = max(_MASKED, torch.finfo(x.dtype).min / 2)  # float16 ends at -65504
-        x = x.clamp_min(lowest)
-        result = F.softmax(x, dim)
-        (a, b), (upper, lower) = result.chunk(2), x.chunk(2)
-        sizes = torch.logsumexp(x, dim, keepdim=True).chunk(2)
-        step = (upper - lower).sub_(sizes[0] - sizes[1])  # of the logarithms of the probabilities
-        tiny = step.abs() <= torch.finfo(x.dtype).eps ** 0.5
-        mean = (a - b).div_(step.masked_fill_(tiny, 1))
-        del step
-        mean = torch.where(tiny, (a + b).div_(2), mean)
-        ctx.save_for_backward(mean.masked_fill_(upper == lowest, 0))
+        result, mean = _mean_probabilities(x, dim)
+        ctx.save_for_backward(mean)
         ctx.dim = dim
         return result
 
@@ -116,6 +122,18 @@ def softmax(x: Tensor, dim: int) -> Tensor:
         return F.softmax(x, dim)
     result: Tensor = _SoftmaxSecant.apply(x, dim)  # type: ignore[no-untyped-call]
     return result
+
+
+def log_softmax(x: Tensor, dim: int) -> Tensor:
+    """With the same mean m, d log y = dx - sum(m dx) / sum(m), exactly: sum(m d log y) is the
+    difference of two sums of probabilities, which is zero.
+    """
+    if len(x) % 2:
+        return F.log_softmax(x, dim)
+    mean = _mean_probabilities(x.detach(), dim)[1]
+    shares = mean / mean.sum(dim, keepdim=True).clamp_min(torch.finfo(mean.dtype).tiny)
+    shifted = (torch.cat([shares, shares]) * x).sum(dim, keepdim=True)
+    return _with_slope(F.log_softmax(x, dim), x - shifted)
 
 
 def scaled_by_sigma(x: Tensor, inverse: Tensor) -> Tensor:

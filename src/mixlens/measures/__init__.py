@@ -58,7 +58,6 @@ if TYPE_CHECKING:
     from mixlens.recording.layer import Layer
     from mixlens.recording.recording import Recording
     from mixlens.recording.span_scores import SpanPart
-    from mixlens.replay.explained_output import Explained
     from mixlens.structure.layer_structure import AttentionStructure
     from mixlens.structure.model_structure import ModelStructure
 
@@ -94,8 +93,10 @@ OUTPUT_OPTIONS = (
     Option("position", None, "int | list[int] | None"),
     Option("to", None, "str | list[str] | None"),
     Option("pooling", None, "str | None"),
+    Option("answer", None, "bool | str | tuple[int, int] | list[Any] | None"),
+    Option("reduce", None, "str | None"),
+    Option("weights", None, "list[Any] | None"),
 )
-EMBEDDINGS = ("embedding", "similarity")  # values of the option `of`
 
 
 _PLAIN: dict[str, Any] = {
@@ -381,32 +382,13 @@ def _explaining_scores(
             " position, and no targets"
         )
     named = {key: options[key] for key in options if key in naming}
-    output = _output(name, measure.SPEC, recording, named)
+    # not above: listing the measures needs no torch
+    from mixlens.replay.resolve_output import resolve_output
+
+    output = resolve_output(name, measure.SPEC, recording, named)
     own = {key: options[key] for key in options if key not in naming}
     made: Scores = _function_of(name, measure)(recording, request, output, **own)
     return made
-
-
-def _output(name: str, spec: Spec, recording: Recording, named: dict[str, Any]) -> Explained:
-    """What the options name: a logit or a probability, or something of the text's embedding."""
-    # not above: listing the measures needs no torch
-    from mixlens.replay.explained_embedding import explained_embedding
-    from mixlens.replay.explained_output import explained, no_logits
-
-    of = named.pop("of", spec.explains_by_default)
-    chosen = {key: named.pop(key, None) for key in ("to", "pooling")}
-    if of not in EMBEDDINGS:
-        if any(value is not None for value in chosen.values()):
-            raise InvalidInput("the options to and pooling are for of='similarity' or 'embedding'")
-        reason = no_logits(recording.output, or_embedding=spec.explains_embedding)
-        if reason is not None:
-            raise InvalidInput(reason)
-        return explained(recording, of=of, **named)
-    if not spec.explains_embedding:
-        raise InvalidInput(f"{name} takes a logit apart, not an embedding")
-    if any(value is not None for value in named.values()):
-        raise InvalidInput(f"of={of!r} explains an embedding: {', '.join(named)} name a word")
-    return explained_embedding(recording, of=of, **chosen)
 
 
 def without_noise(name: str, scores: Scores) -> Scores:

@@ -19,7 +19,7 @@ from torch import Tensor
 from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec
 from mixlens.errors import InvalidInput
 from mixlens.kernels.chunks import chunked
-from mixlens.replay.attribution import copies_at_once
+from mixlens.replay.attribution import copies_at_once, moving_counts
 from mixlens.replay.explained_output import Explained
 from mixlens.replay.intervention import ModelFrom, model_output, token_input
 from mixlens.text.vocabulary import special_id
@@ -66,9 +66,10 @@ def score_model(
     *,
     replacement: str | int | None = None,
     signed: bool = False,
+    moves: str = "prompt",
 ) -> Scores:
-    """`replacement`: mask, unk, pad,
-    zero or a token id.
+    """`replacement`: mask, unk, pad, zero or a token id; `moves`: prompt or all, the tokens that
+    are replaced if an answer is explained.
     """
     if request.layers_named and request.layers != (0,):
         raise InvalidInput(
@@ -77,7 +78,7 @@ def score_model(
         )
     token = replacement_id(recording, replacement)
     hidden = ModelFrom(recording, request.site).hidden(0)
-    lengths = recording.lengths[recording.structure.stack_of(request.site).name]
+    moving = moving_counts(recording, request, output, moves)
     size = copies_at_once(recording, request, output)
     values = torch.zeros(
         hidden.shape[:2],
@@ -86,10 +87,10 @@ def score_model(
     )
     sizes = torch.zeros_like(values[:, 0])
     narrow = output.only_what_is_read(recording.model)
-    for row, length in enumerate(lengths):
+    for row, count in enumerate(moving):
         before = output(model_output(recording, torch.tensor([row]), narrow), torch.tensor([row]))
         sizes[row] = before.abs().max()
-        for places in chunked(torch.arange(length, device=hidden.device), size):
+        for places in chunked(torch.arange(count, device=hidden.device), size):
             after = _blanked(recording, request, output, row, places, token)
             values[row, places] = (before - after).to(values)
             sizes[row] = torch.maximum(sizes[row], after.abs().max().to(sizes))

@@ -23,7 +23,7 @@ from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec
 from mixlens.errors import InvalidInput
 from mixlens.measures.decompx import chosen_rules
 from mixlens.replay.explained_output import Explained, logits_of
-from mixlens.replay.frozen_parts import LINEAR, logit_parts
+from mixlens.replay.frozen_parts import LINEAR, Terms, logit_parts
 from mixlens.replay.head_chain import head_chain
 from mixlens.replay.mlp_scopes import no_feed_forward
 from mixlens.replay.vector_parts import PartRules, carried, require_followed
@@ -96,21 +96,21 @@ def score_model(
     rules = chosen_rules(bias, variant, feed_forward)
     layers = recording.layers(request.site)
     if output.of != "logit":
-        raise InvalidInput("a probability is not a sum of parts: decompx_logit explains of='logit'")
+        raise InvalidInput(
+            f"a {output.of.replace('_', '-')} is not a sum of parts: decompx_logit explains"
+            " of='logit'"
+        )
     if request.layers_named and request.layers != (len(layers) - 1,):
         raise InvalidInput("decompx_logit goes through all layers: it has none to choose from")
     recording.structure.stacks[0].require_every_layer("decompx_logit")
     lengths = recording.lengths[recording.structure.stack_of(request.site).name]
     logits = logits_of(recording.output)
-    head = head_chain(recording, logits, output.positions, lengths)
+    head = head_chain(recording, logits, output.places_read, lengths)
     values = layers[0].input.new_zeros(recording.batch, layers[0].input.shape[1])
     column = values.new_zeros(recording.batch)
-    for text, length in enumerate(lengths):
-        weights = values.new_zeros(logits.shape[-1])
-        weights[output.chosen[text]] = 1
-        if output.foils is not None:
-            weights[output.foils[text]] = -1
-        made, rest = _parts(layers, text, length, head, weights, rules, recording.memory_budget)
+    for text, (length, *terms) in enumerate(zip(lengths, *output.terms, strict=True)):
+        own = terms[0], terms[1]
+        made, rest = _parts(layers, text, length, head, own, rules, recording.memory_budget)
         values[text, :length], column[text] = made, rest
     extras = {"bias": column[None]} if bias == "column" else {}
     return Scores(
@@ -127,15 +127,18 @@ def _parts(
     text: int,
     length: int,
     head: Head,
-    weights: Tensor,
+    terms: Terms,
     rules: PartRules,
     budget: int,
 ) -> tuple[Tensor, Tensor]:
-    """Each token's part of one logit or of a difference, and that of the bias column."""
+    """Each token's part of a weighted sum of logits, and that of the bias column."""
     if rules.bias in LINEAR:
-        return logit_parts(layers, text, length, head, weights, rules)
-    place = head.places[text]
-    ((_, parts),) = deque(carried(layers, text, length, rules, budget, [place]), maxlen=1)
-    split = head.logit_parts(parts[0], layers[-1].output[text, place], rules)
-    made = split @ weights.to(split.device)
+        return logit_parts(layers, text, length, head, terms, rules)
+    places = head.places[text]
+    ((targets, parts),) = deque(carried(layers, text, length, rules, budget, places), maxlen=1)
+    order, made = targets.tolist(), parts.new_zeros(parts.shape[1])
+    for place, outputs, weights in zip(places, *terms, strict=True):
+        state = layers[-1].output[text, place]
+        split = head.logit_parts(parts[order.index(place)].clone(), state, rules)
+        made += split[:, outputs.to(split.device)] @ weights.to(split)
     return made, made.new_zeros(())

@@ -14,6 +14,7 @@ numbers are given.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -23,7 +24,7 @@ from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec
 from mixlens.errors import UnsupportedModel
 from mixlens.kernels.gradients import Hidden, Value
 from mixlens.kernels.rescale import constants, differences_explained
-from mixlens.replay.attribution import attributed
+from mixlens.replay.attribution import attributed, moving_counts
 from mixlens.replay.attribution import baseline as baseline_of
 from mixlens.replay.explained_output import Explained
 
@@ -82,14 +83,17 @@ def score_model(
     output: Explained,
     *,
     reduction: str = "sum",
-    baseline: str = "zero",
+    baseline: str | int = "zero",
+    moves: str = "prompt",
 ) -> Scores:
-    """`reduction`: sum, l2 or l1;
-    `baseline`: zero, pad or mask.
+    """`reduction`: sum, l2 or l1; `baseline`: zero, pad, mask or a token id; `moves`: prompt or
+    all, the tokens that come from the baseline if an answer is explained.
     """
+    moving = moving_counts(recording, request, output, moves)
+    errors: list[Tensor] = []
 
     def attribute(value: Value, layer: int, hidden: Hidden) -> Tensor:
-        base = baseline_of(recording, request, layer, baseline, hidden)
+        base = baseline_of(recording, request, layer, baseline, hidden, moving)
         rows = torch.arange(len(hidden), device=hidden.device)
         with constants(recording.model):
             attributions, wanted, off = differences_explained(
@@ -105,6 +109,9 @@ def score_model(
                 " this model uses an operation whose differences cannot be followed. Use"
                 " integrated_gradients, or load a half-precision model in float32."
             )
+        errors.append(off)
         return attributions
 
-    return attributed(recording, request, output, attribute, reduction)
+    made = attributed(recording, request, output, attribute, reduction)
+    error = {"completeness_error": torch.stack(errors)}
+    return replace(made, extras=error, extra_dims={"completeness_error": ()})

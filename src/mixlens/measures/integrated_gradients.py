@@ -17,6 +17,7 @@ difference only roughly.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -28,7 +29,13 @@ from mixlens.errors import InvalidInput
 from mixlens.kernels.chunks import rows_at_once
 from mixlens.kernels.gradients import Hidden, Value, path_mean, path_sum, token_path_means
 from mixlens.kernels.word_paths import ANCHORS, NEIGHBOURS, word_path
-from mixlens.replay.attribution import attributed, baseline_token, copies_at_once, word_places
+from mixlens.replay.attribution import (
+    attributed,
+    baseline_token,
+    copies_at_once,
+    moving_counts,
+    word_places,
+)
 from mixlens.replay.attribution import baseline as baseline_of
 from mixlens.replay.explained_output import Explained
 from mixlens.replay.word_embeddings import ModelFromWords
@@ -77,30 +84,35 @@ def score_model(
     *,
     reduction: str = "sum",
     steps: int = 50,
-    baseline: str = "zero",
+    baseline: str | int = "zero",
     path: str = "straight",
     anchors: str = "greedy",
+    moves: str = "prompt",
 ) -> Scores:
-    """`reduction`: sum, l2 or l1; `baseline`: zero, pad or mask; `path`: straight, sequential or
-    discretised; `anchors` of a discretised path: greedy or maxcount.
+    """`reduction`: sum, l2 or l1; `baseline`: zero, pad, mask or a token id; `path`: straight,
+    sequential or discretised; `anchors` of a discretised path: greedy or maxcount; `moves`: prompt
+    or all, the tokens that come from the baseline if an answer is explained.
     """
     if not 1 <= steps <= MOST_STEPS:
         raise InvalidInput(f"steps={steps}: at least one, at most {MOST_STEPS:,}")
     if path not in PATHS:
         raise InvalidInput(f"path={path!r}: choose one of {', '.join(PATHS)}")
     if path == "discretised":
-        return _through_words(recording, request, output, reduction, steps, baseline, anchors)
+        moving = moving_counts(recording, request, output, moves)
+        return _through_words(
+            recording, request, output, reduction, steps, baseline, anchors, moving
+        )
     size = copies_at_once(recording, request, output)
-    lengths = recording.lengths[recording.structure.stack_of(request.site).name]
+    moving = moving_counts(recording, request, output, moves)
     errors: list[Tensor] = []
 
     def attribute(value: Value, layer: int, hidden: Hidden) -> Tensor:
-        base = baseline_of(recording, request, layer, baseline, hidden)
+        base = baseline_of(recording, request, layer, baseline, hidden, moving)
         if path == "straight":
             parts = (hidden - base) * path_mean(value, base, hidden, steps=steps, size=size)
             errors.append(_error(recording, output, value, base, parts))
             return parts
-        slopes = token_path_means(value, base, hidden, lengths, steps=steps, size=size)
+        slopes = token_path_means(value, base, hidden, moving, steps=steps, size=size)
         parts = (hidden - base) * slopes
         errors.append(_token_errors(recording, output, value, base, hidden, parts))
         return parts
@@ -115,8 +127,9 @@ def _through_words(
     output: Explained,
     reduction: str,
     steps: int,
-    baseline: str,
+    baseline: str | int,
     anchors: str,
+    moving: Sequence[int],
 ) -> Scores:
     if anchors not in ANCHORS:
         raise InvalidInput(f"anchors={anchors!r}: choose one of {', '.join(ANCHORS)}")
@@ -133,6 +146,8 @@ def _through_words(
 
     def attribute(value: Value, layer: int, hidden: Hidden) -> Tensor:
         places, vectors = word_places(recording, request, model.ids), model.vocabulary()
+        for text, count in enumerate(moving):
+            places[text, count:] = False
         neighbours = min(NEIGHBOURS, len(vectors))
         at_once = rows_at_once(
             (len(vectors) + 4 * neighbours * vectors.shape[1]) * vectors.element_size(),

@@ -81,6 +81,5 @@ def score_model(
 
 
 def with_initial(parts: LogitParts, row: torch.Tensor) -> torch.Tensor:
-    """A row [batch, source] with what the explained token's embedding adds."""
-    places = torch.tensor(parts.places, device=row.device)[:, None]
-    return row.scatter_add(1, places, parts.initial()[:, None])
+    """A row [batch, source] with what the embeddings of the explained tokens add."""
+    return row.scatter_add(1, parts.places.to(row.device), parts.initial().to(row))

@@ -242,6 +242,9 @@ def _from_maps(
         return _batches({name: own}, whole, {name: asked}, precision)[name]
 
     spec = spec_of(name)
+    if options.get("answer") not in (None, False):  # one output for all of its tokens
+        one = request if spec.gives == "maps" else replace(request, targets=None)
+        return measured(options, one)
     if not spec.explains_output or recording.produced is None or request.targets is None:
         return measured(options, request)
     said, places = recording.produced, list(zip(*request.targets, strict=True))

@@ -6,6 +6,7 @@ A text that cannot be measured is named.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -93,7 +94,8 @@ def measure_given(
     texts, names, groups = _planned(lens, name, given, batch_size)
 
     def measured(places: list[int]) -> list[MixingMaps]:
-        own = {key: _entries(value, places, len(texts)) for key, value in options.items()}
+        each = {**options, "weights": chosen.get("weights")}
+        own = {key: _entries(key, value, places, len(texts)) for key, value in each.items()}
         batch = [texts[place] for place in places]
         inputs = batch[0] if isinstance(given, Mapping) else batch  # its rows go one by one
         maps = _measure_at_once(lens, name, inputs, {**chosen, **own})
@@ -129,8 +131,15 @@ def _planned(
     return texts, names, groups
 
 
-def _entries(value: Any, places: list[int], count: int) -> Any:
+def _entries(key: str, value: Any, places: list[int], count: int) -> Any:
+    """An option for some texts: their entries, if it is a list with one for each text. A tuple of
+    positions is one answer, and a list of numbers the weights of one.
+    """
     one_for_each = isinstance(value, (list, tuple)) and len(value) == count
+    if key == "answer":
+        one_for_each = one_for_each and isinstance(value, list)
+    if key == "weights":
+        one_for_each = one_for_each and not any(isinstance(entry, Real) for entry in value)
     return [value[place] for place in places] if one_for_each else value
 
 

@@ -48,7 +48,7 @@ from mixlens.recording.forward_pass import StructureDiffers, capture_inputs, cap
 from mixlens.recording.recording import Recording
 from mixlens.recording.target_pass import require_cuttable
 from mixlens.recording.verification import require_same_natively
-from mixlens.replay.explained_output import read_at
+from mixlens.replay.read_positions import find_read_positions
 from mixlens.structure.model_discovery import model_structure
 from mixlens.structure.model_structure import AttentionSite, ModelStructure
 from mixlens.structure.probe import may_be_whole
@@ -348,8 +348,9 @@ def _recorded(
     reads = {spec.reads for spec in specs}
     reads_attention = not specs or "attention" in reads
     logits_at = None
+    if options is not None:
+        logits_at = find_read_positions(model, structure, ready, options)
     if reads_attention:
-        logits_at = None if options is None else read_at(model, structure, tensors, options)
         captured = capture_layers(
             model,
             structure,
@@ -363,7 +364,12 @@ def _recorded(
         )
     else:
         captured = capture_inputs(
-            model, structure, tensors, memory_budget=budget, graph="gradient" in reads
+            model,
+            structure,
+            tensors,
+            memory_budget=budget,
+            graph="gradient" in reads,
+            logits_at=logits_at,
         )
     recording = Recording(
         model=model,

@@ -100,11 +100,17 @@ def capture_layers(
 
 
 def capture_inputs(
-    model: nn.Module, structure: ModelStructure, inputs: Inputs, *, memory_budget: int, graph: bool
+    model: nn.Module,
+    structure: ModelStructure,
+    inputs: Inputs,
+    *,
+    memory_budget: int,
+    graph: bool,
+    logits_at: Int[Tensor, " position"] | None = None,
 ) -> CapturedPass:
     """Run the model once, as it was loaded, and keep what entered its layers. With `graph` the pass
     is kept for gradients: it serves the output that is chosen and its gradient at the input of
-    every layer.
+    every layer. With `logits_at` logits are computed at these positions alone.
     """
     kept = _EnteringStates(model, structure, graph, memory_budget)
     order = structure.calls
@@ -112,7 +118,7 @@ def capture_inputs(
     with torch.set_grad_enabled(graph), runnable_experts(model), checks_wait():
         calls, output = layer_calls(
             model,
-            inputs,
+            inputs if logits_at is None else {**inputs, "logits_to_keep": logits_at},
             paths,
             None,
             on_layer=kept.on_layer,

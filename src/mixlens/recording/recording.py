@@ -131,7 +131,7 @@ class Recording:
         """The text of the produced targets of `Lens.generate`; None without one or a tokenizer."""
         if self.produced is None or self.targets is None or self.tokenizer is None:
             return None
-        row, ids = self.produced[0]
+        row, ids, *_ = self.produced[0]
         places = self.targets[0]
         read = self.tokens[self.last_stack.name][0].offsets
         if row.text is not None and row.offsets is not None and read is not None:

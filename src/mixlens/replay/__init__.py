@@ -7,6 +7,7 @@ maps; and the parts that several measures share.
                          A_ij v_j], A = softmax(c q k^T + bias).
     attribution          Shared by the gradient measures: one explained output, the layers at
                          which it is explained, one number per token.
+    explained_answer     Explain a whole answer: the log-probability of its tokens, by one pass.
     explained_embedding  Explain the embedding of a text, or its similarity to another text.
     explained_output     The output that a gradient or an erasure explains: one number per text,
                          such as the probability of a class or of a word.
@@ -35,6 +36,9 @@ maps; and the parts that several measures share.
                          classes.
     probabilities        Turn the logits of a head into probabilities, with the function that the
                          model's own API applies.
+    read_positions       Find the positions whose logits are read, before the model runs.
+    resolve_output       Choose the output that a measure explains: an answer, a word or class, or
+                         an embedding.
     route_shares         The shares of which information flow routes are made.
     shortcuts            The submodules around a layer's attention whose output is known, and the
                          layer run with these outputs given.

@@ -4,7 +4,7 @@ number per token.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -18,9 +18,11 @@ from mixlens.kernels.chunks import rows_at_once
 from mixlens.kernels.gradients import Hidden, Value, no_gradient, smoothed
 from mixlens.recording.batch_independence import apart, leave_each_other_alone
 from mixlens.recording.forward_pass import capture_inputs
+from mixlens.replay.explained_answer import ExplainedAnswer
 from mixlens.replay.explained_output import Explained
 from mixlens.replay.intervention import ModelFrom, layer_input, token_input
 from mixlens.replay.word_embeddings import ModelFromWords
+from mixlens.text.input_checks import check_answer_ids
 from mixlens.text.vocabulary import special_id
 
 if TYPE_CHECKING:
@@ -132,6 +134,7 @@ def plain_gradients(
             recording.inputs,
             memory_budget=recording.memory_budget,
             graph=True,
+            logits_at=output.only_what_is_read(recording.model).get("logits_to_keep"),
         )
         graph, output_of_graph = once_more.entered, once_more.output
     entered = [graph[stack, layer] for layer in layers]
@@ -184,22 +187,62 @@ def _copies_apart(
 # ---------------------------------------------------------------------------------------- baselines
 
 
-def baseline(recording: Recording, request: Request, layer: int, kind: str, like: Hidden) -> Hidden:
-    """Hidden states for the absence of the text: zeros, or those of a text of "pad" or
-    "mask" tokens.
+MOVES = ("prompt", "all")
+
+
+def moving_counts(
+    recording: Recording, request: Request, output: Explained, moves: str
+) -> list[int]:
+    """How many tokens of each text come from the baseline: those in front of an answer ("prompt"),
+    or "all" of them. The tokens of an encoder, and those of a text whose output is no answer, are
+    all part of the prompt.
+    """
+    if moves not in MOVES:
+        raise InvalidInput(f"moves={moves!r}: choose {' or '.join(MOVES)}")
+    stack = recording.structure.stack_of(request.site)
+    lengths = list(recording.lengths[stack.name])
+    is_held = moves == "prompt" and stack is recording.last_stack
+    if not is_held or not isinstance(output, ExplainedAnswer):
+        return lengths
+    return [min(length, own) for length, own in zip(lengths, output.prompts, strict=True)]
+
+
+def baseline(
+    recording: Recording,
+    request: Request,
+    layer: int,
+    kind: str | int,
+    like: Hidden,
+    moving: Sequence[int],
+) -> Hidden:
+    """Hidden states for the absence of the first `moving` tokens of each text: zeros, or those of a
+    text of "pad" or "mask" tokens or of a token id. Later tokens keep theirs.
     """
     if kind == "zero":
-        return torch.zeros_like(like)
-    token = baseline_token(recording, kind)
-    name, ids = token_input(recording, request.site)
-    replaced = torch.where(word_places(recording, request, ids), token, ids)
-    return layer_input(recording, request.site, layer, {name: replaced})
+        base = torch.zeros_like(like)
+    else:
+        token = baseline_token(recording, kind)
+        name, ids = token_input(recording, request.site)
+        moves = word_places(recording, request, ids) & _first_tokens(moving, ids)
+        edits = {name: torch.where(moves, token, ids)}
+        base = layer_input(recording, request.site, layer, edits)
+    if list(moving) == list(recording.lengths[recording.structure.stack_of(request.site).name]):
+        return base
+    return torch.where(_first_tokens(moving, like)[..., None], base, like)
 
 
-def baseline_token(recording: Recording, kind: str) -> int:
-    """The id of the "pad" or the "mask" token."""
+def _first_tokens(counts: Sequence[int], like: Tensor) -> Bool[Tensor, "batch token"]:
+    ends = torch.tensor(counts, device=like.device)[:, None]
+    return torch.arange(like.shape[1], device=like.device) < ends
+
+
+def baseline_token(recording: Recording, kind: str | int) -> int:
+    """The id of the "pad" or the "mask" token, or an id itself."""
+    if isinstance(kind, int) or kind.isdigit():
+        check_answer_ids(recording.model, [int(kind)])
+        return int(kind)
     if kind not in ("pad", "mask"):
-        raise InvalidInput(f"there is no baseline {kind!r}; choose zero, pad or mask")
+        raise InvalidInput(f"there is no baseline {kind!r}; choose zero, pad, mask or a token id")
     token = special_id(recording, kind)
     if token is None:
         raise InvalidInput(f"no tokenizer or config names a {kind} token: use baseline='zero'")

@@ -18,7 +18,7 @@ A list gives each text of a batch its own.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -31,8 +31,6 @@ from mixlens.errors import InvalidInput, NonFiniteActivations
 from mixlens.model.loading import require_head
 from mixlens.replay.intervention import token_input
 from mixlens.replay.probabilities import Link, find_link, to_probabilities
-from mixlens.structure.probe import is_plain_text
-from mixlens.text.padding import row_lengths
 from mixlens.text.tokens import resolved, whole_numbers
 from mixlens.text.vocabulary import (
     label_id,
@@ -45,7 +43,6 @@ from mixlens.text.vocabulary import (
 
 if TYPE_CHECKING:
     from mixlens.recording.recording import Recording
-    from mixlens.structure.model_structure import ModelStructure
 
 Named = str | int | list[str | int] | None
 Place = int | list[int] | None
@@ -70,13 +67,10 @@ class Explained:
     def __call__(self, output: Any, rows: Int[Tensor, " copies"]) -> Float[Tensor, " copies"]:
         """The explained number in a model's output for copies of the named texts."""
         logits = logits_of(output)
-        logits = logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
         rows = rows.to(logits.device)
         if self.positions is not None:
-            places, read = self.positions[rows], torch.unique(self.positions)
-            if logits.shape[1] == len(read):  # as `only_what_is_read` asked
-                places = torch.searchsorted(read, places)
-            logits = logits[torch.arange(len(rows), device=rows.device), places]
+            logits = self.logits_at(logits, rows, self.positions[rows][:, None])[:, 0]
+        logits = logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
         if self.foils is not None:
             logits = logits.gather(1, torch.stack([self.chosen[rows], self.foils[rows]], 1))
             if self.of == "logit":
@@ -86,41 +80,45 @@ class Explained:
             logits = to_probabilities(logits, self.link)
         return logits.gather(1, self.chosen[rows][:, None])[:, 0]
 
+    @property
+    def places_read(self) -> Int[Tensor, "batch place"] | None:
+        """The positions whose logits are read; None: one row of logits per text."""
+        return None if self.positions is None else self.positions[:, None]
+
+    @property
+    def terms(self) -> tuple[Int[Tensor, "batch place term"], Float[Tensor, "batch place term"]]:
+        """The outputs whose logits are summed at every place, and their weights."""
+        outputs = [self.chosen] if self.foils is None else [self.chosen, self.foils]
+        chosen = torch.stack(outputs, 1)[:, None]
+        signs = torch.tensor([1.0, -1.0][: len(outputs)], device=chosen.device)
+        return chosen, signs.expand(chosen.shape)
+
+    @property
+    def read(self) -> Int[Tensor, " position"] | None:
+        """The same of all texts, in order."""
+        places = self.places_read
+        return None if places is None else torch.unique(places)
+
+    def logits_at(
+        self,
+        logits: Float[Tensor, "copies position word"],
+        rows: Int[Tensor, " copies"],
+        places: Int[Tensor, "copies place"],
+    ) -> Float[Tensor, "copies place word"]:
+        """Logits at positions of each copy."""
+        read = self.read
+        if read is not None and logits.shape[1] == len(read):  # as `only_what_is_read` asked
+            places = torch.searchsorted(read.to(places.device), places)
+        return logits[torch.arange(len(rows), device=rows.device)[:, None], places]
+
     def only_what_is_read(self, model: nn.Module) -> dict[str, Tensor]:
         """Inputs by which a language model computes logits at the explained positions alone: a
         vocabulary is wide. Empty if the model has no such input.
         """
-        known = inspect.signature(model.forward).parameters
-        if self.positions is None or "logits_to_keep" not in known:
+        read = self.read
+        if read is None or "logits_to_keep" not in inspect.signature(model.forward).parameters:
             return {}
-        return {"logits_to_keep": torch.unique(self.positions)}
-
-
-def read_at(
-    model: nn.Module,
-    structure: ModelStructure,
-    inputs: Mapping[str, Any],
-    options: Mapping[str, Any],
-) -> Int[Tensor, " position"] | None:
-    """Before a recording, the positions whose logits these options ask for, if the model is a
-    causal one of plain text that can leave out the others. None: all of them.
-    """
-    known = inspect.signature(model.forward).parameters
-    if "logits_to_keep" not in known or options.get("of") in ("embedding", "similarity"):
-        return None
-    stack = structure.calls[-1][0]
-    causal = stack.layers[0].sites[0].causal
-    if not (is_plain_text(inputs) and len(structure.stacks) == 1 and causal):
-        return None
-    ids: Tensor = inputs["input_ids"]
-    lengths = row_lengths(inputs) or [int(ids.shape[1])] * len(ids)
-    position = options.get("position")
-    try:
-        given = _per_row(-1 if position is None else position, len(lengths))
-        places = [resolved([int(p)], n)[0] for p, n in zip(given, lengths, strict=True)]
-    except (InvalidInput, IndexError, TypeError, ValueError):  # said when the output is resolved
-        return None
-    return torch.tensor(sorted(set(places)), device=ids.device)
+        return {"logits_to_keep": read}
 
 
 def no_logits(output: Any, *, or_embedding: bool = False) -> str | None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from mixlens.contracts import AttentionKind
@@ -28,13 +28,14 @@ from mixlens.replay.vector_parts import PartRules, VectorLayer
 LINEAR = ("none", "column", "cls", "equal")
 
 Seen = Bool[Tensor, "target source"]
+Terms = tuple[Int[Tensor, "place term"], Float[Tensor, "place term"]]
 
 
 @dataclass(frozen=True)
 class _Bias:
     """A bias where it was added, and the sources that its targets see there."""
 
-    added: Tensor  # [target, width], or [width] in the head
+    added: Float[Tensor, "target width"]
     seen: Seen
     own: bool  # inside the vectors: it belongs to its token under every rule
 
@@ -50,10 +51,10 @@ class _WholeStream(PartRules):
     seen: list[Iterator[Seen]] = field(default_factory=list)
 
     def shared(self, parts: Tensor, constant: Tensor) -> Tensor:
-        """Parts [target, 1, width] with the constant added."""
-        added = constant.clone().requires_grad_()
+        """Parts [target, 1, width], or [target, width] in the head, with the constant added."""
+        added = constant.expand(len(parts), -1).clone().requires_grad_()
         self.constants.append(_Bias(added, next(self.seen[-1]), own=False))
-        return parts + (added if added.dim() == 1 else added[:, None])
+        return parts + (added if parts.dim() == 2 else added[:, None])
 
     def with_own(self, values: Tensor, bias: Tensor) -> Tensor:
         """Values [token, 1, channel] with the bias of each."""
@@ -68,13 +69,13 @@ def logit_parts(
     text: int,
     length: int,
     head: Head,
-    weights: Float[Tensor, " output"],
+    terms: Terms,
     rules: PartRules,
 ) -> tuple[Float[Tensor, " source"], Float[Tensor, ""]]:
-    """Each token's part of a weighed sum of logits, and what all biases add to it that are not
-    kept inside the vectors.
+    """Each token's part of a weighted sum of logits (`Explained.terms` of the text), and what all
+    biases add to it that are not kept inside the vectors.
     """
-    place, device = head.places[text], layers[0].input.device
+    places, device = list(head.places[text]), layers[0].input.device
     whole = _WholeStream(rules.bias, rules.released, rules.feed_forward)
     with torch.enable_grad():
         stream = layers[0].input[text, :length].detach().requires_grad_()
@@ -83,16 +84,16 @@ def logit_parts(
         for layer in layers:
             device = layer.input.device
             parts, seen, targets = (tensor.to(device) for tensor in (parts, seen, targets))
-            targets = torch.tensor([place], device=device) if layer is layers[-1] else targets
+            targets = torch.tensor(places, device=device) if layer is layers[-1] else targets
             step = VectorLayer(layer, layer.site(AttentionKind.SELF), text, length, whole)
             order, seen = _seen_by(step, seen, targets)
             whole.seen.append(order)
             parts = step.of(parts, targets, first=layer is layers[0], block=length)
         whole.seen.append(itertools.repeat(seen))
-        state = layers[-1].output[text, place]
-        weights = weights.to(state.device)
-        outputs = weights.nonzero()[:, 0]
-        made = head.written(parts[0], state, outputs, whole)[0] @ weights[outputs]
+        states = layers[-1].output[text, places]
+        few, columns = torch.unique(terms[0].to(states.device), return_inverse=True)
+        made = head.written(parts[:, 0], states, few, whole).gather(1, columns)
+        made = (made * terms[1].to(made)).sum()
         added = [constant.added for constant in whole.constants]
         slopes = torch.autograd.grad(made, [stream, *added], allow_unused=True)
     own = (slopes[0] * stream.detach()).sum(-1)

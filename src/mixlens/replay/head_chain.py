@@ -50,12 +50,12 @@ class _Chain:
 def head_chain(
     recording: Recording,
     logits: Tensor,
-    positions: Int[Tensor, " batch"] | None,
+    positions: Int[Tensor, "batch place"] | None,
     lengths: Sequence[int],
 ) -> Head:
     """The head of a model with one stack; raises `UnsupportedModel` if it is not such a chain.
 
-    `positions` of the explained tokens; None if the model gives one row of logits per text.
+    `positions` whose logits are explained; None if the model gives one row of logits per text.
     """
     chain = _known.of(
         recording.model, likeness(recording.inputs), lambda: _discovered_chain(recording)
@@ -68,19 +68,19 @@ def head_chain(
         )
     last = recording.stack_layers[recording.structure.stacks[-1].name][-1].output
     if positions is not None:
-        places = tuple(int(place) for place in positions)
+        places = tuple(tuple(row) for row in positions.tolist())
     else:
-        places = tuple(0 if chain.place == _FIRST else length - 1 for length in lengths)
+        places = tuple((0 if chain.place == _FIRST else length - 1,) for length in lengths)
     head = Head(tuple(_steps(recording.model, chain.links, last)), places)
-    ends = logits if positions is None else recording.token_logits(logits, positions)
-    for text, place in enumerate(places):
-        made = head.logits(last[text, place])
-        bar = rounding(logits)
-        if not difference(made[None], ends[text][None].to(last)) <= bar:
-            raise UnsupportedModel(
-                f"the logits of text {text} are not what its head should give, so they cannot"
-                " be split: use a measure of the layers, or blank_out"
-            )
+    for number in range(len(places[0])):  # one at a time: a vocabulary is wide
+        ends = logits if positions is None else recording.token_logits(logits, positions[:, number])
+        for text, own in enumerate(places):
+            made = head.logits(last[text, own[number]])
+            if not difference(made[None], ends[text][None].to(last)) <= rounding(logits):
+                raise UnsupportedModel(
+                    f"the logits of text {text} are not what its head should give, so they cannot"
+                    " be split: use a measure of the layers, or blank_out"
+                )
     return head
 
 

@@ -18,7 +18,7 @@ from mixlens.kernels.shares import SHIFT
 from mixlens.replay.vector_parts import PartRules
 from mixlens.structure.norms import LinearisedNorm
 
-Row = Float[Tensor, " width"]
+Row = Float[Tensor, "*rows width"]
 _WITHOUT_BIASES = PartRules(bias="none")
 
 
@@ -50,7 +50,7 @@ class Norm:
 
     def parts(self, parts: Tensor, state: Row, rules: PartRules) -> Tensor:
         """The next state's parts [source, width]."""
-        made = self.norm.linear(parts) * self.norm.inverse_sigma(state)
+        made = self.norm.linear(parts) * self.norm.inverse_sigma(state)[..., None]
         return rules.shared(made, self.norm.shift)
 
 
@@ -79,7 +79,7 @@ class Head:
     """The chain, and where each text is read off."""
 
     steps: tuple[Step, ...]
-    places: tuple[int, ...]
+    places: tuple[tuple[int, ...], ...]
 
     def logits(self, state: Row) -> Row:
         """All logits of one state."""
@@ -95,6 +95,23 @@ class Head:
             parts, state = step.parts(parts, state, rules), step.whole(state)
         return parts
 
+    def directions(
+        self,
+        states: Float[Tensor, "place d_model"],
+        outputs: Int[Tensor, "place term"],
+        weights: Float[Tensor, "place term"],
+    ) -> Float[Tensor, "place d_model"]:
+        """Return g with v . g = what a summand v of each state adds to the weighted sum of a few
+        of its logits. `written` is linear, so its derivative at zero is the whole of it.
+        """
+        few, columns = torch.unique(outputs.to(states.device), return_inverse=True)
+        with torch.enable_grad():
+            vectors = torch.zeros_like(states).requires_grad_()
+            made = self.written(vectors, states.detach(), few)
+            total = (made.gather(1, columns) * weights.to(made)).sum()
+            (slopes,) = torch.autograd.grad(total, vectors)
+        return slopes
+
     def written(
         self,
         vectors: Float[Tensor, "vector d_model"],
@@ -103,7 +120,8 @@ class Head:
         rules: PartRules = _WITHOUT_BIASES,
     ) -> Float[Tensor, "vector output"]:
         """What vectors that the state is a sum of add to a few logits, by default without biases.
-        For rules that need no other logits.
+        With a state for each vector, each is a part of its own. For rules that need no other
+        logits.
         """
         products = [i for i, step in enumerate(self.steps) if isinstance(step, Product)]
         for number, step in enumerate(self.steps):

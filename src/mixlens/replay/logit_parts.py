@@ -15,21 +15,20 @@ logits, which are taken by their chord from zero: the parts still add up to the 
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from mixlens.errors import InvalidInput, UnsupportedModel
 from mixlens.kernels.differences import difference
 from mixlens.replay.explained_output import Explained, logits_of
 from mixlens.replay.head_chain import head_chain
-from mixlens.replay.head_steps import Head
 
 if TYPE_CHECKING:
-    from mixlens.contracts import Request
+    from mixlens.contracts import Request, Targets
     from mixlens.recording.attention import Attention
     from mixlens.recording.layer import Layer
     from mixlens.recording.recording import Recording
@@ -62,79 +61,77 @@ def not_a_sum(layer: LayerStructure, site: AttentionStructure) -> str | None:
 
 @dataclass(frozen=True)
 class LogitParts:
-    """One logit (or the difference of two) of each text, as a sum over layers and sources."""
+    """The explained logits of each text (one, the difference of two, or a weighted sum over an
+    answer) as a sum over layers and sources.
+    """
 
     layers: list[Layer]
-    request: Request
-    head: Head
-    output: Explained
+    targets: Targets  # the tokens of each text whose logits are read
+    directions: Float[Tensor, "batch place d_model"]  # in which they are read off final states
     reach: tuple[float, ...]  # by what the output of each layer is multiplied on its way up
 
     @classmethod
     def of(cls, name: str, recording: Recording, request: Request, output: Explained) -> LogitParts:
-        """The parts of what a recorded model says; `name` of the measure, for refusals."""
+        """The parts of a recorded output; `name` of the measure, for errors."""
         if output.of != "logit":
-            raise InvalidInput(f"a probability is not a sum of parts: {name} explains of='logit'")
+            raise InvalidInput(
+                f"a {output.of.replace('_', '-')} is not a sum of parts: {name} explains of='logit'"
+            )
         layers = recording.layers(request.site)
         _require_one_stream(name, layers, recording.structure.left_out)
         lengths = recording.lengths[recording.structure.stacks[0].name]
-        head = head_chain(recording, logits_of(recording.output), output.positions, lengths)
+        head = head_chain(recording, logits_of(recording.output), output.places_read, lengths)
+        last, terms = layers[-1].output, zip(*output.terms, strict=True)
+        directions = [
+            head.directions(last[text, list(places)], *own)
+            for text, (places, own) in enumerate(zip(head.places, terms, strict=True))
+        ]
         reach = [1.0]
         for layer in reversed(layers[1:]):
             site, after = layer.structure.sites[0], _scale_after(layer.structure)
             reach.insert(0, reach[0] * site.residual_scale * after)
-        return cls(layers, request, head, output, tuple(reach))
+        targets = replace(request, targets=head.places).chosen(recording)
+        return cls(layers, targets, torch.stack(directions), tuple(reach))
 
     @property
-    def places(self) -> tuple[int, ...]:
-        """The token of each text that its logit is read off."""
-        return self.head.places
+    def places(self) -> Int[Tensor, "batch place"]:
+        """The tokens of each text whose logits are read."""
+        return torch.tensor(self.targets.positions, device=self.directions.device)
 
-    def read(self, text: int, vectors: Float[Tensor, "vector d_model"]) -> Float[Tensor, " vector"]:
-        """What vectors add to the explained logit, if they are summands of the final state."""
-        state = self.layers[-1].output[text, self.places[text]]
-        chosen = self.output.chosen[text : text + 1]
-        if self.output.foils is not None:
-            chosen = torch.cat([chosen, self.output.foils[text : text + 1]])
-        made = self.head.written(vectors.to(state.device), state, chosen.to(state.device))
-        made = made.to(vectors.device)  # the layers may be on several
-        return made[:, 0] if self.output.foils is None else made[:, 0] - made[:, 1]
-
-    def initial(self) -> Float[Tensor, " batch"]:
-        """What the embedding of the explained token adds."""
+    def initial(self) -> Float[Tensor, "batch place"]:
+        """What the embeddings of these tokens add."""
         first, site = self.layers[0], self.layers[0].structure.sites[0]
         factor = self.reach[0] * site.residual_scale * _scale_after(first.structure)
-        return self._of_states(factor * first.input)
+        return self._read(factor * self.targets.take(first.input, 1))
 
     def updates(self, number: int, site: Attention) -> Float[Tensor, "batch source"]:
-        """What each source adds in one layer."""
-        parts = site.parts()
+        """What each source adds in one layer: sum_i,h A_hij v_hj . (W_O^h g_i). The products with
+        the directions come first, so that no vector of a source is formed.
+        """
+        parts, take = site.parts(), self.targets.take
         factor = self.reach[number] * _scale_after(self.layers[number].structure)
-        matrix, values = parts.vectors.matrix, parts.vectors.values
-        by_layer = []
-        for text, place in enumerate(self.places):
-            read = self.read(text, matrix.flatten(0, 1)).view(matrix.shape[:2])
-            if parts.vectors.gate is not None:
-                read = read * parts.vectors.gate[text, place]
-            heads = values[text].repeat_interleave(len(matrix) // values.shape[1], 0)
-            weights = site.weights[text, :, place] * (factor * parts.scale[text, place])
-            by_layer.append((weights * (heads @ read[..., None])[..., 0]).sum(0))
-        return torch.stack(by_layer)
+        weights = take(site.weights, 2) * (factor * take(parts.scale, 1))[:, None, :, None]
+        vectors = parts.vectors.for_targets(take)
+        added = weights.new_zeros(weights.shape[0], weights.shape[-1])
+        for head in range(weights.shape[1]):
+            own = vectors.head(head)
+            read = self.directions.to(weights) @ own.matrix[0].to(weights).T
+            if own.gate is not None:
+                read = read * own.gate[:, :, 0].to(weights)
+            added += (weights[:, head] * (read @ own.values[:, 0].to(weights).mT)).sum(1)
+        return added
 
     def unattributed(
         self, number: int, updates: Float[Tensor, "batch source"]
     ) -> Float[Tensor, " batch"]:
-        """What a layer adds that belongs to no source: biases and the feed-forward part."""
-        layer = self.layers[number]
+        """What a layer adds that belongs to no source: biases and the MLP."""
+        layer, take = self.layers[number], self.targets.take
         kept = layer.structure.sites[0].residual_scale * _scale_after(layer.structure)
-        added = self._of_states(self.reach[number] * (layer.output - kept * layer.input))
-        return added - updates.sum(-1)
+        added = self.reach[number] * (take(layer.output, 1) - kept * take(layer.input, 1))
+        return self._read(added).sum(-1) - updates.sum(-1)
 
-    def _of_states(self, states: Float[Tensor, "batch token d_model"]) -> Float[Tensor, " batch"]:
-        rows = [
-            self.read(text, states[text, place][None]) for text, place in enumerate(self.places)
-        ]
-        return torch.cat(rows)
+    def _read(self, states: Float[Tensor, "batch place d_model"]) -> Float[Tensor, "batch place"]:
+        return (states * self.directions.to(states)).sum(-1)
 
 
 def _scale_after(layer: LayerStructure) -> float:

@@ -2,6 +2,7 @@
 
 Code that runs a model does not belong here.
 
+    answer_tokens       Find the tokens of an answer that is explained.
     chats               Render the messages of a chat as one text, and locate each message in it.
     continuation        A prompt and its continuation, generated or given: which position produced
                         which token.

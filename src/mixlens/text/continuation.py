@@ -79,7 +79,8 @@ def continued(
     row = with_answer(row, count)
     inputs = {"input_ids": torch.tensor([ids[:-1]])}
     ready = made_ready(model, with_mask(model, inputs))
-    produced = Produced(_part(row, slice(1, None)), tuple(ids[1:]))
+    merges = answer is not None and _merges(prompt, row, count)
+    produced = Produced(_part(row, slice(1, None)), tuple(ids[1:]), count - 1, merges)
     targets = tuple(range(count - 1, len(ids) - 1))
     prepared = Prepared(
         ready, [_part(row, slice(-1))], None, [produced], masks_more_than_padding=False
@@ -150,6 +151,15 @@ def _with_given(
     first, last = inside[0], inside[-1]
     row = _part(token_row(tokenizer, ids, text + answer, offsets), slice(0, last + 1))
     return (ids[: last + 1], prompt.divided(row)), first
+
+
+def _merges(prompt: Prompt, row: TokenRow, first: int) -> bool:
+    """Does the first token of the answer cover words of the prompt, too?"""
+    text = prompt.row.text
+    if text is None or row.offsets is None:
+        return False
+    start, stop = row.offsets[first]
+    return stop > len(text) and bool(text[start:].strip())
 
 
 def _warn_of_joined_words(text: str, answer: str) -> None:

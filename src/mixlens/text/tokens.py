@@ -62,6 +62,8 @@ class Produced(NamedTuple):
 
     tokens: TokenRow
     ids: tuple[int, ...]
+    first: int = 0  # the position that produced the first token of the continuation
+    merges: bool = False  # does that token cover words of the prompt, too?
 
 
 def resolved(indices: Sequence[int], length: int) -> list[int]:

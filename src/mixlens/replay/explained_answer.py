@@ -1,0 +1,254 @@
+"""Explain a whole answer: F = sum of log p(t_k | prompt, t_<k) over its tokens, by one pass.
+
+The answer is read as it is (teacher forcing), so all its tokens are explained by the same pass.
+Only the logits at the positions that produce it are read, in float32 or better. `of="logit"`
+explains the sum of the tokens' logits instead, which is linear in the final states. `weights`
+multiply the tokens' terms and are used as given; `reduce="mean"` divides by their sum.
+
+The probability of the answer itself is not explained. Its gradient is that of F times the
+probability, which underflows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from mixlens.contracts import AttentionKind
+from mixlens.errors import InvalidInput, MixlensError, NonFiniteActivations, UnsupportedModel, about
+from mixlens.model.loading import require_head
+from mixlens.replay.explained_output import Explained, logits_of
+from mixlens.replay.intervention import token_input
+from mixlens.text.answer_tokens import (
+    AnswerTokens,
+    answer_for_each,
+    find_answer,
+    following_tokens,
+)
+from mixlens.text.tokens import Produced
+from mixlens.text.vocabulary import predicts_classes
+
+if TYPE_CHECKING:
+    from mixlens.recording.recording import Recording
+
+REDUCTIONS = ("sum", "mean")
+EXPLAINS = ("log_probability", "logit")
+
+
+def answer_log_probabilities(
+    logits: Float[Tensor, "*text token word"], ids: Int[Tensor, "*text token"]
+) -> Float[Tensor, "*text token"]:
+    """Return log p of each token, in float32 or better, from the logits that produce it."""
+    wide = logits.float() if logits.element_size() < 4 else logits
+    return wide.log_softmax(-1).gather(-1, ids[..., None])[..., 0]
+
+
+@dataclass(frozen=True)
+class ExplainedAnswer(Explained):
+    """The answer of each text as one number. Texts with shorter answers are padded by tokens of
+    weight zero.
+    """
+
+    places: Int[Tensor, "batch token"]  # that produce the tokens
+    ids: Int[Tensor, "batch token"]
+    weights: Float[Tensor, "batch token"]
+    prompts: tuple[int, ...]  # how many tokens are in front of each answer
+
+    def __call__(self, output: Any, rows: Int[Tensor, " copies"]) -> Float[Tensor, " copies"]:
+        """The explained number in a model's output for copies of the named texts."""
+        logits = logits_of(output)
+        rows = rows.to(logits.device)
+        at_places = self.logits_at(logits, rows, self.places.to(logits.device)[rows])
+        ids, weights = (t.to(logits.device)[rows] for t in (self.ids, self.weights))
+        if self.of == "logit":
+            by_token = at_places.gather(-1, ids[..., None])[..., 0]
+        else:
+            by_token = answer_log_probabilities(at_places, ids)
+        by_token = by_token.float() if by_token.element_size() < 4 else by_token
+        return (by_token * weights.to(by_token)).sum(-1)
+
+    @property
+    def places_read(self) -> Int[Tensor, "batch place"]:
+        """The positions whose logits are read."""
+        return self.places
+
+    @property
+    def terms(self) -> tuple[Int[Tensor, "batch place term"], Float[Tensor, "batch place term"]]:
+        """The outputs whose logits are summed at every place, and their weights."""
+        return self.ids[..., None], self.weights[..., None]
+
+
+def explained_answer(
+    recording: Recording,
+    answer: Any,
+    *,
+    of: str = "log_probability",
+    reduce: str | None = None,
+    weights: Any = None,
+) -> ExplainedAnswer:
+    """Return the explained answer of each text of a recording.
+
+    Parameters
+    ----------
+    recording
+        A recording of a causal or encoder-decoder language model.
+    answer
+        True, words of the answer, or positions (first, end) of its tokens; a list has one for each
+        text.
+    of
+        "log_probability" or "logit".
+    reduce
+        "sum" (default) or "mean" over the tokens.
+    weights
+        A number for each token of the answer; a list of lists has them for each text.
+
+    Raises
+    ------
+    InvalidInput
+        If there is no such answer.
+    UnsupportedModel
+        If the model does not predict the next token.
+    """
+    _check_choices(of, reduce)
+    require_head(recording.model)
+    logits = logits_of(recording.output)
+    _require_next_tokens(recording, logits)
+    parts = answer_parts(recording, answer)
+    most = max(len(part.ids) for part in parts)
+    own = _weights(parts, weights, reduce or "sum")
+    output = ExplainedAnswer(
+        chosen=torch.tensor([part.ids[0] for part in parts], device=logits.device),
+        foils=None,
+        positions=None,
+        of=of,
+        names=tuple(part.name for part in parts),
+        link=None,
+        places=_padded([part.positions for part in parts], most, logits.device),
+        ids=_padded([part.ids for part in parts], most, logits.device),
+        weights=torch.stack([nn.functional.pad(w, (0, most - len(w))) for w in own]),
+        prompts=tuple(part.prompt for part in parts),
+    )
+    _require_finite(recording, output)
+    return output
+
+
+def answer_parts(recording: Recording, answer: Any) -> list[AnswerTokens]:
+    """Return the explained tokens of each text of a recording."""
+    parts = []
+    for text, own in enumerate(answer_for_each(answer, recording.batch)):
+        try:
+            parts.append(
+                find_answer(
+                    own,
+                    produced_tokens(recording, text),
+                    is_continued=recording.produced is not None,
+                )
+            )
+        except MixlensError as error:
+            raise about(f"text {text}", error) if recording.batch > 1 else error from None
+    return parts
+
+
+def produced_tokens(recording: Recording, text: int) -> Produced:
+    """Return the token that each position of a text produced, or would have: the next one."""
+    if recording.produced is not None:
+        return recording.produced[text]
+    last = recording.last_stack
+    row = recording.tokens[last.name][text]
+    site = next(
+        name
+        for name, place in recording.structure.sites.items()
+        if place.stack is last and place.kind is AttentionKind.SELF
+    )
+    ids = token_input(recording, site)[1][text, : len(row)].tolist()
+    return following_tokens(row, ids)
+
+
+def _check_choices(of: str, reduce: str | None) -> None:
+    if of == "probability":
+        raise InvalidInput(
+            "of='probability': the gradient of an answer's probability is that of its logarithm"
+            " times a number that underflows. Use of='log_probability', the default."
+        )
+    if of not in EXPLAINS:
+        raise InvalidInput(f"of={of!r}: choose {' or '.join(EXPLAINS)} for an answer")
+    if reduce not in (None, *REDUCTIONS):
+        raise InvalidInput(f"reduce={reduce!r}: choose {' or '.join(REDUCTIONS)}")
+
+
+def _require_next_tokens(recording: Recording, logits: Tensor) -> None:
+    """The model must predict the next token at every position of its last stack."""
+    name, stack = type(recording.model).__name__, recording.last_stack
+    if logits.dim() != 3 or predicts_classes(recording, logits):
+        raise InvalidInput(
+            f"{name} predicts classes, so it has no answer. Name a class with label=…"
+        )
+    if not stack.layers[0].sites[0].causal:
+        raise UnsupportedModel(
+            f"{name} reads a text in both directions, so no position produces the next token. Use a"
+            " causal or encoder-decoder language model."
+        )
+    width = recording.stack_layers[stack.name][0].width
+    if recording.logits_at is None and logits.shape[1] != width:
+        raise InvalidInput(
+            f"the logits have {int(logits.shape[1])} positions, the last layer has {width} tokens"
+        )
+
+
+def _weights(
+    parts: Sequence[AnswerTokens], given: Any, reduce: str
+) -> list[Float[Tensor, " token"]]:
+    """The weight of every token of each text."""
+    each = _weights_by_text(given, len(parts))
+    made = []
+    for part, own in zip(parts, each, strict=True):
+        count = len(part.ids)
+        weights = np.ones(count) if own is None else np.asarray(own, dtype=np.float64)
+        if weights.shape != (count,):
+            raise InvalidInput(
+                f"weights has {weights.size} numbers, the answer has {count} tokens. Pass one for"
+                " each token."
+            )
+        if not np.isfinite(weights).all() or not weights.any():
+            raise InvalidInput(f"weights={given!r}: finite numbers are needed, not all zero")
+        if reduce == "mean":
+            if weights.sum() == 0:
+                raise InvalidInput(f"weights={given!r} sum to zero, so they have no mean")
+            weights = weights / weights.sum()
+        made.append(torch.from_numpy(weights))
+    return made
+
+
+def _weights_by_text(given: Any, texts: int) -> list[Any]:
+    if given is None:
+        return [None] * texts
+    try:
+        entries = list(given)
+        nested = bool(entries) and all(np.ndim(entry) == 1 for entry in entries)
+        np.asarray(entries if not nested else entries[0], dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInput(f"weights={given!r}: a number for each token is needed") from None
+    if nested and len(entries) != texts:
+        raise InvalidInput(f"weights has {len(entries)} lists for {texts} texts")
+    return entries if nested else [entries] * texts
+
+
+def _padded(rows: Sequence[Sequence[int]], most: int, device: torch.device) -> Tensor:
+    """Rows of one length, the first entry repeated."""
+    return torch.tensor([[*row, *[row[0]] * (most - len(row))] for row in rows], device=device)
+
+
+@torch.no_grad()
+def _require_finite(recording: Recording, output: ExplainedAnswer) -> None:
+    numbers = output(recording.output, torch.arange(recording.batch))
+    if not bool(numbers.isfinite().all()):
+        raise NonFiniteActivations(
+            f"the {output.of.replace('_', '-')} of an answer is not finite: check the weights of"
+            " the model's head, and whether it excludes a token of the answer"
+        )

@@ -1,0 +1,66 @@
+"""Find the positions whose logits are read, before the model runs: a vocabulary is wide."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from jaxtyping import Int
+from torch import Tensor, nn
+
+from mixlens.errors import InvalidInput
+from mixlens.structure.probe import is_plain_text
+from mixlens.text.answer_tokens import answer_for_each, find_answer, following_tokens
+from mixlens.text.inputs import Prepared
+from mixlens.text.padding import row_lengths
+from mixlens.text.tokens import TokenRow, resolved
+
+if TYPE_CHECKING:
+    from mixlens.structure.model_structure import ModelStructure
+
+
+def find_read_positions(
+    model: nn.Module, structure: ModelStructure, ready: Prepared, options: Mapping[str, Any]
+) -> Int[Tensor, " position"] | None:
+    """Return the positions whose logits these options ask for, in order, if the model is a causal
+    one of plain text that can leave out the others. None: all of them.
+    """
+    known = inspect.signature(model.forward).parameters
+    if "logits_to_keep" not in known or options.get("of") in ("embedding", "similarity"):
+        return None
+    inputs, causal = ready.tensors, structure.calls[-1][0].layers[0].sites[0].causal
+    if not (is_plain_text(inputs) and len(structure.stacks) == 1 and causal):
+        return None
+    ids: Tensor = inputs["input_ids"]
+    lengths = row_lengths(inputs) or [int(ids.shape[1])] * len(ids)
+    try:
+        if options.get("answer") not in (None, False):
+            places = _answer_positions(ready, options["answer"], lengths)
+        else:
+            places = _positions(options.get("position"), lengths)
+    except (InvalidInput, IndexError, TypeError, ValueError):  # raised when the output is resolved
+        return None
+    return torch.tensor(sorted(set(places)), device=ids.device)
+
+
+def _positions(position: Any, lengths: Sequence[int]) -> list[int]:
+    one_for_each = isinstance(position, Sequence) and not isinstance(position, str)
+    each = list(position) if one_for_each else [-1 if position is None else position] * len(lengths)
+    return [resolved([int(p)], n)[0] for p, n in zip(each, lengths, strict=True)]
+
+
+def _answer_positions(ready: Prepared, answer: Any, lengths: Sequence[int]) -> list[int]:
+    """The positions that produce the answers of all texts."""
+    places: list[int] = []
+    ids: Tensor = ready.tensors["input_ids"]
+    for text, own in enumerate(answer_for_each(answer, len(lengths))):
+        if ready.produced is None:
+            row = TokenRow.numbered(lengths[text]) if ready.rows is None else ready.rows[text]
+            produced = following_tokens(row, ids[text, : lengths[text]].tolist())
+        else:
+            produced = ready.produced[text]
+        is_continued = ready.produced is not None
+        places += find_answer(own, produced, is_continued=is_continued).positions
+    return places

@@ -1,0 +1,184 @@
+"""Find the tokens of an answer that is explained: the whole answer, words of it, or a range.
+
+Position t of a causal model, or of a decoder, produces the token at t + 1. So the token at position
+k is explained by the position k - 1 that produced it, and the first token of a text, which nothing
+produced, cannot be explained.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mixlens.errors import EmptyInput, InvalidInput
+from mixlens.text.tokens import Produced, TokenRow
+
+Answer = bool | str | tuple[int, int]
+_SHOWN = 40  # characters of an answer in a label
+_HOW = "Pass answer=(first, end), the positions of its tokens."
+
+
+@dataclass(frozen=True)
+class AnswerTokens:
+    """The explained tokens of one text."""
+
+    positions: tuple[int, ...]  # that produced them
+    ids: tuple[int, ...]
+    prompt: int  # how many tokens are in front of the answer
+    name: str
+
+
+def following_tokens(row: TokenRow, ids: Sequence[int]) -> Produced:
+    """Return the token that each position of a text would have produced: the next one."""
+    offsets = None if row.offsets is None else row.offsets[1:]
+    return Produced(TokenRow(row.labels[1:], row.text, offsets), tuple(ids[1:]))
+
+
+def answer_for_each(answer: Any, texts: int) -> list[Answer]:
+    """Return the answer of each text: the entries of a list, or the same for all texts."""
+    answers = list(answer) if isinstance(answer, list) else [answer] * texts
+    if len(answers) != texts:
+        raise InvalidInput(
+            f"answer has {len(answers)} entries for {texts} texts. Pass one for each text, or a"
+            " tuple (first, end) for all of them."
+        )
+    return answers
+
+
+def find_answer(answer: Answer, produced: Produced, *, is_continued: bool) -> AnswerTokens:
+    """Return the tokens of one text that `answer` names.
+
+    Parameters
+    ----------
+    answer
+        True for the whole answer of a continued prompt, words of the answer, or the positions
+        (first, end) of tokens of the text.
+    produced
+        The token that each position of the text produced.
+    is_continued
+        Whether the text is a prompt with its continuation. Otherwise the text has no answer of its
+        own, and words are looked up in all of it.
+
+    Raises
+    ------
+    InvalidInput
+        If there is no such answer.
+    """
+    count = len(produced.ids)
+    if isinstance(answer, str):
+        positions = _positions_of_words(answer, produced, is_continued)
+    elif answer is True:
+        if not is_continued:
+            raise InvalidInput(
+                "answer=True, but this text has no answer of its own. Record it with"
+                f" lens.generate(prompt, answer=…), or name a part of the text. {_HOW}"
+            )
+        positions = range(produced.first, count)
+    else:
+        first, end = _range(answer, count + 1)
+        positions = range(first - 1, end - 1)
+    if is_continued:
+        _require_own_first_token(produced, positions)
+    before = min(positions[0], produced.first) if is_continued else positions[0]
+    ids = tuple(produced.ids[position] for position in positions)
+    return AnswerTokens(tuple(positions), ids, before + 1, _name(produced, positions))
+
+
+def _range(answer: Any, tokens: int) -> tuple[int, int]:
+    """The first position and the one after the last, checked."""
+    try:
+        if isinstance(answer, (str, bool)) or len(answer) != 2:
+            raise TypeError
+        if any(isinstance(place, bool) for place in answer):
+            raise TypeError
+        first, end = (operator.index(place) for place in answer)
+    except TypeError:
+        raise InvalidInput(
+            f"answer={answer!r} is not an answer. Pass True, words of the answer, or (first, end)."
+        ) from None
+    if end == first:
+        raise EmptyInput(f"answer=({first}, {end}) is empty. Pass at least one token.")
+    if first < 1 or end > tokens or end < first:
+        reason = " No position produces the first token." if first == 0 else ""
+        raise InvalidInput(
+            f"answer=({first}, {end}) is out of range.{reason} The text has {tokens} tokens, so"
+            f" 1 ≤ first < end ≤ {tokens}."
+        )
+    return first, end
+
+
+def _positions_of_words(words: str, produced: Produced, is_continued: bool) -> range:
+    """The positions that produced these words, which must occur once."""
+    if not words.strip():
+        raise EmptyInput(f"answer={words!r} is empty. Pass at least one word.")
+    text, offsets = produced.tokens.text, produced.tokens.offsets
+    if text is None or offsets is None:
+        raise InvalidInput(
+            f"answer={words!r}: the tokenizer does not report which characters a token covers."
+            f" {_HOW}"
+        )
+    first = produced.first if is_continued else 0
+    begins = min((start for start, stop in offsets[first:] if stop > start), default=len(text))
+    places = _occurrences(words, text, begins)
+    where = "the answer" if is_continued else "the text"
+    if not places:
+        shown = text[begins:].strip()
+        raise InvalidInput(f"{words!r} does not occur in {where} ({_short(shown)!r}). {_HOW}")
+    if len(places) > 1:
+        raise InvalidInput(
+            f"{words!r} occurs {len(places)} times in {where}. Pass more words of it, or"
+            f" '{words}#2' for the second one."
+        )
+    start, stop = places[0]
+    inside = [
+        position
+        for position in range(first, len(offsets))
+        if offsets[position][0] < stop and offsets[position][1] > start
+    ]
+    if not inside:
+        raise InvalidInput(f"{words!r} is the first token of the text, which nothing produces.")
+    return range(inside[0], inside[-1] + 1)
+
+
+def _occurrences(words: str, text: str, begins: int) -> list[tuple[int, int]]:
+    """Characters of every occurrence: of whole words, else of parts of words; of `words#2` the
+    second.
+    """
+    exact = re.escape(words.strip())
+    for pattern in (rf"(?<!\w){exact}(?!\w)", exact):
+        places = [match.span() for match in re.compile(pattern).finditer(text, begins)]
+        if places:
+            return places
+    numbered = re.fullmatch(r"(.+)#([1-9]\d{0,8})", words, re.DOTALL)
+    if numbered is None:
+        return []
+    number = int(numbered[2])
+    return _occurrences(numbered[1], text, begins)[number - 1 : number]
+
+
+def _require_own_first_token(produced: Produced, positions: Sequence[int]) -> None:
+    if produced.merges and produced.first in positions:
+        label = produced.tokens.labels[produced.first]
+        raise InvalidInput(
+            f"{label!r} covers the end of the prompt and the beginning of the answer, so the answer"
+            " has no first token of its own. Begin it where a token begins, such as with a space."
+        )
+
+
+def _name(produced: Produced, positions: Sequence[int]) -> str:
+    """What results call these tokens: their text, or their positions."""
+    text, offsets = produced.tokens.text, produced.tokens.offsets
+    if text is not None and offsets is not None:
+        spans = [offsets[position] for position in positions]
+        spans = [span for span in spans if span[1] > span[0]]
+        if spans:
+            return f"answer {_short(text[spans[0][0] : spans[-1][1]].strip())!r}"
+    first, last = positions[0] + 1, positions[-1] + 1
+    return f"answer {first}" if first == last else f"answer {first}–{last}"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
