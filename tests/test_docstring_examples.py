@@ -24,6 +24,7 @@ RESULTS = (
     "mixlens.runs.results.RunResults",
     "mixlens.measuring.context_citing.ContextCitation",
     "mixlens.answers.passage_scores.PassageScores",
+    "mixlens.answers.hops.Hops",
 )
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 

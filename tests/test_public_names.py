@@ -55,6 +55,7 @@ LENS = {
     "context_cite",
     "from_pretrained",
     "generate",
+    "hops",
     "identifiability",
     "leave_one_out",
     "measure",

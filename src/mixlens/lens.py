@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from mixlens.answers.answer import Answer
+    from mixlens.answers.hops import Hops
     from mixlens.answers.passage_scores import PassageScores
     from mixlens.datasets import Dataset
     from mixlens.maps.comparison import Comparison
@@ -758,6 +759,78 @@ class Lens:
                 threshold=threshold,
                 renormalise=renormalise,
                 value_bias=value_bias,
+            )
+
+    def hops(
+        self,
+        given: Text | Mapping[str, Any] | Recording,
+        *,
+        answer: Sequence[int] | None = None,
+        reasoning: Sequence[int] | None = None,
+        hops: int = 1,
+        variant: str = "normalised",
+        recursion: str = "reasoning",
+        left_out: Sequence[int] | None = None,
+    ) -> Hops:
+        """Trace an answer to the tokens of its prompt, through the reasoning between them.
+
+        The first span is the answer (`flow_routes` with `span="sum"`). The part of its scores that
+        goes to the reasoning is passed on in the next hop, whose span is the reasoning, weighted by
+        these scores. Each hop takes one forward pass.
+
+        Parameters
+        ----------
+        given
+            A text, a dict of input tensors, or a recording of `generate`, whose answer is taken.
+        answer, reasoning
+            Positions that produced the tokens of the answer and of the reasoning: those in front of
+            the tokens. With `variant="released"` the positions of the tokens themselves.
+        hops
+            Number of hops after the answer.
+        variant
+            "normalised" divides the scores of each hop by their sum. "released" adds them as they
+            are, like the authors' program FlashTrace.
+        recursion
+            "reasoning" passes on through the reasoning alone. The others are variants of the
+            authors' program: "stop_words" leaves out commas, full stops and white space, "both"
+            also passes on through the answer, "in_all_gen" begins with reasoning and answer, and
+            "split_hop" goes through `hops` segments of the reasoning, the last one first.
+        left_out
+            Positions of tokens that count neither as targets nor as sources. By default those that
+            `recursion` leaves out.
+
+        Returns
+        -------
+        Hops
+            Scores of all tokens, the part of each hop, and the unexplained part.
+
+        Raises
+        ------
+        InvalidInput
+            If a position is outside the text, or in both spans, or if there is no such variant.
+        UnsupportedModel
+            If the model has no information flow routes.
+
+        Examples
+        --------
+        >>> hops = Lens.bundled("causal").hops(
+        ...     "The dogs are old. So they", answer=[5, 6], reasoning=[3, 4]
+        ... )
+        >>> hops.scores.shape
+        (9,)
+        """
+        from mixlens.answers.hops import trace_hops
+
+        with outside_inference_mode():
+            return trace_hops(
+                self,
+                given,
+                answer=answer,
+                reasoning=reasoning,
+                hops=hops,
+                variant=variant,
+                recursion=recursion,
+                left_out=left_out,
             )
 
     def context_cite(

@@ -11,6 +11,8 @@ is in `measuring`.
                         source token is in.
     answered_prompt     A prompt with its answer, as token ids, and the passages of the prompt.
     explain_answer      Generate or take an answer, and score the passages of its prompt.
+    hops                Hops: which tokens of a prompt an answer rests on, through the reasoning
+                        between them.
     leave_one_out       Remove one passage at a time, and score the change of the answer.
     method_scores       Score the sources of an answer by one or several methods.
     passage_scores      Scores of the passages of a prompt for an answer.

@@ -1,0 +1,348 @@
+"""Hops: which tokens of a prompt an answer rests on, through the reasoning between them.
+
+After FlashTrace (https://github.com/wbopan/flashtrace; MIT). The answer is a span of targets, and
+its scores v_0 are those of `flow_routes` with span="sum", added up over layers. The part that went
+to the reasoning is passed on: the next span is the reasoning, each target weighted by its score in
+the last hop.
+
+    result = M v_0 + sum_k rho_(k-1) M v_k        rho_k = rho_(k-1) * share of v_k in the reasoning
+
+M keeps the tokens in front of the reasoning. We divide every v_k by its sum first, so that the
+result sums to at most one, and the rest is unexplained. A target is the position that produces a
+token. `variant="released"` does neither: it adds v_k as they are, and takes the positions of the
+tokens themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mixlens.errors import InvalidInput
+from mixlens.measuring.measure import measure
+from mixlens.recording.recording import Recording
+from mixlens.text.suggestions import no_such
+from mixlens.text.tokens import TokenRow, resolved, whole_numbers
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from mixlens.lens import Lens
+
+VARIANTS = ("normalised", "released")
+# The last four are the names in FlashTrace: "stop_words" leaves commas, full stops and white space
+# out, "both" and "in_all_gen" go on through reasoning and answer, "split_hop" through segments of
+# the reasoning.
+RECURSIONS = ("reasoning", "stop_words", "both", "in_all_gen", "split_hop")
+_LEFT_OUT = frozenset({",", ".", ""})
+_MARKS = str.maketrans(dict.fromkeys("Ġ▁Ċ", " "))
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Hops:
+    """Scores of the tokens of a prompt for an answer, through its reasoning.
+
+    Attributes
+    ----------
+    scores : numpy.ndarray
+        [source]. With the default variant they sum to at most one.
+    by_hop : numpy.ndarray
+        [hop, source], what each hop adds to the scores; the first one is the answer itself.
+    spans : numpy.ndarray
+        [hop, source], the scores of the span of each hop, before tokens are left out.
+    passed_on : numpy.ndarray
+        [hop], the share that goes on from each hop to the next (rho).
+    unexplained : float or None
+        The part of the answer that no token of the prompt explains; None with
+        `variant="released"`, where scores have no common scale.
+    residual_share, coherence : numpy.ndarray
+        [hop, layer], of the span of each hop.
+    tokens : tuple of str
+        Labels of the sources.
+    settings : dict
+        Positions and options.
+
+    Examples
+    --------
+    >>> from mixlens import Lens
+    >>> lens = Lens.bundled("causal")
+    >>> hops = lens.hops("The dogs are old. So they", answer=[5, 6], reasoning=[3, 4])
+    >>> bool(hops.scores.sum() + hops.unexplained > 0.999)
+    True
+    """
+
+    scores: np.ndarray
+    by_hop: np.ndarray
+    spans: np.ndarray
+    passed_on: np.ndarray
+    unexplained: float | None
+    residual_share: np.ndarray
+    coherence: np.ndarray
+    tokens: tuple[str, ...]
+    settings: dict[str, Any]
+
+    def __repr__(self) -> str:
+        best, score = self.top(1)[0]
+        return f"<Hops: {len(self.by_hop)} spans, highest {best!r} ({score:.3g})>"
+
+    def top(self, count: int | None = None) -> list[tuple[str, float]]:
+        """Return tokens with their scores, highest first.
+
+        Parameters
+        ----------
+        count
+            How many to return. By default all.
+
+        Returns
+        -------
+        list of (str, float)
+            Labels and scores.
+
+        Examples
+        --------
+        >>> len(hops.top(2))
+        2
+        """
+        order = np.argsort(-self.scores, kind="stable")[:count]
+        return [(self.tokens[place], float(self.scores[place])) for place in order]
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """Return a pandas table of the tokens.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One line for each token: its position, its label, its score, and the part of each hop.
+
+        Examples
+        --------
+        >>> list(hops.to_dataframe().columns)
+        ['position', 'token', 'score', 'hop 0', 'hop 1']
+        """
+        import pandas as pd
+
+        columns = {"position": range(len(self.tokens)), "token": self.tokens, "score": self.scores}
+        return pd.DataFrame(
+            {**columns, **{f"hop {number}": each for number, each in enumerate(self.by_hop)}}
+        )
+
+
+def trace_hops(
+    lens: Lens,
+    given: Any,
+    *,
+    answer: Sequence[int] | None,
+    reasoning: Sequence[int] | None,
+    hops: int,
+    variant: str,
+    recursion: str,
+    left_out: Sequence[int] | None,
+) -> Hops:
+    """`Lens.hops`."""
+    for value, known, what in (
+        (variant, VARIANTS, "variant"),
+        (recursion, RECURSIONS, "recursion"),
+    ):
+        if value not in known:
+            raise InvalidInput(no_such(what, str(value), known, "choose"))
+    if isinstance(hops, bool) or not isinstance(hops, int) or hops < 0:
+        raise InvalidInput(f"hops={hops!r} is not a number of hops. Pass 0 or more.")
+    recording = _recording_of(lens, given, answer, reasoning)
+    if recording.batch != 1:
+        raise InvalidInput(f"hops takes one text, got {recording.batch}.")
+    row = recording.source_tokens(None, 0)
+    plan = _HopSpans.of(recording, row, answer, reasoning, variant, recursion, left_out)
+    if hops and not plan.through:
+        raise InvalidInput("A hop needs the reasoning. Pass reasoning=[…], or hops=0.")
+    walk = _Walked(recording, plan)
+    (_in_segments if recursion == "split_hop" and hops else _in_turn)(walk, hops)
+    scores = np.sum(walk.added, 0)
+    return Hops(
+        scores=scores,
+        by_hop=np.array(walk.added),
+        spans=np.array(walk.spans),
+        passed_on=np.array(walk.passed_on),
+        unexplained=None if plan.released else float(1 - scores.sum()),
+        residual_share=np.array(walk.residual),
+        coherence=np.array(walk.coherence),
+        tokens=row.labels,
+        settings={
+            "answer": list(plan.answer),
+            "reasoning": list(plan.reasoning),
+            "hops": hops,
+            "variant": variant,
+            "recursion": recursion,
+            "left_out": np.flatnonzero(~plan.counts).tolist(),
+        },
+    )
+
+
+def _recording_of(
+    lens: Lens, given: Any, answer: Sequence[int] | None, reasoning: Sequence[int] | None
+) -> Recording:
+    if isinstance(given, Recording):
+        return given
+    if answer is None:
+        raise InvalidInput("Pass answer=[…], the positions of the answer, or record by generate.")
+    named = [*_listed(answer, "answer"), *_listed(reasoning, "reasoning")]
+    return lens.record(given, targets=named)
+
+
+def _listed(positions: Any, what: str) -> list[int]:
+    return whole_numbers(positions, what) or []
+
+
+@dataclass(frozen=True, kw_only=True)
+class _HopSpans:
+    """Which targets a hop has, and which sources count."""
+
+    answer: tuple[int, ...]  # targets
+    reasoning: tuple[int, ...]
+    first: tuple[int, ...]  # the targets of the first span
+    through: tuple[int, ...]  # the targets that mass is passed on through
+    shift: int  # from a target to the token that it stands for
+    released: bool
+    counts: np.ndarray  # [source], False: left out
+    keeps: np.ndarray  # [source], M
+
+    @classmethod
+    def of(
+        cls,
+        recording: Recording,
+        row: TokenRow,
+        answer: Sequence[int] | None,
+        reasoning: Sequence[int] | None,
+        variant: str,
+        recursion: str,
+        left_out: Sequence[int] | None,
+    ) -> _HopSpans:
+        released, count = variant == "released", len(row)
+        shift = 0 if released else 1
+        if answer is None:
+            if recording.targets is None:
+                raise InvalidInput("Pass answer=[…], the positions of the answer.")
+            moved = [place + 1 - shift for place in recording.targets[0]]
+            answer = [place for place in moved if place < count]
+        targets = _places(answer, count, "answer")
+        middle = _places(reasoning, count, "reasoning")
+        if not targets:
+            raise InvalidInput("The answer has no positions. Pass answer=[…].")
+        if set(targets) & set(middle):
+            both = sorted(set(targets) & set(middle))[0]
+            raise InvalidInput(f"Position {both} is in the answer and in the reasoning.")
+        through: tuple[int, ...] = middle
+        if recursion in ("both", "in_all_gen"):
+            ends = (*targets, *middle)
+            through = tuple(range(min(ends), max(ends) + 1))
+        counts = np.ones(count, bool)
+        if left_out is not None:
+            counts[list(_places(left_out, count, "left_out"))] = False
+        elif recursion in ("stop_words", "both"):
+            counts[[_is_left_out(label) for label in row.labels]] = False
+        keeps = (np.arange(count) < min(through or targets) + shift) & counts
+        return cls(
+            answer=targets,
+            reasoning=middle,
+            first=through if recursion == "in_all_gen" else targets,
+            through=through,
+            shift=shift,
+            released=released,
+            counts=counts,
+            keeps=keeps,
+        )
+
+    def tokens_of(self, targets: Sequence[int], scores: np.ndarray) -> np.ndarray:
+        """The scores of the tokens that targets stand for; a token after the text has none."""
+        own: np.ndarray = np.append(scores, 0.0)[np.array(targets, int) + self.shift]
+        return own
+
+
+def _places(given: Sequence[int] | None, count: int, what: str) -> tuple[int, ...]:
+    numbers = _listed(given, what) if given is not None and len(given) else []
+    try:
+        return tuple(sorted(set(resolved(numbers, count))))
+    except IndexError:
+        outside = next(place for place in numbers if not -count <= place < count)
+        raise InvalidInput(
+            f"Position {outside} of the {what} is out of range (0–{count - 1})."
+        ) from None
+
+
+def _is_left_out(label: str) -> bool:
+    return label.translate(_MARKS).strip() in _LEFT_OUT
+
+
+class _Walked:
+    """The spans that were scored so far, and what they add."""
+
+    def __init__(self, recording: Recording, plan: _HopSpans) -> None:
+        self.recording, self.plan = recording, plan
+        self.spans: list[np.ndarray] = []
+        self.added: list[np.ndarray] = []
+        self.passed_on: list[float] = []
+        self.residual: list[np.ndarray] = []
+        self.coherence: list[np.ndarray] = []
+
+    def score(self, targets: Sequence[int], weights: Sequence[float]) -> np.ndarray:
+        """The scores of one span, added up over layers."""
+        chosen = [(at, w) for at, w in zip(targets, weights, strict=True) if w > 0]
+        maps = measure(
+            "flow_routes",
+            self.recording,
+            targets=[at for at, _ in chosen],
+            span="sum",
+            weights=[w for _, w in chosen],
+        )
+        assert not isinstance(maps, list)
+        scores: np.ndarray = maps.scores[:, 0].astype(np.float64).sum(0) * self.plan.counts
+        self.residual.append(np.asarray(maps.extras["residual_share"])[:, 0])
+        self.coherence.append(np.asarray(maps.extras["coherence"]))
+        total = scores.sum()
+        return scores if self.plan.released or not total else scores / total
+
+    def counted(self, targets: Sequence[int]) -> np.ndarray:
+        """1 for each target whose token counts."""
+        return self.plan.tokens_of(targets, self.plan.counts.astype(float))
+
+
+def _in_turn(walk: _Walked, hops: int) -> None:
+    """Each hop has the whole reasoning as its span."""
+    plan = walk.plan
+    weights, left = walk.counted(plan.first), 1.0
+    targets: Sequence[int] = plan.first
+    for _ in range(hops + 1):
+        if not weights.any() or not left:  # nothing is passed on
+            break
+        scores = walk.score(targets, weights.tolist())
+        walk.spans.append(scores)
+        walk.added.append(left * plan.keeps * scores)
+        targets = plan.through
+        weights = plan.tokens_of(targets, scores)
+        left *= float(weights.sum() / scores.sum()) if scores.any() else 0.0
+        walk.passed_on.append(left)
+
+
+def _in_segments(walk: _Walked, hops: int) -> None:
+    """The reasoning in as many segments as there are hops, the last first: each passes on what it
+    has to the tokens in front of it.
+    """
+    plan = walk.plan
+    base = walk.score(plan.first, walk.counted(plan.first).tolist())
+    walk.spans.append(base)
+    walk.added.append(plan.keeps * base)
+    pending = plan.tokens_of(plan.through, base)
+    for places in reversed(np.array_split(np.arange(len(plan.through)), hops)):
+        if not pending[places].any():
+            continue
+        targets = [plan.through[place] for place in places]
+        own = np.array(targets, int) + plan.shift
+        scores = walk.score(targets, pending[places].tolist())
+        scores = np.where(np.arange(len(scores)) >= own.min(), 0.0, scores)
+        walk.spans.append(scores)
+        moved = scores * (pending[places].sum() / scores.sum()) if scores.any() else scores
+        walk.added.append(plan.keeps * moved)
+        pending[places] = 0
+        pending += plan.tokens_of(plan.through, moved)

@@ -1,0 +1,129 @@
+"""Hops through a reasoning span: the authors' numbers, and what the default variant promises."""
+
+from __future__ import annotations
+
+import functools
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from torch import Tensor
+
+from mixlens import InvalidInput, Lens
+from tests import reference
+from tests.answers.models import stored
+
+NAMES = ["llama_n9", "qwen2_n12", "llama_n7_eps1e-3"]
+
+
+@functools.cache
+def example(name: str) -> tuple[Lens, dict[str, Tensor], dict[str, np.ndarray], dict[str, Any]]:
+    """A model of `reference/flashtrace`, its text, the authors' numbers, and the spans."""
+    numbers = reference.arrays(f"flashtrace/{name}.npz")
+    about = json.loads((reference.FOLDER / "flashtrace" / f"{name}.json").read_text())
+    spans = {key: list(range(about[key][0], about[key][1] + 1)) for key in ("answer", "reasoning")}
+    lens = Lens(stored(reference.FOLDER / "flashtrace", name))
+    return lens, {"input_ids": reference.tokens(numbers["input_ids"])}, numbers, spans
+
+
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("name", NAMES)
+def test_released_hops_are_the_authors(name: str, count: int) -> None:
+    lens, x, numbers, spans = example(name)
+    made = lens.hops(x, **spans, hops=count, variant="released")
+    bar = 5e-4 if "eps" in name else 1e-6  # the program has an epsilon of its own
+    np.testing.assert_allclose(made.scores, numbers[f"hops_{count}/sum"], atol=bar, rtol=0)
+    np.testing.assert_allclose(made.spans, numbers[f"hops_{count}/totals"], atol=bar, rtol=0)
+    np.testing.assert_allclose(made.passed_on, numbers[f"hops_{count}/ratios"], atol=bar, rtol=0)
+    np.testing.assert_allclose(made.by_hop[1:], numbers[f"hops_{count}/per_hop"], atol=bar, rtol=0)
+    residual = numbers[f"hops_{count}/residual_by_layer"]
+    np.testing.assert_allclose(made.residual_share, residual, atol=bar, rtol=0)
+    assert made.unexplained is None
+
+
+@pytest.mark.parametrize("recursion", ["stop_words", "both", "in_all_gen", "split_hop"])
+@pytest.mark.parametrize("name", NAMES[:2])
+def test_variants_of_the_recursion_are_the_authors(name: str, recursion: str) -> None:
+    lens, x, numbers, spans = example(name)
+    chosen: dict[str, Any] = {"variant": "released", "recursion": recursion}
+    if recursion in ("stop_words", "both"):
+        chosen["left_out"] = np.flatnonzero(numbers["variants/left_out"]).tolist()
+    made = lens.hops(x, **spans, hops=2, **chosen)
+    key = f"variants/{recursion}"
+    np.testing.assert_allclose(made.scores, numbers[f"{key}/sum"], atol=1e-6, rtol=0)
+    np.testing.assert_allclose(made.spans, numbers[f"{key}/totals"], atol=1e-6, rtol=0)
+    np.testing.assert_allclose(made.by_hop[1:], numbers[f"{key}/per_hop"], atol=1e-6, rtol=0)
+    if len(numbers[f"{key}/ratios"]):
+        np.testing.assert_allclose(made.passed_on, numbers[f"{key}/ratios"], atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("recursion", ["reasoning", "both", "in_all_gen", "split_hop"])
+def test_normalised_scores_and_the_rest_sum_to_one(recursion: str) -> None:
+    lens, x, _, _ = example("qwen2_n12")
+    made = lens.hops(x, answer=[8, 9, 10], reasoning=[4, 5, 6, 7], hops=3, recursion=recursion)
+    assert made.unexplained is not None
+    assert (made.scores >= 0).all()
+    np.testing.assert_allclose(made.scores.sum() + made.unexplained, 1)
+    assert 0 < made.unexplained < 1
+    assert not made.scores[5:].any()  # the first token of the reasoning is at 5
+    fewer = lens.hops(x, answer=[8, 9, 10], reasoning=[4, 5, 6, 7], hops=1, recursion=recursion)
+    assert fewer.unexplained is not None
+    assert made.unexplained <= fewer.unexplained + (recursion == "split_hop")
+
+
+def test_the_default_by_hand() -> None:
+    """Targets are producing positions: the weight of a target is the score of the token after."""
+    lens, x, _, _ = example("qwen2_n12")
+
+    def span(targets: list[int], weights: list[float] | None = None) -> np.ndarray:
+        maps = lens.measure("flow_routes", x, targets=targets, span="sum", weights=weights)
+        assert not isinstance(maps, list)
+        total: np.ndarray = maps.scores[:, 0].sum(0)
+        return total / total.sum()
+
+    first = span([8, 9, 10])
+    second = span([4, 5, 6, 7], first[[5, 6, 7, 8]].tolist())
+    prompt = np.arange(12) < 5
+    expected = prompt * (first + first[[5, 6, 7, 8]].sum() * second)
+    made = lens.hops(x, answer=[8, 9, 10], reasoning=[4, 5, 6, 7])
+    np.testing.assert_allclose(made.scores, expected, atol=1e-12)
+    table = made.to_dataframe()
+    assert list(table.columns) == ["position", "token", "score", "hop 0", "hop 1"]
+    np.testing.assert_array_equal(table["score"], made.scores)
+    whole = lens.hops(lens.record(x), answer=[8, 9, 10], reasoning=[4, 5, 6, 7])
+    np.testing.assert_allclose(whole.scores, expected, atol=1e-6)
+
+
+def test_a_generated_answer() -> None:
+    lens = Lens.bundled("causal")
+    recording = lens.generate("The keys to the cabinet", max_new_tokens=4)
+    made = lens.hops(recording, hops=0)
+    assert recording.targets is not None
+    assert made.settings["answer"] == list(recording.targets[0])
+    assert made.scores[: recording.targets[0][0] + 1].all()
+    both = lens.hops(recording, hops=1, recursion="both")
+    assert made.unexplained is not None
+    assert both.unexplained is not None
+    assert both.unexplained < made.unexplained
+
+
+@pytest.mark.parametrize(
+    ("chosen", "words"),
+    [
+        ({"answer": []}, "no positions|empty list"),
+        ({"answer": None}, "Pass answer="),
+        ({"answer": [99]}, "out of range"),
+        ({"reasoning": [-99]}, "out of range"),
+        ({"reasoning": [8]}, "in the answer and in the reasoning"),
+        ({"reasoning": None}, "A hop needs the reasoning"),
+        ({"hops": -1}, "not a number of hops"),
+        ({"variant": "paper"}, "paper"),
+        ({"recursion": "deep"}, "deep"),
+    ],
+)
+def test_bad_hops(chosen: dict[str, Any], words: str) -> None:
+    lens, x, _, _ = example("qwen2_n12")
+    spans: dict[str, Any] = {"answer": [8, 9, 10], "reasoning": [4, 5]}
+    with pytest.raises(InvalidInput, match=words):
+        lens.hops(x, **{**spans, **chosen})
