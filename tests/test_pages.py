@@ -92,8 +92,8 @@ def test_every_error_is_explained() -> None:
     }
     assert set(classes) == set(by_title) - {"Errors"}
     for name, error in classes.items():
-        assert "**When**" in by_title[name]
-        assert "**Do**" in by_title[name]
+        assert "**Cause**" in by_title[name]
+        assert "**Remedy**" in by_title[name]
         for base in {*error.__bases__} - {Exception, mixlens.MixlensError}:
             assert f"`{base.__name__}`" in by_title[name], f"{name} is also a {base.__name__}"
 
@@ -107,7 +107,7 @@ def test_every_public_name_is_in_the_reference() -> None:
 
 def test_the_front_page_has_the_numbers_of_the_coverage_table() -> None:
     coverage = (ROOT / "docs" / "coverage.md").read_text()
-    tried = re.search(r"^(\d+) model classes", coverage, flags=re.M)
+    tried = re.search(r"(\d+) model classes", coverage)
     measured = re.findall(r"^\* \*\*(?:Verified|In part)\*\*: (\d+) classes", coverage, flags=re.M)
     assert tried
     assert (

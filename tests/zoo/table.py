@@ -1,4 +1,4 @@
-"""docs/coverage.md: what is measured on each model type of the zoo, and what is refused and why."""
+"""Write docs/coverage.md: the layers that mixlens measures on each model class of the zoo."""
 
 from __future__ import annotations
 
@@ -10,83 +10,82 @@ from tests.zoo.journal import Finding
 
 _HEAD = """# Coverage
 
-What mixlens measures on the architectures of transformers. `make zoo` wrote this page: it builds
-{classes} model classes of {types} model types from transformers' own test configurations, with
-random weights, takes each apart on its own input, and compares with the model itself. Versions:
-{versions}.
+This page lists the model classes of transformers that mixlens can measure. `make zoo` writes it:
+{classes} model classes of {types} model types are built from transformers' own test configurations,
+with random weights. mixlens splits each on its own input and compares the parts with the model's
+activations. Versions: {versions}.
 
-* **Verified**: {verified} classes. The parts of every layer add up to what the model computes, or
-  the layer is open: {open} classes have such layers. Of these, only the attention and what it does
-  to the layer's output are measured.
-* **In part**: {part} classes. What is proved is measured. What is not is named, and left out.
-* **Refused**: {refused} classes. Nothing is reported rather than a wrong number.
-* **Independent checks**: {checks} made on {checked} classes, {violations} violations. Attention
-  weights are compared with the model's own, Value Zeroing with a hook on the model's value
-  projection, at the given length and at 40 tokens. Chosen targets are compared with full maps, one
-  row with two, and a padded row with the same row alone. The model must be the same before and
-  after.
+* **Verified**: {verified} classes. The parts of every layer add up to its output, or the layer is
+  open ({open} classes have such layers): mixlens measures the attention and its effect on the
+  layer's output.
+* **In part**: {part} classes. mixlens measures the layers that it can verify and lists the others.
+* **Not supported**: {refused} classes. mixlens raises an error.
+* **Independent checks**: {checks} checks on {checked} classes, {violations} violations. They
+  compare attention weights with the model's own, Value Zeroing with a hook on the model's value
+  projection (at the given length and at 40 tokens), selected targets with full maps, one text with
+  a batch of two, and a padded text with the text alone. The model must be unchanged afterwards.
 
 | check | classes | largest difference |
 |---|---|---|
 {kinds}
-Differences are relative to the largest score of a row, and absolute for attention weights.
-Measures that a structure does not allow are refused with a reason: `mixlens doctor` lists them.
-[Recording](recording.md) says which forms of layers are proved, and how.
+Differences are relative to the largest score of a target, and absolute for attention weights. Run
+`mixlens doctor MODEL` to see which measures are defined. [Recording](recording.md) describes the
+layer structures that mixlens verifies.
 
-## What the reasons mean
+## Reasons
 
-Each kind of reason was compared with the code of one class. Some leave a layer open, others leave
-it out.
+We compared each kind of reason with the code of one class. Some make a layer open, others leave it
+out.
 
-| reason | class | what its code does |
+| reason | class | code |
 |---|---|---|
 | no softmax attention | FNet | Fourier transforms (`fftn`) mix the tokens |
 | | Autoformer | correlates by `rfft` and adds up shifted copies |
 | | Reformer | hashes tokens into buckets, `exp` minus `logsumexp` in each |
-| | I-BERT | makes its softmax of whole numbers, with an exponential of its own |
-| | MobileViTV2, SwiftFormer | have a weight for each token, and none for a pair of tokens |
-| | Janus's VQ-VAE | attends between convolutions, by a product in the other order |
+| | I-BERT | computes an integer softmax with its own exponential |
+| | MobileViTV2, SwiftFormer | have one weight per token instead of one per pair |
+| | Janus's VQ-VAE | attends between convolutions, with a product in the other order |
 | shows no softmax attention | Jamba | some of its layers are recurrent |
 | pieces of the sequence | Swin | `window_partition`: a window attends to itself |
 | | Hiera, LongT5's encoder | windows and blocks are an axis of the weights |
-| | ProphetNet's decoder | tokens and each predicted n-gram are pieces that attend by themselves |
-| | Q-Former of BLIP-2 | with a text, only its queries read the image |
-| a second stream | Grounding DINO's encoder | image and text read each other in one layer |
+| | ProphetNet's decoder | tokens and each predicted n-gram attend separately |
+| | Q-Former of BLIP-2 | with a text, only its queries attend to the image |
+| a second stream | Grounding DINO's encoder | image and text attend to each other in one layer |
 | | PEGASUS-X's encoder | has global tokens next to those of the text |
-| two streams attend in it | LXMERT | words read boxes, and boxes words, by one shared module |
+| two streams attend in it | LXMERT | words and boxes attend to each other with one module |
 | no module takes the sum | Doge | a factor for each channel of the residual |
-| | Higgs Audio | text and audio tokens are taken out of the sum, each by a module of its own |
+| | Higgs Audio | separate modules take text and audio tokens out of the sum |
 | | GPT-NeoX Japanese | the bias of the last layer's projection is added next to the residual |
-| | Idefics | what is read from images is multiplied by a gate, and by zero at some tokens |
-| | LongCat-Flash | has two attentions in one layer, in a list of its own |
-| does not add up afterwards | X-MOD | an adapter for each language follows the feed-forward part |
-| | RT-DETR's decoder | deformable attention follows, which samples without a product |
-| | TimesFM | the feed-forward part is set to zero at padded patches |
+| | Idefics | the image output is multiplied by a gate, and by zero at some tokens |
+| | LongCat-Flash | has two attentions in one layer, in a separate list |
+| does not add up afterwards | X-MOD | an adapter for each language follows the MLP |
+| | RT-DETR's decoder | deformable attention follows, which samples without a matrix product |
+| | TimesFM | the MLP output is set to zero at padded patches |
 | no linear module takes the product | BitNet, Kosmos-2 | a norm is between values and projection |
-| | ConvBERT | the output of a convolution is joined to the heads |
+| | ConvBERT | the output of a convolution is concatenated to the heads |
 | | LeViT | an activation is between values and projection |
-| channels of the projection | MobileBERT | attention is in a bottleneck with a stream of its own |
+| channels of the projection | MobileBERT | attention is in a bottleneck with its own stream |
 | enter with one shape and leave with another | SAM 2 | some blocks halve the grid by pooling |
 | | Cvt | a stage cuts new patches; inside it, a convolution of stride 2 pools keys and values |
 | are not the tokens themselves | PVT | a convolution pools keys and values |
 | values follow one token | Inkling | a short convolution makes keys and values |
-| | Zaya | half of a value is made of the token before |
-| | FastSpeech 2 Conformer | a feed-forward part of convolutions runs before attention |
-| something else than on its own | ViT-MAE, ViLT | draw at random which patches they see |
+| | Zaya | half of a value comes from the previous token |
+| | FastSpeech 2 Conformer | a convolutional MLP runs before attention |
+| something else than on its own | ViT-MAE, ViLT | sample the visible patches at random |
 | | SpeechT5 | the dropout before its decoder is never off |
 | not the product of one matrix | Nyströmformer | three softmaxes and a pseudo-inverse |
-| raises when it runs again | X-CLIP | rows are frames: their number must fit a video |
-| | LW-DETR | rows are windows of an image: their number must fit one |
+| raises when it runs again | X-CLIP | batch elements are frames of one video |
+| | LW-DETR | batch elements are windows of one image |
 | | PI0 | its second stack reads the cache of the first |
-| in no form that is known | Granite Speech | its queries enter as one row for all texts |
-| not called each time | OmDet-Turbo | keeps what it made of a text, for the next time |
-| raises on this input | TVP | does not run on two rows |
-| changes itself | BigBird | switches to full attention for good on a short text |
+| in no form that is known | Granite Speech | its queries enter as one sequence for all texts |
+| not called each time | OmDet-Turbo | caches the encoded text |
+| raises on this input | TVP | does not run on a batch of two |
+| changes itself | BigBird | switches to full attention permanently on a short text |
 | more tokens than positions | Qwen3-ASR | the configuration has 13 positions, the input 32 tokens |
 
 ## Every class
 
-| type | class | sites | what is left out or refused, and why |
+| type | class | attentions | layers that are left out, and reasons |
 |---|---|---|---|
 """
 
