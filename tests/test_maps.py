@@ -126,7 +126,7 @@ def test_explained_outputs_are_targets_of_their_own() -> None:
         sources=[ROWS[0], TokenRow(("a@@", "b", "c"))],
     ).words()
     assert (words.tokens, words.source_tokens) == (("is",), ("ab", "c"))
-    with pytest.raises(InvalidInput, match="same tokens"):
+    with pytest.raises(InvalidInput, match="different tokens"):
         maps.rollout()
 
 
@@ -231,7 +231,7 @@ def test_scores_in_other_forms() -> None:
     for other in wrong:
         with pytest.raises(InvalidInput):
             MixingMaps.of(other)
-    with pytest.raises(InvalidInput, match="tokens are strings"):
+    with pytest.raises(InvalidInput, match="Tokens are not strings"):
         MixingMaps.of(square, tokens=5)  # type: ignore[arg-type]
 
 
@@ -292,9 +292,9 @@ def test_top_sources_by_layer_number() -> None:
     assert len(maps.row(0).top(50)) == 3
     later = maps.at(layers=[1])
     assert later.row(2).top(1, layer=1)[0].token == "b"
-    with pytest.raises(InvalidInput, match="no layer 0"):
+    with pytest.raises(InvalidInput, match="Layer 0 is not in these maps"):
         later.row(2).top(1, layer=0)
-    with pytest.raises(InvalidInput, match="at least one"):
+    with pytest.raises(InvalidInput, match="at least 1"):
         maps.row(0).top(0)
 
 

@@ -80,7 +80,7 @@ MAP = [
     ([TEXT, "--target", "rivr"], 2, "Did you mean river?"),
     ([TEXT, "--target", ""], 2, "Unknown token ''"),
     ([TEXT, "--measure", "alti", "--head", "1"], 2, "Drop --head"),
-    ([TEXT, "--measure", "attention", "--head", "99"], 2, "8 heads, 0 to 7"),
+    ([TEXT, "--measure", "attention", "--head", "99"], 2, "out of range (0–7)"),
     ([TEXT, "--measure", "gradient_norm", "--rollout"], 2, "Drop --rollout"),
     ([TEXT, "--measure", "effective_attention", "--rollout"], 2, "scores of both signs"),
     (["--prompt-file", "object.json", "--generate", "3"], 2, "a list of messages"),
@@ -97,11 +97,11 @@ MAP = [
     ([TEXT, "--device", "quantum"], 2, "--device quantum"),
     ([TEXT, "--device", "cuda:99"], 2, "--device cuda:99"),
     ([TEXT, "--json", "--target", "99"], 2, "out of range (0–9). The text has 10 tokens"),
-    ([TEXT, "--save", "no/such/file"], 2, "there is no folder no/such"),
-    ([TEXT, "--save", "empty"], 2, "it is a folder"),
+    ([TEXT, "--save", "no/such/file"], 2, "Folder no/such of"),
+    ([TEXT, "--save", "empty"], 2, "is a folder. Pass"),
     ([TEXT, "--save", "pipe"], 2, "a device or a pipe"),
     ([TEXT, "--save", "/dev/null"], 2, "a device or a pipe"),
-    ([TEXT, "--measure", "attention", "--save", "/proc/maps"], 2, "cannot write /proc/maps"),
+    ([TEXT, "--measure", "attention", "--save", "/proc/maps"], 2, "/proc/maps cannot be written"),
     ([TEXT, "--model", "./none"], 2, "is not an existing folder"),
     ([TEXT, "--model", "no/such"], 2, "it is not in the cache, and the hub is not asked"),
     ([TEXT, "--model", "empty"], 2, "has no config.json"),
@@ -136,7 +136,7 @@ OTHERS = [
     (["compare", TEXT, "--cue", "cat"], 2, "Unknown token 'cat'"),
     (["compare", TEXT, "--cue", "the"], 2, "write the#1 or the#2"),
     (["compare", TEXT, "--target", "the"], 2, "write the#1 or the#2"),
-    (["compare", TEXT, "--html", "no/such/page.html"], 2, "there is no folder"),
+    (["compare", TEXT, "--html", "no/such/page.html"], 2, "does not exist. Create it first"),
     (["benchmark", "--data", "none.csv"], 2, "none.csv does not exist"),
     (["benchmark", "--data", "latin1.csv"], 2, "not UTF-8 text (byte 14)"),
     (["benchmark", "--data", "zeros.csv"], 2, "it contains zero bytes"),
@@ -153,7 +153,7 @@ OTHERS = [
     (["benchmark", *SHORT, "--out", "/proc/results"], 2, "--out /proc/results"),
     (["benchmark", "--sample", "0"], 2, "--sample"),
     (["benchmark", "--seed", "-1"], 2, "--seed"),
-    (["benchmark", "--submit", "no/such/row.json"], 2, "there is no folder no/such"),
+    (["benchmark", "--submit", "no/such/row.json"], 2, "Folder no/such of"),
     (["benchmark", "--evaluations", "foo"], 2, "Unknown evaluation 'foo'"),
     (["serve", "--tokens", "1"], 2, "out of range for --tokens"),
     (["serve", "--port", "65536"], 2, "--port"),
@@ -222,6 +222,6 @@ def test_a_disk_that_takes_no_more(tmp_path: Path) -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert result.status == 1
-    assert f"cannot write {place}: File too large" in result.err
+    assert f"{place} cannot be written (File too large)" in result.err
     assert place.read_text() == "before"
     assert [path.name for path in tmp_path.iterdir()] == ["maps"]

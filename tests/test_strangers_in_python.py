@@ -120,18 +120,18 @@ USED: list[tuple[Callable[[Lens, MixingMaps], Any], str]] = [
     (lambda lens, maps: Job(**JOB, targets="some"), "Unknown targets 'some'"),
     (lambda lens, maps: Job(**JOB, targets="column"), "belong together"),
     (lambda lens, maps: maps.row(99), "has 10 tokens"),
-    (lambda lens, maps: maps.row(3).top(-3), "at least one source"),
-    (lambda lens, maps: maps.row(3).top(3, layer=44), "no layer 44 in these maps"),
+    (lambda lens, maps: maps.row(3).top(-3), "at least 1"),
+    (lambda lens, maps: maps.row(3).top(3, layer=44), "Layer 44 is not in these maps"),
     (lambda lens, maps: maps.words(sources="median"), "Unknown reduction 'median'"),
-    (lambda lens, maps: maps.rollout(residual=5.0), "between 0 and 1"),
+    (lambda lens, maps: maps.rollout(residual=5.0), "from 0 to 1"),
     (
         lambda lens, maps: lens.measure("attention", TEXT, per_head=True).heads("median"),
-        "merged by mean, sum or max, not 'median'",
+        "Unknown way to merge heads 'median'",
     ),
     (lambda lens, maps: token_tags(TokenRow(("a",)), ["NOUN"]), "Use a fast tokenizer"),
-    (lambda lens, maps: maps.rollout(residual="half"), "between 0 and 1"),  # type: ignore[arg-type]
-    (lambda lens, maps: maps.row(3).top("3"), "at least one source"),  # type: ignore[arg-type]
-    (lambda lens, maps: maps.to_html("/no/such/page.html"), "there is no folder /no/such"),
+    (lambda lens, maps: maps.rollout(residual="half"), "from 0 to 1"),  # type: ignore[arg-type]
+    (lambda lens, maps: maps.row(3).top("3"), "at least 1"),  # type: ignore[arg-type]
+    (lambda lens, maps: maps.to_html("/no/such/page.html"), "Folder /no/such of"),
     (lambda lens, maps: mixlens.load(None), "NoneType"),  # type: ignore[arg-type]
     (lambda lens, maps: mixlens.datasets.read(5), "int is not a"),  # type: ignore[arg-type]
     (lambda lens, maps: lens.compare(TEXT, only=["attention"], budget=-1), "budget of -1: sec"),
@@ -149,15 +149,15 @@ USED: list[tuple[Callable[[Lens, MixingMaps], Any], str]] = [
         "starts=0",
     ),
     (lambda lens, maps: benchmark(lens, "agreement"), "with mixlens.datasets.read"),  # type: ignore[arg-type]
-    (lambda lens, maps: MixingMaps.of([[["a"]]]), "real numbers, not <U1"),
-    (lambda lens, maps: MixingMaps.of(np.ones((1, 1, 1)), tokens=[5]), "tokens are strings"),  # type: ignore[list-item]
-    (lambda lens, maps: maps.rollout().rollout(), "already join layers"),
+    (lambda lens, maps: MixingMaps.of([[["a"]]]), "dtype <U1. Pass real numbers"),
+    (lambda lens, maps: MixingMaps.of(np.ones((1, 1, 1)), tokens=[5]), "Tokens are not strings"),  # type: ignore[list-item]
+    (lambda lens, maps: maps.rollout().rollout(), "already aggregated"),
     (lambda lens, maps: maps.at(layers=[1, 1]).rollout(), "needs every layer from 0 on"),
     (lambda lens, maps: MixingMaps.of(np.ones((2, 3))), r"not \(2, 3\)"),
     (lambda lens, maps: MixingMaps.of(np.ones((1, 2, 2)), tokens=["a"]), "do not fit"),
     (lambda lens, maps: MixingMaps.of(np.full((1, 2, 2), np.nan)), "NaN or infinity"),
     (lambda lens, maps: MixingMaps.of(np.ones((1, 2, 2))).segments("words"), "one of: sentences"),
-    (lambda lens, maps: maps.segments("sentences").segments(), "sums of segments already"),
+    (lambda lens, maps: maps.segments("sentences").segments(), "already sums of segments"),
     (lambda lens, maps: lens.rollout("attention", lens.record(TEXT)), "name the targets"),
     (
         lambda lens, maps: lens.rollout("attention", lens.record([TEXT, TEXT]), [1]),
@@ -232,7 +232,7 @@ def test_a_layer_that_a_hook_changes_is_left_out(lens: Lens) -> None:
     model.bert.encoder.layer[1].register_forward_hook(_double)
     measured = changed.measure("value_zeroing", TEXT)
     assert measured.layers == (0, 2, 3, 4, 5)
-    with pytest.raises(InvalidInput, match="joining them needs every layer"):
+    with pytest.raises(InvalidInput, match="aggregation needs every layer"):
         measured.rollout()
 
 

@@ -106,7 +106,7 @@ LONG = "The dogs are old, and the cats are young. " * 17
         ),
         (None, "compare|The dogs are old.|--measures|attention|--word|are", "name no word"),
         (None, "map|The dogs|--segments|own", "choose sentences or paragraphs"),
-        (None, "map|The dogs|--layer|1|--figure|x.png|--kind|flow", "measure all layers"),
+        (None, "map|The dogs|--layer|1|--figure|x.png|--kind|flow", "Measure all layers"),
         (
             None,
             "map|The dogs|--generate|2|--measure|gradient_norm|-o|word=are",

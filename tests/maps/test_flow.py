@@ -110,7 +110,7 @@ def test_layers_and_targets() -> None:
     np.testing.assert_allclose(whole.normalised().scores.sum(-1), 1)
     with pytest.raises(InvalidInput, match="'all'"):
         maps.flow(layers="last")
-    with pytest.raises(InvalidInput, match="already join"):
+    with pytest.raises(InvalidInput, match="already aggregated"):
         maps.flow().rollout()
 
 

@@ -79,7 +79,7 @@ def test_residual_zero_turns_the_measures_own_off() -> None:
     attention = stochastic(2, 3, 5)
     maps = MixingMaps.of(attention, rollout_residual=0.5)
     np.testing.assert_allclose(maps.rollout(residual=0).scores[1], attention[1] @ attention[0])
-    with pytest.raises(InvalidInput, match="between 0 and 1"):
+    with pytest.raises(InvalidInput, match="from 0 to 1"):
         maps.rollout(residual=1.5)
 
 
@@ -133,14 +133,14 @@ def test_maps_that_do_not_join_are_refused_with_the_reason() -> None:
     with pytest.raises(InvalidInput, match="every layer from 0 on"):
         maps.at(layers=[1, 2]).rollout()
     assert maps.at(layers=[0, 1]).rollout().layers == (0, 1)
-    with pytest.raises(InvalidInput, match="same tokens"):
+    with pytest.raises(InvalidInput, match="different tokens"):
         MixingMaps.of(np.ones((2, 3, 4)), tokens=list("abc"), source_tokens=list("wxyz")).rollout()
     # A translation that repeats its source is still cross-attention.
-    with pytest.raises(InvalidInput, match="same tokens"):
+    with pytest.raises(InvalidInput, match="different tokens"):
         MixingMaps.of(np.ones((2, 3, 3)), facts=Facts(same_tokens=False)).rollout()
     with pytest.raises(InvalidInput, match="heads"):
         MixingMaps.of(np.ones((2, 5, 3, 3))).rollout()
-    with pytest.raises(InvalidInput, match="already join layers"):
+    with pytest.raises(InvalidInput, match="already aggregated"):
         maps.rollout().rollout()
 
 

@@ -65,7 +65,7 @@ def test_sums_lose_nothing_and_the_first_token_is_apart() -> None:
             np.testing.assert_allclose(merged.scores[..., column], expected, rtol=1e-6)
     np.testing.assert_allclose(merged.extras["sink_share"].values, whole.scores[..., 0], atol=1e-6)
     assert merged.facts.rows_sum_to_one
-    with pytest.raises(InvalidInput, match="same tokens"):
+    with pytest.raises(InvalidInput, match="different tokens"):
         merged.rollout()
 
 
@@ -74,7 +74,7 @@ def test_leaving_out_the_first_token_divides_rows_only_if_they_summed_to_one() -
     merged = whole.segments("paragraphs", sink=False)
     assert FIRST not in merged.source_tokens
     np.testing.assert_allclose(merged.scores[:, 1:].sum(-1), 1, atol=1e-6)
-    assert "rows divided by what is left" in " ".join(merged.provenance["steps"])
+    assert "normalised again" in " ".join(merged.provenance["steps"])
     assert not merged.facts.rows_sum_to_one  # the first token's own row is empty now
     assert whole.at(targets=[-1]).without_sink().facts.rows_sum_to_one
     rest = whole.scores[0, -1, 1:].astype(float)
@@ -192,7 +192,7 @@ def test_a_first_token_that_is_gone_is_not_left_out_again() -> None:
     assert not with_sink.scores[..., 0].any()
     assert with_sink.without_sink() == with_sink
     np.testing.assert_allclose(with_sink.scores[..., 1:], left.scores, rtol=1e-5, atol=1e-7)
-    with pytest.raises(InvalidInput, match="before you choose a segment"):
+    with pytest.raises(InvalidInput, match="before you select a segment"):
         whole.inside("paragraph 2", "paragraphs").without_sink()
     inside = whole.without_sink().inside("paragraph 1", "paragraphs")
     assert inside.source_tokens == whole.inside("paragraph 1", "paragraphs").source_tokens
@@ -214,9 +214,9 @@ def test_sums_of_segments_are_not_divided_again(tmp_path: object) -> None:
     merged.save(f"{tmp_path}/maps.safetensors")
     for sums in (merged, mixlens.load(f"{tmp_path}/maps.safetensors")):
         for again in (None, "sentences", {"a": (0, 9)}):
-            with pytest.raises(InvalidInput, match="sums of segments already"):
+            with pytest.raises(InvalidInput, match="already sums of segments"):
                 sums.segments(again)
-        with pytest.raises(InvalidInput, match="sums of segments already"):
+        with pytest.raises(InvalidInput, match="already sums of segments"):
             sums.inside("sentence 1")
 
 
@@ -266,7 +266,7 @@ def test_a_page_groups_by_named_documents(tmp_path: Path) -> None:
     texts = json.loads(written)["texts"]
     named = [[part[2] for part in text["segments"] or () if len(part) == 3] for text in texts]
     assert any({"a", "b", "answer"} <= set(names) for names in named)
-    with pytest.raises(InvalidInput, match="sums of segments already"):
+    with pytest.raises(InvalidInput, match="already sums of segments"):
         maps.segments().to_html(page, segments="sentences")
 
 

@@ -24,7 +24,7 @@ def test_maps_that_were_rolled_out_say_so(tmp_path: Path) -> None:
         rolled = expected.measure(name, text).rollout()
         assert maps.facts == rolled.facts
         assert maps.provenance["steps"] == rolled.provenance["steps"]
-        with pytest.raises(InvalidInput, match="already join layers"):
+        with pytest.raises(InvalidInput, match="already aggregated"):
             maps.rollout()
 
 

@@ -133,7 +133,7 @@ def test_wrong_choices_are_refused_in_words(maps: MixingMaps) -> None:
         ({"kind": "map", "target": 1}, "Unknown option 'target'"),
         ({"kind": "heads"}, "per_head=True"),
         ({"kind": "flow", "threshold": 0}, "threshold"),
-        ({"layer": 9}, "no layer 9"),
+        ({"layer": 9}, "Layer 9 is not in these maps"),
         ({"kind": "curves", "top": 0}, "at least one source"),
         ({"kind": "target", "most": 0}, "at least one source"),
     ]

@@ -1,5 +1,5 @@
-"""`MixingMaps` and everything made of them: storage, tables, aggregation over layers, comparison,
-identifiability.
+"""`MixingMaps` and everything computed from them: storage, tables, aggregation over layers,
+comparison, identifiability.
 
 Nothing here runs a model, except through a recording.
 

@@ -1,11 +1,11 @@
-"""Word alignments from cross-attention maps: which source word each word of the translation goes
-back to, as Pharaoh links.
+"""Word alignments from cross-attention maps: the source word of each word of the translation, as
+Pharaoh links.
 
 Each target word is linked to the source word with the largest score, after Kobayashi et al. (2020,
-https://aclanthology.org/2020.emnlp-main.574), section 5. Scores of a source word are the sum over
-its pieces, of a target word the mean over its pieces. A target word whose largest score is on a
-special token (the end mark) has no link, and neither has one without any score. The paper chooses
-the layer; see the evaluation `word_alignment` for how well each does on gold alignments.
+https://aclanthology.org/2020.emnlp-main.574), section 5. Scores are summed over the pieces of a
+source word and averaged over the pieces of a target word. A target word without any score, or with
+its largest score on a special token (the end token), has no link. The paper chooses the layer; the
+evaluation `word_alignment` scores each layer on gold alignments.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ class WordAlignment:
     links: tuple[tuple[int, int], ...]
 
     def pharaoh(self) -> str:
-        """One line such as "0-0 1-2": source and target word of each link, from 0."""
+        """Return one line such as "0-0 1-2": source and target word of each link, from 0."""
         return " ".join(f"{source}-{target}" for source, target in self.links)
 
 
 def align_words(maps: MixingMaps, *, layer: int = -1, setting: str = "AWI") -> WordAlignment:
-    """The links that one layer of cross-attention maps gives.
+    """Return the links from one layer of cross-attention maps.
 
-    `setting`: "AWI" reads the row of the step that consumes the target word, "AWO" of the step
+    `setting`: "AWI" reads the scores of the step that consumes the target word, "AWO" of the step
     before it, which produces it.
     """
     if setting not in SETTINGS:
-        raise InvalidInput(f"setting={setting!r}: choose one of {', '.join(SETTINGS)}")
+        raise InvalidInput(f"Unknown setting {setting!r}. Choose one of: {', '.join(SETTINGS)}.")
     if maps.per_head:
-        raise InvalidInput("links are made from whole layers: merge the heads, or choose one")
+        raise InvalidInput("Links need maps of whole layers. Merge the heads, or choose one.")
     if maps.source_row == maps.target_row or len(maps.target_positions) < len(maps.target_row):
         raise InvalidInput(
-            "links need cross-attention maps of all targets: measure a pair of texts at the site"
-            " cross, and name no targets"
+            "Links need cross-attention maps of all targets. Measure a pair of texts at the "
+            "site cross, without targets."
         )
     scores = np.abs(maps.scores[layer_index(layer, maps.layers)])
     source_ranges, source = _words(maps.source_row)
@@ -74,7 +74,7 @@ def align_words(maps: MixingMaps, *, layer: int = -1, setting: str = "AWI") -> W
 
 
 def _words(row: TokenRow) -> tuple[list[words.Span], list[int]]:
-    """The token ranges of all words, and which of them are words of the text."""
+    """Return the token ranges of all words, and which of them are words of the text."""
     ranges, merged = words.words(row)
     special = merged.special or (False,) * len(merged)
     return ranges, [i for i, mark in enumerate(special) if not mark]

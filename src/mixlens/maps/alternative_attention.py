@@ -1,8 +1,8 @@
 """Alternative attention weights with the same output, and bounds of each weight.
 
 Brunner et al. 2020, On Identifiability in Transformers
-(https://openreview.net/forum?id=BJg1f6EFDB), section 3. A head's output is A T, T = V W_O. What the
-theorem says becomes actual distributions, by linear programmes over
+(https://openreview.net/forum?id=BJg1f6EFDB), section 3. A head's output is A T, T = V W_O. This
+file computes actual distributions for the theorem, by linear programmes over
 
     { a' >= 0, sum a' = sum a, a' T = a T, a'_j = 0 if the target cannot see j }.
 """
@@ -55,12 +55,12 @@ class AttentionBounds:
 
 @dataclass(frozen=True)
 class _FreeRow:
-    """One target's row of one head and the freedom it has."""
+    """The attention weights of one target and head, and their freedom."""
 
     weights: Float[np.ndarray, " source"]
     visible: Int[np.ndarray, " seen"]
-    null: Float[np.ndarray, "seen free"]  # directions that change neither output nor sum
-    fixed: Float[np.ndarray, "seen bound"]  # the orthonormal rest of the space
+    null: Float[np.ndarray, "seen free"]  # directions that change neither the output nor the sum
+    fixed: Float[np.ndarray, "seen bound"]  # orthonormal complement
     transformed: Float[np.ndarray, "source d_model"]
 
     @property
@@ -69,13 +69,13 @@ class _FreeRow:
         return seen
 
     def whole(self, row: Float[np.ndarray, " seen"]) -> Float[np.ndarray, " source"]:
-        """The row over all sources, invisible ones zero."""
+        """Return the weights over all sources, zero for invisible ones."""
         weights = np.zeros_like(self.weights)
         weights[self.visible] = row
         return weights
 
     def furthest(self, direction: Float[np.ndarray, " seen"]) -> Float[np.ndarray, " seen"]:
-        """The distribution with the same output that goes furthest in a direction."""
+        """Return the distribution with the same output that goes furthest in a direction."""
         given = self.seen
         solution = scipy_optimize().linprog(
             -direction,
@@ -85,10 +85,11 @@ class _FreeRow:
             method="highs",
             options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
         )
-        if solution.x is None:  # it gave up on a badly scaled corner; the row itself is feasible
+        if (
+            solution.x is None
+        ):  # the solver failed on a badly scaled problem; the weights themselves are feasible
             return given
-        # What the solver's tolerance lets through is taken out again: only the null space is left
-        # of the change.
+        # Remove errors within the solver's tolerance: only the null space of the change is kept.
         moved = given + self.null @ (self.null.T @ (solution.x - given))
         moved = np.clip(moved, 0, None)
         kept: np.ndarray = moved * (given.sum() / moved.sum())
@@ -150,7 +151,7 @@ def alternative_attention(
     0.0
     """
     if starts < 1:
-        raise InvalidInput(f"starts={starts}: at least one is needed")
+        raise InvalidInput(f"starts={starts} is out of range. Pass at least 1.")
     recorded_row = _free_row(recording, layer, head, target, site, row)
     best = recorded_row.seen
     if recorded_row.null.shape[1] > 0:
@@ -170,7 +171,7 @@ def alternative_attention(
 
 
 def _climbed(row: _FreeRow, signs: Float[np.ndarray, " seen"]) -> Float[np.ndarray, " seen"]:
-    """From one sign vector to a corner whose own signs lead no further."""
+    """Move from one sign vector to a vertex whose own signs lead no further."""
     best, reached = row.seen, 0.0
     for _ in range(20):
         other = row.furthest(signs)
@@ -232,7 +233,7 @@ def attention_bounds(
             unit[place] = 1
             for sign, made in rows.items():
                 other = recorded_row.whole(recorded_row.furthest(sign * unit))
-                if sign * (other[source] - recorded_row.weights[source]) > 0:  # else it stays
+                if sign * (other[source] - recorded_row.weights[source]) > 0:  # otherwise it stays
                     made[source] = other
     return AttentionBounds(
         rows[-1].diagonal().copy(),
@@ -256,7 +257,9 @@ def _free_row(
         ("target", target, targets),
     ):
         if not hasattr(value, "__index__") or not -count <= value < count:
-            raise InvalidInput(f"{name} {value!r}: there are {count}, counted from 0")
+            raise InvalidInput(
+                f"{name} {value!r} is out of range (0–{count - 1}). Pass a number in this range."
+            )
     row, head, target = row % batch, head % heads, target % targets
     visible, columns = _visible_columns(recording, request, parts, row, head, target)
     null = left_null_basis(columns[visible], tolerance(parts.values.dtype))
@@ -274,7 +277,7 @@ def _free_row(
 def _visible_columns(
     recording: Recording, request: Request, parts: Attention, row: int, head: int, target: int
 ) -> tuple[Int[np.ndarray, " seen"], Float[np.ndarray, "source k"]]:
-    """Which sources a target sees, and the columns of [T, 1] over all of them."""
+    """Return which sources a target sees, and the columns of [T, 1] over all of them."""
     sources = effective_attention.visible_sources(parts, request.chosen(recording))
     columns = with_ones(
         value_columns(parts.values, parts.output_weight, sources.lengths), sources.lengths
@@ -284,6 +287,6 @@ def _visible_columns(
 
 
 def _complement(null: Float[np.ndarray, "seen free"]) -> Float[np.ndarray, "seen bound"]:
-    """An orthonormal basis of everything orthogonal to `null`."""
+    """Return an orthonormal basis of everything orthogonal to `null`."""
     basis = np.linalg.qr(null, mode="complete")[0]
     return basis[:, null.shape[1] :]

@@ -1,12 +1,12 @@
-"""Is attention identifiable?
+"""Is attention identifiable? Measure the freedom of the attention weights of each head.
 
-How much freedom the weights of each head have.
+The tables hold one row for each layer and head.
 
 Brunner et al. 2020, On Identifiability in Transformers
-(https://openreview.net/forum?id=BJg1f6EFDB), section 3. A head's output is A T, T = V W_O. Rows of
-A may be changed along the left null space of T (of [T, 1] for rows that keep their sum), whose
-dimension is the number of tokens minus the rank. Nothing after the head notices. The weights
-themselves are in `alternatives`.
+(https://openreview.net/forum?id=BJg1f6EFDB), section 3. A head's output is A T, T = V W_O. The
+weights of a target may change along the left null space of T (of [T, 1] if they keep their sum),
+whose dimension is the number of tokens minus the rank, without any effect on the output.
+`alternative_attention` computes such weights.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ if TYPE_CHECKING:
 
 @outside_inference_mode()
 def identifiability(recording: Recording, site: str | None = None) -> xr.Dataset | list[xr.Dataset]:
-    """For each layer and head (a list of such tables for a batch of several rows):
+    """Return a table for each layer and head (a list of tables for a batch of several texts):
 
     * `rank`: the rank of T; `null_dimension`: tokens minus rank, the dimension of T's left null
       space;
-    * `null_dimension_simplex`: the same for [T, 1], the freedom of rows that keep their sum;
-    * `null_share`: the share of the attention's squared norm that lies in T's left null space (both
-      parts' shares sum to one);
+    * `null_dimension_simplex`: the same for [T, 1], the freedom of weights that keep their sum;
+    * `null_share`: the fraction of the attention's squared norm in T's left null space (both
+      fractions sum to one);
     * `pearson`: correlation of raw and effective weights over all pairs of a target and a source
       that it can see.
 
-    Rank and dimensions are those of all tokens together, which is what the last target of a causal
-    model sees; share and correlation use each target's own null space.
+    Rank and dimensions are those of all tokens together, as seen by the last target of a causal
+    model. Fraction and correlation use each target's own null space.
     """
     request = Request.resolved(recording, site=site, layers=None, targets=None, per_head=True)
     score = functools.partial(effective_attention.score_layer, per_head=True)
@@ -79,7 +79,7 @@ def _freedom(
     effective: Float[Tensor, "head target source"],
     seen: Bool[Tensor, "heads_or_one target source"],
 ) -> dict[str, Float[Tensor, " head"]]:
-    """How far raw and effective weights of visible pairs differ, by head."""
+    """Return how much raw and effective weights of visible pairs differ, by head."""
     if len(seen) > 1:
         heads = [slice(head, head + 1) for head in range(len(seen))]
         made = [_freedom(raw[head], effective[head], seen[head]) for head in heads]
@@ -103,9 +103,9 @@ def _dataset(table: list[dict[str, Any]], layers: tuple[int, ...]) -> xr.Dataset
 def _ranks(
     columns: Float[Tensor, "batch head source k"], least: float
 ) -> Int[Tensor, "batch head"]:
-    """Numbers of singular values above `least` times the largest.
+    """Return the numbers of singular values above `least` times the largest.
 
-    Rows of padding are zero and change none of them.
+    Padding is zero and does not change them.
     """
     sizes = torch.linalg.svdvals(columns)
     ranks: Tensor = (sizes > least * sizes[..., :1]).sum(-1)

@@ -1,8 +1,8 @@
-"""Rollouts in which one source has taken nearly everything.
+"""Detect rollouts that have collapsed onto one source.
 
-In a causal model the first token takes from no other token, so it is an absorbing state of the
-product R_l = M_l R_(l-1): with every layer more of each row moves there. If little else is left,
-the rollout says nothing about single targets.
+In a causal model the first token uses no other token, so it is an absorbing state of the product
+R_l = M_l R_(l-1): with every layer more of each target's score moves there. If little else is left,
+the rollout does not distinguish targets.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 MEAN_SHARE = 0.75  # of all other targets, on average
 LEAST_SHARE = 0.5  # of each of them
-FEWEST = 3  # sources; of two, one always has half
+FEWEST = 3  # sources; with two, one always has half
 
 
 class Collapse(NamedTuple):
-    """The source that has taken nearly everything, and its mean share of the other targets."""
+    """The source that dominates, and its mean normalised score for the other targets."""
 
     source: int
     token: str
@@ -31,16 +31,16 @@ class Collapse(NamedTuple):
 
     def __str__(self) -> str:
         return (
-            f"The rollout has collapsed onto the token {self.token!r} (position {self.source}),"
-            f" whose mean share of the other targets is {self.share:.0%}. It hardly tells targets"
-            " apart: use the mean of the layers instead."
+            f"The rollout has collapsed onto the token {self.token!r} (position "
+            f"{self.source}), whose mean share of the other targets is {self.share:.0%}. It "
+            "hardly distinguishes targets. Use the mean of the layers instead."
         )
 
 
 def collapse_of(maps: MixingMaps, place: int = -1) -> Collapse | None:
     """Return the source onto which a rollout of tokens has collapsed, or None.
 
-    `place` is that of the layer among those held.
+    `place` is the index of the layer in the maps.
     """
     is_rollout = (maps.facts.joined_by or "").startswith("rollout")
     of_tokens = maps.facts.same_tokens and len(maps.source_row) == len(maps.target_row)

@@ -1,4 +1,4 @@
-"""All measures side by side for one target, and their agreement."""
+"""Compare all measures for one target, with their agreement."""
 
 from __future__ import annotations
 
@@ -75,14 +75,14 @@ class Comparison:
     own_source: int | None  # the source that is the target itself; None in cross-attention
     aggregate: str
     scores: Mapping[str, np.ndarray]
-    left_out: Mapping[str, str]  # measure -> why it is not there
+    left_out: Mapping[str, str]  # measure -> reason for its absence
     explained: str | None = None  # the output that gradients and erasure explain
     cue: int | None = None  # a source whose rank is of interest
-    model: str = ""  # its name, or its class
+    model: str = ""  # name of the model, or its class
     row: TokenRow | None = None  # the sources with their text
     by_layer: Mapping[str, np.ndarray] = field(default_factory=dict)  # measure -> [layer, source]
     provenance: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # by measure
-    warnings: Mapping[str, str] = field(default_factory=dict)  # by measure, of a collapsed rollout
+    warnings: Mapping[str, str] = field(default_factory=dict)  # by measure, for collapsed rollouts
 
     def to_dataframe(self) -> pd.DataFrame:
         """Return a pandas table of the scores.
@@ -106,7 +106,7 @@ class Comparison:
     def __repr__(self) -> str:
         about = f"{self.target_token!r} (token {self.target}), {self.reading}"
         explained = f"; explains {self.explained}" if self.explained else ""
-        left_out = f"; left out: {', '.join(self.left_out)}" if self.left_out else ""
+        left_out = f"; skipped: {', '.join(self.left_out)}" if self.left_out else ""
         return (
             f"<Comparison of {counted(len(self.scores), 'measure')} for {about},"
             f" {counted(len(self.sources), 'source')}"

@@ -1,16 +1,16 @@
-"""ALTI through encoder and decoder: how much of each source token and of each token of the target
-prefix is in every prediction.
+"""ALTI through encoder and decoder: how much each source token and each token of the target prefix
+contribute to every prediction.
 
 Ferrando et al. 2022, Towards Opening the Black Box of Neural Machine Translation
 (https://aclanthology.org/2022.emnlp-main.599), section 3. In a decoder layer the cross-attention
 block splits its output between the encoder's tokens (C) and its own residual stream (r), which the
-self-attention block splits between the prefix (S). So a layer passes C to the encoder and diag(r) S
-to the prefix below it, and
+self-attention block splits between the prefix (S). A layer therefore passes C to the encoder and
+diag(r) S to the prefix below it, and
 
     source_l = C_l E + diag(r_l) S_l source_{l-1},      prefix_l = diag(r_l) S_l prefix_{l-1},
 
-with E the encoder's rollout, source_0 = 0 and prefix_0 the identity. Rows of [source, prefix] sum
-to one; they are divided by their sum, so that rounding does not build up.
+with E the encoder's rollout, source_0 = 0 and prefix_0 the identity. The rows of [source, prefix]
+sum to one; they are divided by their sum, so that rounding does not accumulate.
 """
 
 from __future__ import annotations
@@ -54,28 +54,30 @@ class SourceAndPrefix:
 
     @property
     def from_source(self) -> Float[np.ndarray, "layer target source"]:
-        """Scores of the source tokens alone."""
+        """Return the scores of the source tokens."""
         return self.scores[..., : len(self.source)]
 
     @property
     def from_prefix(self) -> Float[np.ndarray, "layer target prefix"]:
-        """Scores of the target prefix alone."""
+        """Return the scores of the target prefix."""
         return self.scores[..., len(self.source) :]
 
     @property
     def source_share(self) -> Float[np.ndarray, "layer target"]:
-        """How much of each position comes from the source as a whole."""
+        """Return how much of each position comes from the source as a whole."""
         share: np.ndarray = self.from_source.sum(-1)
         return share
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Labels of the columns."""
+        """Return the labels of the columns."""
         return (*self.source.labels, *self.prefix.labels)
 
     @cached_property
     def maps(self) -> MixingMaps:
-        """The same as maps: the sources are the source's tokens, then those of the prefix."""
+        """Return the same as maps: the sources are the source's tokens, then those of the
+        prefix.
+        """
         return MixingMaps.of(
             self.scores,
             self.prefix,
@@ -86,19 +88,19 @@ class SourceAndPrefix:
         )
 
     def row(self, target: int | str) -> Row:
-        """One decoder position; see `MixingMaps.row`."""
+        """Return one decoder position; see `MixingMaps.row`."""
         return self.maps.row(target)
 
     def words(self, sources: str = "sum", targets: str = "mean") -> MixingMaps:
-        """Sub-words merged into words; see `MixingMaps.words`."""
+        """Return maps with sub-words merged into words; see `MixingMaps.words`."""
         return self.maps.words(sources, targets)
 
     def to_dataframe(self) -> pd.DataFrame:
-        """One line for each score; see `MixingMaps.to_dataframe`."""
+        """Return one line for each score; see `MixingMaps.to_dataframe`."""
         return self.maps.to_dataframe()
 
     def to_html(self, path: str | os.PathLike[str], *others: MixingMaps, **shown: Any) -> None:
-        """Writes one page with both sides; see `MixingMaps.to_html`."""
+        """Write one page with both sides; see `MixingMaps.to_html`."""
         self.maps.to_html(path, *others, **shown)
 
     def _repr_html_(self) -> str:
@@ -113,7 +115,7 @@ class SourceAndPrefix:
 
 
 def _one_after_the_other(first: TokenRow, second: TokenRow) -> TokenRow:
-    """Two rows of tokens as one, with a line break between their texts."""
+    """Return two token sequences as one, with a line break between their texts."""
     labels = (*first.labels, *second.labels)
     special = [row.special or (False,) * len(row) for row in (first, second)]
     both = (*special[0], *special[1])
@@ -127,19 +129,20 @@ def _one_after_the_other(first: TokenRow, second: TokenRow) -> TokenRow:
 
 
 def alti_through(recording: Recording, *, variant: str = "paper") -> list[SourceAndPrefix]:
-    """ALTI from every decoder position to the source and the target prefix, for every row of the
-    recording.
+    """Return ALTI from every decoder position to the source and the target prefix, for every text
+    of the recording.
     """
     sites = recording.structure.sites
     if not {"encoder", "decoder", "cross"} <= set(sites):
         raise UnsupportedModel(
-            "contributions through encoder and decoder need a recorded encoder, decoder and"
-            f" cross-attention; this model has: {', '.join(sites)}"
+            f"This model has: {', '.join(sites)}. Contributions through encoder and decoder "
+            "need a recorded encoder, decoder and cross-attention. Use an encoder-decoder "
+            "model."
         )
     maps = {site: _scores(recording, site, variant) for site in ("encoder", "decoder", "cross")}
     about = {
         "name": model_name(recording.model),
-        "summary": "how much of the source and of the target prefix is in each position",
+        "summary": "how much the source and the target prefix contribute to each position",
         "citation": (
             "Ferrando et al. (2022), Towards Opening the Black Box of Neural Machine Translation,"
             " EMNLP, section 3"
@@ -176,7 +179,7 @@ def through(
     cross: Float[np.ndarray, "layer target source"],
     residual: Float[np.ndarray, "layer target"],
 ) -> Float[np.ndarray, "layer target column"]:
-    """The recursion above, on maps whose rows sum to one (those of `cross` together with
+    """Compute the recursion above, on maps whose rows sum to one (those of `cross` together with
     `residual`).
     """
     rolled = np.eye(encoder.shape[-1])

@@ -1,14 +1,14 @@
-"""Flow: how much can run from a token of a layer to each input token, when every map entry is the
-width of a pipe.
+"""Flow: the maximum flow from a token of a layer to each input token, with map entries as
+capacities.
 
 Abnar & Zuidema (2020), "Quantifying Attention Flow in Transformers", ACL, section 3: nodes are the
-tokens of each layer, a pipe from token i of layer l to token j of the layer below has the capacity
+tokens of each layer, an edge from token i of layer l to token j of the layer below has the capacity
 M_l[i, j], and the score is the maximum flow between two ends, one problem for each pair. The
-paper's score is the flow itself; its code then divides each row by its sum, which is
+paper's score is the flow itself; its code then divides by the sum over sources, which is
 `normalised()` here.
 
-One row costs n problems on a graph of layers x n^2 edges: all targets of all layers are seldom
-needed.
+One target costs n problems on a graph of layers x n^2 edges, so computing all targets of all layers
+is slow.
 """
 
 from __future__ import annotations
@@ -35,9 +35,13 @@ def max_flow(
     layers: Sequence[int],
     targets: Sequence[int],
 ) -> Float[np.ndarray, "chosen target token"]:
-    """Maximum flow from each chosen target of each chosen layer's output to every input token."""
+    """Return the maximum flow from each chosen target of each chosen layer's output to every input
+    token.
+    """
     if (capacities < 0).any():
-        raise InvalidInput("flow needs capacities, and these maps hold negative scores")
+        raise InvalidInput(
+            "These maps have negative scores, which cannot be capacities. Use absolute scores."
+        )
     count = capacities.shape[-1]
     flows = np.zeros((len(layers), len(targets), count))
     for chosen, layer in enumerate(layers):
@@ -51,9 +55,9 @@ def max_flow(
 
 
 def _graph(capacities: Float[np.ndarray, "layer token token"]) -> tuple[Any, list[float]]:
-    """Node (l, i) has number l n + i, with l = 0 for the input.
+    """Return the graph. Node (l, i) has number l n + i, with l = 0 for the input.
 
-    Pipes of no width are left out (half of a causal model's).
+    Edges without capacity are omitted (half of them in a causal model).
     """
     try:
         from igraph import Graph
@@ -74,14 +78,16 @@ def flow_through(
     residual: float | int | None = None,
     normalise: bool | None = None,
 ) -> MixingMaps:
-    """`MixingMaps.flow`."""
+    """Compute `MixingMaps.flow`."""
     if maps.facts.signed:
         raise InvalidInput(
-            "these scores have both signs, and no pipe is narrower than nothing: use"
-            " maps.normalised(absolute=True).flow()"
+            "These scores have both signs, and capacities cannot be negative. Use "
+            "maps.normalised(absolute=True).flow()."
         )
     if isinstance(layers, str) and layers != "all":
-        raise InvalidInput(f"layers={layers!r}: give layer numbers, or 'all'")
+        raise InvalidInput(
+            f"layers={layers!r} is not a list of layers. Pass layer numbers, or 'all'."
+        )
     passed = layer_transitions(maps, residual, normalise)
     numbers = (
         maps.layers if layers == "all" else [int(n) for n in ([-1] if layers is None else layers)]

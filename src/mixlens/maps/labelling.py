@@ -1,4 +1,4 @@
-"""Turn scores from elsewhere into maps."""
+"""Turn existing scores into maps."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ def labelled_scores(
     rollout_normalised: bool | None,
     provenance: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
-    """The fields of `MixingMaps`, for `MixingMaps.of`.
+    """Return the fields of `MixingMaps`, for `MixingMaps.of`.
 
-    What is not given is taken from the measure, if mixlens knows one of that name.
+    Missing values come from the measure, if mixlens has one of that name.
     """
     array = _array(scores)
     if array.dtype.kind not in "biuf":
-        raise InvalidInput(f"scores are real numbers, not {array.dtype}")
+        raise InvalidInput(f"Scores have dtype {array.dtype}. Pass real numbers.")
     if not np.isfinite(array).all():
-        raise InvalidInput("the scores hold NaN or infinity")
+        raise InvalidInput("The scores contain NaN or infinity. Pass finite scores.")
     targets = _row(tokens, array.shape[-2])
     sources = targets if source_tokens is None else _row(source_tokens, array.shape[-1])
     spec = known_spec(measure)
@@ -60,7 +60,7 @@ def labelled_scores(
 
 
 def _array(scores: Any) -> np.ndarray:
-    """The scores as an array, wherever they are and whether or not they have gradients."""
+    """Return the scores as an array, from any device and with or without gradients."""
     try:
         if hasattr(scores, "detach"):
             scores = scores.detach().cpu()
@@ -68,13 +68,13 @@ def _array(scores: Any) -> np.ndarray:
         array = np.asarray(scores)
     except (ValueError, TypeError, RuntimeError) as error:
         raise InvalidInput(
-            f"scores of type {type(scores).__name__} are no array of numbers"
-            f" [layer, (head,) target, source]: {error}"
+            f"{type(scores).__name__} is not an array of numbers [layer, (head,) target, "
+            f"source] ({error}). Pass an array or a tensor."
         ) from error
     if array.ndim not in (3, 4):
         raise InvalidInput(
-            "scores are [layer, target, source] or [layer, head, target, source], not"
-            f" {array.shape}"
+            f"Scores have shape {array.shape}. Pass [layer, target, source] or [layer, head, "
+            "target, source]."
         )
     return array
 
@@ -86,5 +86,7 @@ def _row(tokens: Sequence[str] | TokenRow | None, count: int) -> TokenRow:
         return tokens
     labels: tuple[Any, ...] = tuple(tokens) if hasattr(tokens, "__iter__") else (tokens,)
     if not all(isinstance(label, str) for label in labels):
-        raise InvalidInput("tokens are strings; leave them out to number them")
+        raise InvalidInput(
+            "Tokens are not strings. Pass strings, or leave them out to number them."
+        )
     return TokenRow(labels)

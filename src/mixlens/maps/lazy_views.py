@@ -1,7 +1,7 @@
 """Load views of results on demand.
 
-Pictures and pages are drawn by `mixlens.views`, which knows the results. Results must not import
-what knows them, so they name a view here and it is loaded when it is asked for.
+`mixlens.views` draws figures and pages of results. Results must not import it, so they name a view
+here, which is loaded on demand.
 """
 
 from __future__ import annotations
@@ -11,5 +11,5 @@ from typing import Any
 
 
 def view(name: str) -> Any:
-    """A module of `mixlens.views`, such as "plots"."""
+    """Return a module of `mixlens.views`, such as "plots"."""
     return importlib.import_module(f"mixlens.views.{name}")

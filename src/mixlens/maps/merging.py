@@ -1,4 +1,4 @@
-"""Tokens merged into words or spans: columns (sources) and rows (targets) of all maps at once."""
+"""Merge tokens into words or spans, along sources and targets of all maps."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def merge_words(maps: MixingMaps, sources: str, targets: str) -> MixingMaps:
-    """`MixingMaps.words`. Sums of segments have no words among their sources."""
+    """Compute `MixingMaps.words`. Segment sums have no words among their sources."""
     columns = _unmerged(maps.source_row) if has_sums(maps) else words.words(maps.source_row)
     rows = words.words(maps.target_row)
     step = f"words(sources={sources}, targets={targets})"
@@ -31,7 +31,7 @@ def merge_spans(
     sources: str,
     targets: str,
 ) -> MixingMaps:
-    """`MixingMaps.spans`."""
+    """Compute `MixingMaps.spans`."""
     _require_measured(maps, rows or ())
     step = f"spans(sources={_listed(columns)}, targets={_listed(rows)})"
     merges = words.spans(maps.source_row, columns or ()), words.spans(maps.target_row, rows or ())
@@ -43,14 +43,14 @@ def _unmerged(row: TokenRow) -> Merge:
 
 
 def _require_measured(maps: MixingMaps, rows: Sequence[Span]) -> None:
-    """Raise if a span of targets has none that was measured: it would change nothing."""
+    """Raise if a span of targets contains no measured target, because it would change nothing."""
     held = maps.target_positions
     for start, stop in rows:
         if not any(start <= position < stop for position in held):
             shown = ", ".join(map(str, held[:20])) + ", …" * (len(held) > 20)
             raise InvalidInput(
-                f"The target span ({start}, {stop}) holds no measured target. These maps have the"
-                f" target positions {shown}. Give spans as positions in the text."
+                f"The target span ({start}, {stop}) holds no measured target. These maps have "
+                f"the target positions {shown}. Pass spans as positions in the text."
             )
 
 

@@ -1,9 +1,9 @@
-"""MixingMaps: how much of each source token is in each target token of one text, layer by layer,
-with labels and provenance.
+"""MixingMaps: how much each source token contributes to each target token of one text, layer by
+layer, with labels and provenance.
 
 Rows are targets, columns are sources. Maps never change: every method returns new ones and notes
-what it did in `provenance["steps"]`. Extras (a standard error, a rank ...) belong to the scores as
-they were measured: selections keep them, whatever computes new scores drops them.
+its step in `provenance["steps"]`. Extras (a standard error, a rank ...) belong to the measured
+scores: selections keep them, and computations of new scores drop them.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class MixingMaps:
     layers: tuple[int, ...]
     target_row: TokenRow
     source_row: TokenRow
-    target_positions: tuple[int, ...]  # the targets that `scores` has, as positions of `target_row`
+    target_positions: tuple[int, ...]  # the targets of `scores`, as positions of `target_row`
     facts: Facts
     provenance: dict[str, Any]
     rollout_residual: float | int | None = None
@@ -93,14 +93,14 @@ class MixingMaps:
     def __post_init__(self) -> None:
         if self.scores.ndim not in (3, 4):
             raise InvalidInput(
-                "scores are [layer, target, source] or [layer, head, target, source], not"
-                f" {self.scores.shape}"
+                f"Scores have shape {self.scores.shape}. Pass [layer, target, source] or "
+                "[layer, head, target, source]."
             )
         expected = (len(self.layers), len(self.target_positions), len(self.source_row))
         if (self.scores.shape[0], *self.scores.shape[-2:]) != expected:
             raise InvalidInput(
-                f"scores of shape {self.scores.shape} do not fit {expected} layers, targets and"
-                " sources"
+                f"Scores of shape {self.scores.shape} do not fit {expected} layers, targets "
+                "and sources. Pass matching labels."
             )
         wide = np.result_type(self.scores.dtype, np.float32)
         object.__setattr__(self, "scores", owned(self.scores, wide))
@@ -258,7 +258,7 @@ class MixingMaps:
         return reading_of(self)
 
     def __eq__(self, other: object) -> bool:
-        """The same numbers, bit by bit, and everything that is known about them."""
+        """Return whether numbers are equal bit by bit, and all other fields too."""
         if not isinstance(other, MixingMaps):
             return NotImplemented
         return storage.same(self, other)

@@ -1,7 +1,7 @@
-"""Aggregate the layers of one target into one row.
+"""Aggregate the layers of one target into one set of scores.
 
-`reading_of` decides how the layers of maps become one row unless the caller names a layer. Python,
-the command line, figures and the viewer all ask it.
+`reading_of` decides how the layers of maps are aggregated unless the caller passes a layer. Python,
+the command line, figures and the viewer all use it.
 """
 
 from __future__ import annotations
@@ -34,17 +34,16 @@ __all__ = [
 AGGREGATES = ("mean", "rollout", "last")
 
 DEFAULT_READING = "mean"
-"""How layers are read unless a caller chooses: the mean of the normalised layers. It is the safest
-choice for decoders with long prompts; on the small bundled models no reading is best
-(docs/maps.md).
+"""The default aggregation: the mean of the normalised layers. It is the safest choice for decoders
+with long prompts; on the small bundled models no reading is best (docs/maps.md).
 """
 
 
 def reading_of(maps: MixingMaps) -> Reading:
-    """Return how the layers of these maps are read by default.
+    """Return how the layers of these maps are aggregated by default.
 
-    Layers that are joined already, or that each reach back to the input, are read at the last of
-    them. A measure that gives one row for each layer says itself how they become one.
+    For layers that are already aggregated, or that each reach back to the input, the last one is
+    used. A measure with one set of scores per layer defines their aggregation itself.
     """
     layers, facts = maps.layers, maps.facts
     if len(layers) == 1:
@@ -74,22 +73,23 @@ def _last_name(maps: MixingMaps) -> str:
 
 
 def layer_rows(maps: MixingMaps, spec: Spec, target: int) -> Float[np.ndarray, "layer source"]:
-    """The target's row in each layer, or the one row that the measure has there."""
+    """Return the target's scores in each layer, or the only scores that the measure has there."""
     return shares(maps.row(target).scores if spec.gives == "maps" else maps.scores[:, 0])
 
 
 def target_row(
     maps: MixingMaps, spec: Spec, target: int, aggregate: str | int = "rollout"
 ) -> Float[np.ndarray, " source"]:
-    """The layers as one row: "mean" of the layers' shares, "rollout", "last", or a layer's number.
-    Its sizes sum to one.
+    """Return the scores of one target: "mean" of the normalised layers, "rollout", "last", or a
+    layer number. Their absolute values sum to one.
 
-    Measures of the whole model (hidden token attribution, and those that give one row) have a
-    single natural row and use that.
+    Measures of the whole model (hidden token attribution, and those with one set of scores) use
+    their natural scores.
     """
     if isinstance(aggregate, str) and aggregate not in AGGREGATES:
         raise InvalidInput(
-            f"aggregate {aggregate!r}: choose one of {', '.join(AGGREGATES)}, or a layer's number"
+            f"Unknown aggregate {aggregate!r}. Choose one of: {', '.join(AGGREGATES)}, or "
+            "pass a layer number."
         )
     if spec.gives != "maps":
         return shares(Reading(spec.one_row, "").of(maps.scores[:, 0]))
@@ -106,8 +106,8 @@ def target_row(
 def rolled_out_absolute(
     maps: MixingMaps, residual: float | int | None = None, normalise: bool | None = None
 ) -> MixingMaps:
-    """`maps.rollout`, by the measure's own rule unless one is given. Of scores that have both
-    signs, the sizes are taken.
+    """Return `maps.rollout`, by the measure's own rule unless one is passed. Signed scores are
+    replaced by their absolute values.
     """
     return roll_out(
         maps.normalised(absolute=True) if maps.facts.signed else maps, residual, normalise

@@ -1,6 +1,6 @@
-"""Where numbers come from: measure, options, citation, model, versions.
+"""Record the provenance of scores: measure, options, citation, model, versions.
 
-Plain JSON values, ready to be saved.
+All values are plain JSON values.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from mixlens.model.loading import newly_initialised
 if TYPE_CHECKING:
     from mixlens.recording.recording import Recording
 
-_SAMPLED = 256  # entries of each weight that are looked at
+_SAMPLED = 256  # sampled entries of each weight
 
 
 def provenance_of(
     name: str, spec: Spec, recording: Recording, request: Request, options: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Options that were not given are listed with their defaults.
+    """Return the provenance. Missing options are listed with their defaults.
 
-    `recorded` says whether the named targets were taken apart by themselves ("rows"), or why not.
+    `recorded` is "rows" if only the named targets were computed, or the reason why not.
     """
     model = recording.model
     config = getattr(model, "config", None)
@@ -51,7 +51,7 @@ def provenance_of(
 
 
 def _target_names(recording: Recording, request: Request) -> dict[str, str]:
-    """How targets are named where a decoder both reads and produces tokens."""
+    """Return how targets are named where a decoder both reads and produces tokens."""
     last = recording.structure.stack_of(request.site) is recording.last_stack
     if recording.produced is not None and last:
         return {"target_names": "the token produced"}
@@ -66,7 +66,7 @@ def _recorded(recording: Recording) -> str:
 
 
 def versions() -> dict[str, str]:
-    """Of the packages that numbers come from."""
+    """Return the versions of the packages that affect scores."""
     return {
         "mixlens": mixlens.__version__,
         "torch": str(torch.__version__),
@@ -75,15 +75,16 @@ def versions() -> dict[str, str]:
 
 
 def model_name(model: Any) -> str:
-    """By what a model was loaded, a hub name or a folder; its class if it was built."""
+    """Return the hub name or folder that a model was loaded from, or its class if it was built."""
     return str(getattr(model.config, "_name_or_path", None) or type(model).__name__)
 
 
 def weights_digest(model: Any) -> str:
-    """A folder may hold other weights tomorrow: a few entries of each tensor tell them apart.
+    """Return a digest of a few entries of each tensor, because a folder may hold other weights
+    later.
 
-    Weights that the checkpoint lacks (such as an unused pooler) are left out: transformers draws
-    them anew at each load.
+    Weights that the checkpoint lacks (such as an unused pooler) are excluded, because transformers
+    initialises them at random each time.
     """
     digest, drawn = hashlib.sha256(), newly_initialised(model)
     for name, weight in model.named_parameters():
@@ -96,9 +97,9 @@ def weights_digest(model: Any) -> str:
 
 
 def plain(value: Any, *, finite: bool = False) -> Any:
-    """The nearest JSON value: what is saved is what was there before.
+    """Return the nearest JSON value.
 
-    With `finite`, a number that is not finite becomes None, since JSON has no word for it.
+    With `finite`, a number that is not finite becomes None, because JSON cannot represent it.
     """
     if isinstance(value, (np.ndarray, np.generic, torch.Tensor)):
         value = value.tolist()

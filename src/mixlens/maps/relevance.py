@@ -5,13 +5,13 @@ stream s adds A R_ss to R_ss and A R_sq to R_sq. Attention of s to a stream q ad
 
     R_sq += N(R_ss)^T A N(R_qq),   R_ss += A R_qs,   N(R) = (R - I) / row sums + I.
 
-An encoder never looks at its decoder, so that R_qs is zero there (`relevance_through`, for models
-like DETR). In co-attention each of two streams looks at the other (`relevance_between`, for models
-like LXMERT), and all that a block adds comes from the matrices before it.
+An encoder never attends to its decoder, so that R_qs is zero there (`relevance_through`, for models
+like DETR). In co-attention each of two streams attends to the other (`relevance_between`, for
+models like LXMERT), and all additions of a block use the matrices before it.
 
-Their code divides 0 by 0 if a row of R - I is empty, and the whole addition is lost: in a causal
-decoder for every target but the last. Here an empty row stays empty, which is their number wherever
-theirs is defined.
+The authors' code divides 0 by 0 if a row of R - I is empty, and the whole addition is lost: in a
+causal decoder for every target but the last. Here an empty row stays empty, which agrees with the
+authors' numbers wherever theirs are defined.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def relevance_through(
     decoder: Float[np.ndarray, "layer target target"],
     cross: Float[np.ndarray, "layer target source"],
 ) -> tuple[Float[np.ndarray, "target target"], Float[np.ndarray, "target source"]]:
-    """How much of each token of the prefix (R_qq) and of the source (R_qi) is in every decoder
-    position, from the maps of `attention_gradient` at the three sites.
+    """Return how much each token of the prefix (R_qq) and of the source (R_qi) contributes to every
+    decoder position, from the maps of `attention_gradient` at the three sites.
     """
     streams = _Streams.unmixed(encoder.shape[-1], decoder.shape[-1]).attended(*encoder).turned()
     for links, to_encoder in zip(decoder, cross, strict=True):
@@ -44,8 +44,9 @@ def relevance_between(
     image: Float[np.ndarray, "height source source"],
     co_attention: Sequence[CoAttention],
 ) -> tuple[Float[np.ndarray, "target target"], Float[np.ndarray, "target source"]]:
-    """How much of each token (R_tt) and of each piece of the image (R_ti) is in every token of the
-    text, from the maps of `attention_gradient`: those of each stream alone, then block by block.
+    """Return how much each token (R_tt) and each image patch (R_ti) contributes to every token of
+    the text, from the maps of `attention_gradient`: those of each stream alone, then block by
+    block.
     """
     streams = _Streams.unmixed(text.shape[-1], image.shape[-1])
     streams = streams.attended(*text).turned().attended(*image).turned()
@@ -58,7 +59,7 @@ def relevance_between(
 
 @dataclass(frozen=True, kw_only=True)
 class CoAttention:
-    """The maps of a block in which text and image look at each other, then at themselves."""
+    """The maps of a block in which text and image attend to each other, then to themselves."""
 
     to_image: Float[np.ndarray, "target source"]
     to_text: Float[np.ndarray, "source target"]
@@ -68,7 +69,7 @@ class CoAttention:
 
 @dataclass(frozen=True)
 class _Streams:
-    """R_ss, R_qq, R_sq and R_qs, seen from the stream s."""
+    """R_ss, R_qq, R_sq and R_qs, from the view of the stream s."""
 
     own: np.ndarray
     other: np.ndarray
@@ -82,24 +83,24 @@ class _Streams:
         )
 
     def turned(self) -> _Streams:
-        """The same, seen from the other stream."""
+        """Return the same from the view of the other stream."""
         return _Streams(self.other, self.own, self.back, self.across)
 
     def attended(self, *maps: np.ndarray) -> _Streams:
-        """After self-attention of s, layer by layer."""
+        """Return the matrices after self-attention of s, layer by layer."""
         own, across = self.own, self.across
         for links in maps:
             own, across = own + links @ own, across + links @ across
         return replace(self, own=own, across=across)
 
     def looking(self, links: np.ndarray) -> _Streams:
-        """After attention of s to q."""
+        """Return the matrices after attention of s to q."""
         across = self.across + _balanced(self.own).T @ links @ _balanced(self.other)
         return replace(self, own=self.own + links @ self.back, across=across)
 
 
 def _balanced(relevance: Float[np.ndarray, "token token"]) -> Float[np.ndarray, "token token"]:
-    """N: what was gathered weighs as much as the token itself."""
+    """Return N(R), in which the collected relevance weighs as much as the token itself."""
     identity = np.eye(len(relevance))
     gathered: np.ndarray = row_normalised(relevance - identity) + identity
     return gathered

@@ -1,4 +1,4 @@
-"""A route as a graph: its edges, the shares behind them, and how it is written down."""
+"""A route as a graph: its edges, their scores, and its files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PARTS = {"X": "input", "A": "attention", "M": "feed_forward", "I": "output"}
 
 
 class Edge(NamedTuple):
-    """From one node to the one above it, with its share of the sum there."""
+    """An edge from a node to the one above it, with its fraction of the sum there."""
 
     start: str
     end: str
@@ -25,7 +25,9 @@ class Edge(NamedTuple):
 
 
 class HeadShare(NamedTuple):
-    """A head's share of one attention block; active if one of its edges is above the threshold."""
+    """The fraction of a head in one attention block; active if one of its edges is above the
+    threshold.
+    """
 
     layer: int
     target: int
@@ -35,7 +37,7 @@ class HeadShare(NamedTuple):
 
 
 class BlockShare(NamedTuple):
-    """What part of one sum the attention, its residual stream or the feed-forward part has."""
+    """The fractions of attention, residual stream or MLP in one sum."""
 
     layer: int
     target: int
@@ -153,7 +155,7 @@ class Routes:
                 for edge in self.edges:
                     writer.writerow([*edge, self._token(edge.start), self._token(edge.end)])
         else:
-            raise InvalidInput(f"{path}: a route is written to a .graphml or a .csv file")
+            raise InvalidInput(f"{path} has an unsupported suffix. Use .graphml or .csv.")
 
     def _token(self, node: str) -> str:
         return self.tokens[int(node.partition("_")[2])]

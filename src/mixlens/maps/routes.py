@@ -1,18 +1,17 @@
-"""The route of one target: the part of a network that its state is made of, as a graph.
+"""The route of one target: the part of the network that builds its state, as a graph.
 
 Ferrando & Voita 2024, Information Flow Routes: Automatically Interpreting Language Models at Scale
 (EMNLP). Nodes are tokens at four places: `X0_t` the input, `A3_t` after the attention of layer 3,
-`M3_t` its feed-forward part, `I3_t` after that. An edge has its share of the sum at its end
+`M3_t` its MLP, `I3_t` after that. The weight of an edge is its fraction of the sum at its end
 (`mixlens.replay.route_shares`). From the target's state after the last layer, edges above the
-threshold are followed down. Rows of attention are computed only for tokens that are reached.
+threshold are followed down. Attention is computed only for tokens that are reached.
 
-By default, as in the paper, shares up to the threshold are dropped, head by head, and the others
-are divided by their sum: what is left of each sum adds up to one. (The released code divides
-feed-forward shares by a sum over all tokens. Here it is the token's own.) `renormalise=False`
-compares the raw share of an edge, heads added up, with the threshold. Shares are never multiplied
-along a path.
+By default, as in the paper, edges up to the threshold are dropped, head by head, and the others are
+divided by their sum, so that each sum adds up to one. (The released code divides MLP fractions by a
+sum over all tokens. Here it is the token's own.) `renormalise=False` compares the raw fraction of
+an edge, summed over heads, with the threshold. Fractions are never multiplied along a path.
 
-In a parallel layer the feed-forward part reads the layer's input, and its edge starts there.
+In a parallel layer the MLP reads the layer's input, and its edge starts there.
 """
 
 from __future__ import annotations
@@ -46,12 +45,17 @@ def routes(
     renormalise: bool = True,
     value_bias: bool = False,
 ) -> Routes:
-    """The route of one target of a recorded text."""
+    """Return the route of one target of a recorded text."""
     chosen = recording.structure.site(site)
     if chosen.kind is not AttentionKind.SELF or recording.batch != 1:
-        raise InvalidInput("a route is that of one token, through the self-attention of one text")
+        raise InvalidInput(
+            "A route needs one token and the self-attention of one text. Record one text and "
+            "pass one target."
+        )
     if not 0 <= threshold < 1:
-        raise InvalidInput(f"threshold {threshold}: a share from 0 to below 1")
+        raise InvalidInput(
+            f"threshold={threshold} is out of range. Pass a fraction from 0 to below 1."
+        )
     reason = refusal("flow_routes", recording.structure, chosen.name)
     if reason is not None:
         raise UnsupportedModel(reason)
@@ -84,7 +88,7 @@ def routes(
 
 @dataclass(kw_only=True)
 class _Search:
-    """Layer by layer from the top, with what was found so far."""
+    """A search layer by layer from the top, with its edges so far."""
 
     recording: Recording
     site: str
@@ -97,7 +101,7 @@ class _Search:
     rows: int = 0
 
     def below(self, index: int, layer: Layer, reached: Iterable[int]) -> set[int]:
-        """The tokens of the layer below that the reached ones of this layer's output lead to."""
+        """Return the tokens of the layer below that the reached tokens of this layer lead to."""
         before = f"I{index - 1}" if index else "X0"
         parallel = layer.structure.sites[0].parallel
         inside, under = [], set()
@@ -130,7 +134,7 @@ class _Search:
     def _feed_forward(
         self, index: int, layer: Layer, tokens: list[int]
     ) -> list[tuple[int, float, float]]:
-        """Of each token, the weights of its two edges; 0 if one is dropped."""
+        """Return the weights of the two edges of each token, 0 if one is dropped."""
         if not tokens:
             return []
         site, targets = layer.site(AttentionKind.SELF), self._targets(tokens)
@@ -143,7 +147,7 @@ class _Search:
     def _attention(
         self, index: int, layer: Layer, tokens: list[int]
     ) -> Iterator[tuple[int, np.ndarray]]:
-        """Of each token, the weights of the edges from all sources; 0 if one is dropped."""
+        """Return the weights of the edges from all sources to each token, 0 if one is dropped."""
         if not tokens:
             return iter(())
         self.rows += len(tokens)
@@ -176,7 +180,7 @@ class _Search:
             self.heads += [HeadShare(index, token, head, *pair) for head, pair in pairs]
 
     def _kept(self, shares: np.ndarray) -> np.ndarray:
-        """Rows of shares: those above the threshold, divided by their sum if that is asked for."""
+        """Return the fractions above the threshold, divided by their sum if requested."""
         kept = np.where(shares > self.threshold, shares, 0.0)
         if not self.renormalise:
             return kept

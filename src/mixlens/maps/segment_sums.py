@@ -1,9 +1,8 @@
-"""Sources summed by segment, the share of the first token, and the tokens of one segment.
+"""Sum sources by segment, with the score of the first token, and select the tokens of one segment.
 
-Much of a row often falls on the first token, whatever it is: attention that is not needed goes
-there (Xiao et al. 2024, Efficient Streaming Language Models with Attention Sinks). It is
-therefore a column of its own, and can be left out. A row is divided by what is left only if the
-rows of the measure sum to one.
+Much attention often falls on the first token, whatever it is (Xiao et al. 2024, Efficient Streaming
+Language Models with Attention Sinks). It is therefore a separate source, and can be left out. The
+other scores are normalised again only if those of the measure sum to one.
 """
 
 from __future__ import annotations
@@ -30,10 +29,10 @@ _INSIDE = "inside("
 
 
 def merge_segments(maps: MixingMaps, by: By, sink: bool) -> MixingMaps:
-    """`MixingMaps.segments`."""
+    """Compute `MixingMaps.segments`."""
     _require_tokens(maps)
     kept = maps if sink else leave_out_sink(maps)
-    begins = not _has_step(maps, _INSIDE)  # else the first token is not among the sources
+    begins = not _has_step(maps, _INSIDE)  # otherwise the first token is not among the sources
     groups = grouped(divided(maps.source_row, by), sink=sink and begins, apart=begins)
     dims = tuple(dim for dim in maps.dims[1:] if dim != "source")
     share = {"sink_share": Extra(("layer", *dims), sink_share(maps.scores))}
@@ -58,15 +57,14 @@ def with_segments(maps: MixingMaps, by: By) -> MixingMaps:
 
 
 def has_sums(maps: MixingMaps) -> bool:
-    """Are the sources segments, not tokens?"""
+    """Return whether the sources are segments, not tokens."""
     return _has_step(maps, _SUMS)
 
 
 def _require_tokens(maps: MixingMaps) -> None:
     if has_sums(maps):
         raise InvalidInput(
-            "these scores are sums of segments already: divide the maps of tokens that they were"
-            " made from"
+            "These scores are already sums of segments. Use the maps of tokens instead."
         )
 
 
@@ -75,11 +73,11 @@ def _has_step(maps: MixingMaps, name: str) -> bool:
 
 
 def leave_out_sink(maps: MixingMaps) -> MixingMaps:
-    """`MixingMaps.without_sink`."""
+    """Compute `MixingMaps.without_sink`."""
     if _has_step(maps, _INSIDE):
         raise InvalidInput(
-            "these are the tokens of one segment: leave out the first token of the text before you"
-            " choose a segment"
+            "These are the tokens of one segment. Leave out the first token of the text "
+            "before you select a segment."
         )
     steps = maps.provenance.get("steps", [])
     gone = has_sums(maps) and maps.source_tokens[0] != FIRST
@@ -91,12 +89,12 @@ def leave_out_sink(maps: MixingMaps) -> MixingMaps:
         return maps.derived(scores, _LEFT_OUT)
     whole = maps.facts.rows_sum_to_one or maps.facts.whole_rows(maps.scores)[..., None]
     scores = np.where(whole, row_normalised(scores), scores)
-    step = f"{_LEFT_OUT}, rows divided by what is left"
+    step = f"{_LEFT_OUT}, normalised again"
     return maps.derived(scores, step, maps.facts.of(scores))
 
 
 def tokens_inside(maps: MixingMaps, name: str, by: By) -> MixingMaps:
-    """`MixingMaps.inside`."""
+    """Compute `MixingMaps.inside`."""
     _require_tokens(maps)
     row = maps.source_row
     groups = grouped(divided(row, by), sink=False, apart=False)
@@ -116,13 +114,13 @@ def tokens_inside(maps: MixingMaps, name: str, by: By) -> MixingMaps:
 def summed(
     scores: Float[np.ndarray, "*rows source"], groups: dict[str, list[int]]
 ) -> Float[np.ndarray, "*rows segment"]:
-    """The scores of each group added up."""
+    """Return the sum of scores of each group."""
     wide = scores.astype(np.float64)
     return np.stack([wide[..., places].sum(-1) for places in groups.values()], -1)
 
 
 def sink_share(scores: Float[np.ndarray, "*rows source"]) -> Float[np.ndarray, "*rows"]:
-    """The share of the first token in each row, by size; 0 in an empty row."""
+    """Return the normalised score of the first token, 0 for targets without scores."""
     sizes = np.abs(scores.astype(np.float64))
     sums = sizes.sum(-1)
     share: np.ndarray = np.divide(sizes[..., 0], sums, out=np.zeros_like(sums), where=sums > 0)

@@ -1,4 +1,4 @@
-"""Parts of maps: some layers, some targets, one head, or all heads merged."""
+"""Select parts of maps: some layers, some targets, one head, or all heads merged."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def select(
     layers: int | Sequence[int] | None,
     targets: int | str | Sequence[int | str] | None,
 ) -> MixingMaps:
-    """`MixingMaps.at`."""
+    """Compute `MixingMaps.at`."""
     places = list(range(len(maps.layers)))
     numbers, named = whole_numbers(layers, "layers"), listed(targets, "targets")
     if numbers is not None:
@@ -51,17 +51,17 @@ def select(
 
 
 def one_head(maps: MixingMaps, number: int) -> MixingMaps:
-    """`MixingMaps.head`."""
+    """Compute `MixingMaps.head`."""
     _require_heads(maps)
     index = head_index(number, maps.scores.shape[1])
     return maps.derived(maps.scores[:, index], f"head({index})")
 
 
 def merge_heads(maps: MixingMaps, how: str) -> MixingMaps:
-    """`MixingMaps.heads`."""
+    """Compute `MixingMaps.heads`."""
     _require_heads(maps)
     if how not in ("mean", "sum", "max"):
-        raise InvalidInput(f"heads are merged by mean, sum or max, not {how!r}")
+        raise InvalidInput(f"Unknown way to merge heads {how!r}. Choose mean, sum or max.")
     whole = maps.facts.rows_sum_to_one and how == "mean"
     facts = replace(maps.facts, rows_sum_to_one=whole, sums_vary=False)
     return maps.derived(getattr(maps.scores.astype(np.float64), how)(1), f"heads({how})", facts)
@@ -70,5 +70,5 @@ def merge_heads(maps: MixingMaps, how: str) -> MixingMaps:
 def _require_heads(maps: MixingMaps) -> None:
     if not maps.per_head:
         raise InvalidInput(
-            "these maps are of whole layers: measure with per_head=True for single heads"
+            "These maps have whole layers. Measure with per_head=True for single heads."
         )

@@ -1,11 +1,10 @@
-"""Maps in one file: the numbers as safetensors, everything else as a JSON text in its header.
+"""Store maps in one file: the numbers as safetensors, everything else as JSON in its header.
 
-Nothing in it is ever executed.
+Loading it runs no code.
 
-A file is written under a different name next to its place and then moved there, so that a reader
-never meets half of one. Only regular files are replaced: a link is followed, and a folder, a device
-or a pipe is refused. Safetensors notices a file that was cut off; a checksum of the numbers notices
-one that was changed.
+A file is written under a temporary name and then moved, so that a reader never sees an incomplete
+one. Only regular files are replaced: a link is followed, and a folder, a device or a pipe raises an
+error. Safetensors detects a truncated file; a checksum of the numbers detects a changed one.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ Maps = TypeVar("Maps")
 
 FORMAT = 2
 _KIND = "mixing maps"
-_LONGEST_NAME = 200  # of a draft, without its ending
+_LONGEST_NAME = 200  # length of a temporary name, without its ending
 _VERSION, _CONTENT = "mixlens_format", "mixlens_content"
 ROW = {
     "labels": [str],
@@ -58,12 +57,12 @@ _DESCRIPTION = {
 
 
 def save(maps: MixingMaps, path: str | os.PathLike[str]) -> None:
-    """`MixingMaps.save`."""
+    """Compute `MixingMaps.save`."""
     write(path, _KIND, _arrays(maps), _description(maps))
 
 
 def load(path: str | os.PathLike[str], make: Callable[..., Maps]) -> Maps:
-    """`mixlens.load`: `make` is called with the saved fields of maps."""
+    """Implement `mixlens.load`. `make` is called with the saved fields of maps."""
     arrays, about = read(path, _KIND)
     try:
         require_form(about, _DESCRIPTION, "the description")
@@ -94,7 +93,8 @@ def load(path: str | os.PathLike[str], make: Callable[..., Maps]) -> Maps:
         )
     except (KeyError, TypeError, ValueError) as error:
         raise InvalidInput(
-            f"cannot read {os.fspath(path)}: its description does not fit its numbers ({error!r})"
+            f"{os.fspath(path)} cannot be read: its description does not fit its numbers "
+            f"({error!r}). Save it again."
         ) from error
 
 
@@ -118,7 +118,7 @@ def _outer(scores: np.ndarray) -> tuple[int, int, int]:
 
 
 def same(mine: MixingMaps, theirs: MixingMaps) -> bool:
-    """Are the numbers the same, bit by bit, and everything that is known about them?"""
+    """Return whether numbers are equal bit by bit, and all other fields too."""
     ours, others = _arrays(mine), _arrays(theirs)
     return (
         _description(mine) == _description(theirs)
@@ -131,7 +131,7 @@ def same(mine: MixingMaps, theirs: MixingMaps) -> bool:
 
 
 def _arrays(maps: MixingMaps) -> dict[str, np.ndarray]:
-    """The numbers of maps, by name."""
+    """Return the numbers of maps, by name."""
     return {
         "scores": maps.scores,
         **{f"extra.{name}": maps.measured[name].values for name in sorted(maps.measured)},
@@ -139,7 +139,7 @@ def _arrays(maps: MixingMaps) -> dict[str, np.ndarray]:
 
 
 def _description(maps: MixingMaps) -> dict[str, Any]:
-    """All that maps hold apart from numbers, as JSON values."""
+    """Return all other fields of maps as JSON values."""
     fields: dict[str, Any] = plain(
         {
             "layers": maps.layers,
@@ -160,7 +160,9 @@ def _description(maps: MixingMaps) -> dict[str, Any]:
 
 
 def _facts(about: Mapping[str, Any]) -> dict[str, Any]:
-    """What is true of saved scores. In format 1, provenance and steps said a part of it."""
+    """Return the properties of saved scores. In format 1, provenance and steps held a part of
+    them.
+    """
     saved, origin = dict(about["facts"]), about["provenance"]
     joined = [s for s in origin.get("steps", []) if s.startswith(("rollout", "flow", "mean"))]
     saved.setdefault("same_tokens", origin.get("kind", AttentionKind.SELF) == AttentionKind.SELF)
@@ -181,7 +183,7 @@ def read_token_row(saved: Mapping[str, Any]) -> TokenRow:
     if saved["text"] is not None and offsets is not None:
         if not all(0 <= a <= b <= len(saved["text"]) for a, b in offsets):
             raise ValueError("a token is outside the text")
-    # None of these is in files of version 0.1.
+    # Files of version 0.1 have none of these.
     named, shown = saved.get("segments"), saved.get("picture")
     segments = (
         None if named is None else tuple(Segment(str(n), int(a), int(b)) for n, a, b in named)
@@ -206,7 +208,7 @@ def write(
     arrays: Mapping[str, np.ndarray],
     content: Mapping[str, Any],
 ) -> None:
-    """Writes arrays and a JSON-able description. An existing file is replaced."""
+    """Write arrays and a JSON-able description. An existing file is replaced."""
     place = writable(path)
     contiguous = {
         name: np.ascontiguousarray(array).reshape(array.shape) for name, array in arrays.items()
@@ -217,11 +219,11 @@ def write(
 
 
 def writable(path: str | os.PathLike[str]) -> Path:
-    """Where a file of that name really is, links followed; raises `CannotWrite` if nothing can or
-    should be written there.
+    """Return the real path of a file, with links resolved. Raise `CannotWrite` if it cannot or
+    should not be written.
     """
     if not isinstance(path, (str, os.PathLike)):
-        raise CannotWrite(f"the name of a file is needed, not {type(path).__name__}")
+        raise CannotWrite(f"{type(path).__name__} is not a file name. Pass a path.")
     try:
         place = Path(os.path.realpath(path))
         place.stat()
@@ -229,18 +231,20 @@ def writable(path: str | os.PathLike[str]) -> Path:
         pass
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         reason = getattr(error, "strerror", None) or error
-        raise CannotWrite(f"cannot write {os.fspath(path)!r}: {reason}") from error
+        raise CannotWrite(
+            f"{os.fspath(path)!r} cannot be written ({reason}). Pass a different path."
+        ) from error
     if place.is_dir():
-        raise CannotWrite(f"cannot write {path}: it is a folder")
+        raise CannotWrite(f"{path} is a folder. Pass a file name.")
     if place.exists() and not place.is_file():
-        raise CannotWrite(f"cannot write {path}: it is a device or a pipe, not a file")
+        raise CannotWrite(f"{path} is a device or a pipe. Pass a file name.")
     if not place.parent.is_dir():
-        raise CannotWrite(f"cannot write {path}: there is no folder {Path(path).parent}")
+        raise CannotWrite(f"Folder {Path(path).parent} of {path} does not exist. Create it first.")
     return place
 
 
 def write_whole(path: Path, content: str | bytes | memoryview) -> None:
-    """The file is there with all its content, or as it was before."""
+    """Write the file atomically."""
     place = writable(path)
     draft = place.with_name(f".{place.name[:_LONGEST_NAME]}.{os.getpid()}.part")
     try:
@@ -252,14 +256,17 @@ def write_whole(path: Path, content: str | bytes | memoryview) -> None:
             shutil.copymode(place, draft)
         os.replace(draft, place)
     except OSError as error:
-        raise CannotWrite(f"cannot write {path}: {error.strerror or error}") from error
+        raise CannotWrite(
+            f"{path} cannot be written ({error.strerror or error}). Free space, or pass a "
+            "different path."
+        ) from error
     finally:
         draft.unlink(missing_ok=True)
 
 
 def remove_drafts(*paths: Path) -> None:
-    """Remove what killed processes were writing under these names. Call it only where nobody else
-    writes.
+    """Remove temporary files of killed processes under these names. Call it only if nobody else
+    writes there.
     """
     names = {path.with_name(path.name[:_LONGEST_NAME]) for path in paths}
     for folder in {path.parent for path in paths}:
@@ -269,10 +276,12 @@ def remove_drafts(*paths: Path) -> None:
 
 
 def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """What `write` wrote; raises `InvalidInput` with the file and the reason for anything else."""
+    """Return the data that `write` wrote. Raise `InvalidInput` with the file and the reason for
+    anything else.
+    """
     place = Path(path)
-    if not os.path.isfile(place):  # False for a name that no system takes
-        raise InvalidInput(f"cannot read {place}: there is no such file")
+    if not os.path.isfile(place):  # False for a name that the system does not accept
+        raise InvalidInput(f"{place} does not exist. Pass a file that mixlens wrote.")
     try:
         with safe_open(place, framework="np") as file:
             header: dict[str, str] = file.metadata() or {}
@@ -280,12 +289,13 @@ def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, np.ndarray]
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (the handle is not a dict)
     except (SafetensorError, OSError) as error:
         raise InvalidInput(
-            f"cannot read {place}: it is cut off, or not a file that mixlens wrote ({error})"
+            f"{place} cannot be read: it is truncated, or not a file of mixlens ({error}). "
+            "Save it again."
         ) from error
     if content.pop("checksum", None) != _checksum(arrays):
         raise InvalidInput(
-            f"cannot read {place}: its numbers were changed after it was written (the checksum"
-            " differs)"
+            f"{place} cannot be read: its numbers were changed after it was written (the "
+            "checksum differs). Save it again."
         )
     return arrays, content
 
@@ -305,19 +315,22 @@ def _content(place: Path, header: Mapping[str, str], kind: str) -> dict[str, Any
     version = header.get(_VERSION)
     if version is None or _CONTENT not in header:
         raise InvalidInput(
-            f"cannot read {place}: it is a safetensors file, but not one that mixlens wrote"
+            f"{place} is a safetensors file, but not one of mixlens. Pass a file that mixlens "
+            "wrote."
         )
     if not version.isdecimal() or int(version) > FORMAT:
         raise InvalidInput(
-            f"cannot read {place}: it has format {version}, this mixlens reads up to {FORMAT}."
-            " Install a newer mixlens."
+            f"{place} has format {version}, but this mixlens reads up to {FORMAT}. Install a "
+            "newer mixlens."
         )
     try:
         content = parse_json(header[_CONTENT])
     except ValueError as error:
-        raise InvalidInput(f"cannot read {place}: its description is damaged ({error})") from error
+        raise InvalidInput(
+            f"{place} cannot be read: its description is damaged ({error}). Save it again."
+        ) from error
     if not isinstance(content, dict) or content.pop("kind", None) != kind:
-        raise InvalidInput(f"cannot read {place}: it does not hold {kind}")
+        raise InvalidInput(f"{place} does not hold {kind}. Pass a different file.")
     return content
 
 

@@ -1,6 +1,6 @@
-"""Scores with their labels: as an xarray, and as a long table.
+"""Return scores with their labels, as an xarray and as a long table.
 
-Apart, because xarray and pandas take half a second to load.
+This is a separate file, because xarray and pandas take half a second to import.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 def labelled(
     maps: MixingMaps, name: str, dims: tuple[str, ...], values: np.ndarray
 ) -> xr.DataArray:
-    """Numbers on axes of the maps: `target` and `source` are positions, `target_token` and
-    `source_token` what is there, and `source_segment` the segment that it is in, if there are any.
+    """Return numbers on axes of the maps: `target` and `source` are positions, `target_token` and
+    `source_token` their labels, and `source_segment` their segment, if there are any.
     """
     coords: dict[str, Any] = {"layer": list(maps.layers)}
     if "head" in dims:
@@ -40,7 +40,7 @@ def labelled(
 
 
 def long_table(maps: MixingMaps) -> pd.DataFrame:
-    """One line for each score, with its labels."""
+    """Return one line for each score, with its labels."""
     index = np.indices(maps.scores.shape).reshape(maps.scores.ndim, -1)
     columns: dict[str, Any] = {"layer": np.array(maps.layers, dtype=int)[index[0]]}
     if maps.per_head:

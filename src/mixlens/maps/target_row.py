@@ -16,7 +16,7 @@ from mixlens.text.tokens import resolved
 
 @dataclass(frozen=True, eq=False)
 class Extra:
-    """Something measured next to the scores; `dims` names its axes."""
+    """An array that was measured next to the scores; `dims` names its axes."""
 
     dims: tuple[str, ...]
     values: np.ndarray
@@ -26,7 +26,7 @@ class Extra:
 
 
 def owned(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """The array itself if it is frozen already and nobody else's, else a frozen copy."""
+    """Return the array itself if it is frozen and not shared, else a frozen copy."""
     flags = array.flags
     if flags.owndata and flags.c_contiguous and not flags.writeable and array.dtype == dtype:
         return array
@@ -34,7 +34,7 @@ def owned(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def frozen(array: np.ndarray) -> np.ndarray:
-    """The array itself, which can no longer be changed."""
+    """Return the array itself, made read-only."""
     array.flags.writeable = False
     return array
 
@@ -48,7 +48,7 @@ class Source(NamedTuple):
 
 
 def shares(values: Float[np.ndarray, "*rows source"]) -> Float[np.ndarray, "*rows source"]:
-    """Rows divided by the sum of their sizes; signs stay, and a row of zeros too."""
+    """Return scores divided by the sum of their absolute values. Signs stay, and so do zeros."""
     wide = values.astype(np.float64)
     sums = np.abs(wide).sum(-1, keepdims=True)
     parts: np.ndarray = np.divide(wide, sums, out=np.zeros_like(wide), where=sums > 0)
@@ -57,7 +57,7 @@ def shares(values: Float[np.ndarray, "*rows source"]) -> Float[np.ndarray, "*row
 
 @dataclass(frozen=True)
 class Reading:
-    """How the scores of several layers are read as one, and what that is called."""
+    """How the scores of several layers are aggregated, with a name."""
 
     how: str  # the "mean" of the normalised layers, the "first", the "last", or their "sum"
     name: str  # in words: "mean of 6 layers"
@@ -65,7 +65,7 @@ class Reading:
     def of(
         self, scores: Float[np.ndarray, "layer *rows source"]
     ) -> Float[np.ndarray, "*rows source"]:
-        """The scores of all layers as those of one."""
+        """Return the aggregated scores of all layers."""
         if self.how == "mean":
             mean: np.ndarray = shares(scores).mean(0)
             return mean
@@ -153,19 +153,19 @@ class Row:
         (3, 4)
         """
         if not hasattr(k, "__index__") or k < 1:
-            raise InvalidInput(f"top({k!r}): ask for at least one source, by a whole number")
+            raise InvalidInput(f"top({k!r}) is out of range. Pass an integer of at least 1.")
         if layer is None:
             values = self.reading.of(self.scores)
         else:
             values = self.scores[layer_index(layer, self.layers)]
         if values.ndim == 2 and head is None:
             raise InvalidInput(
-                f"these scores are of {len(values)} heads: name one with head=…, or merge them"
-                " first with maps.heads()"
+                f"These scores have {len(values)} heads. Select one with head=…, or merge "
+                "them first with maps.heads()."
             )
         if values.ndim == 1 and head is not None:
             raise InvalidInput(
-                "these scores are of whole layers: measure with per_head=True for single heads"
+                "These scores have whole layers. Measure with per_head=True for single heads."
             )
         if head is not None:
             values = values[head_index(head, len(values))]
@@ -174,21 +174,21 @@ class Row:
 
 
 def layer_index(layer: int, layers: Sequence[int]) -> int:
-    """The place of a layer among those held; negative numbers count from the last of them."""
+    """Return the index of a layer in the maps. Negative numbers count from the last."""
     if layer in layers:
         return list(layers).index(layer)
     if -len(layers) <= layer < 0:
         return layer + len(layers)
     raise InvalidInput(
-        f"there is no layer {layer} in these maps; they have {', '.join(map(str, layers))}"
+        f"Layer {layer} is not in these maps. Choose one of: {', '.join(map(str, layers))}."
     )
 
 
 def head_index(head: int, count: int) -> int:
-    """The number of a head; negative numbers count from the last."""
+    """Return the number of a head. Negative numbers count from the last."""
     try:
         return resolved([head], count)[0]
     except IndexError as error:
         raise InvalidInput(
-            f"there is no head {head}; these maps have {count} heads, 0 to {count - 1}"
+            f"Head {head} is out of range (0–{count - 1}). Pass a number in this range."
         ) from error

@@ -1,18 +1,18 @@
 """Identify an input token from a hidden state.
 
-Probes that map hidden states back to input embeddings, and the test by nearest neighbour.
+Probes map hidden states back to input embeddings, and a nearest-neighbour test scores them.
 
-Brunner et al. 2020, On Identifiability in Transformers, section 4 and appendix B.1. A token counts
-as identified if the probe's answer is nearer to its own input embedding than to that of any
-other token of the same sentence. Inputs that are equal to the last digit (the same word twice, in a
-model whose positions come later) are one answer.
+Brunner et al. 2020, On Identifiability in Transformers, section 4 and appendix B.1. A token is
+identified if the probe's output is nearer to its own input embedding than to that of any other
+token of the same sentence. Inputs that are exactly equal (the same word twice, in a model that adds
+positions later) count as one.
 
 Probes: `naive` (the hidden state itself), `linear` (no bias) and `mlp` (a hidden layer of 1,000
 with GELU), trained as in the paper: Adam at 1e-4, batches of 256, Glorot uniform, stopped when 20
-passes did not lower the loss on held-out sentences. `ridge` is not in the paper: the linear
-probe of least squares in closed form, its strength chosen on the same sentences. Losses are the
-cosine distance or the squared Euclidean one; `ridge` fits the second in any case and uses the
-metric for its choice of strength and for neighbours.
+passes did not lower the loss on held-out sentences. `ridge` is not in the paper: linear least
+squares in closed form, its regularisation chosen on the same sentences. Losses are the cosine
+distance or the squared Euclidean one; `ridge` always fits the second and uses the metric only to
+choose the regularisation and for neighbours.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ METRICS = ("cosine", "l2")
 _STRENGTHS = (1e-6, 1e-4, 1e-2, 1e-1, 1.0)
 
 Probe = Callable[[Float[np.ndarray, "token d_model"]], Float[np.ndarray, "token d_input"]]
-"""From hidden states to input embeddings."""
+"""A function from hidden states to input embeddings."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProbeTraining:
-    """How the trained probes are trained; the paper's numbers."""
+    """Training settings of probes, with the paper's values."""
 
     rate: float = 1e-4
     batch: int = 256
@@ -51,7 +51,7 @@ class ProbeTraining:
 
 @dataclass(frozen=True)
 class Pairs:
-    """Hidden states and the input embeddings that they should be mapped to."""
+    """Hidden states and their input embeddings."""
 
     states: Float[np.ndarray, "token d_model"]
     inputs: Float[np.ndarray, "token d_input"]
@@ -63,14 +63,14 @@ def identified(
     wanted: Int[np.ndarray, " token"],
     metric: str = "cosine",
 ) -> Bool[np.ndarray, " token"]:
-    """Is the candidate that lies nearest to each answer the wanted one?
+    """Return whether the candidate nearest to each output is the wanted one.
 
-    `wanted` numbers the candidates.
+    `wanted` are indices of candidates.
     """
     _require(metric, METRICS, "metric")
     answers, candidates = answers.astype(np.float64), candidates.astype(np.float64)
     if metric == "cosine":
-        nearness = answers @ _unit(candidates).T  # the answer's own length changes no order
+        nearness = answers @ _unit(candidates).T  # the norm of the output does not change the order
     else:
         nearness = 2 * answers @ candidates.T - (candidates**2).sum(-1)
     nearest = nearness.argmax(-1)
@@ -85,8 +85,8 @@ def fitted(
     metric: str = "cosine",
     training: ProbeTraining | None = None,
 ) -> tuple[Probe, int]:
-    """A probe trained on `train`, stopped or tuned on `apart`, and how many passes over the data it
-    took.
+    """Return a probe trained on `train`, stopped or tuned on `apart`, and the number of its passes
+    over the data.
     """
     _require(probe, PROBES, "probe")
     _require(metric, METRICS, "metric")
@@ -99,7 +99,7 @@ def fitted(
 
 def _require(given: str, known: tuple[str, ...], what: str) -> None:
     if given not in known:
-        raise InvalidInput(f"there is no {what} {given!r}; choose one of: {', '.join(known)}")
+        raise InvalidInput(f"Unknown {what} {given!r}. Choose one of: {', '.join(known)}.")
 
 
 def _unit(vectors: np.ndarray) -> np.ndarray:
