@@ -150,7 +150,7 @@ def test_what_does_not_apply_is_listed_with_its_reason(
         ["attention"],
         ["cue_alignment", "word_alignment", "cross_model_consistency"],
     )
-    assert ranking.left_out["word_alignment"].startswith("it takes alignment examples")
+    assert ranking.left_out["word_alignment"].startswith("it needs alignment examples")
     assert "--other-model" in ranking.left_out["cross_model_consistency"]
     with pytest.raises(InvalidInput, match="No evaluation applies"):
         benchmark(

@@ -137,7 +137,7 @@ def test_a_measure_that_is_hardly_judged_is_put_last() -> None:
     assert ranking.standings["near"].mean_rank == 1.0
     assert ranking.order[-1] == "near"
     assert (
-        "Judged by fewer than half of the evaluations, and therefore put last: near."
+        "Evaluated by fewer than half of the evaluations, and therefore last: near."
         in ranking.verdict
     )
 

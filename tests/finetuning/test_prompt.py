@@ -142,7 +142,7 @@ def test_what_cannot_be_asked_is_counted(lens: Lens, causal: Lens) -> None:
     reasons.clear()
     twice = replace(plain, text=plain.text.replace("old", "[MASK]"))
     assert not prompts(lens, [twice], 128, reasons)
-    assert reasons == {"there is not exactly one mask": 1}
+    assert reasons == {"the text does not have exactly one mask": 1}
 
 
 def test_examples_without_groups_are_summed_up_and_those_left_out_are_reported(

@@ -157,7 +157,7 @@ def test_a_text_that_cannot_be_used_is_left_out_and_named(tmp_path: Path) -> Non
         assert "1 texts were skipped. First reason: blank:1: " in (kept.folder / page).read_text()
     with pytest.raises(InvalidInput, match="No text could be used: input has"):
         Setting(lens=lens_for("any"), examples=texts[3:]).observe({"row": lambda case: case.row})
-    with pytest.raises(InvalidInput, match="at least one table"):
+    with pytest.raises(InvalidInput, match="returned no table"):
         Outcome({})
     steps: list[tuple[int, ...]] = []
     setting = Setting(lens=lens_for("any"), examples=(), progress=lambda *step: steps.append(step))

@@ -149,7 +149,7 @@ def test_different_settings_or_texts_are_refused(corpus: Path, whole: Path, tmp_
     with pytest.raises(InvalidInput, match=r"not the one.*now has 24; the records from line"):
         run(changed, whole)
     changed.write_text(corpus.read_text() + "One more .\n")
-    with pytest.raises(InvalidInput, match=r"24 rows, now 25"):
+    with pytest.raises(InvalidInput, match=r"24 records and now has 25"):
         run(changed, whole)
 
 
@@ -340,7 +340,7 @@ def test_results_of_a_newer_mixlens_are_refused(whole: Path, tmp_path: Path) -> 
     about = json.loads(table.schema.metadata[METADATA])
     newer = {METADATA: json.dumps({**about, "schema": 99}).encode()}
     pq.write_table(table.replace_schema_metadata(newer), path)
-    with pytest.raises(InvalidInput, match="has schema 99, this mixlens reads up to"):
+    with pytest.raises(InvalidInput, match="has schema 99, but this mixlens reads up to"):
         _ = mixlens.load(out).description
 
 

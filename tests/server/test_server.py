@@ -256,7 +256,7 @@ def test_jobs_of_one_address_are_limited_and_old_ones_forgotten(slow: Slow) -> N
         assert client.get(f"/api/jobs/{names[-1]}/payload").status_code == 404
         refused = _posted(client, "Five.")
         assert refused.status_code == 429
-        assert "more than 4 jobs in a minute" in refused.json()["detail"]
+        assert "More than 4 jobs in a minute" in refused.json()["detail"]
 
 
 def test_two_hundred_clients_at_once(
