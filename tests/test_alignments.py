@@ -50,5 +50,5 @@ def test_refusals() -> None:
     ):
         with pytest.raises(InvalidInput, match=words):
             align_words(wrong)
-    with pytest.raises(InvalidInput, match="setting='AWU'"):
+    with pytest.raises(InvalidInput, match="Unknown setting 'AWU'"):
         align_words(maps, setting="AWU")

@@ -209,7 +209,7 @@ def test_a_known_measure_brings_its_facts_and_its_rollout() -> None:
 
 @pytest.mark.parametrize("shape", [(3,), (3, 3), (1, 2, 4), (1, 1, 1, 3, 3)])
 def test_arrays_that_do_not_fit_are_refused(shape: tuple[int, ...]) -> None:
-    with pytest.raises(InvalidInput, match="scores"):
+    with pytest.raises(InvalidInput, match="cores"):
         MixingMaps.of(np.zeros(shape), tokens=["a", "b", "c"], source_tokens=["a", "b", "c"])
 
 
@@ -322,7 +322,7 @@ def test_heads() -> None:
     assert maps.row(0).top(1, head=1)[0].position == int(raw[1, 1, 0].argmax())
     with pytest.raises(InvalidInput, match="Select one with head="):
         maps.row(0).top(1)
-    with pytest.raises(InvalidInput, match="0 to 2"):
+    with pytest.raises(InvalidInput, match="0–2"):
         maps.head(3)
     with pytest.raises(InvalidInput, match="per_head=True"):
         maps.heads().head(0)

@@ -142,7 +142,7 @@ USED: list[tuple[Callable[[Lens, MixingMaps], Any], str]] = [
     (lambda lens, maps: mixlens.measure(lens.record(TEXT), "alti"), "name .* comes first"),  # type: ignore[arg-type]
     (
         lambda lens, maps: mixlens.alternative_attention(lens.record(TEXT), 0, 0, "dogs"),  # type: ignore[arg-type]
-        "target 'dogs': there are 10",
+        "target 'dogs' is out of range",
     ),
     (
         lambda lens, maps: mixlens.alternative_attention(lens.record(TEXT), 0, 0, 1, starts=0),
@@ -153,7 +153,7 @@ USED: list[tuple[Callable[[Lens, MixingMaps], Any], str]] = [
     (lambda lens, maps: MixingMaps.of(np.ones((1, 1, 1)), tokens=[5]), "Tokens are not strings"),  # type: ignore[list-item]
     (lambda lens, maps: maps.rollout().rollout(), "already aggregated"),
     (lambda lens, maps: maps.at(layers=[1, 1]).rollout(), "needs every layer from 0 on"),
-    (lambda lens, maps: MixingMaps.of(np.ones((2, 3))), r"not \(2, 3\)"),
+    (lambda lens, maps: MixingMaps.of(np.ones((2, 3))), r"shape \(2, 3\)"),
     (lambda lens, maps: MixingMaps.of(np.ones((1, 2, 2)), tokens=["a"]), "do not fit"),
     (lambda lens, maps: MixingMaps.of(np.full((1, 2, 2), np.nan)), "NaN or infinity"),
     (lambda lens, maps: MixingMaps.of(np.ones((1, 2, 2))).segments("words"), "one of: sentences"),

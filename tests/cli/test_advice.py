@@ -28,13 +28,14 @@ PYTHON = re.compile(
 # themselves.
 IN_PYTHON_ALONE = {
     "answers/answered_prompt.py": {"lens.generate"},
+    "answers/prompt_parts.py": {"Lens("},
     "benchmark/run.py": {"mixlens.datasets"},
     "lens.py": {"e()", "t()"},
     "maps/flow.py": {"maps.normalised", "w()"},
     "maps/rollout.py": {"d(absolute=", "maps.heads", "maps.head"},
     "maps/selection.py": {"per_head="},
     "maps/target_row.py": {"p()", "head=", "maps.heads", "per_head="},
-    "measuring/measure.py": {"lens.record", "lens.measure"},
+    "measuring/measure.py": {"lens.record", "lens.measure", "lens.generate", "targets="},
     "measuring/measure_many.py": {"device="},
     "measuring/rollout_time.py": {"budget="},
     "model/wrappers.py": {"Lens.", "d()"},

@@ -1,4 +1,4 @@
-"""Layers whose output is not known as a sum: several streams, a norm before the projection."""
+"""Layers whose output is not a known sum: several streams, a norm before the projection."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_measures_that_split_a_block_are_refused_for_what_is_missing(gemma3n: An
     assert "adds to one of several streams" in str(report.measures["alti"])
     assert [name for name in ("attention", "attention_norm") if report.measures[name]] == []
     recording = mixlens.Lens(gemma3n).record(GIVEN)
-    with pytest.raises(mixlens.UnsupportedModel, match="not known as a sum"):
+    with pytest.raises(mixlens.UnsupportedModel, match="not a known sum"):
         recording.layers()[0].site().parts()
 
 

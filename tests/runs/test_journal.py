@@ -78,5 +78,8 @@ def test_damaged_settings_are_named(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_kept_is_refused() -> None:
-    with Journal.opened(None, {}) as journal, pytest.raises(TypeError, match=r"Path cannot be stored"):
+    with (
+        Journal.opened(None, {}) as journal,
+        pytest.raises(TypeError, match=r"Path cannot be stored"),
+    ):
         journal.add("0", {"a": Path("x")})

@@ -1,7 +1,7 @@
-"""Tensor algebra, exact and fast. Nothing here knows a model.
+"""Tensor algebra, exact and fast. Nothing here depends on a model.
 
-No tensor of targets x sources x d_model is held, unless it is a few megabytes small. Triton kernels
-are in `fused/`.
+No tensor of targets x sources x d_model is stored, unless it has only a few megabytes. Triton
+kernels are in `fused/`.
 
     chords          Each source's part of a feed-forward output, by the chord of the activation.
     chunks          How much may lie in memory at once, and in which precision small matrices are

@@ -1,8 +1,8 @@
-"""Each source's part of a feed-forward output, by the chord of the activation.
+"""Split the output of an MLP by source, by the chord of the activation.
 
-A perceptron g(z W_1 + b_1) W_2 acts on each neuron alone. The integrated gradient of g along the
-straight path to the pre-activation p = sum_j p_j + rest gives every summand the same slope, that of
-the chord: q_j = p_j (g(p) - g(start)) / (p - start). So no steps are needed, and the parts add up.
+An MLP g(z W_1 + b_1) W_2 acts on each neuron alone. The integrated gradient of g along the straight
+path to the pre-activation p = sum_j p_j + rest gives every term the same slope, that of the chord:
+q_j = p_j (g(p) - g(start)) / (p - start). No integration steps are needed, and the parts add up.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ def chord(
     start: Float[Tensor, "*rows channel"],
     end: Float[Tensor, "*rows channel"],
 ) -> Float[Tensor, "*rows channel"]:
-    """The slope of an elementwise function between two points; its derivative if they coincide."""
+    """Return the slope of an elementwise function between two points, or its derivative if they
+    coincide.
+    """
     step = end - start
     with torch.enable_grad():
         middle = ((start + end) / 2).detach().requires_grad_()
@@ -42,7 +44,7 @@ def chord_norms(
     """||(slope * p_ij) second + T_ij||: `first` has the parts p_ij of the pre-activation, `stream`
     the parts T_ij of the residual stream, if that is included.
 
-    A few sources at a time: `limit` bounds the bytes of a temporary.
+    It processes a few sources at a time; `limit` bounds the bytes of a temporary.
     """
     weights = first.weights
     batch, _, targets, sources = weights.shape
@@ -53,7 +55,7 @@ def chord_norms(
         reached = (weights[..., part] != 0).any(3).any(1).any(0).nonzero()[:, 0]
         if not len(reached):
             continue
-        rows = slice(int(reached[0]), int(reached[-1]) + 1)  # causal: those that come later
+        rows = slice(int(reached[0]), int(reached[-1]) + 1)  # causal: later ones
         by_source = weights[:, :, rows, part].permute(0, 3, 2, 1).contiguous()
         made = by_source @ first.vectors.of(part).to(weights.dtype).transpose(1, 2)
         made = made.mul_(slopes[:, None, rows]) @ second

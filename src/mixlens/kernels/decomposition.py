@@ -1,8 +1,7 @@
-"""What each source writes into each chosen target, as factors: T_ij = scale_i * sum_h A_hij
+"""The contributions of sources to the chosen targets, as factors: T_ij = scale_i * sum_h A_hij
 vectors_hj (+ own_i if j is i itself).
 
-The vectors T_ij themselves, targets x sources x d_model, are never formed; only those on the
-diagonal are.
+The vectors T_ij, targets x sources x d_model, are never computed, except those on the diagonal.
 """
 
 from __future__ import annotations
@@ -25,27 +24,25 @@ class Decomposition:
     vectors: Vectors
     scale: Float[Tensor, "batch target"]
     own: Float[Tensor, "batch own d_model"]  # the residual stream's part of each target
-    own_is_source: (
-        bool  # does it belong to the source at the target's own position? Not in cross-attention
-    )
+    own_is_source: bool  # whether it belongs to the target's own source (not in cross-attention)
     constant: (
         Float[Tensor, "batch target d_model"] | None
-    )  # biases and shifts: they belong to no source
+    )  # biases and shifts, which belong to no source
     total: Float[Tensor, "batch target d_model"]
-    positions: Int[Tensor, "batch places"]  # where each target is among the sources
-    causal: bool = False  # are targets all positions in order, and see only what is before them?
+    positions: Int[Tensor, "batch places"]  # position of each target among the sources
+    causal: bool = False  # whether targets are all positions in order and see only earlier ones
     ends: Sequence[int] | None = None  # tokens of each text, if all of them are targets
-    # Other vectors of each target, [batch, target, d_model], that are added up in a span.
+    # Other vectors of each target, [batch, target, d_model], which are summed in a span.
     beside: Mapping[str, Tensor] = field(default_factory=dict)
-    # Does one target stand for a span (`kernels.spans`)? Then `own` and `positions` are those of
-    # its targets.
+    # Whether one target stands for a span (`kernels.spans`). Then `own` and `positions` are those
+    # of its targets.
     folded: bool = False
-    gate_folded: bool = False  # are the gates of its targets in the values?
+    gate_folded: bool = False  # whether the gates of its targets are in the values
 
     @cached_property
     def diagonal(self) -> Float[Tensor, "batch own d_model"]:
-        """T_ii, each added up as it is: here the residual may cancel most of what attention
-        writes.
+        """Return T_ii, each summed exactly: here the residual may cancel most of the attention's
+        contribution.
         """
         batch, heads, _, sources = self.weights.shape
         targets, itself = self.positions.shape[1], self.positions[:, None, :, None]
@@ -58,7 +55,7 @@ class Decomposition:
         return written.mul_(self.scale[..., None]).add_(self.own)
 
     def of_texts(self, texts: slice) -> Decomposition:
-        """The parts of some texts of the batch."""
+        """Return the parts of some texts of the batch."""
         return replace(
             self,
             weights=self.weights[texts],
@@ -73,7 +70,7 @@ class Decomposition:
         )
 
     def up_to(self, end: int) -> Decomposition:
-        """The parts of the first targets and sources."""
+        """Return the parts of the first targets and sources."""
         return replace(
             self,
             weights=self.weights[:, :, :end, :end],
@@ -88,7 +85,7 @@ class Decomposition:
     def with_diagonal(
         self, scores: Float[Tensor, "batch target source"], values: Float[Tensor, "batch own"]
     ) -> Float[Tensor, "batch target source"]:
-        """Scores with other numbers where a target meets itself."""
+        """Return scores with other numbers on the diagonal."""
         if self.folded:
             return scores.scatter(2, self.positions[:, None], values[:, None])
         return scores.scatter(2, self.positions[..., None], values[..., None])

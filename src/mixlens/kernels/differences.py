@@ -1,9 +1,9 @@
-"""How far two tensors are from each other, token by token, and how far rounding can bring them.
+"""Measure the difference of two tensors, token by token, and the difference that rounding explains.
 
-Each row is measured by its own size: a language model's first token may be ten thousand times as
-large as the others, and measured by the largest number of all it would hide what is wrong with
-them. A row that is much smaller than what was summed up in it (or, if that is not known, than the
-usual row) is rounding, and is measured by the size at which rounding passes the bar.
+Each vector is compared relative to its own size: a language model's first token may be ten thousand
+times as large as the others, and would hide their errors if the largest number of all counted. A
+vector that is much smaller than its summed terms (or, if these are unknown, than the usual vector)
+is rounding, and is compared relative to the size at which rounding passes the limit.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-# Largest difference, relative to a row's size, that rounding can explain in each precision.
+# Largest difference, relative to a vector's size, that rounding explains in each precision.
 ROUNDING = {torch.float64: 1e-6, torch.float32: 1e-4, torch.float16: 2e-2, torch.bfloat16: 1e-1}
 
 
 def rounding(like: Tensor, dtype: torch.dtype | None = None) -> float:
-    """The bar for a tensor's dtype and device: float32 products set to use TF32 or bf16 have fewer
+    """Return the limit for a tensor's dtype and device. float32 products in TF32 or bf16 have fewer
     digits.
     """
     dtype = like.dtype if dtype is None else dtype
     if dtype == torch.float32:
         setting = torch.get_float32_matmul_precision()
-        if setting != "highest" and like.device.type == "cuda":  # torch takes TF32 for both there
+        if setting != "highest" and like.device.type == "cuda":  # torch uses TF32 for both there
             dtype = torch.float16
         elif setting == "medium":
             dtype = torch.bfloat16
@@ -33,14 +33,16 @@ def rounding(like: Tensor, dtype: torch.dtype | None = None) -> float:
 
 
 def same_bar(like: Tensor) -> float:
-    """Largest difference of two ways to compute one thing, in the same precision."""
+    """Return the largest difference of two computations of the same value, in the same
+    precision.
+    """
     if rounding(like) > ROUNDING[like.dtype]:  # products in TF32 or bf16
         return rounding(like) / 4
     return 1e-9 if like.dtype == torch.float64 else 2e-5
 
 
 def row_sizes(tensor: Float[Tensor, "*rows d"]) -> Float[Tensor, "*rows"]:
-    """The largest number of each row."""
+    """Return the largest number of each vector."""
     return tensor.detach().abs().amax(-1)
 
 
@@ -50,7 +52,7 @@ def difference(
     summands: Tensor | None = None,
     dtype: torch.dtype | None = None,
 ) -> float:
-    """`largest_difference` as a number."""
+    """Return `largest_difference` as a number."""
     return float(largest_difference(actual, expected, summands, dtype))
 
 
@@ -60,10 +62,11 @@ def largest_difference(
     summands: Tensor | None = None,
     dtype: torch.dtype | None = None,
 ) -> Float[Tensor, ""]:
-    """Largest difference of any row (along the last axis), relative to that row's size.
+    """Return the largest difference of any vector (along the last axis), relative to that vector's
+    size.
 
-    `summands`: for each row the size of what was summed up in it; `dtype`: the precision in which
-    that was done, if it was not that of `expected`.
+    `summands` is, for each vector, the size of its summed terms; `dtype` is the precision of the
+    sum, if it differs from that of `expected`.
     """
     if actual.shape != expected.shape:
         return torch.tensor(torch.inf)
@@ -72,7 +75,7 @@ def largest_difference(
     share = _floor(expected.dtype if dtype is None else dtype)
     actual, expected = actual.detach(), expected.detach().to(actual.dtype)
     sizes = row_sizes(expected)
-    if summands is None:  # as large as the usual row that is not zero
+    if summands is None:  # as large as the usual non-zero vector
         summands = torch.where(sizes > 0, sizes, torch.nan).nanmedian().nan_to_num(0.0)
     sizes = torch.maximum(sizes, share * summands.to(sizes))
     return _relative((actual - expected).abs().amax(-1), sizes).max()
@@ -83,7 +86,9 @@ def sum_errors(
     expected: Float[Tensor, "entry *expected_rows d"],
     *summands: Float[Tensor, "entry *rows d"],
 ) -> Float[Tensor, " entry"]:
-    """The same for each entry of the first axis, `expected` in the precision of the sum."""
+    """Return the same for each entry of the first axis, with `expected` in the precision of the
+    sum.
+    """
     if total.shape != expected.shape:
         return total.new_full((len(total),), torch.inf)
     floor, expected = _floor(expected.dtype), expected.to(total)
@@ -96,8 +101,8 @@ def sum_errors(
 
 
 def _errors_of_rounding(gaps: Tensor, sizes: Tensor) -> Tensor | None:
-    """The errors, if the rows' own sizes already show that they are rounding: then what was summed
-    up in them is not needed. None: it is.
+    """Return the errors if the vectors' own sizes already show that they are rounding, or None if
+    the summed terms are needed.
     """
     if not may_look_at(gaps):
         return None
@@ -106,7 +111,9 @@ def _errors_of_rounding(gaps: Tensor, sizes: Tensor) -> Tensor | None:
 
 
 def _floor(dtype: torch.dtype) -> float:
-    """Rows smaller than this share of their summands may be rounding, at the bar of the dtype."""
+    """Return the fraction of their terms below which vectors may be rounding, at the limit of the
+    dtype.
+    """
     return max(1e-3, torch.finfo(dtype).eps / ROUNDING[dtype])
 
 
@@ -120,7 +127,7 @@ def attention_product(
     output: Float[Tensor, "batch target head d_head"],
     dtype: torch.dtype | None = None,
 ) -> tuple[Float[Tensor, "batch target head d_head"], Float[Tensor, ""]]:
-    """The product of weights and values, and how far an attention output is from it."""
+    """Return the product of weights and values, and the error of an attention output against it."""
     product = (weights @ values).transpose(1, 2)
     none_is_negative = may_look_at(weights) and bool(weights.amin() >= 0)
     parts = weights if none_is_negative else weights.abs()
@@ -134,14 +141,14 @@ def product_errors(
     right: Float[Tensor, "entry *texts inner d"],
     shift: Float[Tensor, "entry d"] | None = None,
 ) -> Float[Tensor, " entry"]:
-    """For each entry of the first axis, how far `product` is from `left @ right + shift`, without
-    making it: both are applied to two random directions, and each row is measured by its own size.
+    """Return, for each entry of the first axis, the error of `product` against `left @ right +
+    shift`, without computing it: both are applied to two random directions, and each vector is
+    compared relative to its own size.
 
-    Freivalds' check, at the cost of one column instead of all. Directions are Gaussian: random
-    signs miss an error (e, -e) in two channels whenever their signs agree.
+    This is Freivalds' check, at the cost of one column instead of all. Directions are Gaussian:
+    random signs miss an error (e, -e) in two channels if their signs agree.
 
-    What was summed up in a row is not needed if the row's own size shows that the difference is
-    rounding.
+    The summed terms are not needed if the vector's own size shows that the difference is rounding.
     """
     if right.dim() < left.dim():  # one matrix for all texts of an entry
         right = right[:, None]
@@ -165,7 +172,9 @@ def product_errors(
 def _along(
     directions: Float[Tensor, "two d"], matrix: Float[Tensor, "*entries inner d"]
 ) -> Float[Tensor, "*entries two inner"]:
-    """directions @ matrix.mT. Several times as fast if the matrix is read as it lies in memory."""
+    """Return directions @ matrix.mT. It is several times as fast if the matrix is read in its
+    memory order.
+    """
     if matrix.stride(-1) == 1:
         return (matrix @ directions.mT).mT
     return directions @ matrix.mT
@@ -176,9 +185,8 @@ def weighted_sum_errors(
     weights: Float[Tensor, "entry *rows inner"],
     vectors: Float[Tensor, "entry *texts inner d"],
 ) -> Float[Tensor, " entry"]:
-    """`product_errors` for weights that are hardly ever negative, with one pass over them if no
-    number may be looked at. A negative one makes what was summed up smaller, and the check
-    stricter.
+    """Return `product_errors` for weights that are hardly ever negative, with one pass over them if
+    no number may be read. A negative weight makes the summed terms smaller, and the check stricter.
     """
     if may_look_at(weights):
         return product_errors(product, weights, vectors)
@@ -192,7 +200,9 @@ def weighted_sum_errors(
 
 
 def may_look_at(numbers: Tensor) -> bool:
-    """On a CPU a look often saves work; on a GPU it would stop the queue."""
+    """Return whether reading a number is cheap: on a CPU it often saves work, on a GPU it would
+    stop the queue.
+    """
     return numbers.device.type == "cpu"
 
 

@@ -1,12 +1,11 @@
-"""How much nearer each source brings a target to its output, in the L1 norm: ||y_i||_1 - ||y_i -
-T_ij||_1.
+"""The L1 contribution of each source to a target: ||y_i||_1 - ||y_i - T_ij||_1.
 
 The L1 norm has no Gram form. For a few targets and sources at a time, T_j is the product of a
 (target x head) and a (head x d_model) matrix, so that targets x sources x d_model numbers never
-exist; when causal, targets before the first of these sources are left out.
+exist; when causal, targets before the first of these sources are skipped.
 
 The difference is taken channel by channel, sum_k (|y_k| - |y_k - t_k|): two sums over all channels
-would be large and almost equal, and their rounding is what would remain.
+would be large and almost equal, and only their rounding would remain.
 """
 
 from __future__ import annotations
@@ -23,8 +22,7 @@ from mixlens.kernels.fused import gains as fused_gains
 from mixlens.kernels.fused.checked import Combination, Trial, run_checked
 from mixlens.kernels.fused.sampling import Sampler, sample_size, widen
 
-# a block has at least this many, if it can: products of a few sources with many targets take
-# longer
+# a block has at least this many, if it can: products of a few sources with many targets take longer
 _SOURCES = 16
 
 
@@ -39,8 +37,8 @@ def manhattan_gains(
     """||y_i||_1 - ||T_ij - y_i + shift||_1 for every source, 0 if a target gives a source no weight
     at all.
 
-    `limit` bounds a block in bytes. `ends`: how many tokens each text has, if all of them are
-    targets and sources. What is beyond is padding, which may be left at 0.
+    `limit` bounds a block in bytes. `ends` is the number of tokens of each text, if all of them are
+    targets and sources. The rest is padding, which may stay 0.
     """
     _, heads, targets, sources = parts.weights.shape
     if parts.vectors.few(targets):
@@ -65,7 +63,7 @@ def manhattan_gains(
 def _fused_gains(
     parts: Decomposition, y: Float[Tensor, "batch target d_model"], shift: float
 ) -> Float[Tensor, "batch target source"]:
-    """Of many targets on a GPU."""
+    """Compute many targets on a GPU."""
     return fused_gains.l1_gains(
         parts.weights, parts.vectors.of(), parts.scale, y, shift, causal=parts.causal
     )
@@ -74,7 +72,7 @@ def _fused_gains(
 def _try_fused(
     parts: Decomposition, y: Float[Tensor, "batch target d_model"], targets: int, sources: int
 ) -> Trial:
-    """Both forms on small data with the dtypes and the block shape of these tensors."""
+    """Run both forms on small data with the dtypes and the block shape of these tensors."""
     sampler, width = Sampler(y.device), y.shape[-1]
     weights = sampler.uniform(2, parts.weights.shape[1], targets, sources)
     total, shift = sampler.normal(2, targets, width), 0.25
@@ -106,7 +104,7 @@ def _plain_gains(
     shift: float,
     ends: Sequence[int] | None,
 ) -> Float[Tensor, "batch target source"]:
-    """Of many targets, a few texts at a time."""
+    """Compute many targets, a few texts at a time."""
     batch, heads, targets, sources = parts.weights.shape
     gains = y.new_zeros(batch, targets, sources)
     text_bytes = y.element_size() * y.shape[-1] * sources * max(targets, heads)
@@ -126,7 +124,7 @@ def _fill_gains(
     limit: int,
     shift: float,
 ) -> None:
-    """Of a few texts, whose vectors stay in the cache."""
+    """Compute a few texts, whose vectors stay in the cache."""
     batch, heads, targets, sources = parts.weights.shape
     width, size, offset = y.shape[-1], y.abs(), shift - y
     formed = parts.vectors.of().to(y.dtype).transpose(1, 2).contiguous()
@@ -134,7 +132,7 @@ def _fill_gains(
     row_bytes = batch * width * y.element_size()
     space = y.new_empty(
         min(max(limit, row_bytes), row_bytes * targets * sources) // y.element_size()
-    )  # asked for once
+    )  # allocated once
     for rows in slices(targets, _SOURCES * row_bytes, limit):
         for part in slices(
             min(sources, rows.stop) if parts.causal else sources,
@@ -145,7 +143,7 @@ def _fill_gains(
             weights = by_source[:, part, here].reshape(-1, here.stop - here.start, heads)
             block = space[: weights.shape[0] * weights.shape[1] * width]
             by_text = block.view(batch, -1, weights.shape[1], width)
-            by_text.copy_(offset[:, None, here])  # the product adds to it: one pass saved
+            by_text.copy_(offset[:, None, here])  # the product adds to it, which saves one pass
             block = block.view(*weights.shape[:2], width)
             block.baddbmm_(weights, formed[:, part].reshape(-1, heads, width))
             lost = by_text.abs_().sub_(size[:, None, here]).sum(-1)
@@ -155,7 +153,7 @@ def _fill_gains(
 def _direct_gains(
     parts: Decomposition, y: Float[Tensor, "batch target d_model"], limit: int, shift: float
 ) -> Float[Tensor, "batch target source"]:
-    """Of few targets: the heads of each pair are summed inside one product."""
+    """Compute few targets: the heads of each pair are summed inside one product."""
     batch, _, targets, sources = parts.weights.shape
     gains = y.new_empty(batch, targets, sources)
     for part in slices(sources, 12 * batch * y.shape[-1], limit):
@@ -172,8 +170,8 @@ def _finished(
     shift: float,
     gains: Float[Tensor, "batch target source"],
 ) -> Float[Tensor, "batch target source"]:
-    """Zeros where there is no weight, and the diagonal with the residual in it."""
-    if shift != 0.0:  # without it |y| - |0 - y| is zero to the last bit
+    """Return scores with zeros where there is no weight, and the diagonal with the residual."""
+    if shift != 0.0:  # without it |y| - |0 - y| is exactly zero
         gains = gains * (parts.weights != 0).any(1)
     if not parts.own_is_source:
         return gains
@@ -185,5 +183,5 @@ def manhattan_gain(
     y: Float[Tensor, "batch _ d_model"],
     shift: float = 0.0,
 ) -> Float[Tensor, "batch _"]:
-    """The same for one part of each target's output."""
+    """Return the same for one part of each target's output."""
     return (y.abs() - (part - y + shift).abs()).sum(-1)

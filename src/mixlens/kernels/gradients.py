@@ -1,9 +1,8 @@
 """Gradients of explained outputs with respect to hidden states: plain, averaged over noisy copies,
 and along paths.
 
-The model is seen as a function of the hidden states that enter a layer, `value(hidden, rows)`:
-[copies, token, d_model] and the text that each copy belongs to -> the explained number of each
-copy.
+The model is a function of the hidden states that enter a layer, `value(hidden, rows)`: [copies,
+token, d_model] and the text of each copy -> the explained number of each copy.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ Value = Callable[[Hidden, Int[Tensor, " copies"]], Float[Tensor, " copies"]]
 
 
 def gradient(value: Value, hidden: Hidden, rows: Int[Tensor, " copies"]) -> Hidden:
-    """The gradient of each copy's number with respect to its own hidden states."""
+    """Return the gradient of each copy's number with respect to its own hidden states."""
     with torch.enable_grad():
         leaf = hidden.detach().clone().requires_grad_()
         slope = slope_of(value(leaf, rows).sum(), leaf)
@@ -33,7 +32,7 @@ def gradient(value: Value, hidden: Hidden, rows: Int[Tensor, " copies"]) -> Hidd
 
 
 def slope_of(number: Tensor, leaf: Tensor) -> Tensor | None:
-    """The gradient of a number with respect to a tensor; None if the way to it is cut off, or the
+    """Return the gradient of a number with respect to a tensor, or None if the graph is cut or the
     number does not depend on it, as a class of CANINE does not depend on the states of its last
     characters.
     """
@@ -43,10 +42,10 @@ def slope_of(number: Tensor, leaf: Tensor) -> Tensor | None:
 
 
 def no_gradient(place: str) -> str:
-    """Why there is no attribution, in words."""
+    """Return the error for a missing gradient."""
     return (
-        f"no gradient reaches {place} from this output: the model cuts it off, or its output does"
-        " not depend on these tokens"
+        f"no gradient reaches {place} from this output: the model cuts the graph, or its "
+        "output does not depend on these tokens"
     )
 
 
@@ -61,10 +60,10 @@ def smoothed(
     seed: int,
     size: int,
 ) -> Hidden:
-    """SmoothGrad (Smilkov et al. 2017): the mean of `explain(gradient, hidden)` over copies with
-    Gaussian noise on their real tokens.
+    """SmoothGrad (Smilkov et al. 2017): return the mean of `explain(gradient, hidden)` over copies
+    with Gaussian noise on their real tokens.
 
-    The noise has `noise` times the range of each text's numbers as its standard deviation.
+    The standard deviation of the noise is `noise` times the range of each text's numbers.
     """
     rows = torch.arange(len(hidden), device=hidden.device)
     total = torch.zeros_like(hidden)
@@ -83,7 +82,8 @@ def smoothed(
 
 
 def path_mean(value: Value, base: Hidden, hidden: Hidden, *, steps: int, size: int) -> Hidden:
-    """The mean gradient on the straight path from `base` to `hidden`, by Gauss-Legendre quadrature.
+    """Return the mean gradient on the straight path from `base` to `hidden`, by Gauss-Legendre
+    quadrature.
 
     Steps of several texts share a batch of at most `size` copies.
     """
@@ -92,7 +92,7 @@ def path_mean(value: Value, base: Hidden, hidden: Hidden, *, steps: int, size: i
     for copy in chunked(torch.arange(len(hidden) * steps, device=hidden.device), size):
         rows, step = copy // steps, copy % steps
         points = base[rows] + along[step, None, None] * (hidden[rows] - base[rows])
-        # A product, not a scattered sum: on a GPU the order of the latter is not fixed.
+        # A product, not a scattered sum, whose order is not fixed on a GPU.
         own = (texts[:, None] == rows) * share[step]
         total += torch.einsum("tc,c...->t...", own, gradient(value, points, rows))
     return total
@@ -101,8 +101,8 @@ def path_mean(value: Value, base: Hidden, hidden: Hidden, *, steps: int, size: i
 def token_path_means(
     value: Value, base: Hidden, hidden: Hidden, lengths: Sequence[int], *, steps: int, size: int
 ) -> Hidden:
-    """For each token the mean gradient at its own place, on the straight path on which this token
-    alone comes from `base`. Padding gets zeros.
+    """Return, for each token, the mean gradient at its own position, on the straight path on which
+    only this token comes from `base`. Padding gets zeros.
     """
     along, share = _quadrature(steps, hidden)
     total, device = torch.zeros_like(hidden), hidden.device
@@ -124,7 +124,9 @@ def token_path_means(
 def path_sum(
     value: Value, points: Float[Tensor, "step copies token width"], *, size: int
 ) -> Hidden:
-    """Gradients at the points of a path times the step to the next one, summed (left sums)."""
+    """Return gradients at the points of a path times the step to the next one, summed (left
+    sums).
+    """
     steps, texts = len(points) - 1, points.shape[1]
     total, every = torch.zeros_like(points[0]), torch.arange(texts, device=points.device)
     for copy in chunked(torch.arange(texts * steps, device=points.device), size):
@@ -137,6 +139,6 @@ def path_sum(
 
 
 def _quadrature(steps: int, like: Tensor) -> tuple[Tensor, Tensor]:
-    """Places between 0 and 1, and their weights, which sum to one."""
+    """Return points between 0 and 1, and their weights, which sum to one."""
     nodes, weights = np.polynomial.legendre.leggauss(steps)
     return like.new_tensor((nodes + 1) / 2), like.new_tensor(weights / 2)

@@ -1,11 +1,11 @@
-"""Norms of sums over heads without the sums: ||sum_h a_h f_h||^2 = a^T G a, G the head x head Gram
-matrix of one source's vectors.
+"""Norms of sums over heads without the sums: ||sum_h a_h f_h||^2 = a^T G a, with G the head x head
+Gram matrix of one source's vectors.
 
-Work per pair: head^2 instead of head * d_model, and memory for `source` matrices of head x head.
-The form is evaluated in float64 even for float32 vectors: if heads cancel, a square in float32
-keeps only half of the digits of its root. Half-precision vectors have fewer digits than that
-before anything cancels. So on a GPU without the fused kernels, where it is several times as fast,
-theirs is in float32.
+The work per pair is head^2 instead of head * d_model, and memory is `source` matrices of head x
+head. The form is evaluated in float64 even for float32 vectors: if heads cancel, a square in
+float32 keeps only half of the digits of its root. Half-precision vectors have fewer digits than
+that before anything cancels, so on a GPU without the fused kernels they use float32, which is
+several times as fast.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ def summed_norms(
     """||sum_h weights_hij vectors_hj||, a few sources at a time: `limit` bounds the bytes of a
     temporary.
 
-    `causal`: targets are all positions in order, and see only what is before them. `ends`: how many
-    tokens each text has, if all of them are targets and sources. What is beyond is padding, which
-    may be left at 0.
+    `causal` means that targets are all positions in order and see only earlier ones. `ends` is the
+    number of tokens of each text, if all of them are targets and sources. The rest is padding,
+    which may stay 0.
     """
     if vectors.few(weights.shape[2]):
         return _direct_norms(weights, vectors, limit)
@@ -59,7 +59,7 @@ def summed_norms(
 
 
 def _direct_norms(weights: Tensor, vectors: Vectors, limit: int) -> Tensor:
-    """Of few targets: each sum is formed."""
+    """Compute few targets by forming each sum."""
     batch, _, targets, sources = weights.shape
     parts = list(slices(sources, 12 * batch * vectors.width, limit))
     rows = []
@@ -71,7 +71,7 @@ def _direct_norms(weights: Tensor, vectors: Vectors, limit: int) -> Tensor:
 
 
 def _fused_norms(weights: Tensor, vectors: Vectors, limit: int, causal: bool) -> Tensor:
-    """Of many targets on a GPU: only the vectors take much memory."""
+    """Compute many targets on a GPU, where only the vectors take much memory."""
     batch, heads, _, sources = weights.shape
     gram = weights.new_empty(batch, heads**2, sources, dtype=torch.float64)
     source_bytes = weights.element_size() * heads * vectors.width
@@ -85,7 +85,7 @@ def _fused_norms(weights: Tensor, vectors: Vectors, limit: int, causal: bool) ->
 def _try_fused(
     weights: Tensor, vectors: Vectors, targets: int, sources: int, causal: bool
 ) -> Trial:
-    """Both forms on small data with the dtypes and the block shape of these tensors."""
+    """Run both forms on small data with the dtypes and the block shape of these tensors."""
     sampler, dtype = Sampler(weights.device), vectors.values.dtype
     heads = weights.shape[1]
     few = sampler.uniform(2, heads, targets, sources)
@@ -101,7 +101,7 @@ def _try_fused(
 def _gram_norms(
     weights: Tensor, vectors: Vectors, limit: int, causal: bool, ends: Sequence[int] | None
 ) -> Tensor:
-    """Of many targets, a few texts at a time."""
+    """Compute many targets, a few texts at a time."""
     batch, heads, targets, sources = weights.shape
     on_cpu = weights.device.type == "cpu"
     limit = min(limit, CACHED) if on_cpu else limit
@@ -126,8 +126,8 @@ def _fill_norms(
     causal: bool,
     dtype: torch.dtype,
 ) -> None:
-    """The wide copies of all parts share their memory: asking for new pages takes as long as
-    filling them.
+    """Fill in the norms. The upcast copies of all parts share their memory, because allocating new
+    pages takes as long as filling them.
     """
     batch, heads, targets, _ = weights.shape
     most = max((part.stop - part.start for part in parts), default=0)
@@ -158,7 +158,7 @@ def part_norms(parts: Decomposition, limit: int) -> Float[Tensor, "batch target 
 
 
 def head_norms(parts: Decomposition, limit: int) -> Float[Tensor, "batch head target source"]:
-    """scale_i ||A_hij f_hj||, each head by itself, without a residual stream."""
+    """Return scale_i ||A_hij f_hj|| of each head, without a residual stream."""
     weights, vectors = parts.weights, parts.vectors
     if vectors.gate is None:
         lengths: Tensor = torch.linalg.vector_norm(vectors.of(), dim=-1)
@@ -173,12 +173,12 @@ def head_norms(parts: Decomposition, limit: int) -> Float[Tensor, "batch head ta
 def add_squares(
     norms: Float[Tensor, "batch *head target source"],
 ) -> dict[str, Float[Tensor, "batch target *head source"]]:
-    """Squared norms, which add up over stacked targets."""
+    """Return squared norms, which add up over stacked targets."""
     return {"squares": norms.movedim(-2, 1).square()}
 
 
 def take_roots(
     squares: Mapping[str, Float[Tensor, "batch target *head source"]],
 ) -> Float[Tensor, "batch *head target source"]:
-    """The norms again."""
+    """Return the norms from their squares."""
     return squares["squares"].movedim(1, -2).sqrt()

@@ -1,12 +1,12 @@
 """How much nearer each head's vector of each source brings a target to its output, in the L1 norm:
 ||y_i||_1 - ||y_i - z||_1 with z = a_hij f_hj.
 
-Channel by channel |y| - |y - z| = u - 2 max(0, u - |y|), with u = sign(y) z. The first term summed
-up is a product of matrices. The second counts only channels in which z is larger than y itself.
-Those are among the channels with the smallest |y|, and most pairs have few of them or none, because
-a weight is small. For each pair only as many of them are looked at as its largest channel allows.
-This is exact, and takes an order of magnitude less than all channels of all heads. A few pairs, as
-those of one route, are compared channel by channel: that is quicker than sorting them out.
+Channel by channel |y| - |y - z| = u - 2 max(0, u - |y|), with u = sign(y) z. The sum of the first
+term is a matrix product. The second counts only channels in which z is larger than y itself. Those
+are among the channels with the smallest |y|, and most pairs have few or none of them, because a
+weight is small. For each pair only as many of them are read as its largest channel allows. This is
+exact, and takes an order of magnitude less time than all channels of all heads. A few pairs, as in
+one route, are compared channel by channel, which is faster than sorting.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from torch import Tensor
 from mixlens.kernels.chunks import chunked, slices
 from mixlens.kernels.decomposition import Decomposition
 
-_WIDTHS = (8, 32, 128)  # channels that are looked at, if they are enough; else all
+_WIDTHS = (8, 32, 128)  # channels that are read, if they are enough; else all
 FEW = 2**23  # bytes of all channels of all pairs
 
 
@@ -87,7 +87,7 @@ def _overshoots(
     bound: Float[Tensor, "head target source"],
     limit: int,
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Pairs (head, target, source) and the sum of what their vectors have beyond the output."""
+    """Return pairs (head, target, source) and the sum of their vectors beyond the output."""
     smallest = _Channels.sorted(wanted, signs)
     width = int(wanted.shape[-1])
     widths = [count for count in _WIDTHS if count < width]

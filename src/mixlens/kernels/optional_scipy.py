@@ -1,4 +1,4 @@
-"""scipy's optimisers, which come with an extra."""
+"""Import scipy's optimisers, which need an extra."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mixlens.errors import MissingExtra
 
 
 def scipy_optimize() -> ModuleType:
-    """SciPy's optimisers, or the error that names the extra."""
+    """Return scipy's optimisers, or raise an error that names the extra."""
     try:
         import scipy.optimize
     except ImportError as error:

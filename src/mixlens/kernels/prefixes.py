@@ -1,20 +1,19 @@
-"""Effective attention if targets see different sources: under a causal mask, inside a window, in
-packed texts.
+"""Effective attention if targets see different sources: causal masks, windows, packed texts.
 
 Brunner's projector is defined for one value matrix that all targets share. A causal target i sees
 only the rows j <= i of V, so only attention over these rows can be exchanged without changing its
-output, and its projector is that of the visible rows: future sources keep weight zero and the
-product with V stays. The projection of a row a is the shortest row with the same product z = a C,
-which is z G_i^-1 C^T with G_i = sum over visible j of c_j c_j^T. So there is no n x n projector per
-target, only a k x k matrix with one Cholesky factor and one solve, for a few targets at a time. Its
-error grows with the condition number of C_i, not with its square.
+output, and its projector is that of the visible rows: future sources keep weight zero, and the
+product with V stays the same. The projection of weights a is the shortest vector with the same
+product z = a C, which is z G_i^-1 C^T with G_i = sum over visible j of c_j c_j^T. There is no n x n
+projector per target, only a k x k matrix with one Cholesky factor and one solve, for a few targets
+at a time. Its error grows with the condition number of C_i, not with its square.
 
-While fewer than k rows have been seen, or when tokens repeat (in the first layer of a model with
+While fewer than k rows are visible, or when tokens repeat (in the first layer of a model with
 rotary positions equal tokens have equal values), G_i is singular. C is therefore expressed in a
 basis of directions ordered by the row that first shows them: for a prefix of rows G_i is then zero
-outside its leading block and takes the identity there. If all visible rows are independent, A
-itself is the answer. What is still ill-conditioned (it shows in the residual) is done by a singular
-value decomposition, one target at a time.
+outside its leading block, where it gets the identity. If all visible rows are independent, A itself
+is the result. Ill-conditioned cases (which show in the residual) use a singular value
+decomposition, one target at a time.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from mixlens.kernels.projector import tolerance
 
 _RESIDUAL = 1e-12  # relative; a solve that reaches it is right
 _GROWTH = (
-    1e6  # how much larger than the row the solution's coefficients may be before rounding shows
+    1e6  # how much larger than the weights the solution's coefficients may be before rounding shows
 )
 
 
@@ -39,8 +38,8 @@ def visible_projection(
     seen: Bool[Tensor, "batch heads_or_one target source"],
     limit: int,
 ) -> tuple[Float[Tensor, "batch head target source"], Int[Tensor, "batch head"]]:
-    """Each row of attention, projected on what its visible sources can show, and the rank of all
-    real sources together.
+    """Return the attention of each target, projected on the column space of its visible sources,
+    and the rank of all real sources together.
     """
     least = tolerance(weights.dtype)
     directions, births = ordered_directions(columns, least)
@@ -72,7 +71,7 @@ def _shortest(
     born: Bool[Tensor, "batch head target k"],
     limit: int,
 ) -> tuple[Float[Tensor, "batch head target source"], Bool[Tensor, "batch head target"]]:
-    """The shortest rows with the same product, and where the solve can be trusted."""
+    """Return the shortest weights with the same product, and where the solve is reliable."""
     gram = _visible_grams(rotated, seen, limit) + torch.diag_embed((~born).to(rows.dtype))
     lower, info = torch.linalg.cholesky_ex(gram)
     lower = torch.where(
@@ -95,8 +94,8 @@ def _visible_grams(
     seen: Bool[Tensor, "batch heads_or_one target source"],
     limit: int,
 ) -> Float[Tensor, "batch head target k k"]:
-    """For each target the sum of c_j c_j^T over what it sees: one product for what all see, outer
-    products for the rest.
+    """Return, for each target, the sum of c_j c_j^T over its visible sources: one product for
+    common sources, outer products for the rest.
     """
     batch, heads, _, k = rotated.shape
     by_all = seen.all(2)
@@ -117,7 +116,7 @@ def _repair(
     seen, last, left = seen.expand(made.shape), None, made
     for row, head, target in wrong.nonzero().tolist():
         visible = seen[row, head, target].nonzero()[:, 0]
-        if not len(visible):  # a row of padding beyond a window sees nothing
+        if not len(visible):  # padding beyond a window sees nothing
             continue
         same = last is not None and last[:2] == (row, head) and torch.equal(last[2], visible)
         if not same:  # tokens of one image see the same sources
@@ -130,11 +129,11 @@ def _repair(
 def ordered_directions(
     columns: Float[Tensor, "batch head source k"], least: float
 ) -> tuple[Float[Tensor, "batch head k k"], Int[Tensor, "batch head k"]]:
-    """An orthonormal basis of the rows' space in the order in which rows show it, and the row that
-    shows each direction first.
+    """Return an orthonormal basis of the rows' space in the order in which rows show it, and the
+    row that first shows each direction.
 
-    Gram-Schmidt over the rows, for all heads at once, until every head has all its directions.
-    Directions that no row shows are zero and born at `source`, after the last.
+    It runs Gram-Schmidt over the rows, for all heads at once, until every head has all its
+    directions. Directions that no row shows are zero and born at `source`, after the last.
     """
     batch, heads, sources, k = columns.shape
     basis = columns.new_zeros(batch, heads, k, k)

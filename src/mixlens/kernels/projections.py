@@ -1,8 +1,8 @@
-"""What each source writes into a target, projected on the sum of all: c_ij . o_i, with c_ij = sum_h
-A_hij f_hj and o_i = sum_j c_ij.
+"""The projection of each source's contribution to a target on their sum: c_ij . o_i, with c_ij =
+sum_h A_hij f_hj and o_i = sum_j c_ij.
 
-The vectors are never formed: c_ij . o_i = sum_h A_hij v_hj . (W_h o_i), so a target takes sources x
-d_model products, as its attention weights do.
+The vectors are never computed: c_ij . o_i = sum_h A_hij v_hj . (W_h o_i), so a target takes sources
+x d_model products, like its attention weights.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def projections(
     *,
     per_head: bool = False,
 ) -> tuple[Float[Tensor, "batch *head target source"], Float[Tensor, "batch *head target"]]:
-    """Return c_ij . o_i and |o_i|^2 of whole layers, or of each head by itself; `limit` bounds a
-    block in bytes.
+    """Return c_ij . o_i and |o_i|^2 of whole layers, or of each head; `limit` bounds a block in
+    bytes.
     """
     batch, heads, targets, sources = weights.shape
     values, matrix = vectors.values.to(weights), vectors.matrix.to(weights)
@@ -56,14 +56,14 @@ def _by_group(
     rows: Float[Tensor, "batch head target inner"],
     columns: Float[Tensor, "batch kv_head inner out"],
 ) -> Float[Tensor, "batch head target out"]:
-    """A product with grouped keys or values, which are not repeated for each head."""
+    """Return a product with grouped keys or values, without repeating them for each head."""
     batch, heads, targets, inner = rows.shape
     grouped = rows.reshape(batch, columns.shape[1], -1, inner) @ columns
     return grouped.view(batch, heads, targets, -1)
 
 
 def head_lengths(parts: Decomposition, limit: int) -> Float[Tensor, "batch head target source"]:
-    """scale_i |A_hij f_hj|, from the products of the rows of each head's matrix."""
+    """Return scale_i |A_hij f_hj|, from the products of the rows of each head's matrix."""
     weights, vectors = parts.weights, parts.vectors
     if vectors.gate is not None:
         return head_norms(parts, limit)

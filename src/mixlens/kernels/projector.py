@@ -1,12 +1,12 @@
-"""Attention without the part that the values cannot show: A P, P the projector onto the column
-space of T = V W_O.
+"""Effective attention A P, with P the projector onto the column space of T = V W_O: attention
+without the part that has no effect on the output.
 
 T has d_head useful columns, not d_model: if W_O has full row rank, T and V have the same column
-space. If not, V times the directions that W_O keeps has it. So P = Q Q^T with Q a thin QR factor of
-a (source x d_head) matrix. Q comes from Cholesky factors in float64, repeated once for float64
-values: matrix products only, for whole batches and all heads at once. Its condition number is
-bounded on the way. Heads that are (nearly) rank deficient are done one by one by a singular value
-decomposition, and singular values below `tolerance` times the largest are zero.
+space. If not, V times the directions that W_O keeps has it. Therefore P = Q Q^T with Q a thin QR
+factor of a (source x d_head) matrix. Q comes from Cholesky factors in float64, repeated once for
+float64 values, with matrix products only, for whole batches and all heads at once. Its condition
+number is bounded on the way. (Nearly) rank-deficient heads use a singular value decomposition one
+by one, and singular values below `tolerance` times the largest are zero.
 
 If targets see different sources (causal masks, windows), each has its own projector: see
 `prefixes`.
@@ -22,27 +22,27 @@ from torch import Tensor
 
 from mixlens.kernels.chunks import wide
 
-_SAFE_CONDITION = 1e6  # normal equations in float64 keep their digits below it
+_SAFE_CONDITION = 1e6  # below it, normal equations in float64 keep their digits
 
 
 def tolerance(dtype: torch.dtype) -> float:
-    """The relative size below which a singular value is rounding: a few dozen units in the last
-    place of the values.
+    """Return the relative size below which a singular value is rounding: a few dozen units in the
+    last place of the values.
     """
     return 64 * float(torch.finfo(dtype).eps)
 
 
 @dataclass(frozen=True)
 class Inverse:
-    """The inverse of a triangular Cholesky factor, and where it can be trusted."""
+    """The inverse of a triangular Cholesky factor, and where it is reliable."""
 
     factor: Float[Tensor, "*batch k k"]
     trusted: Bool[Tensor, "*batch"]
 
 
 def inverse_factor(gram: Float[Tensor, "*batch k k"], least: float) -> Inverse:
-    """L^-1 for gram = L L^T; trusted if every singular value of L exceeds `least` times the
-    largest, for certain.
+    """Return L^-1 for gram = L L^T, reliable if every singular value of L certainly exceeds `least`
+    times the largest.
     """
     lower, info = torch.linalg.cholesky_ex(gram)
     identity = torch.eye(gram.shape[-1], dtype=gram.dtype, device=gram.device).expand_as(gram)
@@ -60,17 +60,17 @@ def value_columns(
     lengths: Int[Tensor, " batch"],
     full: Bool[Tensor, " head"] | None = None,
 ) -> Float[Tensor, "batch head source d_head"]:
-    """A matrix with the column space of T for every head, in float64, its Frobenius norm one, rows
-    of padding zero.
+    """Return a matrix with the column space of T for every head, in float64, its Frobenius norm
+    one, zero in padding.
 
-    `full`: what `full_rows` says of the output projection, if it is known already.
+    `full` is the result of `full_rows` for the output projection, if already known.
     """
     real = torch.arange(values.shape[2], device=values.device) < lengths[:, None]
     columns = wide(values) * real[:, None, :, None]
     least = tolerance(values.dtype)
     for head in (
         (~(full_rows(output_weight) if full is None else full)).nonzero()[:, 0].tolist()
-    ):  # the few others are looked at closely
+    ):  # the few others are checked closely
         left, sizes, _ = torch.linalg.svd(wide(output_weight[head]), full_matrices=False)
         if sizes[-1] > least * sizes[0] and len(sizes) == columns.shape[-1]:
             continue
@@ -82,9 +82,9 @@ def value_columns(
 
 
 def full_rows(output_weight: Float[Tensor, "head d_head d_model"]) -> Bool[Tensor, " head"]:
-    """Has each head's projection full row rank, for certain?
+    """Return whether each head's projection certainly has full row rank.
 
-    More columns only make singular values larger: some of them may do.
+    More columns only increase singular values, so some of them may be enough.
     """
     few = output_weight[..., : 2 * output_weight.shape[1]]
     size, least = torch.linalg.matrix_norm(output_weight), torch.linalg.matrix_norm(few)
@@ -96,7 +96,7 @@ def full_rows(output_weight: Float[Tensor, "head d_head d_model"]) -> Bool[Tenso
 def with_ones(
     columns: Float[Tensor, "batch head source k"], lengths: Int[Tensor, " batch"]
 ) -> Float[Tensor, "batch head source k1"]:
-    """The columns of [T, 1]: rows of attention that also keep their sum."""
+    """Return the columns of [T, 1], for attention weights that also keep their sum."""
     real = torch.arange(columns.shape[2], device=columns.device) < lengths[:, None]
     ones = real.to(columns.dtype) / lengths[:, None].sqrt()
     return torch.cat([columns, ones[:, None, :, None].expand(-1, columns.shape[1], -1, 1)], -1)
@@ -104,7 +104,9 @@ def with_ones(
 
 @dataclass(frozen=True)
 class Projector:
-    """P = Q Q^T for every head; the identity on the real sources if their rows are independent."""
+    """P = Q Q^T for every head, or the identity on the real sources if their rows are
+    independent.
+    """
 
     basis: Float[Tensor, "batch head source k"]
     whole: Bool[Tensor, "batch head"]
@@ -114,7 +116,7 @@ class Projector:
     def __call__(
         self, weights: Float[Tensor, "batch head target source"]
     ) -> Float[Tensor, "batch head target source"]:
-        """Effective attention: what is left of the weights after the projection."""
+        """Return effective attention: the projected weights."""
         if bool(self.whole.all()):
             return self._real(weights)
         basis = self.basis.to(weights.dtype)
@@ -135,8 +137,8 @@ def projector(
     lengths: Int[Tensor, " batch"],
     dtype: torch.dtype,
 ) -> Projector:
-    """The projector onto the column space of each head's matrix; `dtype` is that of the values it
-    was made from.
+    """Return the projector onto the column space of each head's matrix; `dtype` is that of the
+    values.
     """
     least = tolerance(dtype)
     batch, heads, _, k = columns.shape
@@ -163,7 +165,7 @@ def projector(
 def _orthonormal(
     columns: Float[Tensor, "batch head source k"], least: float, again: bool
 ) -> tuple[Tensor, Bool[Tensor, "batch head"]]:
-    """An orthonormal basis of each column space, and where it can be trusted."""
+    """Return an orthonormal basis of each column space, and where it is reliable."""
     first = inverse_factor(columns.mT @ columns, least)
     basis = columns @ first.factor.mT
     if again:  # the first pass leaves condition^2 units in the last place
@@ -174,9 +176,9 @@ def _orthonormal(
 def _independent_rows(
     columns: Float[Tensor, "batch head source k"], lengths: Int[Tensor, " batch"], least: float
 ) -> Bool[Tensor, "batch head"]:
-    """Are the rows of the real sources linearly independent, for certain?
+    """Return whether the rows of the real sources are certainly linearly independent.
 
-    Then no attention is invisible.
+    Then no attention is without effect.
     """
     gram = columns @ columns.mT
     size = gram.diagonal(dim1=-2, dim2=-1).amax(-1, keepdim=True).clamp_min(1e-300)

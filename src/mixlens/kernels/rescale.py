@@ -1,13 +1,13 @@
-"""DeepLIFT's multipliers for transformers: every operation passes on the *difference* between the
+"""DeepLIFT's multipliers for transformers: every operation propagates the *difference* between the
 input and a baseline, exactly.
 
 Shrikumar, Greenside, Kundaje, "Learning Important Features Through Propagating Activation
 Differences", ICML 2017. Linear operations keep their gradient, the others are in `secants`.
-Attributions then add up to f(x) - f(baseline), which is checked: an operation that is not known
-here would break that sum, and no numbers are given.
+Attributions then add up to f(x) - f(baseline), which is checked: an unknown operation would break
+that sum, and raises an error.
 
-Input and baseline run as the two halves of one batch; a `TorchFunctionMode` exchanges the
-operations while the model's own code runs.
+Input and baseline run as the two halves of one batch; a `TorchFunctionMode` replaces the operations
+while the model's own code runs.
 """
 
 from __future__ import annotations
@@ -95,15 +95,15 @@ _LOG_SOFTMAX = {F.log_softmax, torch.log_softmax, Tensor.log_softmax}
 
 
 class Rescale(TorchFunctionMode):
-    """While open, operations on a batch of inputs and baselines (first and second half) have
-    DeepLIFT's multipliers as derivatives.
+    """Use DeepLIFT's multipliers as derivatives of operations on a batch of inputs and baselines
+    (first and second half), while the context is open.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self._inverses: dict[
             int, Tensor
-        ] = {}  # inverted square roots: the 1 / sigma of norms that are written out by hand
+        ] = {}  # inverse square roots: the 1 / sigma of norms without a module
 
     def __torch_function__(
         self,
@@ -181,8 +181,8 @@ def _rms_arguments(
 
 @contextlib.contextmanager
 def constants(model: nn.Module) -> Iterator[None]:
-    """Parameters as constants: what requires a gradient is then exactly what depends on the
-    explained representations.
+    """Treat parameters as constants, so that exactly the tensors that depend on the explained
+    representations require a gradient.
     """
     changed = [parameter for parameter in model.parameters() if parameter.requires_grad]
     try:
@@ -197,10 +197,10 @@ def constants(model: nn.Module) -> Iterator[None]:
 def differences_explained(
     value: Callable[[Tensor], Tensor], x: Tensor, baseline: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Attributions of value(x) - value(baseline), what they should add up to, and how far each sum
-    is off.
+    """Return attributions of value(x) - value(baseline), their expected sum, and the error of each
+    sum.
 
-    `value` takes inputs and baselines as one batch and gives one number for each.
+    `value` takes inputs and baselines as one batch and returns one number for each.
     """
     both = torch.cat([x, baseline]).detach().requires_grad_()
     with torch.enable_grad():

@@ -1,10 +1,10 @@
-"""Operations whose derivative passes on the difference between the two halves of a batch, exactly.
+"""Operations whose derivative propagates the difference between the two halves of a batch, exactly.
 
 Shrikumar, Greenside, Kundaje, "Learning Important Features Through Propagating Activation
 Differences", ICML 2017. A nonlinear function of one number gets the slope of its secant (the
 Rescale rule). Products of two tensors that both differ share the difference evenly: d(ab) = da (b +
-b')/2 + (a + a')/2 db, the rule that SHAP's deep explainer uses. Softmax has its own secant form,
-and norms keep their sigma.
+b')/2 + (a + a')/2 db, the rule of SHAP's deep explainer. Softmax has its own secant form, and norms
+keep their sigma.
 """
 
 from __future__ import annotations
@@ -16,22 +16,24 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-_MASKED = -1e9  # masks hold the lowest number or minus infinity, whose differences are not numbers
+_MASKED = (
+    -1e9
+)  # masks contain the lowest number or minus infinity, whose differences are not numbers
 
 
 def varies(value: Any) -> bool:
-    """Is it a tensor that depends on the explained representations?"""
+    """Return whether it is a tensor that depends on the explained representations."""
     return isinstance(value, Tensor) and value.requires_grad
 
 
 def _with_slope(result: Tensor, linear: Tensor) -> Tensor:
-    """The value of one and the derivative of the other."""
+    """Return the value of one and the derivative of the other."""
     return result.detach() + (linear - linear.detach())
 
 
 def curve(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """An elementwise function with the slope of its secant between the two halves, or its own if
-    they coincide.
+    """Return an elementwise function with the slope of its secant between the two halves, or its
+    own if they coincide.
     """
     result = function(x)
     if len(x) % 2:
@@ -48,8 +50,8 @@ def curve(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
 
 
 class _EvenShare(torch.autograd.Function):
-    """A bilinear function whose derivative is the one at the means of the two halves; only these
-    are kept.
+    """A bilinear function with the derivative at the means of the two halves; only these are
+    kept.
     """
 
     @staticmethod
@@ -69,7 +71,7 @@ class _EvenShare(torch.autograd.Function):
 
 
 def product(function: Callable[[Tensor, Tensor], Tensor], a: Tensor, b: Tensor) -> Tensor:
-    """A bilinear function whose difference is shared evenly by its two arguments."""
+    """Return a bilinear function whose difference is shared evenly by its two arguments."""
     if not (varies(a) and varies(b)) or len(a) % 2 or len(b) % 2:
         return function(a, b)
     shared: Tensor = _EvenShare.apply(function, a, b)  # type: ignore[no-untyped-call]
@@ -115,8 +117,8 @@ class _SoftmaxSecant(torch.autograd.Function):
 
 
 def softmax(x: Tensor, dim: int) -> Tensor:
-    """With m the logarithmic mean of the two probabilities, dy = m (dx - sum(m dx) / sum(m)),
-    exactly: the secant form of its Jacobian.
+    """Return softmax with dy = m (dx - sum(m dx) / sum(m)) exactly, where m is the logarithmic mean
+    of the two probabilities: the secant form of its Jacobian.
     """
     if len(x) % 2:
         return F.softmax(x, dim)
@@ -137,10 +139,10 @@ def log_softmax(x: Tensor, dim: int) -> Tensor:
 
 
 def scaled_by_sigma(x: Tensor, inverse: Tensor) -> Tensor:
-    """x / sigma with d(x / sigma) = dx / sigma + x' d(1 / sigma): sigma keeps the value that it has
-    for the input.
+    """Return x / sigma with d(x / sigma) = dx / sigma + x' d(1 / sigma): sigma keeps its value for
+    the input.
 
-    An even share would blow up at a baseline of zeros, where sigma is almost nothing.
+    An even share would diverge at a baseline of zeros, where sigma is almost zero.
     """
     if len(x) % 2 or len(inverse) % 2:
         return x * inverse
@@ -153,7 +155,7 @@ def scaled_by_sigma(x: Tensor, inverse: Tensor) -> Tensor:
 def norm(
     x: Tensor, shape: Any, weight: Tensor | None, bias: Tensor | None, eps: float, *, centred: bool
 ) -> Tensor:
-    """A layer or RMS norm by its equation."""
+    """Compute a layer or RMS norm by its equation."""
     dims = tuple(range(-len(shape), 0))
     if centred:
         x = x - x.mean(dims, keepdim=True)
@@ -173,7 +175,7 @@ def attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """Attention by its equation, with the arguments of torch's own."""
+    """Compute attention by its equation, with the arguments of torch's own."""
     if enable_gqa:
         repeats = query.shape[-3] // key.shape[-3]
         key, value = key.repeat_interleave(repeats, -3), value.repeat_interleave(repeats, -3)

@@ -1,4 +1,4 @@
-"""A constant shared among the sources of a target, in proportion to what they have there.
+"""Share a constant among the sources of a target, in proportion to their vectors.
 
 Modarressi et al. 2023, DecompX, section 3.2: a bias is divided among the split vectors it is added
 to, T'_k = T_k + w_k / (sum_k w_k) b, so that they still add up to the whole.
@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 BIASES = ("absdot", "abssim", "norm", "equal", "cls", "none", "column")
-SHIFT = 1e-12  # what the released code adds to denominators
+SHIFT = 1e-12  # added to denominators in the released code
 
 
 def share(
@@ -20,10 +20,10 @@ def share(
     how: str,
     shift: float = 0.0,
 ) -> Float[Tensor, "*targets source width"]:
-    """Adds the constant to `parts`, in place, divided by the rule `how`.
+    """Add the constant to `parts`, in place, divided by the rule `how`.
 
-    "column" adds all of it to the last source, "none" nothing. If no source has a weight, none
-    gets anything.
+    "column" adds all of it to the last source, "none" nothing. If no source has a weight, the
+    constant is dropped.
     """
     if how == "none":
         return parts

@@ -1,5 +1,5 @@
-"""The shortest row of attention that is still a distribution and gives the same output: a small
-quadratic programme per row.
+"""The shortest attention weights that are still a distribution and give the same output: a small
+quadratic programme per target.
 
 min ||a'||^2 with a' C = a C and a' >= 0 (C holds a column of ones, so that the sum stays). With a'
 = a0 + N u, a0 the shortest row without the signs and N a basis of the left null space of C, this is
@@ -22,7 +22,7 @@ from mixlens.kernels.projector import tolerance
 def left_null_basis(
     columns: Float[np.ndarray, "source k"], least: float
 ) -> Float[np.ndarray, "source free"]:
-    """An orthonormal basis of the rows u with u C = 0."""
+    """Return an orthonormal basis of the rows u with u C = 0."""
     left, sizes, _ = np.linalg.svd(columns, full_matrices=True)
     rank = int((sizes > least * sizes[0]).sum()) if len(sizes) else 0
     return left[:, rank:]
@@ -33,8 +33,8 @@ def shortest_rows(
     columns: Float[Tensor, "batch head source k"],
     seen: Bool[Tensor, "batch heads_or_one target source"],
 ) -> Float[Tensor, "batch head target source"]:
-    """The shortest non-negative rows with the same product with `columns`, over the sources that
-    each target sees.
+    """Return the shortest non-negative weights with the same product with `columns`, over the
+    sources that each target sees.
     """
     least = tolerance(weights.dtype)
     result = torch.zeros_like(weights)
@@ -59,7 +59,9 @@ def shortest_rows(
 def shortest_distribution(
     weights: Float[np.ndarray, " source"], null: Float[np.ndarray, "source free"]
 ) -> Float[np.ndarray, " source"]:
-    """The shortest row >= 0 that is `weights` plus a combination of the columns of `null`."""
+    """Return the shortest weights >= 0 that are `weights` plus a combination of the columns of
+    `null`.
+    """
     from mixlens.kernels.optional_scipy import scipy_optimize
 
     shortest = weights - null @ (null.T @ weights)
@@ -72,8 +74,8 @@ def shortest_distribution(
     residual = system @ multipliers - wanted
     if abs(residual[-1]) < 1e-14:
         raise MixlensError(
-            "no distribution with this output was found; the recorded weights are not one"
-            " themselves"
+            "No distribution with this output was found, because the recorded weights are "
+            "not one themselves. Use a model with softmax attention."
         )
     distribution: np.ndarray = np.clip(shortest - null @ (residual[:-1] / residual[-1]), 0, None)
     return distribution

@@ -61,7 +61,7 @@ def _total(vectors: Float[Tensor, "batch target width"]) -> Float[Tensor, "batch
 def _fold_attention(
     parts: Decomposition,
 ) -> tuple[Float[Tensor, "batch head 1 source"], Vectors]:
-    """The attention weights of the one target, and the vectors that they multiply."""
+    """Return the attention weights of the folded target, and the vectors that they multiply."""
     vectors = parts.vectors
     weights = parts.scale[:, None, None] @ parts.weights
     if vectors.gate is None and vectors.values.dtype != torch.float16:

@@ -1,9 +1,9 @@
-"""What sources write through attention, kept as two factors: vectors_hj = values_hj matrix_h.
+"""The vectors of sources through attention, kept as two factors: vectors_hj = values_hj matrix_h.
 
 All vectors together are heads x sources x d_model numbers, often the largest tensor of all. They
-are formed a few sources at a time, or not at all: for a single target the heads are summed inside
-one product, (A_hij values_hj) matrix. Products are taken in the precision of the factors. What they
-give has the precision of the weights.
+are computed a few sources at a time, or not at all: for a single target the heads are summed inside
+one product, (A_hij values_hj) matrix. Products use the precision of the factors, and their results
+that of the weights.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from torch import Tensor
 _DIRECT = {
     torch.float16: 32,
     torch.bfloat16: 32,
-}  # half-precision products are cheap, wide ones not
+}  # half-precision products are cheap, float32 ones are not
 
 
 @dataclass(frozen=True)
@@ -27,24 +27,26 @@ class Vectors:
 
     values: Float[Tensor, "batch kv_head source d_head"]
     matrix: Float[Tensor, "head d_head d_model"]
-    gate: Float[Tensor, "batch target head d_head"] | None = None  # of each target, on the values
-    half: bool = False  # did the model have the factors in half precision?
+    gate: Float[Tensor, "batch target head d_head"] | None = (
+        None  # factors of each target on the values
+    )
+    half: bool = False  # whether the model had the factors in half precision
 
     def for_targets(self, take: Callable[[Tensor, int], Tensor]) -> Vectors:
-        """The same for some targets: `take(tensor, axis)` takes them."""
+        """Return the same for some targets: `take(tensor, axis)` selects them."""
         return self if self.gate is None else replace(self, gate=take(self.gate, 1))
 
     def of_texts(self, texts: slice) -> Vectors:
-        """Those of some texts of the batch."""
+        """Return those of some texts of the batch."""
         gate = None if self.gate is None else self.gate[texts]
         return replace(self, values=self.values[texts], gate=gate)
 
     def up_to(self, end: int) -> Vectors:
-        """Those of the first sources, the same for every target."""
+        """Return those of the first sources, the same for every target."""
         return replace(self, values=self.values[:, :, :end])
 
     def head(self, number: int) -> Vectors:
-        """Those of one head."""
+        """Return those of one head."""
         one = slice(number, number + 1)
         read = number * self.values.shape[1] // len(self.matrix)
         gate = None if self.gate is None else self.gate[:, :, one]
@@ -52,7 +54,7 @@ class Vectors:
 
     @property
     def width(self) -> int:
-        """Channels of a vector."""
+        """Return the number of channels of a vector."""
         return int(self.matrix.shape[-1])
 
     def heads(
@@ -63,7 +65,7 @@ class Vectors:
         return values if shared == 1 else values.repeat_interleave(shared, 1)
 
     def of(self, part: slice = slice(None)) -> Float[Tensor, "batch head part d_model"]:
-        """The vectors of some sources: the same for every target."""
+        """Return the vectors of some sources, the same for every target."""
         if self.gate is not None:
             raise ValueError("gated vectors differ from target to target")
         values = self.heads(part)
@@ -73,7 +75,7 @@ class Vectors:
         return made.view(len(made), batch, sources, self.width).transpose(0, 1)
 
     def source(self, limit: int) -> Callable[[slice], Float[Tensor, "batch head part d_model"]]:
-        """`of`, from vectors that are all formed at once if they fit `limit` bytes."""
+        """Return `of`, from vectors that are all computed at once if they fit `limit` bytes."""
         batch, _, sources, _ = self.values.shape
         size = batch * len(self.matrix) * sources * self.width * self.matrix.element_size()
         if size > limit:
@@ -82,14 +84,16 @@ class Vectors:
         return lambda part: formed[:, :, part]
 
     def few(self, targets: int) -> bool:
-        """Is it cheaper to sum the heads of each pair than to form the vectors of each source?"""
+        """Return whether summing the heads of each pair is cheaper than computing the vectors of
+        each source.
+        """
         return self.gate is not None or targets <= _DIRECT.get(self.values.dtype, 1)
 
     def written(
         self, weights: Float[Tensor, "batch head part"], part: slice, target: int
     ) -> Float[Tensor, "batch part d_model"]:
-        """sum_h weights_hj vectors_hj: what some sources write into one target, in the precision of
-        the vectors.
+        """Return sum_h weights_hj vectors_hj, the contribution of some sources to one target, in
+        the precision of the vectors.
         """
         values = self.values[:, :, part].transpose(1, 2)[:, :, :, None]
         batch, sources, groups, _, width = values.shape
@@ -143,7 +147,7 @@ class Vectors:
     def written_to_each(
         self, weights: Float[Tensor, "batch head target"]
     ) -> Float[Tensor, "batch target d_model"]:
-        """The same if there is one source for each target."""
+        """Return the same if there is one source for each target."""
         values = self.heads()
         if self.gate is not None:
             values = values * self.gate.transpose(1, 2)

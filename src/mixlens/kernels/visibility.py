@@ -1,12 +1,11 @@
-"""Which sources each target can see in one forward pass.
+"""Find the sources that each target can see in one forward pass.
 
-The mask decides, not the weights: a masked source has weight zero, but so has one whose weight is
-too small for a number (float16 stops at 6e-8). A source is hidden if the mask puts it over 5,000
-below the largest entry of its row. Biases of a model (ALiBi, relative positions) are far smaller,
-and numbers that stand for a mask (-1e4, -1e9, the lowest number of a type, minus infinity) are not.
-If a row of the mask is the same everywhere, however low, the softmax is that of the scores alone
-and every source is seen. Without a mask (a plug-in that reports weights alone) the sources of
-weight zero count as hidden.
+The mask decides, not the weights: a masked source has weight zero, but so has one whose weight
+underflows (float16 stops at 6e-8). A source is hidden if the mask puts it over 5,000 below the
+largest entry of its row. Biases of a model (ALiBi, relative positions) are far smaller, and mask
+values (-1e4, -1e9, the lowest number of a type, minus infinity) are not. If a row of the mask is
+constant, however low, the softmax is that of the scores alone and every source is visible. Without
+a mask (a plug-in that reports only weights), sources of weight zero count as hidden.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ _HIDES = 5e3
 
 
 class Visibility:
-    """Which sources the targets of one attention call can see.
+    """The sources that the targets of one attention call can see.
 
-    Layers that are given the same mask share it, so that each question is answered once.
+    Layers with the same mask share it, so that each property is computed once.
     """
 
     def __init__(
@@ -37,22 +36,23 @@ class Visibility:
         ends: Sequence[int] | None = None,
         triangle: bool = False,
     ) -> None:
-        """`added`: what was added to the scores before the softmax, or `seen` itself; nothing hides
-        nothing. `ends`: for each text how many sources its targets see at most, if it is known.
-        `triangle`: is `seen` a lower triangle? Then nobody has to look at it.
+        """Create it from `added`, the tensor added to the scores before the softmax, or from `seen`
+        itself; without either, nothing is hidden. `ends` is the largest number of sources that the
+        targets of each text see, if known. `triangle` marks `seen` as a lower triangle, so that it
+        need not be read.
         """
         self._added, self._seen, self._ends, self._triangle = added, seen, ends, triangle
 
     @classmethod
     def of_weights(cls, weights: Float[Tensor, "batch head target source"]) -> Visibility:
-        """The sources that have any weight."""
+        """Return the sources that have any weight."""
         return cls(seen=weights != 0)
 
     @cached_property
     def seen(self) -> Bool[Tensor, "texts heads target source"] | None:
-        """Which sources each target sees; texts and heads are one if it is the same for all.
+        """Return which sources each target sees; texts and heads are one if it is the same for all.
 
-        None if every target sees every source.
+        Return None if every target sees every source.
         """
         seen = self._seen
         if seen is None:
@@ -65,7 +65,7 @@ class Visibility:
 
     @cached_property
     def hides_later(self) -> bool:
-        """Does no target see a later source? Targets must be all tokens, in order."""
+        """Return whether no target sees a later source. Targets must be all tokens, in order."""
         seen = self.seen
         if seen is None or seen.shape[-2] != seen.shape[-1]:
             return False
@@ -73,7 +73,9 @@ class Visibility:
 
     @cached_property
     def ends(self) -> list[int] | None:
-        """For each text how many sources its targets see at most; None: all of them."""
+        """Return the largest number of sources that the targets of each text see, or None for all
+        of them.
+        """
         if self._ends is not None:
             return list(self._ends)
         if self.seen is None:
@@ -83,8 +85,8 @@ class Visibility:
 
     @cached_property
     def blank(self) -> Bool[Tensor, "texts heads target 1"] | None:
-        """Targets that see nothing, to which torch's fused attention gives zeros; None if there are
-        none. On a GPU it is a mask even if there are none: a look would stop the queue.
+        """Return targets that see nothing, for which torch's fused attention returns zeros, or None
+        if there are none. On a GPU it is a mask even then, because reading it would stop the queue.
         """
         if self.seen is None or self._triangle:
             return None
@@ -92,12 +94,12 @@ class Visibility:
         return blank if not differences.may_look_at(blank) or bool(blank.any()) else None
 
     def columns(self, sources: slice) -> Visibility:
-        """The same of some sources."""
+        """Return the same for some sources."""
         return Visibility(seen=None if self.seen is None else self.seen[..., sources])
 
 
 def seen_through(
     added: Float[Tensor, "*batch target source"],
 ) -> Bool[Tensor, "*batch target source"]:
-    """Which sources keep a weight after this was added to their scores."""
+    """Return which sources keep a weight after this was added to their scores."""
     return (added >= added.amax(-1, keepdim=True) - _HIDES) & (added > -torch.inf)

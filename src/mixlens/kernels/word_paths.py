@@ -1,10 +1,10 @@
 """Paths from words to a baseline word through the vectors of other words.
 
 Sanyal & Ren 2021, Discretized Integrated Gradients for Explaining Language Models (EMNLP):
-gradients are to be taken where the model was trained. From the present anchor word the path goes
-on to one of its nearest neighbours, none twice, the baseline only if nothing else is left. What of
-an anchor does not lie between the last point and the baseline is moved there, so that every channel
-runs one way only. After the last anchor the path jumps to the baseline.
+gradients are computed where the model was trained. From the current anchor word the path continues
+to one of its nearest neighbours, none twice, the baseline only if nothing else is left. Channels of
+an anchor that are not between the last point and the baseline are moved there, so that every
+channel is monotonic. After the last anchor the path jumps to the baseline.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import Tensor
 from mixlens.kernels.chunks import chunked
 
 ANCHORS = ("greedy", "maxcount")
-NEIGHBOURS = 500  # as the authors have it
+NEIGHBOURS = 500  # as in the authors' code
 
 Words = Int[Tensor, " word"]
 Vectors = Float[Tensor, "vocabulary width"]
@@ -32,10 +32,11 @@ def word_path(
     size: int,
     neighbours: int = NEIGHBOURS,
 ) -> Float[Tensor, "step word width"]:
-    """`steps` points for each word, from the baseline to the word itself; `size` words at a time.
+    """Return `steps` points for each word, from the baseline to the word itself; `size` words at a
+    time.
 
     `anchors`: "greedy" takes the neighbour that is moved least, "maxcount" the one with the most
-    channels in their place.
+    channels in place.
     """
     rows = [
         anchor_words(part, baseline, vectors, steps=steps, anchors=anchors, neighbours=neighbours)
@@ -52,7 +53,9 @@ def word_path(
 def anchor_words(
     words: Words, baseline: int, vectors: Vectors, *, steps: int, anchors: str, neighbours: int
 ) -> Int[Tensor, "anchor word"]:
-    """The words themselves, and `steps` - 2 anchors of each, from the word towards the baseline."""
+    """Return the words themselves, and `steps` - 2 anchors of each, from the word towards the
+    baseline.
+    """
     end, path = vectors[baseline], [words]
     count = min(neighbours, len(vectors) - 1)
     for _ in range(steps - 2):
@@ -74,11 +77,11 @@ def anchor_words(
 
 
 def _between(anchor: Tensor, end: Tensor, start: Tensor) -> Tensor:
-    """Which channels of an anchor lie between two points."""
+    """Return which channels of an anchor are between two points."""
     low, high = torch.minimum(start, end), torch.maximum(start, end)
     return (low <= anchor) & (anchor <= high)
 
 
 def _moved(anchor: Tensor, end: Tensor, start: Tensor, steps: int) -> Tensor:
-    """The anchor, with channels that are not in between replaced by a step towards the end."""
+    """Return the anchor, with channels outside replaced by a step towards the end."""
     return torch.where(_between(anchor, end, start), anchor, start - (start - end) / steps)

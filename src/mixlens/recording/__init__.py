@@ -1,7 +1,7 @@
-"""One forward pass of a model, taken apart layer by layer and verified.
+"""One forward pass of a model, split layer by layer and verified.
 
-Measures read a `Recording`, its `Layer`s and their attention. How a model is put together is found
-out in `structure`; layers are run again in `replay`.
+Measures read a `Recording`, its `Layer`s and their attention. `structure` infers how a model is
+built; `replay` runs layers again.
 
     attention           The attention of one recorded layer: weights, values, projection, residual
                         and norms.

@@ -22,11 +22,11 @@ from mixlens.structure.norms import LinearisedNorm
 
 @dataclass(frozen=True, kw_only=True)
 class Projection:
-    """The output projection of a site, and what it returned."""
+    """The output projection of an attention, and its output."""
 
     heads: int
     matrix: Float[Tensor, "d_in d_model"]
-    # As the model has it, if it is plain and the site's values are so too.
+    # As the model has it, if it is plain and so are the values.
     native_matrix: Float[Tensor, "d_in d_model"] | None
     bias: Float[Tensor, " d_model"]
     output: Float[Tensor, "batch target d_model"]
@@ -34,13 +34,13 @@ class Projection:
     def by_head(
         self, matrix: Float[Tensor, "d_in d_model"]
     ) -> Float[Tensor, "head d_head d_model"]:
-        """A matrix of this shape, split by head: [head, d_head, d_model]."""
+        """Return a matrix of this shape split by head: [head, d_head, d_model]."""
         return matrix.view(self.heads, -1, matrix.shape[1])
 
 
 @dataclass(frozen=True, kw_only=True)
 class BlockParts:
-    """What follows the output projection, up to the block's output."""
+    """The steps after the output projection, up to the block's output."""
 
     residual: Float[Tensor, "batch target d_model"]
     branch: tuple[LinearisedNorm, ...]
@@ -50,68 +50,70 @@ class BlockParts:
 
 @dataclass(frozen=True, kw_only=True)
 class Attention:
-    """One attention site of one layer, for the whole batch, in float32 or better."""
+    """One attention of one layer, for the whole batch, in float32 or better."""
 
     structure: AttentionStructure
     weights: Float[Tensor, "batch head target source"]
-    values: Float[Tensor, "batch kv_head source d_head"]  # of rows alone: as the model has them
+    values: Float[Tensor, "batch kv_head source d_head"]  # for a few targets: as the model has them
     visibility: Visibility  # which sources each target sees in this pass
-    gate: Float[Tensor, "batch target head d_head"] | None  # what A V is multiplied by, if anything
-    projection: Projection | None  # None: of an open site without one
-    block_parts: BlockParts | None  # None: of an open site
-    errors: Mapping[str, Tensor]  # how far the parts are from what the model computed
-    beside: Float[Tensor, "batch target d_model"] | None = None  # what sources of other kinds wrote
-    half: bool = False  # did the model compute it in half precision?
+    gate: Float[Tensor, "batch target head d_head"] | None  # factors of A V, if any
+    projection: Projection | None  # None for an open attention without one
+    block_parts: BlockParts | None  # None for an open attention
+    errors: Mapping[str, Tensor]  # errors of the parts against the model's activations
+    beside: Float[Tensor, "batch target d_model"] | None = (
+        None  # vectors from sources of other kinds
+    )
+    half: bool = False  # whether the model computed it in half precision
 
     @property
     def head_maps(self) -> Float[Tensor, "head d_head d_model"]:
-        """The output projection, after any gate, split by head: [head, d_head, d_model]."""
+        """Return the output projection, after any gate, split by head: [head, d_head, d_model]."""
         return self._projection.by_head(self._projection.matrix)
 
     @property
     def output_bias(self) -> Float[Tensor, " d_model"]:
-        """The bias of the output projection."""
+        """Return the bias of the output projection."""
         return self._projection.bias
 
     @property
     def projected(self) -> Float[Tensor, "batch target d_model"]:
-        """The attention module's output, A V W_O + b."""
+        """Return the attention module's output, A V W_O + b."""
         return self._projection.output
 
     @property
     def _projection(self) -> Projection:
         if self.projection is None:
-            raise UnsupportedModel(f"what a source writes is not known: {self.structure.open}")
+            raise UnsupportedModel(f"the vector of a source is unknown: {self.structure.open}")
         return self.projection
 
     @property
     def residual(self) -> Float[Tensor, "batch target d_model"]:
-        """What the block adds to."""
+        """Return the residual of the block."""
         return self._block_parts.residual
 
     @property
     def branch(self) -> tuple[LinearisedNorm, ...]:
-        """Norms between the output projection and the residual sum."""
+        """Return the norms between the output projection and the residual sum."""
         return self._block_parts.branch
 
     @property
     def output_norm(self) -> LinearisedNorm | None:
-        """The norm after the residual sum, if it belongs to the block."""
+        """Return the norm after the residual sum, if it belongs to the block."""
         return self._block_parts.output_norm
 
     @property
     def block(self) -> Block:
-        """From the output projection to the block's output."""
+        """Return the steps from the output projection to the block's output."""
         return self._block_parts.block
 
     @property
     def _block_parts(self) -> BlockParts:
         if self.block_parts is None:
-            raise UnsupportedModel(f"its output is not known as a sum: {self.structure.open}")
+            raise UnsupportedModel(f"its output is not a known sum: {self.structure.open}")
         return self.block_parts
 
     def reading(self, kind: AttentionKind) -> Attention:
-        """The same site with the sources of one kind, if it reads both at once."""
+        """Return the same attention with the sources of one kind, if it reads both at once."""
         if self.structure.own_sources is None:
             return self
         targets, sources = self.weights.shape[2:]
@@ -134,43 +136,45 @@ class Attention:
 
     @property
     def output_weight(self) -> Float[Tensor, "head d_head d_model"]:
-        """The output projection, split by head: the same for every target."""
+        """Return the output projection split by head, the same for every target."""
         if self.gate is not None:
             raise UnsupportedModel(
-                "the attention is gated: its output map differs from target to target, and what was"
-                " asked for needs one for all. attention_norm, alti and value_zeroing take gates"
-                " into account."
+                "the attention is gated, so its output map differs by target, but this "
+                "measure needs one for all. Use attention_norm, alti or value_zeroing, which "
+                "support gates."
             )
         return self.head_maps
 
     @property
     def block_output(self) -> Float[Tensor, "batch target d_model"]:
-        """y: the stream after this site."""
+        """Return y, the residual stream after this attention."""
         return self.block.total
 
     @cached_property
     def is_causal(self) -> bool:
-        """Does no target see a later source in this pass? The structure says it of a probe, and a
-        text may come with a mask of its own.
+        """Return whether no target sees a later source in this pass. The structure describes a
+        probe, and a text may have its own mask.
         """
         own = self.structure.causal and self.structure.kind is AttentionKind.SELF
         return own and self.visibility.hides_later
 
     @property
     def head_groups(self) -> Int[Tensor, " head"]:
-        """Which key-value head each query head reads."""
+        """Return the key-value head of each query head."""
         groups = torch.arange(self.structure.kv_heads)
         return groups.repeat_interleave(self.structure.heads // self.structure.kv_heads)
 
     def head_values(self, head: int) -> Float[Tensor, "batch source d_head"]:
-        """The value vectors that one query head reads, in float32 or better."""
+        """Return the value vectors that one query head reads, in float32 or better."""
         shared = self.structure.heads // self.values.shape[1]
         return self.values[:, head // shared].to(self.weights)
 
     def source_values(
         self, text: int, columns: Int[Tensor, " column"] | slice, heads: slice
     ) -> Float[Tensor, "column head d_head"]:
-        """The value vectors of a few sources of one text, for the query heads that read them."""
+        """Return the value vectors of a few sources of one text, for the query heads that read
+        them.
+        """
         shared = self.structure.heads // self.values.shape[1]
         read = range(self.structure.heads)[heads]
         groups = slice(read[0] // shared, read[-1] // shared + 1)
@@ -181,12 +185,14 @@ class Attention:
 
     @property
     def vectors(self) -> Vectors:
-        """f: the value vectors after the output projection of their head, without its bias."""
+        """Return f: the value vectors after the output projection of their head, without its
+        bias.
+        """
         return self._through(self.native_maps)
 
     @property
     def native_maps(self) -> Float[Tensor, "head d_head d_model"]:
-        """`head_maps` in the precision of the values."""
+        """Return `head_maps` in the precision of the values."""
         native = self._projection.native_matrix
         if native is None or native.dtype != self.values.dtype:
             return self.head_maps.to(self.values)
@@ -197,15 +203,15 @@ class Attention:
         return Vectors(self.values, weight.to(self.values), gate, self.half)
 
     def transformed(self) -> Float[Tensor, "batch head source d_model"]:
-        """`vectors`, multiplied out."""
+        """Return `vectors`, multiplied out."""
         return self.vectors.of()
 
     def parts(self, *, normed: bool = True, through: LinearisedNorm | None = None) -> Parts:
-        """The block's output (or with `normed=False` the sum before its output norm), split by
-        source.
+        """Return the block's output (or with `normed=False` the sum before its output norm), split
+        by source.
 
-        `through` takes `vectors` and `own` on through the linear part of a later norm; `total`
-        stays the block's.
+        `through` passes `vectors` and `own` through the linear part of a later norm; `total` stays
+        the block's.
         """
         block = self.block
         if not normed and self.output_norm is not None:
@@ -227,7 +233,7 @@ class Attention:
     def decomposition(
         self, targets: Targets, *, normed: bool = True, through: LinearisedNorm | None = None
     ) -> Decomposition:
-        """`parts` of the wanted targets, as the kernels take them."""
+        """Return `parts` of the wanted targets, in the form of the kernels."""
         parts, take = self.parts(normed=normed, through=through), targets.take
         batch, _, count, _ = self.weights.shape
         return Decomposition(
@@ -244,7 +250,7 @@ class Attention:
         )
 
     def written_parts(self, targets: Targets) -> Decomposition:
-        """What each source writes through attention alone, without the output bias: no residual
+        """Return each source's vectors through attention alone: without the output bias, residual
         stream, norm or scale.
         """
         batch, _, count, _ = self.weights.shape

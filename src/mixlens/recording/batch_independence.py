@@ -2,8 +2,8 @@
 
 Three kinds of models fail. Experts with a capacity that the whole batch shares (NLLB-MoE) drop
 tokens of one text because of the others. Convolutions over tokens (ConvBERT, MobileBERT) and heads
-that read the last column (XLNet) see the padding behind a text. Rotary frequencies that follow the
-longest text (longrope, dynamic NTK) rotate the shorter ones differently. Such texts are run one
+that read the last column (XLNet) see the padding after a text. Rotary frequencies that depend on
+the longest text (longrope, dynamic NTK) rotate the shorter ones differently. Such texts run one
 after the other.
 """
 
@@ -30,7 +30,7 @@ from mixlens.text.input_checks import padding_token, position_limit
 from mixlens.text.padding import row_lengths
 
 apart: Remembered[bool] = Remembered()
-ROWS = 1024  # of one batch: more than a fixed capacity of an expert
+ROWS = 1024  # tokens of one batch: more than a fixed capacity of an expert
 
 _errors: Remembered[float] = Remembered()
 _TOKENS, _PADDING, _TIMES = 12, 2, 5  # 180 tokens in all: more than a fixed capacity of an expert
@@ -39,7 +39,7 @@ _STACKS = ("", "decoder_")
 
 
 class DependentTexts(InvalidInput):
-    """Texts of a batch would not get the scores that each gets alone."""
+    """Texts of a batch would get other scores than alone."""
 
 
 def require_independent_texts(
@@ -50,10 +50,10 @@ def require_independent_texts(
     *,
     output: bool,
 ) -> None:
-    """Raise `DependentTexts` if a text of this batch would not get what it gets alone.
+    """Raise `DependentTexts` if a text of this batch would get a different result than alone.
 
-    `lengths`: tokens of each text, by the prefix of the input names. `output`: does what the model
-    says count, or its layers alone (those of `structure`)?
+    `lengths` are the tokens of each text, by the prefix of the input names. With `output`, the
+    model's output must agree, else only its layers (those of `structure`).
     """
     if batch_size(inputs) < 2:
         return
@@ -61,9 +61,9 @@ def require_independent_texts(
         sizes = [n for own in _extents(inputs, lengths) for n in own]
         if len({frequencies_at(model, n) for n in sizes}) > 1:
             raise DependentTexts(
-                f"texts of {min(sizes)} to {max(sizes)} tokens: {type(model).__name__} chooses its"
-                " rotary frequencies by the longest text of a batch, so the shorter ones would get"
-                f" other scores than alone. {_ADVICE}"
+                f"Texts of {min(sizes)} to {max(sizes)} tokens would get other scores than "
+                f"alone, because {type(model).__name__} chooses its rotary frequencies by the "
+                f"longest text of a batch. {_ADVICE}"
             )
     padded = {prefix for prefix, own in lengths.items() if len(set(own)) > 1}
     probe = _probe_texts(model, inputs, lengths, padded)
@@ -76,21 +76,23 @@ def require_independent_texts(
     )
     if not error <= bar:
         raise DependentTexts(
-            f"{type(model).__name__} does not compute for a text of a batch what it computes for"
-            f" the text alone (off by {error:.1e}, relative): it sees"
-            f" {'the padding behind a text, or ' if padded else ''}its neighbours. {_ADVICE}"
+            f"{type(model).__name__} computes a text differently in a batch than alone "
+            f"(relative error {error:.1e}), because it sees "
+            f"{'the padding after a text, or ' if padded else ''}other texts. {_ADVICE}"
         )
 
 
 _ADVICE = (
-    "Pass one text at a time. `Lens.measure` and corpus runs do this by themselves for a list."
+    "Pass one text at a time. `Lens.measure` and corpus runs do this automatically for a list."
 )
 
 
 def text_lengths(
     inputs: Inputs, rows: Sequence[Any] | None = None, decoder_rows: Sequence[Any] | None = None
 ) -> dict[str, list[int]]:
-    """Tokens of each text by the prefix of the input names: of its token rows, or by the masks."""
+    """Return the number of tokens of each text by the prefix of the input names, from its tokens or
+    its masks.
+    """
     known = {}
     for prefix, own in zip(_STACKS, (rows, decoder_rows), strict=True):
         main = inputs.get(prefix + "input_ids", inputs.get(prefix + "inputs_embeds"))
@@ -101,7 +103,7 @@ def text_lengths(
 
 
 def _extents(inputs: Inputs, lengths: Mapping[str, Sequence[int]]) -> Iterator[list[int]]:
-    """For each text one more than its largest position."""
+    """Return one more than the largest position of each text."""
     for prefix, own in lengths.items():
         positions = inputs.get(prefix + "position_ids")
         if not isinstance(positions, Tensor) or positions.dim() < 2:
@@ -117,9 +119,9 @@ Text = dict[str, Any]
 def _probe_texts(
     model: nn.Module, inputs: Inputs, lengths: Mapping[str, Sequence[int]], padded: set[str]
 ) -> list[Text] | None:
-    """Short texts that begin and end like the first of `inputs`: one of the same token all over,
-    which fills one expert, one of many tokens and, if texts of `inputs` are `padded`, a shorter
-    one. None if the inputs are not plain text.
+    """Return short texts that begin and end like the first of `inputs`: one that repeats a token
+    and fills one expert, one of many tokens and, if texts of `inputs` are `padded`, a shorter one.
+    Return None if the inputs are not plain text.
     """
     if not set(inputs) <= {prefix + name for prefix in _STACKS for name in _TEXT}:
         return None
@@ -144,14 +146,16 @@ def _probe_texts(
 
 
 def _places(tokens: int, count: int, shorter: int) -> list[list[int]]:
-    """Which tokens of a text its probes are made of; each has the first and the last once."""
+    """Return the tokens from which the probe texts are built; each has the first and the last
+    once.
+    """
     inner = [1 + i % (tokens - 2) if tokens > 2 else 0 for i in range(max(0, count - 2))]
     crowd = [tokens // 2] * len(inner)
     return [[0, *own, tokens - 1][-count:] for own in (crowd, inner, inner[shorter:])]
 
 
 def _batched(model: nn.Module, texts: Sequence[Text]) -> Text:
-    """Several copies of all texts in one batch."""
+    """Return several copies of all texts in one batch."""
     batch: Text = {}
     for name in texts[0]:
         rows = [text[name][0] for text in texts] * _TIMES
@@ -161,8 +165,8 @@ def _batched(model: nn.Module, texts: Sequence[Text]) -> Text:
 
 
 def _fill(model: nn.Module, name: str, row: Tensor) -> float:
-    """What padding holds: the model's own id, or anything but zeros, which could hide that a model
-    sees it.
+    """Return the content of padding: the model's own id, or non-zero values, because zeros could
+    hide that a model sees it.
     """
     if name.endswith("input_ids"):
         token = padding_token(model, name.removesuffix("input_ids"))
@@ -174,8 +178,8 @@ def _fill(model: nn.Module, name: str, row: Tensor) -> float:
 def _batch_error(
     model: nn.Module, structure: ModelStructure | None, texts: Sequence[Text], output: bool
 ) -> float:
-    """How far a text of a batch is from the same text alone, at most; infinite if one of them does
-    not run.
+    """Return the largest error of a text in a batch against the same text alone, infinite if one of
+    them does not run.
     """
     worst = 0.0
     try:
@@ -189,15 +193,15 @@ def _batch_error(
                 if len(one) == 1 and len(many) == _TIMES * len(texts)
             ]
             worst = max([worst, *errors])
-    except Exception as failure:  # a classifier without a padding token takes one text at a time
+    except Exception as failure:  # a classifier without a padding token accepts one text at a time
         raise_if_out_of_memory(failure)
         return float("inf")
     return worst
 
 
 def _error(alone: Tensor, copies: Tensor) -> float:
-    """Of all copies of a text in a batch, cut to the text. NaN of the text alone is not the fault
-    of the batch, and other checks name the layer.
+    """Return the error over all copies of a text in a batch, cut to the text. NaN of the text alone
+    is not caused by the batch, and other checks report the layer.
     """
     if not bool(alone.isfinite().all()):
         return 0.0
@@ -210,7 +214,7 @@ def _error(alone: Tensor, copies: Tensor) -> float:
 def _answers(
     model: nn.Module, structure: ModelStructure | None, inputs: Inputs, output: bool
 ) -> list[Tensor]:
-    """What the layers return and, with `output`, what the model says."""
+    """Return the outputs of the layers and, with `output`, of the model."""
     order = () if structure is None else structure.calls
     paths = {stack.layers[index].path for stack, index in order}
     with restored(model), runnable_experts(model):
@@ -234,8 +238,8 @@ def leave_each_other_alone(
     hidden: Float[Tensor, "target d_model"],
     rows: int = ROWS,
 ) -> bool:
-    """Whether states of a text, and of a text of one token all over, give in one batch what each
-    gives alone.
+    """Return whether the states of a text, and of a text with one repeated token, give the same in
+    one batch as alone.
     """
     crowd = hidden[len(hidden) // 2].expand_as(hidden)
     pair = torch.stack([crowd, hidden])
@@ -243,7 +247,7 @@ def leave_each_other_alone(
     try:
         alone = torch.cat([run(pair[:1]), run(pair[1:])])
         batched = run(pair.repeat(times, 1, 1))
-    except Exception as failure:  # whatever a layer does with states that it did not expect
+    except Exception as failure:  # a layer may raise anything on unexpected states
         raise_if_out_of_memory(failure)
         return False
     alone = alone.repeat(times, *[1] * (alone.dim() - 1))

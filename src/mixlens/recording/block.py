@@ -1,4 +1,4 @@
-"""An attention block with the sigma of every norm held fixed: its output as a sum over sources."""
+"""An attention block with a fixed sigma of every norm: its output as a sum over sources."""
 
 from __future__ import annotations
 
@@ -17,16 +17,18 @@ from mixlens.structure.norms import LinearisedNorm
 
 @dataclass(frozen=True)
 class Block:
-    """From the output projection to the block's output, with the sigma of every norm held fixed."""
+    """The steps from the output projection to the block's output, with a fixed sigma of every
+    norm.
+    """
 
-    maps: tuple[Callable[[Tensor], Tensor], ...]  # linear: what every contribution passes
+    maps: tuple[Callable[[Tensor], Tensor], ...]  # linear steps that every contribution passes
     inverses: tuple[Float[Tensor, "batch target"], ...]  # 1 / sigma of every norm on the way
-    own: Float[Tensor, "batch target d_model"]  # the residual's part
+    own: Float[Tensor, "batch target d_model"]  # the part of the residual
     total: Float[Tensor, "batch target d_model"]
 
     @functools.cached_property
     def scale(self) -> Float[Tensor, "batch target"]:
-        """What every contribution is multiplied by."""
+        """Return the factor of every contribution."""
         if not self.inverses:
             return torch.ones_like(self.total[..., 0])
         return functools.reduce(torch.mul, self.inverses)
@@ -40,7 +42,7 @@ class Block:
         branch: Sequence[LinearisedNorm],
         output_norm: LinearisedNorm | None,
     ) -> Block:
-        """Without an output norm the total is the sum before it."""
+        """Return the block. Without an output norm the total is the sum before it."""
         maps: list[Callable[[Tensor], Tensor]] = []
         inverses: list[Tensor] = []
         state = projected
@@ -66,13 +68,11 @@ class Parts:
     """A block's output as a sum over sources: y_i = sum_j T_ij + constant_i, T_ij = scale_i * sum_h
     A_hij vectors_hj (+ own_i if i = j).
 
-    For cross-attention `own` belongs to no source and is next to the sum.
+    For cross-attention `own` belongs to no source and is added to the sum.
     """
 
     vectors: Vectors
     scale: Float[Tensor, "batch target"]
     own: Float[Tensor, "batch target d_model"]
-    constant: (
-        Float[Tensor, "batch target d_model"] | None
-    )  # None if the parts went on through a later norm
+    constant: Float[Tensor, "batch target d_model"] | None  # None if the parts passed a later norm
     total: Float[Tensor, "batch target d_model"]

@@ -1,8 +1,8 @@
 """Checks that are deferred to the end of a forward pass or of a measure.
 
-A look at a number on a GPU stops the queue of its work, and on short prompts each small step costs
-more to start than to run. So what is to be compared is kept as it goes by. All layers are compared
-in one go, before any score is handed out.
+Reading a number from a GPU stops its queue, and for short prompts launching a small step costs more
+than running it. Tensors to compare are therefore kept. All layers are compared at once, before any
+score is returned.
 """
 
 from __future__ import annotations
@@ -21,35 +21,37 @@ from mixlens.errors import NonFiniteActivations
 from mixlens.kernels.differences import row_sizes
 from mixlens.model.free_memory import is_out_of_memory
 
-_HELD = 2**23  # numbers that may wait at once; more are compared earlier
-_SMALL = 2**20  # numbers of a tensor: starting an operation takes as long as copying them
+_HELD = 2**23  # most deferred numbers; more are compared earlier
+_SMALL = 2**20  # numbers of a tensor whose copy takes as long as launching an operation
 Failure = Callable[[float], Exception]
 
 
 Verdict = tuple[int, float, Failure]
-"""Of one error: the number of the doubt, the largest error that may be, what to raise above it."""
+"""For one error: the number of the check, the largest accepted error, and the exception to raise
+above it.
+"""
 
 
 class _Group(NamedTuple):
-    """Doubts that are settled in one go: their tensors have the same shapes."""
+    """Checks that run at once, because their tensors have the same shapes."""
 
     tensors: list[tuple[Tensor, ...]]
     verdicts: list[Verdict]
 
 
 class DeferredChecks:
-    """Tensors with what must hold for them, and what to raise if it does not."""
+    """Tensors with their conditions, and the exceptions to raise."""
 
     def __init__(self) -> None:
         self._count = 0
         self._waiting: dict[tuple[object, ...], _Group] = {}
         self._held = 0  # numbers in them
-        self._single: list[Tensor] = []  # errors that are known, each by itself
-        self._errors: list[Tensor] = []  # those of groups
+        self._single: list[Tensor] = []  # known errors, each alone
+        self._errors: list[Tensor] = []  # errors of groups
         self._verdicts: list[list[Verdict]] = [[]]  # of the single ones, and of each group
 
     def rows_are_finite(self, rows: Tensor, failure: Failure) -> None:
-        """`rows` must hold neither NaN nor infinity."""
+        """Check that `rows` contain neither NaN nor infinity."""
         self.stacked_error_is_small(_not_finite, (rows,), 0.0, failure)
 
     def rows_agree(
@@ -60,29 +62,31 @@ class DeferredChecks:
         failure: Failure,
         summands: Sequence[Tensor] = (),
     ) -> None:
-        """Each row must be as expected, relative to its size; see `row_errors`."""
+        """Check that each row agrees with the expected one, relative to its size; see
+        `row_errors`.
+        """
         self.stacked_error_is_small(row_errors, (rows, expected, *summands), bar, failure)
 
     def error_is_small(self, error: Tensor, bar: float, failure: Failure) -> None:
-        """One number that must not exceed its bar."""
+        """Check that one number does not exceed its limit."""
         self._count += 1
         self._single.append(error)
         self._verdicts[0].append((self._count, bar, failure))
 
     def settle(self) -> None:
-        """Raises for the first doubt that is true."""
+        """Raise the first failed check."""
         errors, verdicts = self.compared()
         raise_if_true(errors.tolist(), verdicts)
 
     def compared(self) -> tuple[Tensor, Sequence[Verdict]]:
-        """All errors in one tensor that nobody has looked at, and what `raise_if_true` needs with
-        them. The doubts are gone then.
+        """Return all errors in one tensor without reading it, and the arguments of `raise_if_true`.
+        Clear the checks.
         """
         self._compare()
         single, errors, verdicts = self._single, self._errors, self._verdicts
         self._single, self._errors, self._verdicts = [], [], [[]]
         if single:
-            device = single[0].device  # layers may be on several
+            device = single[0].device  # layers may be on several devices
             errors.insert(0, torch.stack([error.to(device, torch.float32) for error in single]))
         if not errors:
             return torch.empty(0), []
@@ -97,7 +101,7 @@ class DeferredChecks:
         bar: float,
         failure: Failure,
     ) -> None:
-        """`error` of stacked tensors is one number for each entry, which must not exceed a bar."""
+        """Check that `error` of stacked tensors, one number per entry, does not exceed a limit."""
         alike = (error, *[(tensor.shape, tensor.dtype, tensor.device) for tensor in tensors])
         group = self._waiting.get(alike)
         if group is None:
@@ -119,7 +123,7 @@ class DeferredChecks:
 
 
 def raise_if_true(errors: Sequence[float], verdicts: Sequence[Verdict]) -> None:
-    """Raises for the first error above its bar. NaN meets no bar."""
+    """Raise for the first error above its limit. NaN exceeds every limit."""
     wrong = [
         (number, failure, error)
         for error, (number, bar, failure) in zip(errors, verdicts, strict=True)
@@ -137,9 +141,9 @@ _open: contextvars.ContextVar[DeferredChecks | None] = contextvars.ContextVar(
 
 @contextlib.contextmanager
 def checks_wait(deferred: DeferredChecks | None = None) -> Iterator[None]:
-    """While open, `require_small` looks at no number. With `doubts` of their own, whoever opened
-    this settles them before anything is handed out; without, they are settled when it closes, or
-    by whoever opened it first.
+    """Defer `require_small` while the context is open. With its own `doubts`, the caller settles
+    them before anything is returned; without, they are settled when it closes, or by the outermost
+    context.
     """
     before = _open.get()
     if deferred is None and before is not None:
@@ -151,7 +155,7 @@ def checks_wait(deferred: DeferredChecks | None = None) -> Iterator[None]:
         yield
     except Exception as error:
         if not is_out_of_memory(error):
-            own.settle()  # what was computed from wrong numbers may fail in any way
+            own.settle()  # computations with wrong numbers may fail in any way
         raise
     finally:
         _open.reset(token)
@@ -160,14 +164,16 @@ def checks_wait(deferred: DeferredChecks | None = None) -> Iterator[None]:
 
 
 def waiting_for(*tensors: Tensor) -> DeferredChecks | None:
-    """Who compares these tensors later, those of all layers in one go; None if nobody waits, or if
-    they are too large to be kept and copied for it.
+    """Return the deferred checks that compare these tensors later, all layers at once, or None if
+    there are none, or if the tensors are too large to keep.
     """
     return _open.get() if max(map(torch.numel, tensors)) <= _SMALL else None
 
 
 def require_small(error: Tensor, bar: float, failure: Failure) -> None:
-    """Raises if an error exceeds its bar, at once or when the open `checks_wait` is settled."""
+    """Raise if an error exceeds its limit, immediately or when the open `checks_wait` is
+    settled.
+    """
     deferred = _open.get()
     if deferred is not None:
         deferred.error_is_small(error, bar, failure)
@@ -176,7 +182,7 @@ def require_small(error: Tensor, bar: float, failure: Failure) -> None:
 
 
 def not_finite(layer: str, output: Tensor) -> NonFiniteActivations:
-    """What to raise if a layer returned such an output."""
+    """Return the exception for a layer that returned such an output."""
     advice = "Check the weights"
     if output.element_size() < 4:
         advice += ", or load the model in a wider dtype (float32)"
@@ -186,10 +192,10 @@ def not_finite(layer: str, output: Tensor) -> NonFiniteActivations:
 
 
 def row_errors(rows: Tensor, expected: Tensor, *summands: Tensor) -> Tensor:
-    """For each entry of the first axis the largest difference of any row, relative to that row's
-    size.
+    """Return, for each entry of the first axis, the largest difference of any row, relative to that
+    row's size.
 
-    `summands`: what was summed up in the rows; a row smaller than a thousandth of it may be
+    `summands` is the size of the summed terms; a row smaller than a thousandth of it may be
     rounding.
     """
     expected = expected.to(rows)
@@ -201,6 +207,8 @@ def row_errors(rows: Tensor, expected: Tensor, *summands: Tensor) -> Tensor:
 
 
 def _not_finite(rows: Tensor) -> Tensor:
-    """NaN is the largest and the smallest number: `isfinite` of all would take 20 times as long."""
+    """Return whether there is NaN or infinity, from the largest and the smallest number: `isfinite`
+    would take 20 times as long.
+    """
     numbers = rows.flatten(1)
     return 1 - (numbers.amax(1).isfinite() & numbers.amin(1).isfinite()).float()

@@ -1,19 +1,18 @@
-"""One forward pass: run the model once, and keep its layers or what entered them.
+"""Run the model once, and keep its layers or their inputs.
 
-`capture_layers` captures attention, so that each layer can be rebuilt. Memory: it keeps the input
-and output of every layer, layers x batch x n x d_model numbers. Attention weights, values and the
-witnesses of the checks are kept as well while all of them fit `memory_budget` bytes; beyond it they
-are recomputed, one layer at a time, when asked for. The peak above the model's own forward pass is
-thus
+`capture_layers` captures attention, so that each layer can be rebuilt. It keeps the input and
+output of every layer, layers x batch x n x d_model numbers. Attention weights, values and the
+tensors for the checks are kept too while all of them fit `memory_budget` bytes; beyond it they are
+recomputed on demand, one layer at a time. The peak above the model's own forward pass is therefore
 
     layer inputs and outputs + memory_budget + the internals of one layer (about batch x heads x n^2
     + 8 x batch x n x d_model numbers)
 
 and does not grow with layers x n^2.
 
-`capture_inputs` runs the model with its own attention and keeps what entered the layers, which is
-enough for gradients and erasures. Two things are checked: the layers are called in the order that
-the probe showed, and each returns finite numbers.
+`capture_inputs` runs the model with its own attention and keeps the inputs of the layers, which is
+enough for gradients and erasures. It checks that the layers are called in the order of the probe,
+and that each returns finite numbers.
 """
 
 from __future__ import annotations
@@ -43,12 +42,12 @@ from mixlens.structure.user_hooks import hooks_inside
 
 
 class StructureDiffers(UnsupportedModel):
-    """The model is put together in a different way on this input than on the probe."""
+    """The structure of the model differs between this input and the probe."""
 
 
 @dataclass
 class CapturedPass:
-    """The output of a forward pass and the layers that were kept of it."""
+    """The output of a forward pass and its kept layers."""
 
     output: Any
     stack_layers: Mapping[str, Sequence[Layer]]  # stack name -> its layers
@@ -68,13 +67,13 @@ def capture_layers(
     blocks_only: bool = False,
     logits_at: Int[Tensor, " position"] | None = None,
 ) -> CapturedPass:
-    """Run the model once and keep its layers; without `output` up to its last layer (`blocks_only`:
-    up to the attention block of that layer, if it can be left there), with `logits_at` with logits
-    at these positions alone.
+    """Run the model once and keep its layers. Without `output`, stop after its last layer (with
+    `blocks_only`, after the attention block of that layer, if possible). With `logits_at`, compute
+    logits only at these positions.
     """
     order = structure.calls
     watched: dict[str, set[HookPoint]] = {}
-    for stack, index in order:  # a module may run several times, with cross-attention or without
+    for stack, index in order:  # a module may run several times, with or without cross-attention
         layer_structure = stack.layers[index]
         watched.setdefault(layer_structure.path, set()).update(layer_structure.watched)
 
@@ -130,11 +129,11 @@ def capture_inputs(
 
 
 Order = Sequence[tuple[StackStructure, int]]
-"""Stack and layer of each call, as the probe showed them."""
+"""Stack and layer of each call, in the order of the probe."""
 
 
 def _require_as_probed(order: Order, number: int, call: LayerCall) -> None:
-    """This layer is the one that the probe called there."""
+    """Raise unless this layer is the one that the probe called there."""
     if number >= len(order) or order[number][0].layers[order[number][1]].path != call.path:
         raise StructureDiffers(
             "the model calls its layers in a different order on this input than on the probe"
@@ -142,15 +141,15 @@ def _require_as_probed(order: Order, number: int, call: LayerCall) -> None:
 
 
 def _require_all_called(order: Order, calls: Sequence[LayerCall]) -> None:
-    """No layer of the probe is missing."""
+    """Raise if a layer of the probe is missing."""
     if len(calls) != len(order):
         raise StructureDiffers(
-            f"the model called {len(calls)} layers on this input, {len(order)} on the probe"
+            f"the model called {len(calls)} layers on this input, but {len(order)} on the probe"
         )
 
 
 def _require_finite(order: Order, number: int, path: str, output: Tensor) -> None:
-    """No NaN and no infinity came out of a layer."""
+    """Raise if a layer returned NaN or infinity."""
     stack, index = order[number]
     error = not_finite(f"{index} of {stack.name} (`{path}`)", output)  # which holds no tensor
 
@@ -167,7 +166,7 @@ def _require_finite(order: Order, number: int, path: str, output: Tensor) -> Non
 
 
 class _Kept:
-    """What a recording keeps of each layer as it goes by, up to its memory budget."""
+    """The kept tensors of each layer, up to the memory budget."""
 
     def __init__(self, order: Order, memory_budget: int) -> None:
         self.internals: list[list[Internals] | None] = []
@@ -175,7 +174,7 @@ class _Kept:
         self._order, self._left = order, memory_budget
 
     def take(self, call: LayerCall, seen: Mapping[Any, Tensor]) -> None:
-        """Checks the next call against the probe, and keeps its internals if they fit."""
+        """Check the next call against the probe, and keep its internals if they fit."""
         position = len(self.internals)
         _require_as_probed(self._order, position, call)
         stack, index = self._order[position]
@@ -185,16 +184,16 @@ class _Kept:
         _require_finite(self._order, position, call.path, left)
         if len(expected) != len(call.attention):
             raise StructureDiffers(
-                f"layer `{call.path}` calls attention {len(call.attention)} times on this input,"
-                f" {len(expected)} times on the probe"
+                f"layer `{call.path}` calls attention {len(call.attention)} times on this "
+                f"input, but {len(expected)} times on the probe"
             )
         parts = Internals.of_layer(call.attention, seen, output)
         for part, site in zip(parts, expected, strict=True):
             _, _, targets, count = part.attention.weights.shape
             if site.kinds == (AttentionKind.SELF,) and count != targets:
                 raise StructureDiffers(
-                    f"layer `{call.path}` reads {count} sources for {targets} tokens on this input,"
-                    " and its tokens alone on the probe"
+                    f"layer `{call.path}` reads {count} sources for {targets} tokens on this "
+                    "input, but only its tokens on the probe"
                 )
             for kind in site.kinds:
                 columns = range(count)[site.columns(kind, targets, count)]
@@ -214,7 +213,7 @@ def _stack_layers(
     internals: Sequence[list[Internals] | None],
     memory_budget: int,
 ) -> dict[str, list[Layer]]:
-    """The layers of each stack, in the order of their calls."""
+    """Return the layers of each stack, in call order."""
     upcast_modules, layers = UpcastModules(), dict[str, list[Layer]]()
     for (stack, index), call, parts in zip(structure.calls, calls, internals, strict=True):
         layer = Layer(
@@ -230,16 +229,17 @@ def _stack_layers(
         layers.setdefault(stack.name, []).append(layer)
         if layer.native_input.shape[:2] != layers[stack.name][0].native_input.shape[:2]:
             raise StructureDiffers(
-                f"layer `{call.path}` has other rows or tokens than the first of {stack.name}, and"
-                " the same number of them on the probe"
+                f"layer `{call.path}` has a different number of texts or tokens than the "
+                f"first of {stack.name}, but the same number on the probe"
             )
     return layers
 
 
 def _last_block(model: nn.Module, order: Order) -> tuple[HookPoint, ...]:
-    """What must be seen of the last layer if nothing after its attention block is needed: at the
-    end the block's output. Empty if the layer must run to its end: that output is seen nowhere
-    else, its witness runs twice and may see something else first, or hooks wait for the end.
+    """Return the tensors to capture in the last layer if only its attention block is needed, the
+    block's output last. Return nothing if the layer must run to its end: that output is visible
+    nowhere else, its hook point runs twice and may capture something else first, or hooks run at
+    the end.
     """
     stack, index = order[-1]
     layer = stack.layers[index]
@@ -254,7 +254,7 @@ def _last_block(model: nn.Module, order: Order) -> tuple[HookPoint, ...]:
 
 
 class _EnteringStates:
-    """What enters each layer of one pass, with its place in the graph if one is kept."""
+    """The inputs of the layers of one pass, with their nodes in the graph if one is kept."""
 
     def __init__(
         self, model: nn.Module, structure: ModelStructure, graph: bool, memory_budget: int
@@ -267,7 +267,7 @@ class _EnteringStates:
         self.finished = 0
 
     def on_enter(self, number: int, call: LayerCall) -> Tensor | None:
-        """Keeps the input of a layer; returns the tensor that the layer is to use instead of it."""
+        """Keep the input of a layer, and return the tensor that the layer should use instead."""
         _require_as_probed(self.structure.calls, number, call)
         stack, index = self.structure.calls[number]
         hidden = call.hidden_in
@@ -286,10 +286,10 @@ class _EnteringStates:
             return None
         joins = hidden.clone() if hidden.requires_grad else hidden.detach().clone().requires_grad_()
         self.entered[stack.name, index] = joins
-        return joins.clone()  # a layer may write into its input, and `joins` must stay what it was
+        return joins.clone()  # a layer may write into its input, but `joins` must stay unchanged
 
     def on_layer(self, call: LayerCall, seen: object) -> None:
-        """Checks what a layer returned, and keeps nothing of the call."""
+        """Check the output of a layer, and keep nothing of the call."""
         _require_finite(self.structure.calls, self.finished, call.path, call.hidden_out)
         self.finished += 1
         call.args, call.kwargs, call.output = (), {}, None

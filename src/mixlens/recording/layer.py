@@ -47,8 +47,8 @@ class Layer:
         memory_budget: int,
         whole: Callable[[], Layer] | None = None,
     ) -> None:
-        """`backend`: None if only the input of the layer was kept. `whole` is given if `call` holds
-        a few targets only: the same layer on a short input.
+        """Create a layer. `backend` is None if only the input of the layer was kept. `whole` is set
+        if `call` holds a few targets only: the same layer on a short input.
         """
         self.model = model
         self.backend = backend or ""
@@ -59,47 +59,51 @@ class Layer:
         self.memory_budget = memory_budget  # bytes, for the measures
         self._is_held = False
         self._internals, self._wide_modules = internals, upcast_modules
-        self.call = call  # how the model called it, and what it returned
+        self.call = call  # the recorded call and its output
         self._sites: tuple[Attention, ...] | None = None
         self._wide_rows: dict[str, Tensor] = {}
-        self.structure: LayerStructure = stack.layers[index]  # how the layer is put together
-        # What the layer was given, in the model's own precision.
+        self.structure: LayerStructure = stack.layers[index]  # the structure of the layer
+        # The layer's input, in the model's own precision.
         self.native_input: Float[Tensor, "batch target d_model"] = call.hidden_in.detach()
 
     @property
     def deferred(self) -> DeferredChecks | None:
-        """Checks that wait for the end of the pass; None if each is made at once."""
+        """Return the checks that wait for the end of the pass, or None if each runs immediately."""
         return self._internals[0].deferred if self._internals else None
 
     @property
     def whole(self) -> Layer:
-        """This layer with all of its targets, or the same one on a short input: to prove things."""
+        """Return this layer with all of its targets, or the same one on a short input, for
+        proofs.
+        """
         return self if self._whole is None else self._whole()
 
     @property
     def path(self) -> str:
-        """Where it is in the model."""
+        """Return its path in the model."""
         return self.structure.path
 
     @property
     def signature(self) -> Hashable:
-        """Layers with the same modules and the same structure have this in common."""
+        """Return a key that layers with the same modules and the same structure share."""
         return self.structure.signature(self.submodule("")), self.has_one_token
 
     @property
     def has_one_token(self) -> bool:
-        """Are its texts of one token? Whatever is proved on them need not hold for longer ones: a
-        factor for each token (Gemma 4) fits any number of copies of one.
+        """Return whether its texts have one token. A proof on them need not hold for longer texts:
+        a factor for each token (Gemma 4) fits any number of copies of one.
         """
         return self._whole is None and self.width == 1
 
     @property
     def input(self) -> Float[Tensor, "batch target d_model"]:
-        """What the layer was given, in float32 or better."""
+        """Return the layer's input, in float32 or better."""
         return self._widened("input", self.native_input)
 
     def _widened(self, name: str, tensor: Tensor) -> Tensor:
-        """Remembered if it is a few targets; copies of all layers of a text would be too much."""
+        """Return the input in float32, cached for a few targets only, because copies of all layers
+        of a text would be too large.
+        """
         if self._whole is None:
             return wide(tensor)
         if name not in self._wide_rows:
@@ -108,56 +112,56 @@ class Layer:
 
     @property
     def output(self) -> Float[Tensor, "batch target d_model"]:
-        """What the layer returned: the stream before any final norm of the stack."""
+        """Return the layer's output: the residual stream before any final norm of the stack."""
         return self._widened("output", self.native_output)
 
     @property
     def native_output(self) -> Float[Tensor, "batch target d_model"]:
-        """What the layer returned, in the model's own precision."""
+        """Return the layer's output, in the model's own precision."""
         if self.call.output is None:
             raise InvalidInput(
-                "this recording ends with the attention block of the last layer, because nothing"
-                " else was asked for: record the text by lens.record(text)"
+                "This recording ends with the attention block of the last layer, because "
+                "nothing else was requested. Record the text with lens.record(text)."
             )
         return self.call.hidden_out
 
     @property
     def width(self) -> int:
-        """Tokens of a row, padding included."""
+        """Return the number of tokens of a text, padding included."""
         return int(self.native_input.shape[1])
 
     @property
     def rounding(self) -> float:
-        """The largest relative difference that the model's own precision explains."""
+        """Return the largest relative difference that the model's own precision explains."""
         return rounding(self.native_input)
 
     @property
     def keeps_internals(self) -> bool:
-        """Are attention weights and values kept, or recomputed when they are asked for?"""
+        """Return whether attention weights and values are kept, or recomputed on demand."""
         return self._internals is not None
 
     @property
     def module(self) -> nn.Module:
-        """The layer itself, in float32 or better: for half-precision models a copy."""
+        """Return the layer itself, in float32 or better: a copy for half-precision models."""
         return self._wide_modules.of(self.call)
 
     def submodule(self, path: str) -> nn.Module:
-        """A part of the layer with its weights, in the model's own precision."""
+        """Return a submodule with its weights, in the model's own precision."""
         return part_at(self.call.readable, path)
 
     def hookable(self, path: str) -> nn.Module:
-        """A part of the layer as the model calls it; its weights may be away."""
+        """Return a submodule as the model calls it; its weights may be offloaded."""
         return part_at(self.call.module, path)
 
     def argument(self, name: str) -> Tensor | None:
-        """A tensor that the layer was called with, by its name; None if there is none."""
+        """Return a tensor argument of the layer by its name, or None."""
         call = self.call
         bound = inspect.signature(call.module.forward).bind(*call.args, **call.kwargs).arguments
         value = bound.get(name, bound.get("kwargs", {}).get(name))
         return value if isinstance(value, Tensor) else None
 
     def arguments(self, row: int = 0, copies: int = 1) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """What the layer was called with for copies of one row, in float32 or better."""
+        """Return the layer's arguments for copies of one text, in float32 or better."""
         self._require_captured()
         args, kwargs = expanded(self.call, self.structure.axes, row, copies)
         dtype = computing_dtype(self.native_input.dtype)
@@ -166,9 +170,9 @@ class Layer:
         return cast_call(self.call, args, kwargs, dtype)
 
     def sites(self) -> list[Attention]:
-        """The layer's attention sites in the order of their calls, each verified.
+        """Return the layer's attentions in call order, each verified.
 
-        Remembered if the internals are kept.
+        They are cached if the internals are kept.
         """
         if self._sites is not None:
             return list(self._sites)
@@ -190,12 +194,12 @@ class Layer:
                 stream = rebuilt[-1].block_output
         same = self.native_input.dtype == stream.dtype
         if self._is_held or (self.keeps_internals and (same or self._whole is not None)):
-            self._sites = tuple(rebuilt)  # for half precision twice as large as what was kept
+            self._sites = tuple(rebuilt)  # in half precision twice as large as the kept tensors
         return rebuilt
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Keep the attention sites while several measures read this layer."""
+        """Keep the attentions while several measures read this layer."""
         before, self._is_held = self._sites, True
         try:
             yield
@@ -206,24 +210,27 @@ class Layer:
 
     @property
     def _is_half(self) -> bool:
-        """Are the sites twice as large as the internals that are kept?"""
+        """Return whether the attentions are twice as large as the kept internals."""
         return self._whole is None and self.native_input.element_size() < 4
 
     def position(self, kind: AttentionKind = AttentionKind.SELF) -> int:
-        """Which of the layer's attention sites is of this kind."""
+        """Return the index of the layer's attention of this kind."""
         for number, site in enumerate(self.structure.sites):
             if kind in site.kinds:
                 return number
-        raise InvalidInput(f"layer {self.index} of {self.stack.name} has no {kind}-attention")
+        raise InvalidInput(
+            f"Layer {self.index} of {self.stack.name} has no {kind}-attention. Choose other "
+            "layers or another site."
+        )
 
     def site(self, kind: AttentionKind = AttentionKind.SELF) -> Attention:
-        """The layer's attention site of one kind."""
+        """Return the layer's attention of one kind."""
         position = self.position(kind)
         return self.sites()[position].reading(AttentionKind(kind))
 
     def seen(self, hook_point: HookPoint) -> Float[Tensor, "batch target d_model"]:
-        """A tensor that the layer really had: at once if the recording kept it, else by one more
-        run of the layer.
+        """Return a captured tensor of the layer, from the recording or by one more run of the
+        layer.
         """
         kept: Mapping[HookPoint, Tensor] = self._internals[0].seen if self._internals else {}
         if hook_point not in kept:
@@ -240,7 +247,7 @@ class Layer:
         return Internals.of_layer(calls, seen, output)
 
     def _gate(self, number: int, parts: Internals) -> Tensor:
-        """What multiplies A V of one site: one more run of the layer."""
+        """Return the factors of A V of one attention, by one more run of the layer."""
         entered = HookPoint(self.structure.sites[number].output_projection, "in")
         with watching(self.call.module, frozenset({entered})) as seen:
             self._run_natively(edit_values=all_ones(number))
@@ -275,8 +282,8 @@ class Layer:
         attends: bool = True,
         grad: bool = False,
     ) -> Float[Tensor, "copies target d_model"]:
-        """The layer's output for arguments that `arguments` gave; `attends=False` if nothing of its
-        attention will be computed.
+        """Return the layer's output for arguments from `arguments`. With `attends=False`, none of
+        its attention is computed.
         """
         return run_layer(
             self.module,
@@ -294,9 +301,7 @@ class Layer:
     def observed(
         self, row: int = 0, hidden: Float[Tensor, "1 target d_model"] | None = None
     ) -> Run:
-        """One run on a row of the batch, or on other hidden states in its place, every submodule
-        written down.
-        """
+        """Return the trace of one run on a text of the batch, or on other hidden states."""
         self._require_whole()
         args, kwargs = self.arguments(row)
         if hidden is None:
@@ -310,19 +315,19 @@ class Layer:
         )
 
     def _require_captured(self) -> None:
-        """Raise `InvalidInput` if only the input was kept: the arguments of fast attention (no
-        mask, say) would mean something else to the attention code that is captured.
+        """Raise `InvalidInput` if only the input was kept: the arguments of fast attention (for
+        example no mask) would mean something different to the captured attention code.
         """
         if not self._is_captured:
             raise InvalidInput(
-                "this recording holds what the model says and nothing of its attention: a measure"
-                " that needs attention says reads='attention' in its Spec"
+                "This recording holds the output of the model and no attention. Set "
+                "reads='attention' in the Spec of a measure that needs attention."
             )
 
     def _require_whole(self) -> None:
         if self._whole is not None:
             raise TargetsUnavailable(
-                f"layer {self.index} of {self.stack.name} has to be run again on the whole sequence"
+                f"layer {self.index} of {self.stack.name} must run again on the whole sequence"
             )
 
     def rerun(
@@ -336,12 +341,12 @@ class Layer:
         copies: int | None = None,
         grad: bool = False,
     ) -> Float[Tensor, "copies target d_model"]:
-        """The layer's output for copies of one row of the batch, each with its own edit; unedited
-        with `copies` alone.
+        """Return the layer's output for copies of one text of the batch, each with its own edit;
+        unedited with only `copies`.
 
-        `hidden` replaces the layer's input, `values` the value vectors of a site (attention weights
-        stay), `attention_output` what its output projection returns. Copies that would not leave
-        each other alone are run one after the other.
+        `hidden` replaces the layer's input, `values` the value vectors of an attention (its weights
+        stay), `attention_output` the output of its projection. Copies that would affect each other
+        run one after the other.
         """
         self._require_whole()
         edits = (hidden, values, attention_output)
@@ -352,7 +357,7 @@ class Layer:
         return torch.cat([self._rerun(row, 1, *one, kind=kind, grad=grad) for one in single])
 
     def copies_apart(self) -> bool:
-        """Whether copies of a text in one batch leave each other alone in this layer."""
+        """Return whether copies of a text in one batch are independent in this layer."""
 
         def run(hidden: Tensor) -> Tensor:
             return self._rerun(0, len(hidden), hidden=hidden)

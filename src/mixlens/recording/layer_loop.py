@@ -25,8 +25,8 @@ def score_layers(
 ) -> dict[str, Scores]:
     """Return the scores of every measure for the requested layers and targets.
 
-    `refused` collects the measures that cannot be had for a few targets alone, with the reason.
-    Without it, the first of them raises `RowsUnavailable`.
+    `refused` collects the measures that cannot score a few targets alone, with the reason. Without
+    it, the first of them raises `TargetsUnavailable`.
     """
     parts: dict[str, dict[int, LayerScores]] = {name: {} for name in measures}
     spans: dict[tuple[str, int], SpanPart] = {}

@@ -38,11 +38,11 @@ from mixlens.structure.projection import Affine, affine_map, plain_matrix
 
 @dataclass(frozen=True)
 class Internals:
-    """What a recording keeps of one attention site."""
+    """The kept tensors of one attention."""
 
     attention: AttentionCall
     seen: Mapping[HookPoint, Tensor]
-    layer_output: Tensor | None  # None: the layer was left after its attention block
+    layer_output: Tensor | None  # None if the forward pass stopped after the attention block
     deferred: DeferredChecks | None = None  # if checks wait for the end of the pass
 
     @classmethod
@@ -53,13 +53,13 @@ class Internals:
         output: Tensor | None,
         deferred: DeferredChecks | None = None,
     ) -> list[Internals]:
-        """One for each attention call of a layer."""
+        """Return one for each attention call of a layer."""
         return [cls(call, seen, output, deferred) for call in calls]
 
     @property
     def nbytes(self) -> int:
-        """Of what is kept and of what a rebuilt site adds to it: grouped values repeated, the
-        block's output and its parts.
+        """Return the bytes of the kept tensors and of a rebuilt attention: repeated grouped values,
+        the block's output and its parts.
         """
         call = self.attention
         tensors = [call.weights, call.values, call.output, *self.seen.values()]
@@ -76,16 +76,17 @@ def rebuilt_site(
     where: str,
     gate: Tensor | None = None,
 ) -> Attention:
-    """The site from what was overheard; raises `UnsupportedModel` if its parts do not add up.
+    """Return the attention, rebuilt from captured tensors. Raise `UnsupportedModel` if its parts do
+    not add up.
 
-    `gate`: the factors of a gated site.
+    `gate` are the factors of a gated attention.
     """
     attention, rows = internals.attention, internals.attention.product is not None
     weights = attention.weights.to(stream)
     values = attention.values if rows else attention.values.to(stream)
     _require_plain_shapes(weights, values, attention, stream, where)
     if rows and structure.gated:
-        raise TargetsUnavailable(f"{where}: gates are found by a run on the whole sequence")
+        raise TargetsUnavailable(f"{where}: gates need a run on the whole sequence")
     if not rows and weights.shape[1] != values.shape[1]:
         values = values.repeat_interleave(weights.shape[1] // values.shape[1], 1)
     gate = None if gate is None else gate.to(stream)
@@ -121,7 +122,7 @@ def rebuilt_site(
 
 
 _Check = tuple[Callable[..., Tensor], tuple[Tensor, ...]]
-"""How far tensors are off from what they must be, each stacked with those of other layers."""
+"""Errors of tensors against their expected values, each stacked with those of other layers."""
 
 
 def _projection(
@@ -134,7 +135,7 @@ def _projection(
     gate: Tensor | None,
     where: str,
 ) -> tuple[Projection, dict[str, Tensor], dict[str, _Check]]:
-    """The output projection, how far what it returned is off, and what else must agree."""
+    """Return the output projection, the error of its output, and further conditions."""
     path = structure.output_projection
     projecting = part_at(module, path)
     affine = affine_map(projecting, structure.heads * structure.d_head, stream)
@@ -182,17 +183,17 @@ def _require_rounding(
     errors: dict[str, Tensor],
     checks: Mapping[str, _Check],
 ) -> None:
-    """No part may be off by more than rounding. What can wait is compared later, that of all layers
-    in one go; the other errors are added to `errors`.
+    """Raise if an error is larger than rounding. Deferred comparisons cover all layers at once; the
+    other errors are added to `errors`.
     """
     bar = rounding(internals.attention.output)
     rows = internals.attention.product is not None
 
     def failure(part: str, error: float) -> UnsupportedModel:
         return (TargetsUnavailable if rows else UnsupportedModel)(
-            f"{where}, {structure.kind}-attention: the rebuilt {part} is off by {error:.1e}"
-            f" (relative; {bar:.0e} would be rounding). No numbers are given for this model; please"
-            " report its architecture."
+            f"{where}, {structure.kind}-attention: the rebuilt {part} is off by {error:.1e} "
+            f"(relative; {bar:.0e} would be rounding). mixlens gives no scores for this "
+            "model; please report its architecture."
         )
 
     for part, (error, tensors) in checks.items():
@@ -208,9 +209,7 @@ def _require_rounding(
 def _projected_rows(
     path: str, affine: Affine, internals: Internals, stream: Tensor
 ) -> tuple[Tensor, dict[str, _Check]]:
-    """What the output projection returned for rows of attention that were formed again, and what
-    must agree.
-    """
+    """Return the output of the projection for recomputed attention weights, and the conditions."""
     (matrix, bias), attention = affine, internals.attention
     assert attention.product is not None
     seen, output = internals.seen[HookPoint(path, "out")].reshape(stream.shape), attention.output
@@ -232,8 +231,8 @@ def _seen_projection(
     internals: Internals,
     stream: Tensor,
 ) -> tuple[Tensor, dict[str, _Check]]:
-    """What the output projection returned, and what must agree: it has all its digits, so no
-    product is made again.
+    """Return the captured output of the projection, and the conditions. It has full precision, so
+    no product is computed again.
     """
     seen, output = internals.seen[HookPoint(path, "out")], internals.attention.output
     seen = seen.reshape(*stream.shape[:2], -1)
@@ -252,8 +251,8 @@ def _projected(
     internals: Internals,
     stream: Tensor,
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """What the output projection returned, and how far A V and the projection of it are from what
-    was seen.
+    """Return the output of the projection, and the errors of A V and of its projection against
+    captured tensors.
     """
     (matrix, bias), output = affine, internals.attention.output.to(stream)
     dtype = internals.attention.output.dtype
@@ -276,7 +275,7 @@ def _projected(
 def _block_check(
     block: Block, structure: AttentionStructure, layer: LayerStructure, internals: Internals
 ) -> _Check:
-    """How far y is from the tensor in which the running layer had it."""
+    """Return the error of y against the captured tensor."""
     rows = internals.attention.product is not None
     return (row_errors if rows else sum_errors), _blocks(block, structure, layer, internals)
 
@@ -284,13 +283,13 @@ def _block_check(
 def _blocks(
     block: Block, structure: AttentionStructure, layer: LayerStructure, internals: Internals
 ) -> tuple[Tensor, ...]:
-    """y, the tensor in which the running layer had it, and what was summed up."""
+    """Return y, the captured tensor, and the summed terms."""
     rebuilt, output = block.total, internals.layer_output
     if structure.hook_point is not None:
         seen = internals.seen[structure.hook_point].reshape(rebuilt.shape)
         if not structure.parallel:
             return rebuilt, seen, block.own, rebuilt
-    assert output is not None  # a layer is left early only where neither is so
+    assert output is not None  # the pass stops early only if both hold
     if structure.hook_point is None:
         return rebuilt, output, block.own, rebuilt
     assert layer.feed_forward is not None

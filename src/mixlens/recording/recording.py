@@ -1,8 +1,8 @@
 """One forward pass of a model, with its layers: kept, recomputed, or passing by.
 
-A recording of all targets keeps its layers (`forward_pass`). One of a few targets has not run yet:
-the model runs when something is measured, and hands on each layer cut to the targets
-(`target_pass`). Either is read by `Recording.visit`.
+A recording of all targets keeps its layers (`forward_pass`). A recording of a few targets has not
+run yet: the model runs when something is measured, and passes on each layer cut to the targets
+(`target_pass`). `Recording.visit` reads both.
 """
 
 from __future__ import annotations
@@ -67,22 +67,24 @@ class Recording:
     structure: ModelStructure
     inputs: Inputs
     output: Any
-    lengths: Mapping[str, Sequence[int]]  # stack name -> real tokens of each row
-    tokens: Mapping[str, Sequence[TokenRow]]  # stack name -> the tokens of each row
+    lengths: Mapping[str, Sequence[int]]  # stack name -> number of real tokens of each text
+    tokens: Mapping[str, Sequence[TokenRow]]  # stack name -> the tokens of each text
     memory_budget: int
     stack_layers: Mapping[str, Sequence[Layer]]  # stack name -> its layers
     source_counts: Mapping[tuple[str, AttentionKind], int]  # tokens that a stack's attention reads
     entered: Mapping[tuple[str, int], Tensor] = field(default_factory=dict)  # see `CapturedPass`
     tokenizer: Any = None  # for words that name an output to explain
-    # The targets that are meant if none are named, for each row of the batch, and their attention.
+    # The default targets for each text of the batch, and their attention.
     targets: tuple[tuple[int, ...], ...] | None = None
     site: str | None = None
-    produced: Sequence[Produced] | None = None  # of a continued prompt, for each row of the batch
+    produced: Sequence[Produced] | None = None  # of a continued prompt, for each text of the batch
     not_cut: str | None = None  # why its layers hold all targets although some were named
-    logits_at: Int[Tensor, " position"] | None = None  # in order, if not all positions have logits
-    state: ModelState | None = None  # of the model when it was recorded
-    # If no layers are kept: tokens of the targets' stack, padding included, and what is needed to
-    # record all targets, for a measure that needs them.
+    logits_at: Int[Tensor, " position"] | None = (
+        None  # in order, if only some positions have logits
+    )
+    state: ModelState | None = None  # of the model at recording time
+    # If no layers are kept: tokens of the targets' stack, padding included, and the arguments for
+    # recording all targets, for a measure that needs them.
     width: int = 0
     lens: Any = None
     prepared: Prepared | None = None
@@ -94,14 +96,14 @@ class Recording:
 
     @property
     def is_kept(self) -> bool:
-        """Are its layers kept? If not, the model runs when something is measured, and its layers
-        pass by, cut to their targets.
+        """Return whether its layers are kept. If not, the model runs when something is measured,
+        and its layers pass by, cut to their targets.
         """
         return bool(self.stack_layers)
 
     @property
     def target_stack(self) -> str | None:
-        """The stack of the targets that it was made for."""
+        """Return the stack of its targets."""
         return None if self.site is None else self.structure.stack_of(self.site).name
 
     def require_state(self) -> None:
@@ -128,27 +130,29 @@ class Recording:
 
     @property
     def answer(self) -> str | None:
-        """The text of the produced targets of `Lens.generate`; None without one or a tokenizer."""
+        """Return the text of the produced targets of `Lens.generate`, or None without one or a
+        tokenizer.
+        """
         if self.produced is None or self.targets is None or self.tokenizer is None:
             return None
         row, ids, *_ = self.produced[0]
         places = self.targets[0]
         read = self.tokens[self.last_stack.name][0].offsets
         if row.text is not None and row.offsets is not None and read is not None:
-            start = max(stop for _, stop in read[: places[0] + 1])  # a space may be no token's
+            start = max(stop for _, stop in read[: places[0] + 1])  # a space may belong to no token
             return row.text[start : max(row.offsets[place][1] for place in places)]
         text: str = self.tokenizer.decode([ids[i] for i in places], skip_special_tokens=True)
         return text
 
     @property
     def batch(self) -> int:
-        """How many texts were recorded."""
+        """Return the number of recorded texts."""
         return batch_size(self.inputs)
 
     def token_logits(
         self, logits: Float[Tensor, "batch position word"], places: Int[Tensor, " batch"]
     ) -> Float[Tensor, "batch word"]:
-        """The logits at one token of each text."""
+        """Return the logits at one token of each text."""
         rows = torch.arange(len(logits), device=logits.device)
         if self.logits_at is None:
             return logits[rows, places]
@@ -156,28 +160,28 @@ class Recording:
 
     @property
     def sites(self) -> tuple[str, ...]:
-        """Names of the attention sites: "encoder", "decoder", "cross", or the towers of a model
-        that has several.
+        """Return the names of the attentions: "encoder", "decoder", "cross", or the towers of a
+        model with several.
         """
         return tuple(self.structure.sites)
 
     def target_tokens(self, site: str | None, row: int) -> TokenRow:
-        """The tokens that are the targets of a site, for one text."""
+        """Return the tokens that are the targets of an attention, for one text."""
         return self.tokens[self.structure.stack_of(site).name][row]
 
     def named_targets(self, site: str | None, row: int) -> TokenRow:
-        """The targets as results name them: by the token that each produced, if that is known."""
+        """Return the labels of targets in results: the token that each produced, if known."""
         if self.produced is not None and self.structure.stack_of(site) is self.last_stack:
             return self.produced[row].tokens
         return self.target_tokens(site, row)
 
     @property
     def last_stack(self) -> StackStructure:
-        """The stack whose output the model's head reads."""
+        """Return the stack whose output the model's head reads."""
         return self.structure.calls[-1][0]
 
     def source_tokens(self, site: str | None, row: int) -> TokenRow:
-        """For cross-attention the tokens of the stack that is read, else the stack's own."""
+        """Return the tokens of the stack that is read for cross-attention, else the stack's own."""
         chosen = self.structure.site(site)
         if chosen.reads_own:
             return self.tokens[chosen.stack.name][row]
@@ -188,7 +192,7 @@ class Recording:
         for other in reversed(self.structure.stacks):
             if other is not chosen.stack and self._width(other) == sources:
                 return self.tokens[other.name][row]
-        mask = self.inputs.get("encoder_attention_mask")  # encoder states given as input
+        mask = self.inputs.get("encoder_attention_mask")  # encoder states passed as input
         if isinstance(mask, Tensor) and mask.shape[1:] == (sources,):
             return TokenRow.numbered(int(mask[row].sum()))
         ids = self.inputs.get("input_ids")  # of an encoder that is not measured (Pegasus-X)
@@ -199,30 +203,32 @@ class Recording:
         return TokenRow.numbered(sources)
 
     def source_lengths(self, site: str | None) -> list[int]:
-        """How many sources each text has."""
+        """Return the number of sources of each text."""
         return [len(self.source_tokens(site, row)) for row in range(self.rows(site))]
 
     def _width(self, stack: StackStructure) -> int:
-        """Tokens of a stack's longest row."""
+        """Return the number of tokens of a stack's longest text."""
         return self.stack_layers[stack.name][0].width
 
     def rows(self, site: str | None = None) -> int:
-        """Rows of a site's stack: as many as the input has, or one for each image."""
+        """Return the batch size of an attention's stack: that of the input, or one for each
+        image.
+        """
         return len(self.tokens[self.structure.stack_of(site).name])
 
     def visit(self, request: Request, visitor: Visitor, blocks: Blocks | None = None) -> None:
-        """Hand every requested layer to `visitor`, with its place among the layers of its attention
+        """Pass every requested layer to `visitor`, with its index among the layers of its attention
         and the requested targets.
 
-        Layers that are kept hold all targets. Others pass by while the model runs, cut to the
-        targets; `TargetsUnavailable` is raised if they cannot be cut. With `blocks`, all layers
-        come from the last one down, each in these blocks of its targets.
+        Kept layers hold all targets. Others pass by while the model runs, cut to the targets;
+        `TargetsUnavailable` is raised if they cannot be cut. With `blocks`, all layers come from
+        the last one down, each in these blocks of its targets.
         """
         if not self.is_kept:
             if self.structure.stack_of(request.site).name != self.target_stack:
                 raise InvalidInput(
-                    f"the targets of this recording are tokens of {self.target_stack}: record again"
-                    f" for the site {request.site}"
+                    f"The targets of this recording are tokens of {self.target_stack}. Record "
+                    f"again for the site {request.site}."
                 )
             if blocks is None:
                 visit_up(self, request, visitor)
@@ -241,7 +247,7 @@ class Recording:
                 visitor(position, layers[position], here.chosen(self))
 
     def layers(self, site: str | None = None) -> list[Layer]:
-        """The layers that have attention of a site's kind, each with all of its targets."""
+        """Return the layers that have attention of this kind, each with all of its targets."""
         self.require_state()
         if not self.is_kept:
             raise InvalidInput(

@@ -1,6 +1,6 @@
 """Score the targets of a span as one, a few targets at a time.
 
-`mixlens.contracts.span` has the definitions. The attention weights of the targets are added up or
+`mixlens.contracts.span` has the definitions. The attention weights of the targets are summed or
 scored block by block, and never kept for the whole span.
 """
 
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
     from mixlens.recording.attention import Attention
     from mixlens.recording.layer import Layer
 
-_COPIES = 24  # bytes of a weight of a head, with what is made of it on the way
+_COPIES = 24  # bytes of a weight of a head, with temporaries
 
 
 def targets_at_once(heads: int, sources: int, texts: int, device: torch.device) -> int:
-    """How many targets of a span have their attention weights in memory together."""
+    """Return how many targets of a span have their attention weights in memory together."""
     return max(1, product_bytes(device) // (_COPIES * heads * sources * texts))
 
 
 @dataclass(frozen=True)
 class SpanPart:
-    """What some targets of a span add to its score in one layer.
+    """The contribution of some targets of a span to its score in one layer.
 
-    Exactly one of `parts` (sum), `weighed` (joint) and `scores` (mean) is there.
+    Exactly one of `parts` (sum), `weighed` (joint) and `scores` (mean) is set.
     """
 
     finish: Callable[[SpanPart], LayerScores]
@@ -74,7 +74,7 @@ class SpanPart:
 
 @dataclass(frozen=True, kw_only=True)
 class SpanMeasure:
-    """A layer measure of a span; called with blocks of its targets, it returns parts to add up."""
+    """A layer measure of a span. For a block of its targets, it returns a part to add up."""
 
     rule: SpanRule | None
     definition: str
@@ -153,7 +153,7 @@ def _add_scores(first: LayerScores, second: LayerScores) -> LayerScores:
 
 
 def _each(scores: LayerScores, change: Callable[[Tensor, int | None], Tensor]) -> LayerScores:
-    """Change every tensor of some scores, given the number of its target axis."""
+    """Apply a function to every tensor of some scores, with the number of its target axis."""
     axes = {
         name: 1 + dims.index("target") if "target" in dims else None
         for name, dims in scores.extra_dims.items()
@@ -167,7 +167,7 @@ def _each(scores: LayerScores, change: Callable[[Tensor, int | None], Tensor]) -
 
 
 def _weighted_sum(scores: LayerScores, weights: Float[Tensor, "batch target"]) -> LayerScores:
-    """Add up the targets; numbers of the whole layer count once for each."""
+    """Return the sum over the targets. Numbers of the whole layer count once for each."""
 
     def change(tensor: Tensor, axis: int | None) -> Tensor:
         each = weights.sum(1, keepdim=True) if axis is None else weights

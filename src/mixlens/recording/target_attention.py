@@ -1,10 +1,10 @@
 """Attention weights of a few targets, computed from queries and keys.
 
 The model runs its fast attention (sdpa, flash), which returns no weights. For the wanted targets
-they are formed again from the equation, A_i = softmax(scale q_i K^T + bias + mask), with soft-caps
-and sinks if the call names them. Nothing of size n x n is made. Whether these rows are right is not
-assumed: multiplied with the values they must give what the native function returned for these
-targets. A model whose attention is more than this equation fails there, and is recorded whole.
+they are recomputed by the equation A_i = softmax(scale q_i K^T + bias + mask), with soft-caps and
+sinks if the call has them. Nothing of size n x n is computed. The weights are verified: multiplied
+with the values they must give the output of the native function for these targets. A model whose
+attention is more than this equation fails there, and is recorded whole.
 """
 
 from __future__ import annotations
@@ -23,16 +23,18 @@ from mixlens.capture.native_attention import NativeCall
 from mixlens.errors import TargetsUnavailable
 from mixlens.kernels.visibility import Visibility
 
-_SOURCES = 16_384  # keys and values are widened so many at a time
+_SOURCES = 16_384  # number of keys and values upcast at a time
 
 
 class Wanted:
-    """The wanted targets of a forward pass, and how they are taken out of its tensors."""
+    """The wanted targets of a forward pass, and how to select them in its tensors."""
 
     def __init__(
         self, targets: Int[Tensor, "batch target"], positions: Sequence[Sequence[int]]
     ) -> None:
-        """`positions`: the same numbers as plain integers, so that no GPU has to wait."""
+        """Create the selection. `positions` are the same numbers as plain integers, so that no GPU
+        has to wait.
+        """
         self.targets = targets
         self.positions = positions
         self._range = _range(positions)
@@ -40,12 +42,12 @@ class Wanted:
         self._last: tuple[Tensor, int, Tensor] | None = None
 
     def part(self, block: slice) -> Wanted:
-        """Some of these targets."""
+        """Return some of these targets."""
         return Wanted(self.targets[:, block], [row[block] for row in self.positions])
 
     def on(self, device: torch.device) -> Int[Tensor, "batch target"] | Int[Tensor, " target"]:
-        """Their positions next to a tensor: layers may be on several devices. Those of a single
-        text are one axis.
+        """Return their positions on the device of a tensor, because layers may be on several. Those
+        of a single text are one axis.
         """
         if device not in self._places:
             here = self.targets.to(device)
@@ -53,8 +55,8 @@ class Wanted:
         return self._places[device]
 
     def of(self, tensor: Tensor, dim: int, *, copied: bool = True) -> Tensor:
-        """The wanted targets of a tensor [batch or 1, ...] along one axis. What is kept must be
-        `copied`: it would hold all targets.
+        """Return the wanted targets of a tensor [batch or 1, ...] along one axis. Pass `copied` for
+        tensors that are kept, which would otherwise hold all targets.
         """
         dim = dim % tensor.dim()
         if tensor.shape[dim] == 1:  # the same for every target, or the only one, named twice
@@ -74,7 +76,9 @@ class Wanted:
         return tensor.gather(dim, places.reshape(shape).expand(sizes))
 
     def of_stream(self, tensor: Tensor) -> Tensor:
-        """The same of hidden states: a layer is mostly given what the last one returned."""
+        """Return the same of hidden states. A layer's input is usually the output of the last
+        one.
+        """
         last = self._last
         if last is None or last[0] is not tensor or last[1] != tensor._version:
             rows = self.of(tensor, 1)
@@ -82,13 +86,13 @@ class Wanted:
         return last[2]
 
     def of_witness(self, tensor: Tensor) -> Tensor:
-        """The same of a submodule's tensor; some layers flatten batch and tokens."""
+        """Return the same of a submodule's tensor; some layers flatten batch and tokens."""
         if tensor.dim() == 2:
             tensor = tensor.reshape(len(self.targets), -1, tensor.shape[-1])
         return self.of(tensor, 1)
 
     def of_call(self, call: LayerCall) -> LayerCall:
-        """A layer's call as if it had been given the wanted targets alone."""
+        """Return a layer's call as if its input were the wanted targets alone."""
         hidden, output = call.hidden_in, call.hidden_out
         if hidden.dim() != 3 or output.dim() != 3:
             raise TargetsUnavailable(
@@ -99,14 +103,16 @@ class Wanted:
 
 
 def _range(positions: Sequence[Sequence[int]]) -> tuple[int, int] | None:
-    """The first target and how many there are, if those of all texts are the same, in order."""
+    """Return the first target and their number, if those of all texts are the same, in order."""
     first, count = positions[0][0], len(positions[0])
     wanted = tuple(range(first, first + count))
     return (first, count) if all(tuple(row) == wanted for row in positions) else None
 
 
 def can_be_cut(captured: NativeCall) -> bool:
-    """Did an attention function return [batch, target, head, d_head], one row for each query?"""
+    """Return whether an attention function returned [batch, target, head, d_head], one vector for
+    each query.
+    """
     return captured.output.dim() == 4 and captured.output.shape[:2] == captured.query.shape[::2]
 
 
@@ -118,14 +124,14 @@ _Hidden = tuple[
 
 
 class RowAttention:
-    """Of one forward pass: the rows of each attention call that has just been run."""
+    """The attention weights of the wanted targets of one forward pass, call by call."""
 
     def __init__(self, wanted: Wanted) -> None:
         self.wanted = wanted
         self._hidden: dict[tuple[object, ...], tuple[Any, _Hidden]] = {}
 
     def call(self, captured: NativeCall) -> AttentionCall:
-        """The wanted rows of one call."""
+        """Return the wanted targets of one call."""
         query, key, value = captured.query, captured.key, captured.value
         output, options = captured.output, captured.options
         wanted, scale = self.wanted, options.get("scaling")
@@ -154,8 +160,8 @@ class RowAttention:
         rows: Float[Tensor, "batch head target d_head"],
         all_targets: int,
     ) -> _Hidden:
-        """`_hidden`, made once for all layers that are given the same mask: one row for each row of
-        the weights, and the same for each row of a product with grouped keys.
+        """Return `_hidden`, computed once for all layers with the same mask, in the shapes of the
+        weights and of a product with grouped keys.
         """
         mask, options, key_shape = captured.mask, captured.options, captured.key.shape
         causal = options.get("is_causal")
@@ -163,7 +169,7 @@ class RowAttention:
         causal = causal and all_targets > 1 and _may_be_causal(captured)
         window = options.get("sliding_window")
         known = (id(mask), causal, window, rows.shape, key_shape, rows.device)
-        if known not in self._hidden:  # the mask is kept with it, so that its id stays its own
+        if known not in self._hidden:  # the mask is kept, so that its id stays unique
             (batch, heads, count, _), (_, groups, sources, _) = rows.shape, key_shape
             hidden = _hidden(captured, self.wanted, rows, sources, causal, window)
             made: _Hidden = (None, None, Visibility())
@@ -176,7 +182,7 @@ class RowAttention:
         return self._hidden[known][1]
 
     def _ends(self, batch: int, sources: int) -> list[int]:
-        """How many sources causal targets see: known without a look at a mask."""
+        """Return how many sources causal targets see, without reading a mask."""
         ends = [min(sources, max(row) + 1) for row in self.wanted.positions]
         return ends * (batch // len(ends))  # layers that are texts of one batch have the same
 
@@ -184,11 +190,11 @@ class RowAttention:
 def _grouped(
     rows: Tensor, key: Tensor, scale: float = 1.0, hidden: Tensor | None = None
 ) -> Float[Tensor, "batch head target source"]:
-    """scale q K^T + hidden for every query head, grouped keys not repeated."""
+    """Return scale q K^T + hidden for every query head, without repeating grouped keys."""
     batch, heads, count, width = rows.shape
     grouped = rows.reshape(batch * key.shape[1], -1, width)
     keys, share = key.flatten(0, 1), 1.0
-    if hidden is None:  # numbers of which nothing is added need not be there
+    if hidden is None:  # the product needs no initialised tensor if nothing is added
         hidden, share = grouped.new_empty(1).expand(*grouped.shape[:2], keys.shape[1]), 0.0
     parts = [
         torch.baddbmm(added, grouped, part.to(rows.dtype).mT, beta=share, alpha=scale)
@@ -208,13 +214,13 @@ def _product(weights: Tensor, value: Tensor) -> Float[Tensor, "batch target head
 
 
 def _pieces(tensor: Tensor, dim: int) -> Sequence[Tensor]:
-    """So many sources that a wide copy of their keys is small."""
+    """Return how many sources fit, so that the upcast copy of their keys is small."""
     return (tensor,) if tensor.shape[dim] <= _SOURCES else torch.split(tensor, _SOURCES, dim)
 
 
 def _may_be_causal(captured: NativeCall) -> bool:
-    """Does attention ask the module for its direction? Only without a mask of pairs, and eager code
-    never does.
+    """Return whether attention uses the module's `is_causal`: only without a mask of pairs, and
+    never in eager code.
     """
     mask = captured.mask
     return not captured.is_eager and (
@@ -230,14 +236,12 @@ def _hidden(
     causal: bool,
     window: int | None,
 ) -> Tensor | None:
-    """What is added to the scores of sources that a target may not see."""
+    """Return the values to add to the scores of sources that a target may not see."""
     mask = captured.mask
     if not (mask is None or isinstance(mask, Tensor)):  # flex attention
-        raise TargetsUnavailable(
-            f"its mask is a {type(mask).__name__}, of which rows are not known"
-        )
+        raise TargetsUnavailable(f"its mask is a {type(mask).__name__}, whose rows are unknown")
     targets = wanted.targets.to(like.device)
-    if isinstance(mask, Tensor) and mask.dim() == 2:  # flash attention takes the padding alone
+    if isinstance(mask, Tensor) and mask.dim() == 2:  # flash attention uses only the padding
         seen = mask.bool()[:, None, None, :]
     elif isinstance(mask, Tensor):
         rows = wanted.of(mask, -2)[..., :sources]

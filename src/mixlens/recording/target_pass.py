@@ -1,20 +1,20 @@
 """Single-target mode: one forward pass with the model's own attention, split by source for a few
 targets.
 
-The model runs as it was loaded (sdpa, flash). Each layer is handed on as it passes by, cut to the
-wanted targets: its input, its output, the witnesses of the checks, the values of all sources and
-the wanted rows of the attention weights (`target_attention`). Nothing of size n x n is formed. The
-rows pass the same checks as a whole recording: multiplied out they must give what the attention
-module returned for these targets, and the block must add up.
+The model runs as it was loaded (sdpa, flash). Each layer is passed on as it runs, cut to the wanted
+targets: its input, its output, the tensors for the checks, the values of all sources and the
+attention weights of the targets (`target_attention`). Nothing of size n x n is computed. The
+targets pass the same checks as a whole recording: multiplied out they must give the attention
+module's output for these targets, and the block must add up.
 
-Memory above the model's own forward pass: the rows, and a few tensors of one layer. What a visitor
-keeps is its own.
+Memory above the model's own forward pass: the weights of the targets, and a few tensors of one
+layer. A visitor may keep more.
 
 From the last layer down (`visit_down`), for products of maps that are never stored, one forward
-pass keeps what entered each layer. Then each layer runs once more with the model's own attention,
-and its rows are formed, proved and handed on in blocks. Memory: layers x n x d_model numbers for
-the inputs of the layers (in the model's precision), the queries, keys, values, output and witnesses
-of one layer, and block x heads x n numbers.
+pass keeps the input of each layer. Then each layer runs once more with the model's own attention,
+and its targets are computed, verified and passed on in blocks. Memory: layers x n x d_model numbers
+for the inputs of the layers (in the model's precision), the queries, keys, values, output and
+captured tensors of one layer, and block x heads x n numbers.
 """
 
 from __future__ import annotations
@@ -55,22 +55,28 @@ if TYPE_CHECKING:
     from mixlens.recording.recording import Recording
 
 Visitor = Callable[[int, Layer, Targets], None]
-"""Takes the place of a layer among those of its attention, the layer, and its targets."""
+"""Takes the index of a layer among those of its attention, the layer, and its targets."""
 
 Blocks = Callable[[int], Sequence[Sequence[int]]]
-"""The targets of a layer that are needed, in blocks; asked when it is that layer's turn."""
+"""Returns the required targets of a layer in blocks, when the layer is reached."""
 
 
 def require_cuttable(structure: ModelStructure, site: AttentionSite) -> None:
-    """Raise `TargetsUnavailable` if a site of this structure is never cut to targets."""
+    """Raise `TargetsUnavailable` if an attention of this structure can never be cut to targets."""
     if any(layer.layout is not None for layer in site.stack.layers):
-        raise TargetsUnavailable("its layers are not modules that take and return rows of tokens")
+        raise TargetsUnavailable(
+            "its layers are not modules that take and return [batch, tokens, d_model]"
+        )
     if any(layer.open is not None for layer in site.stack.layers):
-        raise TargetsUnavailable("what follows its attention is run on whole sequences")
+        raise TargetsUnavailable(
+            "the rest of the layer after its attention runs on whole sequences"
+        )
     if structure.whole or len(site.numbers) != len(site.stack.layers):
-        raise TargetsUnavailable("its structure shows on the whole input only, or differs by layer")
+        raise TargetsUnavailable("its structure shows only on the whole input, or differs by layer")
     if site.kind is AttentionKind.CROSS and len(structure.stacks) != 2:
-        raise TargetsUnavailable("which stack the cross-attention reads is known only after a run")
+        raise TargetsUnavailable(
+            "the stack that its cross-attention reads is known only after a run"
+        )
     if any(part.own_sources for layer in site.stack.layers for part in layer.sites):
         raise TargetsUnavailable("its attention reads two stacks at once")
     if structure.backend != "interface":
@@ -80,8 +86,8 @@ def require_cuttable(structure: ModelStructure, site: AttentionSite) -> None:
 
 
 def visit_up(recording: Recording, request: Request, visitor: Visitor) -> None:
-    """Run the model up to the end of the stack, and hand on every requested layer as it passes by,
-    cut to the requested targets.
+    """Run the model up to the end of the stack, and pass on every requested layer, cut to the
+    requested targets.
     """
     assert request.targets is not None
     places = sent(torch.tensor(request.targets), entry_device(recording.model))
@@ -98,7 +104,9 @@ def visit_up(recording: Recording, request: Request, visitor: Visitor) -> None:
     def on_call(call: NativeCall) -> None:
         if not inside or not can_be_cut(call):
             return
-        if len(blocks) > 1:  # the weights of all targets do not fit: they are formed block by block
+        if (
+            len(blocks) > 1
+        ):  # the weights of all targets do not fit, so they are computed block by block
             native.append(call)
         else:
             captured.append(attention.call(call))
@@ -156,7 +164,7 @@ def visit_up(recording: Recording, request: Request, visitor: Visitor) -> None:
 
 
 def _blocks(recording: Recording, request: Request) -> list[slice]:
-    """The targets that are handed on together: those of a span are added up in blocks."""
+    """Return the targets that are passed on together. Those of a span are summed in blocks."""
     assert request.targets is not None
     count = size = len(request.targets[0])
     if request.span is not None:
@@ -168,9 +176,9 @@ def _blocks(recording: Recording, request: Request) -> list[slice]:
 
 
 def visit_down(recording: Recording, request: Request, visitor: Visitor, blocks: Blocks) -> None:
-    """Hand on every layer of the stack, the last first, cut to each block of its targets."""
+    """Pass on every layer of the stack, the last first, cut to each block of its targets."""
     if recording.batch != 1:
-        raise TargetsUnavailable("several texts at once: blocks are taken of one")
+        raise TargetsUnavailable("several texts at once; blocks need a single text")
     cut = _Cut(recording, request)
     with torch.no_grad(), runnable_experts(recording.model):
         calls = _entered(recording, cut)
@@ -203,7 +211,7 @@ class _Cut:
 
     @functools.cached_property
     def _short(self) -> Sequence[Layer]:
-        """All layers on a dozen tokens: what is proved of a layer there holds for its rows."""
+        """Return all layers on a dozen tokens. A proof of a layer there holds for its targets."""
         model, structure = self._recording.model, self._recording.structure
         short = capture_layers(
             model,
@@ -222,8 +230,8 @@ class _Cut:
         seen: Mapping[Any, Tensor],
         wanted: Wanted,
     ) -> Layer:
-        """A layer that has just run, cut to some targets: attention and witnesses are cut
-        already.
+        """Return a layer that has just run, cut to some targets. Attention and captured tensors are
+        already cut.
         """
         row = wanted.of_call(call)
         error = not_finite(f"`{row.path}`", row.hidden_out)
@@ -248,7 +256,7 @@ class _Cut:
 
 
 def _entered(recording: Recording, cut: _Cut) -> list[LayerCall]:
-    """What each layer of the stack was called with."""
+    """Return the arguments of each layer of the stack."""
     paths = [layer.path for layer in cut.stack.layers]
 
     def on_layer(call: LayerCall, seen: object) -> None:
@@ -270,7 +278,9 @@ def _entered(recording: Recording, cut: _Cut) -> list[LayerCall]:
 def _run_again(
     cut: _Cut, index: int, call: LayerCall
 ) -> tuple[list[NativeCall], Mapping[Any, Tensor]]:
-    """Runs one layer as the model did: its attention calls and its witnesses, of all targets."""
+    """Run one layer like the model, and return its attention calls and captured tensors, of all
+    targets.
+    """
     captured: list[NativeCall] = []
     seen: dict[Any, Tensor] = {}
 

@@ -13,7 +13,7 @@ from mixlens.model.module_walk import copied
 
 
 def computing_dtype(dtype: torch.dtype) -> torch.dtype:
-    """float32 for half precision, else the same."""
+    """Return float32 for half precision, else the same dtype."""
     return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
 
 
@@ -24,7 +24,7 @@ class UpcastModules:
         self._last: tuple[LayerCall, nn.Module] | None = None
 
     def of(self, call: LayerCall) -> nn.Module:
-        """The module of a call, or its wide copy."""
+        """Return the module of a call, or its upcast copy."""
         if call.hidden_in.dtype == computing_dtype(call.hidden_in.dtype):
             return call.readable
         if self._last is None or self._last[0] is not call:
@@ -33,8 +33,8 @@ class UpcastModules:
 
 
 def _wide_copy(module: nn.Module) -> nn.Module:
-    """In float32. Not by `Module.float`, which writes into parameters: a copy may be needed inside
-    a transform of torch.func, and that forbids it.
+    """Return a copy in float32, without `Module.float`, which writes into parameters: a transform
+    of torch.func forbids that.
     """
     wide: dict[int, Any] = {
         id(parameter): nn.Parameter(parameter.detach().float(), parameter.requires_grad)
@@ -49,19 +49,19 @@ _widest: Remembered[int] = Remembered()
 
 
 def _largest_axis(module: nn.Module) -> int:
-    """Of any matrix in a layer."""
+    """Return the largest axis of any matrix in a layer."""
     matrices = (weight for weight in module.parameters() if weight.dim() > 1)
     return max((max(weight.shape) for weight in matrices), default=0)
 
 
 def bytes_of_a_row(module: nn.Module, d_model: int, dtype: torch.dtype) -> int:
-    """What one row needs while it goes through the rest of a layer: a few copies of itself in
-    float32 or better, and of the widest product in a given precision.
+    """Return the bytes that one token needs in the rest of a layer: a few copies of itself in
+    float32 or better, and of the widest product in its precision.
     """
     widest = _widest.of(module, None, lambda: _largest_axis(module)) or d_model
     return 6 * d_model * computing_dtype(dtype).itemsize + 4 * widest * dtype.itemsize
 
 
 def wide(tensor: Tensor) -> Tensor:
-    """A tensor in float32 or better."""
+    """Return a tensor in float32 or better."""
     return tensor.to(computing_dtype(tensor.dtype))

@@ -32,13 +32,13 @@ class StackReport:
     d_model: int
     causal: bool
     cross_attention: bool
-    styles: tuple[str, ...]  # of each layer
-    # Of each layer: the largest relative error of its rebuilt parts and of its unedited re-run.
+    styles: tuple[str, ...]  # for each layer
+    # For each layer: the largest relative error of its rebuilt parts and of its unedited re-run.
     errors: tuple[float, ...]
 
     @property
     def style(self) -> str:
-        """One word if all layers are alike, else each kind with its count."""
+        """Return one word if all layers have the same style, else each style with its count."""
         kinds = list(dict.fromkeys(self.styles))
         return (
             kinds[0]
@@ -68,11 +68,11 @@ class Report:
     left_out : mapping
         Layers that cannot be measured, with the reason.
     open : mapping
-        Layers whose output is not known as a sum, with the reason.
+        Layers whose output is not a known sum, with the reason.
     slow_paths : mapping
         Layers that need a slower form, with the reason.
     from_maps : mapping
-        By attention: why a few targets are taken from whole maps, or None if they are not.
+        By attention: why a few targets need whole maps, or None if they do not.
 
     Examples
     --------
@@ -92,11 +92,11 @@ class Report:
     native_error: float
     tolerance: float
     sites: tuple[str, ...]
-    measures: Mapping[str, str | None]  # name -> None if it applies, else why it does not
-    left_out: Mapping[str, str]  # layers that are not measured, by the path of their list -> why
-    open: Mapping[str, str]  # layers whose output is not known as a sum -> why
-    slow_paths: Mapping[str, str]  # layers that are run again in a slower way -> how and why
-    # Why named targets of a site are taken from maps; None: they are measured by themselves.
+    measures: Mapping[str, str | None]  # name -> None if it applies, else the reason
+    left_out: Mapping[str, str]  # unsupported layers, by the path of their list -> reason
+    open: Mapping[str, str]  # layers whose output is not a known sum -> reason
+    slow_paths: Mapping[str, str]  # layers that need a slower re-run -> how and why
+    # Why named targets of an attention need maps; None if they are measured alone.
     from_maps: Mapping[str, str | None]
 
     def __repr__(self) -> str:
@@ -126,7 +126,7 @@ class Report:
 
 
 def grouped(reasons: Mapping[str, str]) -> dict[str, str]:
-    """Layers of one list with the same reason together: "`model.layers` 0, 1, 3" -> why."""
+    """Group layers of one list with the same reason: "`model.layers` 0, 1, 3" -> reason."""
     lists: dict[tuple[str, str], list[str]] = {}
     for path, reason in reasons.items():
         parent, _, number = path.rpartition(".")
@@ -145,7 +145,7 @@ def report(
     slow_paths: Mapping[str, str],
     from_maps: Mapping[str, str | None],
 ) -> Report:
-    """Rebuilds every layer of a recording and compares with the native model; raises
+    """Rebuild every layer of a recording and compare it with the native model. Raise
     `UnsupportedModel` on a mismatch.
     """
     model, structure = recording.model, recording.structure
@@ -172,7 +172,7 @@ def report(
 
 
 def _stack_report(recording: Recording, stack: StackStructure) -> StackReport:
-    """Rebuilds every layer of a stack and runs it again."""
+    """Rebuild every layer of a stack and run it again."""
     layers, first = recording.stack_layers[stack.name], stack.layers[0].sites[0]
     length = recording.lengths[stack.name][0]
     return StackReport(
@@ -191,16 +191,16 @@ def _stack_report(recording: Recording, stack: StackStructure) -> StackReport:
 
 
 def _layer_error(layer: Layer, length: int) -> float:
-    """The largest relative error of a layer's rebuilt parts and of its unedited re-run."""
+    """Return the largest relative error of a layer's rebuilt parts and of its unedited re-run."""
     rebuilt = [float(error) for site in layer.sites() for error in site.errors.values()]
     again = layer.rerun(0, copies=1, kind=layer.structure.sites[0].kind)[0]
     expected = layer.output[0, :length]
     rerun = difference(again[:length], expected, dtype=layer.native_input.dtype)
     if not rerun <= layer.rounding:
         raise UnsupportedModel(
-            f"layer {layer.index} of {layer.stack.name} (`{layer.structure.path}`): running it"
-            f" again gives a different output (off by {rerun:.1e}, relative), so it keeps"
-            " state or draws at random. It cannot be measured."
+            f"layer {layer.index} of {layer.stack.name} (`{layer.structure.path}`): running "
+            f"it again gives a different output (relative error {rerun:.1e}), so it keeps "
+            "state or draws at random and cannot be measured."
         )
     return max(*rebuilt, rerun)
 
@@ -208,8 +208,8 @@ def _layer_error(layer: Layer, length: int) -> float:
 def require_same_natively(recording: Recording) -> None:
     """Compare every layer with the native model, for inputs that mask more than padding.
 
-    A probe shows that padding is read as the model reads it. Masks with holes and masks of pairs
-    come in forms that it does not have.
+    A probe shows that padding is read like in the model. Masks with holes and masks of pairs have
+    forms that the probe does not cover.
     """
     _native_difference(
         recording, advice=". Pass an attention_mask that shows every token at least one token."
@@ -217,8 +217,8 @@ def require_same_natively(recording: Recording) -> None:
 
 
 def _native_difference(recording: Recording, advice: str = "") -> tuple[float, float]:
-    """The largest difference of any layer's output from the native model's, and what rounding
-    explains.
+    """Return the largest difference of any layer's output from the native model's, and the rounding
+    limit.
     """
     structure = recording.structure
     with torch.no_grad():
@@ -236,7 +236,7 @@ def _native_difference(recording: Recording, advice: str = "") -> tuple[float, f
     error, where = max(errors_by_path, key=lambda known: (not known[0] <= tolerance, known[0]))
     if not error <= tolerance:
         raise UnsupportedModel(
-            f"layer `{where}` differs from the native model by {error:.1e} (relative) on this input"
-            f"{advice}"
+            f"layer `{where}` differs from the native model (relative error {error:.1e}) on "
+            f"this input{advice}"
         )
     return error, tolerance

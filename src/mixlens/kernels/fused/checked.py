@@ -1,12 +1,12 @@
 """Check each fused kernel before its first use, and run the plain form if the kernel fails.
 
 A kernel may fail on one GPU, Triton version, dtype or block shape and work on all others: it does
-not compile, needs more shared memory than the GPU has, or returns wrong numbers. So `run_checked`
-first runs the kernel on small random data with the dtypes and block shape of the call, and compares
-the result with the plain form in float64. It does this once for each combination. If the kernel
-raises an error or is off, then or later, the plain form runs for this combination from then on, and
-the log (`logging`, level info) says why. Errors for lack of memory are passed on, because a smaller
-batch may fit.
+not compile, needs more shared memory than the GPU has, or returns wrong numbers. `run_checked`
+therefore first runs the kernel on small random data with the dtypes and block shape of the call,
+once for each combination, and compares the result with the plain form in float64. If the kernel
+raises an error or is wrong, then or later, the plain form runs for this combination from then on,
+and the log (`logging`, level info) gives the reason. Out-of-memory errors are passed on, because a
+smaller batch may fit.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _works: dict[Combination, bool] = {}
 
 
 class Combination(NamedTuple):
-    """Everything that makes Triton compile another program of a kernel."""
+    """All properties for which Triton compiles a separate program."""
 
     kernel: str
     device: torch.device
@@ -35,7 +35,7 @@ class Combination(NamedTuple):
 
 
 class Trial(NamedTuple):
-    """The two forms on the same small data."""
+    """Both forms on the same small data."""
 
     fused: Tensor
     plain: Tensor  # in float64
@@ -78,7 +78,7 @@ def run_checked(
 
 
 def _find_failure(trial: Callable[[], Trial], device: torch.device) -> str | None:
-    """Why the kernel cannot be used, or None."""
+    """Return why the kernel cannot be used, or None."""
     try:
         with torch.no_grad(), _current(device):
             fused, plain, tolerance = trial()
@@ -93,13 +93,13 @@ def _find_failure(trial: Callable[[], Trial], device: torch.device) -> str | Non
 
 
 def _current(device: torch.device) -> AbstractContextManager[object]:
-    """Triton launches kernels on torch's current GPU, wherever the tensors are."""
+    """Set torch's current GPU, on which Triton launches kernels, to that of the tensors."""
     return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
 
 
 def _describe(error: Exception) -> str:
-    """The error in one line. Triton quotes its source between the place and the reason, or gives
-    the reason as the cause.
+    """Return the error in one line. Triton quotes its source between the place and the reason, or
+    gives the reason as the cause.
     """
     lines = [line.strip() for line in str(error).splitlines() if line.strip(" ^")]
     parts = lines if len(lines) < 2 else [lines[0], lines[-1]]

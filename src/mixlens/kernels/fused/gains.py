@@ -1,8 +1,8 @@
-"""ALTI's L1 gains on a GPU, fused: sum_k (|y_ik| - |scale_i sum_h A_hij vectors_hjk - y_ik|)
-without a block of vectors in memory.
+"""ALTI's L1 contributions on a GPU, fused: sum_k (|y_ik| - |scale_i sum_h A_hij vectors_hjk -
+y_ik|) without a block of vectors in memory.
 
-One program holds a tile of targets and walks through a few sources and all channels; a tile of T
-lives in registers only. Products are taken in full float32. The vectors may be in half precision.
+One program holds a tile of targets and loops over a few sources and all channels; a tile of T
+exists only in registers. Products use full float32. The vectors may be in half precision.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _TARGETS, _SOURCES, _CHANNELS = 32, 16, 64  # of one program
 
 
 def applies(weights: Tensor) -> bool:
-    """Can these be handed to the kernel?"""
+    """Return whether the kernel supports these tensors."""
     return weights.device.type == "cuda" and weights.dtype == torch.float32
 
 
 @functools.cache
 def _kernel() -> Any:
-    global tl  # Triton before 3.4 looks for names in the module alone
+    global tl  # Triton before 3.4 looks for names only in the module
     import triton
     import triton.language as tl
 
@@ -111,7 +111,7 @@ def l1_gains(
     causal: bool = False,
 ) -> Float[Tensor, "batch target source"]:
     """||y_i||_1 - ||scale_i sum_h weights_hij vectors_hj - y_i + shift||_1 for every pair, or if
-    `causal` for those that a target can see. Channels of a vector lie next to each other.
+    `causal` restricts it to visible sources. Channels of a vector are adjacent in memory.
     """
     batch, heads, targets, sources = weights.shape
     out = torch.zeros(batch, targets, sources, device=weights.device, dtype=torch.float32)

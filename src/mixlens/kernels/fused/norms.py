@@ -1,10 +1,10 @@
 """Norms of sums over heads on a GPU, fused: ||sum_h A_hij vectors_hj|| from the Gram matrices of
-`gram`, in float64 without a wide copy of anything.
+`gram`, in float64 without upcast copies.
 
-The first kernel makes the Gram matrix of each source. The second takes a tile of targets and
-sources to its norms: it reads the weights where they are, and a square lives in registers only.
-Products of half-precision vectors are exact in float32. The first kernel adds up those of a few
-channels there, and the sums of all channels in float64.
+The first kernel computes the Gram matrix of each source. The second computes the norms of a tile of
+targets and sources: it reads the weights in place, and a square exists only in registers. Products
+of half-precision vectors are exact in float32. The first kernel sums those of a few channels in
+float32, and the sums of all channels in float64.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     import triton.language as tl
 
 _TILE = 32  # targets, and sources, of one program
-_CHANNELS = 32  # of a vector that are multiplied together
+_CHANNELS = 32  # channels that are multiplied together
 
 
 def applies(weights: Tensor) -> bool:
-    """Can these be handed to the kernels?"""
+    """Return whether the kernels support these tensors."""
     return (
         weights.device.type == "cuda"
         and weights.dtype == torch.float32
@@ -34,8 +34,8 @@ def applies(weights: Tensor) -> bool:
 
 @functools.cache
 def _has_wide_products(device: torch.device) -> bool:
-    """Does Triton compile products in float64 for it? Not for all AMD devices, nor for the
-    generations 10 and 11.
+    """Return whether Triton compiles products in float64 for the device. It does not for all AMD
+    devices, nor for the generations 10 and 11.
     """
     generation = torch.cuda.get_device_capability(device)[0]
     return torch.version.hip is None and generation not in (10, 11)
@@ -43,7 +43,7 @@ def _has_wide_products(device: torch.device) -> bool:
 
 @functools.cache
 def _kernels() -> Any:
-    global tl  # Triton before 3.4 looks for names in the module alone
+    global tl  # Triton before 3.4 looks for names only in the module
     import triton
     import triton.language as tl
 
@@ -126,7 +126,7 @@ def _kernels() -> Any:
 def fill_products(
     vectors: Float[Tensor, "batch head source d_model"], gram: Float[Tensor, "batch pair source"]
 ) -> None:
-    """Fills `gram` with the dot products of every pair of heads, row by row."""
+    """Fill `gram` with the dot products of every pair of heads, row by row."""
     _, heads, sources, width = vectors.shape
     _kernels()[0][sources, len(vectors)](
         vectors,
@@ -136,7 +136,7 @@ def fill_products(
         heads=heads,
         width=width,
         HALF=vectors.element_size() < 4,
-        HEADS=max(16, 1 << (heads - 1).bit_length()),  # as a tensor product needs them
+        HEADS=max(16, 1 << (heads - 1).bit_length()),  # the shape that a tensor product needs
         TILE=_CHANNELS,
         num_warps=1 if heads <= 16 else 4,
     )

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from mixlens.kernels.value_vectors import Vectors
 
-_D_HEAD = 16  # kernels see the vectors, not the values that they are made of
+_D_HEAD = 16  # kernels read the vectors, not the values
 
 
 def sample_size(size: int) -> int:
@@ -23,7 +23,7 @@ def sample_size(size: int) -> int:
 
 
 class Sampler:
-    """The same random numbers for every trial. It does not touch torch's own generators."""
+    """The same random numbers for every trial. It does not change torch's own generators."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device

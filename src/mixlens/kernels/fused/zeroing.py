@@ -41,7 +41,7 @@ def applies(tensor: Tensor) -> bool:
 
 @functools.cache
 def _kernels() -> Any:
-    global tl  # Triton before 3.4 looks for names in the module alone
+    global tl  # Triton before 3.4 looks for names only in the module
     import triton
     import triton.language as tl
 
@@ -73,7 +73,7 @@ def _kernels() -> Any:
         if SCALED:
             factor = tl.load(inverse + row)
             x = x * factor + tl.load(constant + channel, mask=inside, other=0.0)
-        if KIND == 0:  # a function of its own would not be seen by Triton's interpreter
+        if KIND == 0:  # Triton's interpreter would not see a separate function
             made = 0.5 * x * (1.0 + tl.erf(x * 0.7071067811865476))
         elif KIND == 1:
             made = x * tl.sigmoid(1.5957691216057308 * (x + 0.044715 * x * x * x))
