@@ -33,7 +33,7 @@ class Distance:
     ) -> Float[Tensor, "*rows"]:
         """Return the distance of prepared representations.
 
-        On unit vectors 1 - cos = |a - b|^2 / 2, which keeps its digits where 1 - cos has none left.
+        On unit vectors 1 - cos = |a - b|^2 / 2, which keeps its digits where 1 - cos loses them.
         """
         length: Tensor = torch.linalg.vector_norm(a - b, dim=-1)
         return length if self.name == "euclidean" else length.square() / 2

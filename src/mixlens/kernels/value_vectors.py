@@ -60,7 +60,9 @@ class Vectors:
     def heads(
         self, part: slice | Int[Tensor, " part"] = slice(None)
     ) -> Float[Tensor, "batch head part d_head"]:
-        """The values of some sources, grouped ones repeated for every head that reads them."""
+        """Return the values of some sources, with grouped ones repeated for every head that reads
+        them.
+        """
         values, shared = self.values[:, :, part], len(self.matrix) // self.values.shape[1]
         return values if shared == 1 else values.repeat_interleave(shared, 1)
 
