@@ -23,6 +23,7 @@ RESULTS = (
     "mixlens.maps.route_graph.Routes",
     "mixlens.runs.results.RunResults",
     "mixlens.measuring.context_citing.ContextCitation",
+    "mixlens.answers.knockout.Knockout",
     "mixlens.answers.passage_scores.PassageScores",
     "mixlens.answers.hops.Hops",
 )

@@ -57,6 +57,7 @@ LENS = {
     "generate",
     "hops",
     "identifiability",
+    "knockout",
     "leave_one_out",
     "measure",
     "measure_batch",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from importlib import resources
 from typing import TYPE_CHECKING, Any, overload
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from mixlens.answers.answer import Answer
     from mixlens.answers.hops import Hops
+    from mixlens.answers.knockout import Knockout
     from mixlens.answers.passage_scores import PassageScores
     from mixlens.datasets import Dataset
     from mixlens.maps.comparison import Comparison
@@ -1004,6 +1005,80 @@ class Lens:
                 best=best,
                 max_passes=max_passes,
                 reuse=reuse,
+                batch_size=batch_size,
+                progress=progress,
+                options=options,
+            )
+
+    def knockout(
+        self,
+        prompt: Given | Recording,
+        segments: By = "sentences",
+        *,
+        answer: str | Sequence[int] | None = None,
+        windows: int | str | Sequence[Collection[int]] = 9,
+        max_passes: int | None = None,
+        batch_size: int | None = None,
+        progress: Callable[[int, int], None] | None = None,
+        **options: Any,
+    ) -> Knockout:
+        """Block the attention from the answer to each passage, in windows of layers (Geva et al.
+        2023).
+
+        The positions that produce the answer cannot read the passage in these layers. Other tokens
+        still can, and may carry it to the answer. In causal models, only the positions of the
+        answer run again, on the keys and values of one pass.
+
+        Parameters
+        ----------
+        prompt
+            A text, the messages of a chat, `{"input_ids": …}`, or a recording of `generate`.
+        segments
+            As for `leave_one_out`.
+        answer
+            The answer as a text or token ids. By default the model generates it.
+        windows
+            The width of the windows, one around each layer; "all" for one window of all layers; or
+            the layers of each window, such as `[[0, 1], [2, 3]]`.
+        max_passes
+            The largest number of passes over the answer. The call raises an error if it needs more.
+        batch_size
+            Number of passages and windows to run at once.
+        progress
+            A function, called with the numbers of finished and of all passes.
+        **options
+            Passed to `model.generate`.
+
+        Returns
+        -------
+        Knockout
+            The fall of the answer's log-probability for each passage and window.
+
+        Raises
+        ------
+        InvalidInput
+            If a segment or layer does not exist, or a position of the answer would see nothing.
+        UnsupportedModel
+            If the attention of the model cannot be blocked layer by layer.
+
+        Examples
+        --------
+        >>> causal = Lens.bundled("causal")
+        >>> documents = "The dogs bark. The cat sleeps."
+        >>> causal.knockout(documents, answer=" The dogs", windows="all").scores.shape
+        (2, 1)
+        """
+        from mixlens.answers.knockout import knockout
+
+        with outside_inference_mode(), uncompiled(self.model):
+            return knockout(
+                self.model,
+                self.tokenizer,
+                prompt,
+                segments=segments,
+                answer=answer,
+                windows=windows,
+                max_passes=max_passes,
                 batch_size=batch_size,
                 progress=progress,
                 options=options,

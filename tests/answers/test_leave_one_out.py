@@ -292,7 +292,7 @@ def test_wrong_input_is_refused(lens: Lens) -> None:
         (PROMPT, {"variant": "released"}, "arc_jsd"),
         (PROMPT, {"score": "arc_jsd", "variant": "other"}, "variant"),
         (PROMPT, {"best": 2}, "within"),
-        (PROMPT, {"within": "paragraphs", "best": 0}, "out of range"),
+        (PROMPT, {"within": "paragraphs", "best": 0}, "at least 1"),
         (PROMPT, {"max_passes": 1.5}, "whole number"),
         ({"input_ids": [[5, 6, 7]]}, {"segments": {"a": (1, 4)}}, "outside the prompt"),
         ({"input_ids": [[5, 6, 7]]}, {"segments": {"a": "x"}}, "range of tokens"),

@@ -217,3 +217,26 @@ def test_which_documents_an_answer_rests_on(tmp_path: Path) -> None:
     )
     assert [row["score"] for row in printed["segments"]] == list(expected.scores)
     assert printed["answer"] == " Here."
+
+
+def test_passages_by_removal_and_knockout(tmp_path: Path) -> None:
+    """The scores are those of `lens.leave_one_out` and `lens.knockout` on the written prompt."""
+    file = tmp_path / "context.txt"
+    file.write_text("=== one ===\nThe keys lie here.\n=== two ===\nThe dogs sleep. It rains.\n")
+    command = ["context-cite", "--text-file", str(file), "--query", "Where?", "--answer", " Here."]
+    printed = json.loads(run(app, [*command, "--method", "leave_one_out", "--json"]).stdout)
+    prompt = "Context: The keys lie here.\nThe dogs sleep. It rains.\n\nQuery: Where?"
+    spans, lens = [("one", 9, 28), ("two", 28, 53)], mixlens.Lens.bundled("causal")
+    removed = lens.leave_one_out(prompt, spans, answer=" Here.")
+    assert [row["score"] for row in printed["segments"]] == list(removed.scores)
+    assert printed["passes"] == 3
+    command += ["--segments", "sentences"]
+    within = run(app, [*command, "--method", "arc_jsd", "--within", "paragraphs"])
+    assert "5 forward passes" in within.stdout, within.output
+    knockout = [*command[:-2], "--method", "knockout"]
+    printed = json.loads(run(app, [*knockout, "--window", "all", "--json"]).stdout)
+    blocked = lens.knockout(prompt, spans, answer=" Here.", windows="all")
+    assert [row["score"] for row in printed["segments"]] == list(blocked.scores[:, 0])
+    assert "  layer 2  two: The dogs" in run(app, [*knockout, "--window", "1"]).stdout
+    for wrong in (["--method", "other"], [*knockout[-2:], "--window", "wide"]):
+        assert run(app, [*command, *wrong]).exit_code != 0

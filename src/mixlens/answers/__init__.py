@@ -10,9 +10,12 @@ is in `measuring`.
     answer_parts        Sentences and words of an answer, and the part of the prompt that each
                         source token is in.
     answered_prompt     A prompt with its answer, as token ids, and the passages of the prompt.
+    attention_edges     Run an answer with attention edges blocked.
     explain_answer      Generate or take an answer, and score the passages of its prompt.
     hops                Hops: which tokens of a prompt an answer rests on, through the reasoning
                         between them.
+    knockout            Attention knockout: block the attention to one passage, in windows of
+                        layers.
     leave_one_out       Remove one passage at a time, and score the change of the answer.
     method_scores       Score the sources of an answer by one or several methods.
     passage_scores      Scores of the passages of a prompt for an answer.

@@ -76,13 +76,14 @@ def leave_one_out(
     """`Lens.leave_one_out`."""
     require_eval(model)
     require_head(model)
-    _check_options(score, variant, within, best, max_passes)
+    _check_options(score, variant, within, best)
     with turn(model), runnable_experts(model):
         prompt = read_answered_prompt(model, tokenizer, given, answer, options)
         passages = find_passages(prompt.row, segments)
         larger = [] if within is None else find_passages(prompt.row, within)
         require_rest(prompt, [*passages, *larger])
-        _check_budget(len(larger) or len(passages), max_passes, hierarchical=bool(larger))
+        advice = "Choose larger segments" if larger else "Search with within='paragraphs'"
+        check_budget(len(larger) or len(passages), max_passes, advice)
         run = _Removal(model, tokenizer, prompt, score, variant, reuse, batch_size, progress)
         if not larger:
             return run.score(passages, len(passages) + 1)
@@ -111,14 +112,14 @@ class _Removal:
         self.passes = AnswerPasses(model, tokenizer, prompt, reuse=reuse, batch_size=batch_size)
         self.done = 1
         self.full = token_log_probabilities(self.passes.whole, prompt.answer_ids)
-        _require_finite(self.full, "the whole prompt")
+        require_finite(self.full, "the whole prompt")
 
     def score(self, passages: Sequence[Passage], total: int) -> PassageScores:
         """Remove each passage in turn."""
         self.progress(self.done, total)
         scores = []
         for passage, own in zip(passages, self._changes(passages), strict=True):
-            _require_finite(own, f"the prompt without {passage.name!r}")
+            require_finite(own, f"the prompt without {passage.name!r}")
             scores.append(own)
             self.done += 1
             self.progress(self.done, total)
@@ -164,7 +165,8 @@ def divergence(
     return total
 
 
-def _require_finite(numbers: np.ndarray, what: str) -> None:
+def require_finite(numbers: np.ndarray, what: str) -> None:
+    """Raise `NonFiniteActivations` if a score is not a number."""
     if not np.isfinite(numbers).all():
         raise NonFiniteActivations(
             f"The logits of the answer after {what} are not finite. Load the model in float32 or"
@@ -172,9 +174,7 @@ def _require_finite(numbers: np.ndarray, what: str) -> None:
         )
 
 
-def _check_options(
-    score: str, variant: str | None, within: By, best: int | None, max_passes: int | None
-) -> None:
+def _check_options(score: str, variant: str | None, within: By, best: int | None) -> None:
     if score not in SCORES:
         raise InvalidInput(no_such("score", score, SCORES))
     if variant not in (None, "released"):
@@ -183,21 +183,21 @@ def _check_options(
         raise InvalidInput(f"variant={variant!r} is one of score='arc_jsd'. Pass this score too.")
     if best is not None and within is None:
         raise InvalidInput(f"best={best} needs larger passages. Pass within='paragraphs' too.")
-    for name, count in (("best", best), ("max_passes", max_passes)):
-        if count is not None and (isinstance(count, bool) or not isinstance(count, int)):
-            raise InvalidInput(f"{name}={count!r} is not a whole number.")
-        if count is not None and count < 1:
-            raise InvalidInput(f"{name}={count} is out of range. Pass at least 1.")
+    if best is not None and (isinstance(best, bool) or not isinstance(best, int) or best < 1):
+        raise InvalidInput(f"best={best!r} is not a whole number of at least 1.")
 
 
-def _check_budget(passages: int, max_passes: int | None, *, hierarchical: bool) -> None:
-    if max_passes is None or passages + 1 <= max_passes:
+def check_budget(passages: int, max_passes: int | None, advice: str) -> None:
+    """Raise `InvalidInput` if this many passages and the whole prompt exceed the limit."""
+    if max_passes is None:
         return
-    advice = "" if hierarchical else " or search in two steps with within='paragraphs'"
-    raise InvalidInput(
-        f"{passages + 1} forward passes exceed max_passes={max_passes}. Choose larger"
-        f" segments, raise the limit{advice}."
-    )
+    if isinstance(max_passes, bool) or not isinstance(max_passes, int) or max_passes < 1:
+        raise InvalidInput(f"max_passes={max_passes!r} is not a whole number of at least 1.")
+    if passages + 1 > max_passes:
+        raise InvalidInput(
+            f"{passages + 1} forward passes exceed max_passes={max_passes}. {advice}, or raise the"
+            " limit."
+        )
 
 
 def _inside_best(

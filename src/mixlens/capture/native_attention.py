@@ -1,7 +1,8 @@
 """Capture queries, keys and values of the attention implementation that a model was loaded with
-(sdpa, flash).
+(sdpa, flash), or hide pairs of tokens from it.
 
-It is used for a few targets of a long prompt, whose full attention weights would not fit.
+`native_attention` is for targets of a long prompt, whose full attention weights would not fit.
+`hidden_pairs` sets attention scores to minus infinity before the softmax, through the mask.
 """
 
 from __future__ import annotations
@@ -10,13 +11,17 @@ import contextlib
 import contextvars
 import functools
 import inspect
+import itertools
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from jaxtyping import Float
+import torch
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
+
+from mixlens.errors import UnsupportedModel
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,90 @@ def _reporting(function: Callable[..., Any], report: Report, is_eager: bool) -> 
     return attention
 
 
+Hide = Callable[[int, Tensor, Tensor], Bool[Tensor, "batch target source"] | None]
+"""Gets the number of the attention call, its query and its key; returns the pairs to hide."""
+
+_hide: contextvars.ContextVar[Callable[[Tensor, Tensor], Tensor | None] | None] = (
+    contextvars.ContextVar("mixlens_hide", default=None)
+)
+
+
+def _hiding(
+    function: Callable[..., Any], hide: Callable[[Tensor, Tensor], Tensor | None], is_eager: bool
+) -> Callable[..., Any]:
+    """The model's own attention function, with a mask that hides more."""
+    names = _names(function)
+
+    def attention(module: nn.Module, *args: Any, **options: Any) -> Any:
+        named = dict(zip(names, args, strict=False)) | options
+        query, key = named[names[0]], named[names[1]]
+        pairs = hide(query, key)
+        if pairs is None:
+            return function(module, *args, **options)
+        is_causal = named.get("is_causal")
+        is_causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
+        mask = named.pop(names[3], None)
+        fused = not is_eager and function.__name__ == "sdpa_attention_forward"
+        if not is_eager and not fused:
+            raise UnsupportedModel(
+                f"{function.__name__} takes no mask of pairs. Load the model with"
+                " attn_implementation='sdpa' or 'eager'."
+            )
+        triangle = fused and bool(is_causal)
+        return function(module, **named, **{names[3]: _hidden(mask, pairs, query, key, triangle)})
+
+    return attention
+
+
+def _hidden(mask: Any, pairs: Tensor, query: Tensor, key: Tensor, triangle: bool) -> Tensor:
+    """A mask that hides these pairs as well. Without one, torch's fused attention hides later
+    tokens if it is causal, and eager code hides nothing.
+    """
+    hidden = pairs[:, None]
+    if mask is None:
+        seen = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool, device=query.device)
+        mask = seen.tril()[None, None] if triangle and query.shape[2] > 1 else seen[None, None]
+        mask = mask if triangle else torch.zeros_like(mask, dtype=query.dtype)
+    if not isinstance(mask, Tensor) or mask.dim() != 4 or mask.shape[-1] != key.shape[2]:
+        raise UnsupportedModel(
+            "The attention mask of this model is not a table of pairs, so none can be hidden."
+        )
+    if mask.dtype == torch.bool:
+        sees, still = mask, mask & ~hidden
+    else:
+        lowest = max(torch.finfo(kind).min for kind in (mask.dtype, torch.float32))
+        sees, still = mask > lowest / 2, (mask > lowest / 2) & ~hidden
+    if bool((sees.any(-1) & ~still.any(-1)).any()):
+        raise NothingVisible
+    return still if mask.dtype == torch.bool else mask.masked_fill(hidden, lowest)
+
+
+class NothingVisible(Exception):
+    """A target would see no source at all."""
+
+
+@contextlib.contextmanager
+def hidden_pairs(hide: Hide) -> Iterator[None]:
+    """While open, attention functions hide the pairs of target and source that `hide` returns.
+
+    Calls are numbered from 0 in their order.
+
+    Raises `NothingVisible` if a target would see no source, and `UnsupportedModel` if the attention
+    of the model takes no mask of pairs.
+    """
+    token = _hide.set(_numbered(hide))
+    try:
+        with _handing_out():
+            yield
+    finally:
+        _hide.reset(token)
+
+
+def _numbered(hide: Hide) -> Callable[[Tensor, Tensor], Tensor | None]:
+    numbers = itertools.count()
+    return lambda query, key: hide(next(numbers), query, key)
+
+
 @contextlib.contextmanager
 def native_attention(report: Report) -> Iterator[None]:
     """Report each call of every attention function that transformers returns, while the context is
@@ -70,10 +159,20 @@ def native_attention(report: Report) -> Iterator[None]:
 
     The model keeps its attention implementation (sdpa, flash) and its configs.
     """
+    token = _native_listener.set(report)
+    try:
+        with _handing_out():
+            yield
+    finally:
+        _native_listener.reset(token)
+
+
+@contextlib.contextmanager
+def _handing_out() -> Iterator[None]:
+    """Keeps our function in front of transformers' own while any thread needs it."""
     from transformers import AttentionInterface
 
     global _handed_out, _original
-    token = _native_listener.set(report)
     with _lock:
         _handed_out += 1
         if _handed_out == 1:
@@ -82,7 +181,6 @@ def native_attention(report: Report) -> Iterator[None]:
     try:
         yield
     finally:
-        _native_listener.reset(token)
         with _lock:
             _handed_out -= 1
             if _handed_out == 0:
@@ -91,5 +189,7 @@ def native_attention(report: Report) -> Iterator[None]:
 
 def _hand_out(interface: Any, name: str, default: Any) -> Any:
     function = _original(interface, name, default)
-    report = _native_listener.get()
+    report, hide = _native_listener.get(), _hide.get()
+    if hide is not None:
+        return _hiding(function, hide, function is default)
     return function if report is None else _reporting(function, report, function is default)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,14 +17,21 @@ from mixlens.cli.loading import (
     lens_from,
 )
 from mixlens.cli.output import print_json
-from mixlens.cli.progress import heartbeat
+from mixlens.cli.progress import PlainLines, heartbeat
 from mixlens.cli.texts import TextArgument, TextFileOption, given_text
-from mixlens.text.segments import read_marks
+from mixlens.errors import InvalidInput
+from mixlens.text.segments import Spans, read_marks, spans_of
+from mixlens.text.suggestions import no_such
+
+if TYPE_CHECKING:
+    from mixlens.lens import Lens
 
 EXAMPLES = """
 mixlens context-cite --text-file context.txt --query "Where are the keys?"
 mixlens context-cite "The keys are here. The dog is old." --answer " The keys."
+mixlens context-cite --text-file context.txt --query "Where?" --method leave_one_out
 """
+METHODS = ("context_cite", "leave_one_out", "arc_jsd", "knockout")
 _QueryOption = Annotated[
     str,
     typer.Option(metavar="TEXT", rich_help_panel=INPUT, help="Question about the context."),
@@ -88,6 +95,42 @@ _TemplateOption = Annotated[
     ),
 ]
 
+_MethodOption = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME",
+        rich_help_panel=MEASURE,
+        help="context_cite (fit a linear model to random removals), leave_one_out or arc_jsd"
+        " (remove one part at a time), or knockout (block attention in windows of layers).",
+    ),
+]
+_WithinOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="KIND",
+        rich_help_panel=MEASURE,
+        help="Remove these larger parts first (paragraphs), then the segments of the best 3. For"
+        " leave_one_out and arc_jsd.",
+    ),
+]
+_WindowOption = Annotated[
+    str,
+    typer.Option(
+        metavar="N",
+        rich_help_panel=MEASURE,
+        help="Width of the windows of a knockout in layers, or all. Default: 9.",
+    ),
+]
+_MaxPassesOption = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        rich_help_panel=MEASURE,
+        help="Largest number of forward passes. For all methods but context_cite.",
+        min=1,
+    ),
+]
+
 
 def context_cite_command(
     text: TextArgument = None,
@@ -96,6 +139,10 @@ def context_cite_command(
     answer: _AnswerOption = None,
     generate: _GenerateOption = None,
     segments: _SegmentsOption = None,
+    method: _MethodOption = "context_cite",
+    within: _WithinOption = None,
+    window: _WindowOption = "9",
+    max_passes: _MaxPassesOption = None,
     ablations: _AblationsOption = 64,
     held_out: _HeldOutOption = 32,
     seed: _SeedOption = 0,
@@ -107,10 +154,21 @@ def context_cite_command(
     trust_remote_code: RemoteCodeOption = False,
 ) -> None:
     """Find the parts of a context that support an answer."""
+    if method not in METHODS:
+        raise InvalidInput(no_such("method", method, METHODS))
     context, marks = read_marks(str(given_text(text, text_file)))
     options: dict[str, Any] = {} if generate is None else {"max_new_tokens": generate}
-    options |= {} if template is None else {"template": template}
     lens = lens_from(model, device, dtype, trust_remote_code, reads_text=True, bundled="causal")
+    if method != "context_cite":
+        prompt, spans = _placed(lens, context, query, segments or marks or "sentences", template)
+        limits = {"max_passes": max_passes, "answer": answer, **options}
+        if method == "knockout":
+            _print_knockout(lens, prompt, spans, window, limits, as_json)
+        else:
+            larger = None if within is None else _placed(lens, context, query, within, template)[1]
+            _print_removal(lens, prompt, spans, method, larger, limits, as_json)
+        return
+    options |= {} if template is None else {"template": template}
     with heartbeat(f"running {ablations + held_out} ablated prompts"):
         made = lens.context_cite(
             context,
@@ -134,3 +192,86 @@ def context_cite_command(
     print(f"held-out correlation of the surrogate: {made.correlation:.2f}")
     for row in sorted(rows, key=lambda row: -row["score"]):
         print(f"{row['score']:+8.3f}  {row['segment']}: {printable(row['text'])}")
+
+
+def _placed(
+    lens: Lens, context: str, query: str, segments: str | Spans, template: str | None
+) -> tuple[Any, Spans]:
+    """Return the prompt of a context and a query, and the parts of the context by characters of the
+    written prompt.
+    """
+    from mixlens.measuring.context_citing import TEMPLATE, fill_template
+    from mixlens.text.prompts import prompt_of
+
+    text = fill_template(TEMPLATE if template is None else template, context, query)
+    chat = getattr(lens.tokenizer, "chat_template", None) is not None
+    prompt: Any = [{"role": "user", "content": text}] if chat else text
+    shift = str(prompt_of(lens.tokenizer, prompt).row.text).find(context)
+    if shift < 0:
+        raise InvalidInput(
+            "The chat template changes the context, so its parts cannot be found in the prompt. Use"
+            " --method context_cite."
+        )
+    spans = spans_of(context, segments)
+    return prompt, [(name, start + shift, stop + shift) for name, start, stop in spans]
+
+
+def _print_removal(
+    lens: Lens,
+    prompt: Any,
+    spans: Spans,
+    method: str,
+    within: Spans | None,
+    limits: dict[str, Any],
+    as_json: bool,
+) -> None:
+    lines = PlainLines()
+    made = lens.leave_one_out(
+        prompt,
+        spans,
+        score="arc_jsd" if method == "arc_jsd" else "log_probability",
+        within=within,
+        progress=lambda done, total: lines.show("forward passes", done, total),
+        **limits,
+    )
+    rows = made.to_dataframe().to_dict("records")
+    if as_json:
+        about = {"answer": made.answer, "log_probability": made.log_probability}
+        print_json({**about, "method": method, "passes": made.passes, "segments": rows})
+        return
+    from mixlens.views.labels import printable
+
+    print(f"answer: {printable(made.answer)}")
+    print(f"log-probability {made.log_probability:.3f}, {made.passes} forward passes")
+    for row in sorted(rows, key=lambda row: -row["score"]):
+        print(f"{row['score']:+8.3f}  {row['segment']}: {printable(row['text'])}")
+
+
+def _print_knockout(
+    lens: Lens, prompt: Any, spans: Spans, window: str, limits: dict[str, Any], as_json: bool
+) -> None:
+    if window != "all" and not window.isdecimal():
+        raise InvalidInput(f"--window {window} is not a number of layers. Pass a number, or all.")
+    lines = PlainLines()
+    made = lens.knockout(
+        prompt,
+        spans,
+        windows=window if window == "all" else int(window),
+        progress=lambda done, total: lines.show("blocked edges", done, total),
+        **limits,
+    )
+    if as_json:
+        about = {"answer": made.answer, "log_probability": made.log_probability}
+        rows = made.to_dataframe().to_dict("records")
+        print_json({**about, "method": "knockout", "segments": rows})
+        return
+    from mixlens.views.labels import printable
+
+    print(f"answer: {printable(made.answer)}")
+    print(f"log-probability {made.log_probability:.3f}; fall in the window where it is largest")
+    highest, texts = made.scores.argmax(1), dict(zip(made.segments, made.texts, strict=True))
+    layers = {name: made.windows[place] for name, place in zip(texts, highest, strict=True)}
+    for name, score in made.top():
+        first, last = layers[name][0], layers[name][-1]
+        place = f"layer {first}" if first == last else f"layers {first}–{last}"
+        print(f"{score:+8.3f}  {place}  {name}: {printable(texts[name])}")

@@ -160,7 +160,7 @@ def context_cite(
     spans = _spans(context, segments)
 
     def prompt(kept: Sequence[bool]) -> Any:
-        text = _filled(template, shortened(context, spans, kept), query)
+        text = fill_template(template, shortened(context, spans, kept), query)
         chat = getattr(tokenizer, "chat_template", None) is not None
         return [{"role": "user", "content": text}] if chat else text
 
@@ -242,7 +242,8 @@ def _spans(context: str, segments: Any) -> Spans:
     return spans
 
 
-def _filled(template: str, context: str, query: str) -> str:
+def fill_template(template: str, context: str, query: str) -> str:
+    """Return the prompt of a context and a query."""
     try:
         text = template.format(context=context, query=query)
     except (KeyError, IndexError, ValueError) as error:

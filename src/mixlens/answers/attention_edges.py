@@ -1,0 +1,233 @@
+"""Run an answer with attention edges blocked: from sets of sources into the positions that produce
+it, in chosen layers.
+
+Blocked edges get a score of minus infinity before the softmax. In a causal model, only positions
+from the first blocked target on change. They run on the keys and values of one pass over the whole
+text, with one batch entry per set of edges. `BlockedAnswers` verifies this on the text itself: the
+run without blocked edges and one run with them must give what whole passes give. Otherwise, and in
+encoder–decoder models (whose cross-attention is blocked), each set of edges is a whole pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Bool
+from torch import Tensor, nn
+
+from mixlens.answers.answered_prompt import AnsweredPrompt
+from mixlens.answers.prefix_reuse import KeysAndValues, keys_and_values, run_on_cache
+from mixlens.capture.layer_calls import forward
+from mixlens.capture.native_attention import NothingVisible, hidden_pairs
+from mixlens.capture.restore_model import restored
+from mixlens.contracts import AttentionKind
+from mixlens.errors import InvalidInput, UnsupportedModel
+from mixlens.kernels.differences import difference, rounding
+from mixlens.measuring.batching import halve_until_it_fits, plan_batches
+from mixlens.recording.batch_independence import (
+    DependentTexts,
+    require_independent_texts,
+    text_lengths,
+)
+from mixlens.replay.explained_output import logits_of
+from mixlens.structure.model_discovery import model_structure
+from mixlens.text.generation import with_mask
+from mixlens.text.inputs import made_ready
+
+
+@dataclass(frozen=True)
+class Edges:
+    """Edges from some sources into all targets, in some layers."""
+
+    name: str
+    sources: tuple[int, ...]
+    layers: frozenset[int]
+
+
+class BlockedAnswers:
+    """Logits of an answer with sets of edges blocked."""
+
+    def __init__(
+        self, model: nn.Module, prompt: AnsweredPrompt, *, batch_size: int | None = None
+    ) -> None:
+        self.model, self.prompt = model, prompt
+        self.last = len(prompt.answer_ids)
+        self.tensors = _tensors(model, prompt)
+        self.calls, self.total = _attention_calls(model, self.tensors)
+        self.layers = len(self.calls)
+        self.batch_size = batch_size if self._may_be_batched() else 1
+        with torch.no_grad(), restored(model):
+            self.whole: Tensor = logits_of(forward(model, self.tensors))[0, -self.last :]
+        text = self.tensors["input_ids"][0].tolist()
+        self._known = keys_and_values(model, text, self.last)
+        self._verified = False
+
+    @property
+    def reuses(self) -> bool:
+        """Do the positions of the answer run on the keys and values of the whole text?"""
+        return self._known is not None
+
+    def run(self, edges: Sequence[Edges]) -> Iterator[Tensor]:
+        """Yield the logits [token, word] of the answer with each set of edges blocked."""
+        if self._known is not None and not self._verified:
+            self._known = self._known if self._is_right(self._known, edges[0]) else None
+            self._verified = True
+
+        def run(places: list[int]) -> list[Tensor]:
+            return list(self._batch([edges[place] for place in places]))
+
+        lengths = [int(self.tensors["input_ids"].shape[1])] * len(edges)
+        for places in plan_batches(lengths, self.model, batch_size=self.batch_size):
+            yield from halve_until_it_fits(run, places)
+
+    def _batch(self, edges: Sequence[Edges]) -> Tensor:
+        if self._known is not None:
+            return self._on_cache(self._known, edges)
+        return self._in_whole_passes(edges)
+
+    @torch.no_grad()
+    def _on_cache(self, known: KeysAndValues, edges: Sequence[Edges]) -> Tensor:
+        before, copies = len(known.ids) - self.last, max(1, len(edges))
+        ids = torch.tensor([known.ids[before:]]).expand(copies, -1)
+        with self._blocked(edges):
+            return run_on_cache(self.model, ids, known.first(before, copies), before, self.last)
+
+    @torch.no_grad()
+    def _in_whole_passes(self, edges: Sequence[Edges]) -> Tensor:
+        copies = max(1, len(edges))
+        tensors = {
+            name: value.expand(copies, *value.shape[1:]) if isinstance(value, Tensor) else value
+            for name, value in self.tensors.items()
+        }
+        with self._blocked(edges), restored(self.model):
+            return logits_of(forward(self.model, tensors))[:, -self.last :]
+
+    def _is_right(self, known: KeysAndValues, edges: Edges) -> bool:
+        """Do the positions of the answer give on keys and values what whole passes give?"""
+        bar = rounding(self.whole)
+        free = self._on_cache(known, [])[0]
+        if not difference(free, self.whole) <= bar:
+            return False
+        return difference(self._on_cache(known, [edges]), self._in_whole_passes([edges])) <= bar
+
+    def _blocked(self, edges: Sequence[Edges]) -> Any:
+        return _Blocking(self, edges)
+
+    def _may_be_batched(self) -> bool:
+        pair = {
+            name: value.expand(2, *value.shape[1:]) if isinstance(value, Tensor) else value
+            for name, value in self.tensors.items()
+        }
+        try:
+            require_independent_texts(self.model, pair, text_lengths(pair), None, output=True)
+        except DependentTexts:
+            return False
+        return True
+
+
+class _Blocking:
+    """While open, sets of edges are blocked, one for each text of the batch."""
+
+    def __init__(self, answers: BlockedAnswers, edges: Sequence[Edges]) -> None:
+        self.answers, self.edges = answers, edges
+        self.seen = 0  # attention calls so far
+        self._context = hidden_pairs(self._hide)
+        self._masks: dict[tuple[bool, ...], Tensor] = {}
+
+    def __enter__(self) -> None:
+        self._context.__enter__()
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        self._context.__exit__(None, None, None)
+        if isinstance(error, NothingVisible):
+            names = ", ".join(sorted({repr(each.name) for each in self.edges}))
+            raise InvalidInput(
+                f"A position that produces the answer sees nothing but one of the segments {names}"
+                " in some layer, so its attention has no value without it. Choose smaller segments."
+            ) from None
+        if error is None and self.seen != self.answers.total:
+            raise UnsupportedModel(
+                f"{type(self.answers.model).__name__} called {self.seen} attention functions where"
+                f" its structure has {self.answers.total}, so mixlens cannot tell its layers apart."
+            )
+
+    def _hide(self, number: int, query: Tensor, key: Tensor) -> Tensor | None:
+        self.seen += 1
+        layer = self.answers.calls.get(number)
+        active = tuple(layer in each.layers for each in self.edges)
+        if layer is None or not any(active):
+            return None
+        if active not in self._masks:
+            self._masks[active] = self._pairs(active, int(query.shape[2]), int(key.shape[2]))
+        return self._masks[active].to(query.device)
+
+    def _pairs(
+        self, active: Sequence[bool], targets: int, sources: int
+    ) -> Bool[Tensor, "batch target source"]:
+        pairs = torch.zeros(len(self.edges), targets, sources, dtype=torch.bool)
+        first = targets - self.answers.last
+        for number, (each, is_active) in enumerate(zip(self.edges, active, strict=True)):
+            if is_active:
+                pairs[number, first:, list(each.sources)] = True
+        return pairs
+
+
+def _tensors(model: nn.Module, prompt: AnsweredPrompt) -> dict[str, Any]:
+    """The prompt with the answer but for its last token."""
+    if prompt.start is None:
+        ids = [*prompt.ids, *prompt.answer_ids[:-1]]
+        return made_ready(model, with_mask(model, {"input_ids": torch.tensor([ids])}))
+    begun = [prompt.start, *prompt.answer_ids[:-1]]
+    tensors = with_mask(model, {"input_ids": torch.tensor([prompt.ids])})
+    return made_ready(model, {**tensors, "decoder_input_ids": torch.tensor([begun])})
+
+
+def _attention_calls(model: nn.Module, tensors: dict[str, Any]) -> tuple[dict[int, int], int]:
+    """The number of each attention call through which the answer reads the prompt, with its layer;
+    and how many calls there are in one pass.
+    """
+    structure = model_structure(model, tensors)
+    stack = structure.calls[-1][0]
+    kind = AttentionKind.CROSS if stack.has_cross else AttentionKind.SELF
+    calls: dict[int, int] = {}
+    number = 0
+    for each, index in structure.calls:
+        for site in each.layers[index].sites:
+            if each is stack and site.kind is kind:
+                calls[number] = index
+            number += 1
+    if sorted(calls.values()) != list(range(len(stack.layers))):
+        raise UnsupportedModel(
+            f"{type(model).__name__} has {len(stack.layers)} layers, and attention to the prompt in"
+            f" {len(calls)} of them. The others also carry the prompt to the answer, so a knockout"
+            " would mislead. Use `lens.leave_one_out`."
+        )
+    return calls, number
+
+
+def window_layers(layers: int, windows: int | str | Sequence[Collection[int]]) -> list[list[int]]:
+    """Return the layers of each window. A width gives one window around each layer, as in Geva et
+    al. 2023.
+    """
+    if isinstance(windows, str):
+        if windows != "all":
+            raise InvalidInput(f"windows={windows!r} is unknown. Pass 'all', a width, or layers.")
+        return [list(range(layers))]
+    if isinstance(windows, int):
+        if isinstance(windows, bool) or windows < 1:
+            raise InvalidInput(f"windows={windows} is out of range. Pass a width of at least 1.")
+        below, above = windows // 2, windows - windows // 2
+        return [
+            list(range(max(0, layer - below), min(layers, layer + above)))
+            for layer in range(layers)
+        ]
+    chosen = [sorted(set(window)) for window in windows]
+    if not chosen or not all(chosen):
+        raise InvalidInput("A window has no layer. Pass at least one layer for each.")
+    for layer in (layer for window in chosen for layer in window):
+        if not isinstance(layer, int) or not 0 <= layer < layers:
+            raise InvalidInput(f"Layer {layer} is out of range (0–{layers - 1}).")
+    return chosen

@@ -1,0 +1,297 @@
+"""Attention knockout: block the attention from the answer to one passage, in windows of layers.
+
+Geva et al. 2023, Dissecting Recall of Factual Associations in Auto-Regressive Language Models,
+section 5. The score of a passage and a window is the fall of the answer's log-probability. The
+paper reports `100 (p_new - p) / p` of one token, which is `percent`.
+
+Knockout differs from `leave_one_out`: other tokens of the prompt still read the passage, and carry
+it to the answer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from torch import nn
+
+from mixlens.answers.answered_prompt import find_passages, read_answered_prompt
+from mixlens.answers.attention_edges import BlockedAnswers, Edges, window_layers
+from mixlens.answers.leave_one_out import Progress, check_budget, require_finite
+from mixlens.answers.passage_scores import PassageScores
+from mixlens.capture.attention_capture import runnable_experts
+from mixlens.errors import InvalidInput
+from mixlens.measuring.answer_odds import token_log_probabilities
+from mixlens.model.json_values import parse_json
+from mixlens.model.loading import require_head
+from mixlens.model.model_changes import require_eval
+from mixlens.model.model_lock import turn
+from mixlens.recording.recording import Recording
+from mixlens.text.prompts import Given
+from mixlens.text.segments import By
+
+if TYPE_CHECKING:
+    import os
+
+    import pandas as pd
+
+_FORMAT = "mixlens knockout 1"
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Knockout:
+    """Scores of passages and windows of layers: how much an answer needs the attention to each.
+
+    Attributes
+    ----------
+    segments, texts : tuple of str
+        Names and texts of the passages.
+    windows : tuple of tuple of int
+        The layers of each window.
+    token_scores : numpy.ndarray
+        [segment, window, token of the answer]: fall of the log-probability of each token.
+    tokens : tuple of str
+        The tokens of the answer.
+    answer : str
+        The text of the answer.
+    log_probability : float
+        The log-probability of the answer if nothing is blocked.
+    reused : bool
+        True if the positions of the answer ran on the keys and values of one pass.
+
+    Examples
+    --------
+    >>> from mixlens import Lens
+    >>> lens = Lens.bundled("causal")
+    >>> blocked = lens.knockout("The dogs bark. The cat sleeps.", answer=" The dogs", windows=3)
+    >>> blocked.scores.shape
+    (2, 6)
+    """
+
+    segments: tuple[str, ...]
+    texts: tuple[str, ...]
+    windows: tuple[tuple[int, ...], ...]
+    token_scores: np.ndarray
+    tokens: tuple[str, ...]
+    answer: str
+    log_probability: float
+    reused: bool
+
+    @property
+    def scores(self) -> np.ndarray:
+        """[segment, window]: fall of the answer's log-probability."""
+        total: np.ndarray = self.token_scores.sum(-1)
+        return total
+
+    @property
+    def percent(self) -> np.ndarray:
+        """[segment, window]: change of the answer's probability in percent of it."""
+        change: np.ndarray = 100 * np.expm1(-self.scores)
+        return change
+
+    def __repr__(self) -> str:
+        first, score = self.top(1)[0]
+        return (
+            f"<Knockout of {self.answer!r:.60}: {len(self.segments)} segments,"
+            f" {len(self.windows)} windows, highest {first!r} ({score:.3g})>"
+        )
+
+    def top(self, count: int | None = None) -> list[tuple[str, float]]:
+        """Return passages with their scores in the window where each is highest, highest first.
+
+        Parameters
+        ----------
+        count
+            How many to return. By default all.
+
+        Returns
+        -------
+        list of (str, float)
+            Names and scores.
+
+        Examples
+        --------
+        >>> len(blocked.top(1))
+        1
+        """
+        highest = self.scores.max(1)
+        order = np.argsort(-highest, kind="stable")[:count]
+        return [(self.segments[place], float(highest[place])) for place in order]
+
+    def window(self, number: int = 0) -> PassageScores:
+        """Return the scores of one window.
+
+        Parameters
+        ----------
+        number
+            The place of the window in `windows`.
+
+        Returns
+        -------
+        PassageScores
+            The passages with a score for each token of the answer.
+
+        Raises
+        ------
+        InvalidInput
+            If there is no such window.
+
+        Examples
+        --------
+        >>> blocked.window(0).method
+        'knockout'
+        """
+        if not -len(self.windows) <= number < len(self.windows):
+            raise InvalidInput(f"Window {number} is out of range (0–{len(self.windows) - 1}).")
+        return PassageScores(
+            method="knockout",
+            segments=self.segments,
+            texts=self.texts,
+            token_scores=self.token_scores[:, number],
+            tokens=self.tokens,
+            answer=self.answer,
+            log_probability=self.log_probability,
+            passes=len(self.segments) + 1,
+            notes={"layers": list(self.windows[number]), "reused_prefix": self.reused},
+        )
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """Return a pandas table of the passages and windows.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns: segment, layers, score, percent, text.
+
+        Examples
+        --------
+        >>> list(blocked.to_dataframe().columns)
+        ['segment', 'layers', 'score', 'percent', 'text']
+        """
+        import pandas as pd
+
+        pairs = list(product(range(len(self.segments)), range(len(self.windows))))
+        columns = {
+            "segment": [self.segments[segment] for segment, _ in pairs],
+            "layers": [list(self.windows[window]) for _, window in pairs],
+            "score": self.scores.reshape(-1),
+            "percent": self.percent.reshape(-1),
+            "text": [self.texts[segment] for segment, _ in pairs],
+        }
+        return pd.DataFrame(columns)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the scores to a JSON file.
+
+        Parameters
+        ----------
+        path
+            The file.
+
+        Examples
+        --------
+        >>> import tempfile, os
+        >>> file = os.path.join(tempfile.mkdtemp(), "knockout.json")
+        >>> blocked.save(file)
+        """
+        given = {"format": _FORMAT, **vars(self), "token_scores": self.token_scores.tolist()}
+        Path(path).write_text(
+            json.dumps(given, ensure_ascii=False, indent=1) + "\n", encoding="utf-8"
+        )
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Knockout:
+        """Read scores that `save` has written.
+
+        Parameters
+        ----------
+        path
+            The file.
+
+        Returns
+        -------
+        Knockout
+            The scores.
+
+        Raises
+        ------
+        InvalidInput
+            If the file does not hold such scores.
+
+        Examples
+        --------
+        >>> from mixlens.answers.knockout import Knockout
+        >>> Knockout.load(file).top() == blocked.top()
+        True
+        """
+        try:
+            given = parse_json(Path(path).read_text(encoding="utf-8"))
+            if given["format"] != _FORMAT:
+                raise ValueError(f"its format is {given['format']!r}")
+            return cls(
+                segments=tuple(given["segments"]),
+                texts=tuple(given["texts"]),
+                windows=tuple(tuple(window) for window in given["windows"]),
+                token_scores=np.array(given["token_scores"], dtype=np.float64),
+                tokens=tuple(given["tokens"]),
+                answer=str(given["answer"]),
+                log_probability=float(given["log_probability"]),
+                reused=bool(given["reused"]),
+            )
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise InvalidInput(
+                f"{path} does not hold knockout scores ({error}). Pass a file that `Knockout.save`"
+                " has written."
+            ) from None
+
+
+def knockout(
+    model: nn.Module,
+    tokenizer: Any,
+    given: Given | Recording,
+    *,
+    segments: By,
+    answer: str | Sequence[int] | None,
+    windows: int | str | Sequence[Collection[int]],
+    max_passes: int | None,
+    batch_size: int | None,
+    progress: Progress | None,
+    options: Mapping[str, Any],
+) -> Knockout:
+    """`Lens.knockout`."""
+    require_eval(model)
+    require_head(model)
+    report = progress or (lambda done, total: None)
+    with turn(model), runnable_experts(model):
+        prompt = read_answered_prompt(model, tokenizer, given, answer, options)
+        passages = find_passages(prompt.row, segments)
+        answers = BlockedAnswers(model, prompt, batch_size=batch_size)
+        chosen = window_layers(answers.layers, windows)
+        total = len(passages) * len(chosen)
+        check_budget(total, max_passes, "Choose larger segments or fewer windows")
+        full = token_log_probabilities(answers.whole, prompt.answer_ids)
+        require_finite(full, "the whole prompt")
+        edges = [
+            Edges(passage.name, passage.tokens, frozenset(window))
+            for passage, window in product(passages, chosen)
+        ]
+        scores = []
+        for each, logits in zip(edges, answers.run(edges), strict=True):
+            scores.append(full - token_log_probabilities(logits, prompt.answer_ids))
+            require_finite(scores[-1], f"attention without {each.name!r}")
+            report(len(scores) + 1, total + 1)
+    return Knockout(
+        segments=tuple(passage.name for passage in passages),
+        texts=tuple(passage.text for passage in passages),
+        windows=tuple(tuple(window) for window in chosen),
+        token_scores=np.stack(scores).reshape(len(passages), len(chosen), -1),
+        tokens=prompt.answer_tokens,
+        answer=prompt.answer,
+        log_probability=float(full.sum()),
+        reused=answers.reuses,
+    )
