@@ -569,6 +569,8 @@ class Lens:
         site: str | None = None,
         residual: float | int | None = None,
         normalise: bool | None = None,
+        span: str | bool | None = None,
+        weights: Any = None,
         budget: float | None = None,
         **options: Any,
     ) -> MixingMaps:
@@ -590,6 +592,11 @@ class Lens:
             The attention to measure in models with several.
         residual, normalise
             As for `MixingMaps.rollout`.
+        span
+            "mean" or True gives the weighted mean of the rollouts of all targets, at the price of
+            one target.
+        weights
+            One weight for each target of the span. By default 1.
         budget
             Seconds. If the estimate exceeds it, the call raises an error.
         **options
@@ -620,6 +627,7 @@ class Lens:
                 raise InvalidInput("name the targets that are rolled out; all: measure().rollout()")
             given, targets = self.record(given, targets=targets, site=site), None
         check_rollout_time(name, given, partial(self.record, targets=-1, site=site), budget, how)
+        how |= {"span": span, "weights": weights}
         return warn_of_collapse(roll_out_targets(name, given, targets=targets, **how))
 
     def compare(

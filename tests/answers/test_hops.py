@@ -111,8 +111,8 @@ def test_a_generated_answer() -> None:
 @pytest.mark.parametrize(
     ("chosen", "words"),
     [
-        ({"answer": []}, "no positions|empty list"),
-        ({"answer": None}, "Pass answer="),
+        ({"answer": []}, "no positions"),
+        ({"answer": None}, "no positions"),
         ({"answer": [99]}, "out of range"),
         ({"reasoning": [-99]}, "out of range"),
         ({"reasoning": [8]}, "in the answer and in the reasoning"),

@@ -298,7 +298,7 @@ def test_maps_of_a_span(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("chosen", "words"),
     [
-        ({"targets": []}, "empty list"),
+        ({"targets": []}, "empty"),
         ({"targets": [2, 9]}, "Token 9 is out of range"),
         ({"targets": [2, 2]}, "Target 2 is in the span twice"),
         ({"targets": [2, -7]}, "Target 2 is in the span twice"),
@@ -341,3 +341,27 @@ def test_released_variants_have_no_spans() -> None:
     for name in ("alti", "flow_routes"):
         with pytest.raises(InvalidInput, match="variant='released' has no spans"):
             lens.measure(name, x, targets=[2, 3], span="sum", variant="released")
+
+
+# ------------------------------------------------------------------------------------------ rollout
+
+
+@pytest.mark.parametrize("name", ["llama_n9", "qwen2_n12"])
+def test_the_rollout_of_a_span(name: str) -> None:
+    """The weighted mean of the rollouts of its targets, by one row."""
+    (lens, x), numbers = decoder(name), reference.arrays(f"spans/{name}_spans.npz")
+    targets, weights = numbers["targets"].tolist(), numbers["weights"].tolist()
+    made = lens.rollout("alti", x, targets, span="mean", weights=weights)
+    assert made.scores.shape[1] == 1
+    np.testing.assert_allclose(made.scores[-1, 0], numbers["alti_rollout/answer"], atol=1e-10)
+    whole = lens.rollout("alti", lens.record(x), targets, span=True, weights=weights)
+    np.testing.assert_allclose(whole.scores, made.scores, atol=1e-6)
+    assert whole.tokens == made.tokens
+    assert whole.provenance["span"] == made.provenance["span"]
+    each = lens.rollout("alti", x, targets).scores
+    expected = np.tensordot(np.array(weights) / np.sum(weights), each, (0, 1))
+    np.testing.assert_allclose(made.scores[:, 0], expected, atol=1e-12)
+    with pytest.raises(InvalidInput, match="no span='sum'"):
+        lens.rollout("alti", x, targets, span="sum")
+    with pytest.raises(InvalidInput, match="weights= are those of a span"):
+        lens.rollout("alti", x, targets, weights=weights)

@@ -185,13 +185,17 @@ def _recording_of(
 ) -> Recording:
     if isinstance(given, Recording):
         return given
-    if answer is None:
-        raise InvalidInput("Pass answer=[…], the positions of the answer, or record by generate.")
+    if answer is None or len(answer) == 0:
+        raise InvalidInput(
+            "The answer has no positions. Pass answer=[…], or a recording of lens.generate."
+        )
     named = [*_listed(answer, "answer"), *_listed(reasoning, "reasoning")]
     return lens.record(given, targets=named)
 
 
 def _listed(positions: Any, what: str) -> list[int]:
+    if positions is None or len(positions) == 0:
+        return []
     return whole_numbers(positions, what) or []
 
 
@@ -261,7 +265,7 @@ class _HopSpans:
 
 
 def _places(given: Sequence[int] | None, count: int, what: str) -> tuple[int, ...]:
-    numbers = _listed(given, what) if given is not None and len(given) else []
+    numbers = _listed(given, what)
     try:
         return tuple(sorted(set(resolved(numbers, count))))
     except IndexError:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from mixlens.contracts import AttentionKind, LayerScores, Request, Scores, Spec, Targets
+from mixlens.contracts import AttentionKind, LayerScores, Request, Scores, Span, Spec, Targets
 from mixlens.errors import InvalidInput, TargetsUnavailable, UnsupportedModel
 from mixlens.kernels.chunks import rows_at_once
 from mixlens.maps.mixing_maps import MixingMaps
@@ -27,7 +27,9 @@ from mixlens.measures import layer_function, refusal, spec_of, without_noise
 from mixlens.measuring.measure import at_work, measure
 from mixlens.measuring.measured_batch import MeasuredBatch, maps_of_row
 from mixlens.measuring.recorder import record_all_targets
+from mixlens.measuring.span_labels import describe_span, span_labels
 from mixlens.model.placement import entry_device
+from mixlens.text.tokens import TokenRow
 
 if TYPE_CHECKING:
     from mixlens.recording.layer import Layer
@@ -44,10 +46,13 @@ def roll_out_targets(
     targets: int | str | Sequence[int | str] | None = None,
     residual: float | int | None = None,
     normalise: bool | None = None,
+    span: str | bool | None = None,
+    weights: Any = None,
     **options: Any,
 ) -> MixingMaps:
     """How much of each input token is in these targets, up to each layer: the rollout of a measure,
-    without maps if the recording keeps no layers and the measure allows it.
+    without maps if the recording keeps no layers and the measure allows it. Of a span: the weighted
+    mean of the rollouts of its targets.
     """
     if recording.batch != 1:
         raise InvalidInput("roll out one text at a time")
@@ -56,6 +61,7 @@ def roll_out_targets(
     request = replace(request, targets=request.targets or recording.targets)
     if request.targets is None:
         raise InvalidInput("name the targets that are rolled out")
+    request = _with_mean(request, span, weights)
     if request.kind is AttentionKind.CROSS:
         raise InvalidInput(
             "layers can be joined only if targets and sources are the same tokens"
@@ -74,6 +80,29 @@ def roll_out_targets(
     return _from_maps(name, recording, request, residual, normalise, options)
 
 
+def _with_mean(request: Request, span: str | bool | None, weights: Any) -> Request:
+    """The targets as one, if that is asked for. A product of maps is linear in its last one, so the
+    mean of the rollouts is the rollout of the mean.
+    """
+    if span is None or span is False:
+        if weights is not None:
+            raise InvalidInput("weights= are those of a span. Pass span='mean'.")
+        return request
+    if span not in (True, "mean"):
+        raise InvalidInput(f"A rollout has no span={span!r}. Use span='mean'.")
+    assert request.targets is not None
+    return replace(request, span=Span.of("mean", weights, request.targets))
+
+
+def _start(request: Request) -> np.ndarray:
+    """The share of each target in each row that is rolled out, [row, target]."""
+    assert request.targets is not None
+    if request.span is None:
+        return np.eye(len(request.targets[0]))
+    own: np.ndarray = np.array(request.span.weights)
+    return np.divide(own, own.sum())
+
+
 def _from_maps(
     name: str,
     recording: Recording,
@@ -87,7 +116,17 @@ def _from_maps(
     maps = measure(name, every, site=request.site, **options)
     assert not isinstance(maps, list)
     chosen = roll_out(maps, residual, normalise).at(targets=list(request.targets[0]))
-    return replace(chosen, target_row=recording.named_targets(request.site, 0))
+    if request.span is None:
+        return replace(chosen, target_row=recording.named_targets(request.site, 0))
+    return replace(
+        chosen,
+        scores=(_start(request) @ chosen.scores).astype(chosen.scores.dtype),
+        target_row=TokenRow(tuple(span_labels(recording, request)), special=(True,)),
+        target_positions=(0,),
+        facts=replace(chosen.facts, same_tokens=False, residual_included=False),
+        provenance={**chosen.provenance, **describe_span(name, request, 0)},
+        measured={},
+    )
 
 
 # --------------------------------------------------------------------------------------- in blocks
@@ -97,8 +136,9 @@ def _from_maps(
 class _RolledRows:
     """The rows of every R_l, as far down as the layer that was visited last."""
 
-    rows: np.ndarray  # [layer, target, source]
+    rows: np.ndarray  # [layer, row, source]
     targets: tuple[int, ...]
+    start: np.ndarray  # [row, target]
     below: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
     def begin(self, layer: int) -> np.ndarray:
@@ -110,9 +150,9 @@ class _RolledRows:
     def add(self, layer: int, block: Sequence[int], passed: np.ndarray) -> None:
         """What a block of a layer's targets passes on."""
         self.below += self.rows[layer + 1 :][:, :, list(block)] @ passed
-        for number, target in enumerate(self.targets):
-            if target in block:
-                self.rows[layer, number] = passed[list(block).index(target)]
+        here = [number for number, target in enumerate(self.targets) if target in block]
+        own = [list(block).index(self.targets[number]) for number in here]
+        self.rows[layer] += self.start[:, here] @ passed[own]
 
     def end(self, layer: int) -> None:
         """All targets of the layer have been added."""
@@ -138,8 +178,9 @@ def _in_blocks(
         recording.memory_budget,
         entry_device(recording.model),
     )
-    shape = (len(layers), len(targets), recording.width)
-    product = _RolledRows(rows=np.zeros(shape), targets=targets)
+    start = _start(request)
+    shape = (len(layers), len(start), recording.width)
+    product = _RolledRows(rows=np.zeros(shape), targets=targets, start=start)
     measured: list[LayerScores] = []
     score = layer_function(name, options, per_head=False)
 
@@ -161,7 +202,7 @@ def _in_blocks(
         product.add(position, places, rule.passed_on(values, np.array(places)))
 
     with at_work({name: options}, recording, request, None):
-        recording.visit(request, visit, blocks)
+        recording.visit(replace(request, span=None), visit, blocks)
     product.end(0)
     return _as_maps(name, spec, recording, request, rule, product, measured, options)
 
@@ -183,7 +224,11 @@ def _as_maps(
         spec=spec,
         recording=recording,
         request=request,
-        scores=replace(Scores.of_layers(measured), values=values),
+        scores=replace(
+            Scores.of_layers(measured),
+            values=values,
+            target_labels=None if request.span is None else span_labels(recording, request),
+        ),
         options=options,
     )
     maps = maps_of_row(batch, 0)
