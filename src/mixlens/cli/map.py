@@ -34,6 +34,7 @@ from mixlens.cli.prompting import (
     SegmentsOption,
     read_prompting,
 )
+from mixlens.cli.span_targets import SpanOption, WeightsOption, span_arguments
 from mixlens.cli.texts import (
     SiteOption,
     TargetTextOption,
@@ -170,6 +171,8 @@ def map_command(
     target: _TargetOption = None,
     layer: _LayerOption = None,
     head: _HeadOption = None,
+    span: SpanOption = None,
+    weights: WeightsOption = None,
     rollout: _RolloutOption = False,
     words: WordsOption = False,
     site: SiteOption = None,
@@ -195,7 +198,7 @@ def map_command(
     wanted = MapChoice(
         measure=measure,
         spec=described(measure),
-        target=None if target is None else number_or_name(target),
+        target=None if target is None or span is not None else number_or_name(target),
         layer=layer,
         head=head,
         rollout=rollout,
@@ -215,6 +218,8 @@ def map_command(
         chat_template=not no_chat_template,
         explain_end=explain_end,
     )
+    if weights is not None and span is None:
+        raise InvalidInput("--weights are those of --span. Pass --span sum, joint, mean or auto.")
     check_figure(figure, kind, _kinds)
     if kind == "flow" and rollout:
         raise InvalidInput("--kind flow already aggregates the layers. Drop --rollout.")
@@ -226,6 +231,10 @@ def map_command(
     options = measure_arguments(wanted, own_options, lens, prompt)
     with heartbeat(f"measuring {measure}"):
         recording = prompt.recorded(lens, wanted.site) if prompt.continues else None
+        if span is not None:
+            options |= span_arguments(
+                span, weights, target, lens, prompt.given, recording, wanted.site
+            )
         measured = measure_by(lens, prompt.given, recording)
         maps = measure_wanted(
             wanted, options, measured, by_rows="targets" in options or prompt.continues

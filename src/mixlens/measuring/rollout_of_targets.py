@@ -99,8 +99,8 @@ def _start(request: Request) -> np.ndarray:
     assert request.targets is not None
     if request.span is None:
         return np.eye(len(request.targets[0]))
-    own: np.ndarray = np.array(request.span.weights)
-    return np.divide(own, own.sum())
+    own: np.ndarray = np.array(request.span.weights) / sum(request.span.weights[0])
+    return own
 
 
 def _from_maps(

@@ -1,0 +1,98 @@
+"""`--span`: which targets `mixlens map` scores as one."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mixlens.cli.help import MEASURE
+from mixlens.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from mixlens.lens import Lens
+    from mixlens.recording.recording import Recording
+    from mixlens.text.tokens import TokenRow
+
+SpanOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DEFINITION",
+        rich_help_panel=MEASURE,
+        help="Score several targets as one: sum, joint, mean or auto. The targets are the answer of"
+        " --generate, or those of --target: 3-7, 3,5,6, or a word or sentence of the text.",
+    ),
+]
+WeightsOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NUMBERS",
+        rich_help_panel=MEASURE,
+        help="Weights of the targets of --span, separated by commas. Default: 1 for each.",
+    ),
+]
+
+
+def span_arguments(
+    span: str,
+    weights: str | None,
+    target: str | None,
+    lens: Lens,
+    given: Any,
+    recording: Recording | None,
+    site: str | None,
+) -> dict[str, Any]:
+    """Return the arguments of a measure for the targets of a span."""
+    arguments: dict[str, Any] = {"span": True if span == "auto" else span}
+    if weights is not None:
+        try:
+            arguments["weights"] = [float(each) for each in weights.split(",")]
+        except ValueError:
+            raise InvalidInput(
+                f"--weights {weights} are not numbers separated by commas, such as 1,0.5,2."
+            ) from None
+    if target is None:
+        if recording is None:
+            raise InvalidInput("--span needs targets. Pass --target 3-7, or --generate.")
+        return arguments
+    held = None if recording is None or recording.targets is None else recording.targets[0]
+    known = lens.record(given, targets=0, site=site) if recording is None else recording
+    row = known.named_targets(known.site if site is None else site, 0)
+    arguments["targets"] = span_positions(target, row, held)
+    return arguments
+
+
+def span_positions(target: str, row: TokenRow, held: tuple[int, ...] | None) -> list[int]:
+    """Return the positions of a range, a list, or a piece of the text.
+
+    A piece is looked for among the targets that are `held`, such as those of an answer.
+    """
+    if numbers := re.fullmatch(r"(\d+)\s*-\s*(\d+)", target):
+        first, last = int(numbers[1]), int(numbers[2])
+        if last < first:
+            raise InvalidInput(f"The span {target} ends before it begins.")
+        return list(range(first, last + 1))
+    if re.fullmatch(r"-?\d+(\s*,\s*-?\d+)*", target):
+        return [int(each) for each in target.split(",")]
+    if row.text is None or row.offsets is None:
+        raise InvalidInput(
+            f"Cannot look for {target!r}: the tokens have no text. Pass positions, such as 3-7."
+        )
+    places = range(len(row)) if held is None else held
+    matches = [
+        (match.start(), match.end())
+        for match in re.finditer(re.escape(target), row.text)
+        if any(_overlap(row.offsets[place], match.span()) for place in places)
+    ]
+    if len(matches) != 1:
+        where = "the text" if held is None else "the answer"
+        raise InvalidInput(
+            f"{target!r} occurs {len(matches)} times in {where}. Pass a longer piece, or"
+            " positions, such as 3-7."
+        )
+    return [place for place in places if _overlap(row.offsets[place], matches[0])]
+
+
+def _overlap(first: tuple[int, int], second: tuple[int, int]) -> bool:
+    return first[0] < second[1] and second[0] < first[1]

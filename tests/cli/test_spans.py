@@ -1,0 +1,69 @@
+"""`mixlens map --span`: an answer, a word of it, positions, or a piece of a text as one target."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mixlens
+from mixlens import Lens, MixingMaps
+from tests.cli.running import run
+
+GIVEN = ("map", "The keys to the cabinet", "--answer", " are on the table.", "--json")
+
+
+def test_spans_of_an_answer(tmp_path: Path) -> None:
+    rows = Lens.bundled("causal").generate("The keys to the cabinet", answer=" are on the table.")
+    for target, words in ((None, "are on the table."), ("the table", "the table")):
+        named = () if target is None else ("--target", target)
+        saved = tmp_path / "maps.mixlens"
+        ran = run(*GIVEN, "--measure", "flow_routes", "--span", "sum", *named, "--save", str(saved))
+        assert ran.status == 0, ran.err
+        made = json.loads(ran.out)
+        assert made["targets"] == [{"position": 0, "token": words}]
+        assert made["provenance"]["span"]["definition"] == "sum"
+        targets = made["provenance"]["span"]["targets"]
+        expected = mixlens.measure("flow_routes", rows, targets=targets, span="sum")
+        assert isinstance(expected, MixingMaps)
+        np.testing.assert_allclose(made["scores"], expected.scores, atol=1e-6)
+        assert mixlens.load(saved).tokens == (words,)
+
+
+def test_positions_weights_and_rollout() -> None:
+    text = "The keys to the cabinet are old."
+    chosen = ("--measure", "alti", "--span", "auto", "--weights", "1,2,3", "--json")
+    scores = {}
+    for target in ("2-4", "2,3,4", "keys to the"):
+        ran = run("map", text, "--target", target, *chosen)
+        assert ran.status == 0, ran.err
+        scores[target] = np.array(json.loads(ran.out)["scores"])
+    expected = Lens.bundled().measure(
+        "alti", text, targets=[2, 3, 4], span="mean", weights=[1, 2, 3]
+    )
+    for made in scores.values():
+        np.testing.assert_allclose(made, expected.scores, atol=1e-6)
+    ran = run("map", text, "--target", "2-4", *chosen, "--rollout")
+    rolled = Lens.bundled().rollout("alti", text, [2, 3, 4], span="mean", weights=[1, 2, 3])
+    np.testing.assert_allclose(json.loads(ran.out)["scores"], rolled.scores, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (("--span", "sum"), "--span needs targets"),
+        (("--span", "product", "--target", "1-2"), "product"),
+        (("--span", "sum", "--target", "5-2"), "ends before it begins"),
+        (("--span", "sum", "--target", "1-99"), "out of range"),
+        (("--span", "sum", "--target", "the"), "occurs 2 times"),
+        (("--span", "sum", "--target", "zebra"), "occurs 0 times"),
+        (("--span", "sum", "--target", "1-2", "--weights", "a,b"), "not numbers"),
+        (("--weights", "1,2"), "--weights are those of --span"),
+    ],
+)
+def test_wrong_spans(given: tuple[str, ...], words: str) -> None:
+    ran = run("map", "Keys of the old cabinet and the door.", "--measure", "alti", *given)
+    assert ran.status == 2, ran.err
+    assert words in ran.err
