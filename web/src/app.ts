@@ -3,13 +3,14 @@
 import { DARK, LIGHT, PRINT } from "./colour";
 import { Context, type View } from "./context";
 import { h, selectOf } from "./dom";
-import { footLines } from "./foot";
+import { answerFoot, footLines } from "./foot";
 import { Grouping, type Unit } from "./groups";
 import { liveForm, type Live } from "./live";
 import { joinedTo, ranked, readDepth, type Depth, type Measured } from "./measured";
 import { saveMenu } from "./menu";
 import { checked, type Payload } from "./payload";
 import { fromFragment, toFragment, VIEWS, type State } from "./state";
+import { AnswerView } from "./views/answer";
 import { CompareView } from "./views/compare";
 import { FlowView } from "./views/flow";
 import { HeadsView } from "./views/heads";
@@ -18,6 +19,7 @@ import { rankingView } from "./views/ranking";
 import { TextView } from "./views/text";
 
 const NAMES = {
+  answer: "Answer",
   text: "Text",
   map: "Map",
   heads: "Heads",
@@ -65,7 +67,7 @@ export class App {
     new ResizeObserver(() => this.soon()).observe(root);
     if (linked)
       window.addEventListener("hashchange", () => {
-        if (!this.context.measured.length) return;
+        if (!this.shown.length) return;
         if (location.hash.slice(1) === toFragment(this.context.state, this.first)) return;
         this.context.state = this.sound(fromFragment(location.hash, this.first));
         this.update();
@@ -76,6 +78,7 @@ export class App {
   show(payload: Payload, opening = false): void {
     checked(payload);
     this.views = {
+      answer: new AnswerView(),
       text: new TextView(),
       map: new MapView(),
       heads: new HeadsView(),
@@ -91,15 +94,24 @@ export class App {
         this.said.textContent = text;
       },
     });
-    this.tabs.hidden = this.notice.hidden = !payload.maps.length;
-    this.first = payload.maps.length ? this.firstState(payload, theme) : ({ theme } as State);
-    if (!payload.maps.length) this.context.state = this.first;
+    const shown = this.shown;
+    this.tabs.replaceChildren();
+    this.tabs.hidden = shown.length < 2;
+    this.notice.hidden = !payload.maps.length;
+    this.first = shown.length ? this.firstState(payload, theme) : ({ theme } as State);
+    if (!shown.length) this.context.state = this.first;
     else
       this.context.state =
         opening && this.linked
           ? this.sound(fromFragment(location.hash, this.first))
           : { ...this.first };
     this.update();
+  }
+
+  /** The views that this payload has. */
+  private get shown(): State["view"][] {
+    const { payload, measured } = this.context;
+    return VIEWS.filter((view) => (view === "answer" ? payload.answer : measured.length));
   }
 
   /** A ranking, or an empty page that waits for a text. */
@@ -116,6 +128,8 @@ export class App {
 
   private firstState(payload: Payload, theme: State["theme"]): State {
     const { measured } = this.context;
+    const ofAnswer = { method: 0, part: "", follow: "words" } as const;
+    if (!measured.length) return { view: "answer", ...ofAnswer, theme } as State;
     const map = Math.max(
       0,
       payload.maps.findIndex((entry) => entry.measure === "value_zeroing"),
@@ -125,7 +139,7 @@ export class App {
     const hasWords = text.words ?? measured[map]!.targets.words;
     const unit: Unit = text.segments && words > LONG ? "segments" : hasWords ? "words" : "tokens";
     const wanted = payload.start?.target ?? measured[map]!.held[0] ?? 0;
-    const view = VIEWS.find((each) => each === payload.start?.view) ?? "text";
+    const view = this.shown.find((each) => each === payload.start?.view) ?? "text";
     return {
       view,
       map,
@@ -138,6 +152,7 @@ export class App {
       threshold: 0.02,
       open: unit === "segments" ? this.strongest(measured[map]!, wanted) : [],
       node: null,
+      ...ofAnswer,
       theme,
     };
   }
@@ -156,7 +171,13 @@ export class App {
   /** A state that these maps can show: what they do not have is as at first. */
   private sound(state: State): State {
     const found = { ...state };
-    const { measured } = this.context;
+    const { measured, answer } = this.context;
+    if (!this.shown.includes(found.view)) found.view = this.first.view;
+    if (answer) {
+      if (!answer.about.methods[found.method]) found.method = 0;
+      if (!answer.isPart(found.part)) found.part = "";
+    }
+    if (!measured.length) return found;
     if (!measured[found.map]) found.map = this.first.map;
     const current = measured[found.map]!;
     if (!current.depths.includes(found.depth)) found.depth = current.defaultDepth;
@@ -224,17 +245,58 @@ export class App {
 
   private update(): void {
     this.paint();
-    if (!this.context.measured.length) return this.withoutMaps();
+    if (!this.shown.length) return this.withoutMaps();
     this.choices();
     this.tabBar();
     this.fillNotice();
     const { element } = this.view;
     if (this.panel.firstChild !== element) this.panel.replaceChildren(element);
     this.view.update(this.context);
-    this.foot.replaceChildren(...footLines(this.context));
+    const foot = this.context.state.view === "answer" ? answerFoot : footLines;
+    this.foot.replaceChildren(...foot(this.context));
   }
 
   private choices(): void {
+    const fields = this.context.state.view === "answer" ? this.answerFields() : this.mapFields();
+    const now = (this.root.getRootNode() as Document).activeElement;
+    const focused =
+      now && this.bar.contains(now)
+        ? [...this.bar.querySelectorAll("select, button, summary")].indexOf(now as HTMLElement)
+        : -1;
+    this.bar.replaceChildren(
+      ...fields,
+      h("span", { class: "push" }),
+      this.themeButton(),
+      saveMenu(() => this.view, this.context, this.linked),
+    );
+    if (focused >= 0)
+      (
+        this.bar.querySelectorAll("select, button, summary")[focused] as HTMLElement | undefined
+      )?.focus();
+  }
+
+  private answerFields(): HTMLElement[] {
+    const { state, answer } = this.context;
+    return [
+      selectOf(
+        "Method",
+        answer!.about.methods.map(({ name }, i) => [String(i), name]),
+        String(state.method),
+        (v) => this.set({ method: Number(v) }),
+      ),
+      selectOf(
+        "Point at",
+        [
+          ["words", "Words"],
+          ["sentences", "Sentences"],
+        ],
+        state.follow,
+        (v) => this.set({ follow: v as State["follow"] }),
+      ),
+    ];
+  }
+
+  private mapFields(): HTMLElement[] {
     const { context } = this;
     const { state, measured, current } = context;
     const fields = [
@@ -278,27 +340,13 @@ export class App {
       fields.push(
         selectOf("By", units, state.unit, (v) => this.set({ unit: v as Unit, node: null })),
       );
-    const now = (this.root.getRootNode() as Document).activeElement;
-    const focused =
-      now && this.bar.contains(now)
-        ? [...this.bar.querySelectorAll("select, button, summary")].indexOf(now as HTMLElement)
-        : -1;
-    this.bar.replaceChildren(
-      ...fields,
-      h("span", { class: "push" }),
-      this.themeButton(),
-      saveMenu(() => this.view, this.context, this.linked),
-    );
-    if (focused >= 0)
-      (
-        this.bar.querySelectorAll("select, button, summary")[focused] as HTMLElement | undefined
-      )?.focus();
+    return fields;
   }
 
   /** What must be known before the numbers are read, and the way to those that can be. */
   private fillNotice(): void {
     const { current, state } = this.context;
-    const warning = current.warningAt(state.depth);
+    const warning = state.view === "answer" ? null : current.warningAt(state.depth);
     this.notice.hidden = warning === null;
     if (warning === null) return;
     const mean = current.depths.includes("mean");
@@ -328,7 +376,7 @@ export class App {
   private tabBar(): void {
     const { state } = this.context;
     if (!this.tabs.children.length)
-      for (const view of VIEWS)
+      for (const view of this.shown)
         this.tabs.append(
           h(
             "button",
@@ -354,8 +402,9 @@ export class App {
     const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     if (!step) return;
     event.preventDefault();
-    const next = (VIEWS.indexOf(this.context.state.view) + step + VIEWS.length) % VIEWS.length;
-    this.set({ view: VIEWS[next]! });
+    const { shown } = this;
+    const next = (shown.indexOf(this.context.state.view) + step + shown.length) % shown.length;
+    this.set({ view: shown[next]! });
     (this.tabs.children[next] as HTMLElement).focus();
   }
 

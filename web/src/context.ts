@@ -1,5 +1,6 @@
 // What every view is given: the payload read, the state, and the ways to change it.
 
+import { AnswerScores } from "./answered";
 import type { Palette } from "./colour";
 import { Grouping, segmentOf } from "./groups";
 import { Measured, type Choice, type Depth } from "./measured";
@@ -28,6 +29,7 @@ export interface Actions {
 
 export class Context {
   readonly measured: Measured[];
+  readonly answer: AnswerScores | null;
   palette!: Palette;
   preview: number | null = null;
   private groupings = new Map<string, Grouping>();
@@ -38,6 +40,7 @@ export class Context {
     readonly actions: Actions,
   ) {
     this.measured = payload.maps.map((entry) => new Measured(payload, entry));
+    this.answer = payload.answer ? new AnswerScores(payload.answer) : null;
   }
 
   get current(): Measured {

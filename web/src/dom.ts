@@ -21,6 +21,12 @@ export function h<K extends keyof HTMLElementTagNameMap>(
   return found;
 }
 
+/** The element with styles, which a page may set from a script but not in markup. */
+export function styled<E extends HTMLElement>(element: E, styles: Record<string, string>): E {
+  for (const [name, value] of Object.entries(styles)) element.style.setProperty(name, value);
+  return element;
+}
+
 /** A label in a sentence: a long one is cut. */
 export function short(label: string): string {
   const letters = [...label];

@@ -3,6 +3,27 @@
 import type { Context } from "./context";
 import { h, percent } from "./dom";
 
+export function answerFoot(context: Context): HTMLElement[] {
+  const { methods, provenance, uses_template } = context.answer!.about;
+  const { name, reading, citation, removes } = methods[context.state.method]!;
+  const model = (provenance.name ?? provenance.model ?? "") as string;
+  const line = [
+    model && `${model}${provenance.dtype ? ` in ${String(provenance.dtype)}` : ""}`,
+    `answer ${String(provenance.answer ?? "generated")}`,
+    `${name}, ${reading}`,
+    citation,
+    `mixlens ${context.payload.mixlens}`,
+  ];
+  const said = [
+    removes
+      ? "A score is what the answer loses without the document. Percentages leave out negative scores."
+      : "A percentage is a share of the scores of all documents. It is no probability, and no " +
+        "proof: a method can miss the evidence, and its shares depend on the length of documents.",
+  ];
+  if (uses_template) said.push("mixlens wrote the prompt with the chat template of the model.");
+  return [...said.map((text) => h("p", {}, text)), h("p", {}, line.filter(Boolean).join(" · "))];
+}
+
 export function footLines(context: Context): HTMLElement[] {
   const { current, payload } = context;
   const { provenance, citation, summary, notes, measure, joined } = current.entry;

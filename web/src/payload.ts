@@ -88,6 +88,51 @@ export interface Ranking {
   >;
 }
 
+export interface WrittenTable {
+  shares: WrittenShares;
+  totals: WrittenArray;
+}
+
+export interface AnswerPart {
+  text: string;
+  /** The first token of the answer that is in it, and the one after the last. */
+  first: number;
+  stop: number;
+}
+
+/** A part of the prompt; the pieces of a document are its passages and what is between them. */
+export interface Block {
+  name: string;
+  kind: string;
+  document: number;
+  pieces: [string, number][];
+}
+
+export interface Method {
+  name: string;
+  reading: string;
+  removes: boolean;
+  citation: string;
+  documents: WrittenTable;
+  passages: WrittenTable | null;
+  words: WrittenTable | null;
+  kinds: WrittenTable | null;
+}
+
+export interface Answered {
+  words: AnswerPart[];
+  sentences: AnswerPart[];
+  /** The text in order, with the number of the word and of its sentence, or -1. */
+  pieces: [string, number, number][];
+  blocks: Block[];
+  kinds: string[];
+  uses_template: boolean;
+  /** By method: the passages that each sentence cites. */
+  citations: Record<string, number[][]>;
+  methods: Method[];
+  provenance: Record<string, unknown>;
+}
+
 export interface Payload {
   format: string;
   version: number;
@@ -99,6 +144,7 @@ export interface Payload {
   start?: { target?: number; view?: string };
   left_out?: Record<string, string>;
   ranking?: Ranking;
+  answer?: Answered;
   live?: { api: string } | null;
 }
 

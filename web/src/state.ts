@@ -1,9 +1,10 @@
 // What is looked at, and the same as the fragment of a link.
 
+import type { Part } from "./answered";
 import type { Unit } from "./groups";
 import { readDepth, type Depth } from "./measured";
 
-export const VIEWS = ["text", "map", "heads", "flow", "compare"] as const;
+export const VIEWS = ["answer", "text", "map", "heads", "flow", "compare"] as const;
 export type View = (typeof VIEWS)[number];
 
 export interface State {
@@ -19,6 +20,10 @@ export interface State {
   threshold: number;
   open: number[];
   node: [number, number] | null;
+  /** Of an answer: the method, the part that is kept, and what the pointer follows. */
+  method: number;
+  part: Part;
+  follow: "words" | "sentences";
   theme: "auto" | "light" | "dark";
 }
 
@@ -38,6 +43,9 @@ export function toFragment(state: State, first: State): string {
   put("from", state.threshold, first.threshold);
   put("open", state.open, first.open);
   put("node", state.node, first.node);
+  put("method", state.method, first.method);
+  put("part", state.part, first.part);
+  put("follow", state.follow, first.follow);
   put("theme", state.theme, first.theme);
   return found.toString();
 }
@@ -70,6 +78,9 @@ export function fromFragment(fragment: string, first: State): State {
     threshold: number("from", first.threshold),
     open: given.has("open") ? list("open") : first.open,
     node: node.length === 2 ? [node[0]!, node[1]!] : null,
+    method: number("method", first.method),
+    part: (given.get("part") ?? first.part) as Part,
+    follow: one("follow", ["words", "sentences"] as const, first.follow),
     theme: one("theme", ["auto", "light", "dark"] as const, first.theme),
   };
 }

@@ -74,6 +74,9 @@ describe("a link", () => {
     threshold: 0.02,
     open: [],
     node: null,
+    method: 0,
+    part: "",
+    follow: "words",
     theme: "auto",
   };
 

@@ -9,6 +9,7 @@ log-probability or the log-odds of the answer lose.
 from __future__ import annotations
 
 import os
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -279,20 +280,20 @@ class Answer:
         'Lily has a blue car.'
         """
         several = len(self._documents) > 1
-        ranked = self.top(
-            sentence=sentence, method=method, by="documents" if several else "sentences"
-        )
-        close = [each for each in ranked if each.score >= _CLOSE * ranked[0].score > 0]
-        cited = close[:_MOST_CITED]
+        by = "documents" if several else "sentences"
+        ranked = self.top(sentence=sentence, method=method, by=by, count=_MOST_CITED)
+        cited = [each for each in ranked if each.score >= _CLOSE * ranked[0].score > 0]
         if not several or self._scored(method).removes:
             return cited
-        inside = self.top(sentence=sentence, method=method, by="sentences")
-        return [
-            next(best for best in inside if best.document == each.document)._replace(
-                score=each.score, share=each.share
-            )
-            for each in cited
-        ]
+        tokens = self._tokens(sentence, None)
+        passages, scores = self._passage_scores(tokens, "sentences", method)
+        best = []
+        for each in cited:
+            inside = np.flatnonzero(self._passage_documents == each.document)
+            part = passages[inside[scores[inside].argmax()]]
+            text = self.prompt[part.start : part.stop]
+            best.append(each._replace(name=part.name, text=text, start=part.start, stop=part.stop))
+        return best
 
     # ------------------------------------------------------------------------------------ internals
 
@@ -310,10 +311,16 @@ class Answer:
         """The parts that removal methods remove: documents, or the sentences of a single one."""
         return self._documents if len(self._documents) > 1 else self.passages
 
+    @cached_property
+    def _passage_documents(self) -> np.ndarray:
+        return np.array([self._document_of(part) for part in self.passages])
+
+    @cached_property
+    def _document_starts(self) -> list[int]:
+        return [part.start for part in self._documents]
+
     def _document_of(self, part: PromptPart) -> str:
-        return next(
-            own.name for own in self._documents if own.start <= part.start and part.stop <= own.stop
-        )
+        return self._documents[bisect_right(self._document_starts, part.start) - 1].name
 
     def _scored(self, method: str | None) -> MethodScores:
         name = self.method if method is None else method

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -84,7 +85,7 @@ def locate_tokens(row: TokenRow, parts: Sequence[PromptPart]) -> np.ndarray:
         if start == stop == 0:  # a special token outside the text
             continue
         place = first_character(row.text, offset)
-        number = int(np.searchsorted(starts, place, side="right")) - 1
+        number = bisect_right(starts, place) - 1
         if number >= 0 and place < parts[number].stop:
             owner[token] = number
     return owner

@@ -9,6 +9,7 @@ with many documents stays small. Documents have all of theirs.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -159,7 +160,7 @@ def _word_of_tokens(answer: Answer) -> np.ndarray:
             start_of, stop = answer.source_row.offsets[token]
             piece = answer.prompt[start_of:stop]
             place = start_of + len(piece) - len(piece.lstrip()) - start
-            number = int(np.searchsorted(starts, place, side="right")) - 1
+            number = bisect_right(starts, place) - 1
             of_token[token] = first + max(number, 0)
     return np.append(of_token, count)  # the last entry is the number of words
 
@@ -197,20 +198,17 @@ def _method(
 
 def _summed(values: np.ndarray, owner: np.ndarray, count: int) -> np.ndarray:
     """Columns added up by their owners; -1 is nobody."""
-    total = np.zeros((values.shape[0], count))
-    inside = np.flatnonzero(owner >= 0)
-    np.add.at(total.T, owner[inside], values.T[inside])
-    return total
+    inside = owner >= 0
+    return np.stack([np.bincount(owner[inside], row[inside], count) for row in values])
 
 
 def _table(values: np.ndarray, room: int | None) -> dict[str, Any]:
     """A table [target, column] as shares and sums of rows; with `room`, the largest if all are too
     many.
     """
-    maps = values[None]
-    too_large = room is not None and packing.written_size(maps.shape) > room
-    packed = packing.largest(maps, room) if too_large and room else packing.whole(maps)
-    return {"shares": packed, "totals": packing.totals(maps)}
+    is_small = room is None or packing.written_size(values.shape) <= room
+    packed = packing.whole(values[None]) if is_small else packing.largest_of_rows(values, room or 0)
+    return {"shares": packed, "totals": packing.totals(values[None])}
 
 
 def _map_entry(answer: Answer, scores: MethodScores, room: int) -> dict[str, Any]:

@@ -81,6 +81,24 @@ def largest(scores: np.ndarray, room: int) -> dict[str, Any]:
     }
 
 
+def largest_of_rows(scores: np.ndarray, room: int) -> dict[str, Any]:
+    """The largest entries of each row of one map [target, source], in about `room` characters."""
+    targets, sources = scores.shape
+    dtype = np.uint16 if sources <= 65_535 else np.uint32
+    kept = max(_FEWEST, int(room * 3 / 4 / (2 + dtype().itemsize) / targets))
+    kept = min(kept, sources)
+    portion = shares(scores)
+    columns = np.sort(np.argpartition(-np.abs(portion), kept - 1, 1)[:, :kept], 1)
+    return {
+        "kind": "largest",
+        "kept": kept,
+        "shape": [1, targets, sources],
+        "starts": written((np.arange(targets + 1) * kept).astype(np.uint32)),
+        "indices": written(columns.reshape(-1).astype(dtype)),
+        "values": written(np.take_along_axis(portion, columns, 1).reshape(-1).astype(np.float16)),
+    }
+
+
 def _largest_mask(sizes: np.ndarray, kept: int) -> np.ndarray:
     mask = np.zeros(sizes.shape, bool)
     for values, chosen in ((sizes, mask), (np.ascontiguousarray(sizes.T), mask.T)):
