@@ -1,7 +1,7 @@
 """An answer as the viewer is given it: its words, the documents, and scores of words, sentences and
 documents by each method.
 
-The object is described in docs/viewer.md. A word of a document is a run of characters that are not
+A word of a document is a run of characters that are not
 blank, which JavaScript finds by the same rule. Words have only their largest scores, so that a page
 with many documents stays small. Documents have all of theirs.
 """
