@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import mixlens
-from mixlens.model.precision import matmul_precision
+from mixlens.model.session import matmul_precision
 from tests.conformance.zoo import built, inputs
 
 

@@ -19,9 +19,7 @@ from mixlens.measuring.recorder import generate, record
 from mixlens.measuring.timing import Budget
 from mixlens.measuring.verifying import verify
 from mixlens.model.loading import loaded, quiet_loading, tokenizer_doubt
-from mixlens.model.model_cache import weights_unchanged
-from mixlens.model.precision import matmul_precision, outside_inference_mode
-from mixlens.model.uncompiled import uncompiled
+from mixlens.model.session import open_session, outside_inference_mode
 from mixlens.model.wrappers import processor_of, unwrapped
 from mixlens.recording.recording import Recording
 from mixlens.recording.verification import Report
@@ -492,7 +490,7 @@ class Lens:
         """
         chosen = {"site": site, "layers": layers, "targets": targets, "per_head": per_head}
         chosen |= {"span": span, "weights": weights}
-        with matmul_precision(precision), outside_inference_mode():
+        with open_session(self.model, precision=precision, restores=False):
             return measure_given(
                 self,
                 name,
@@ -557,7 +555,7 @@ class Lens:
         """
         chosen = {"site": site, "layers": layers, "targets": targets, "per_head": per_head}
         chosen |= {"span": span, "weights": weights}
-        with matmul_precision(precision), outside_inference_mode():
+        with open_session(self.model, precision=precision, restores=False):
             return measure_batch(self, name, given, chosen, options, device=device)
 
     def rollout(
@@ -693,7 +691,7 @@ class Lens:
         from mixlens.measuring.compared_target import by_rows, default_target, site_of
         from mixlens.measuring.comparing import compare
 
-        with outside_inference_mode(), weights_unchanged(self.model):
+        with open_session(self.model, restores=False):
             if isinstance(given, Recording):
                 recording = given
             else:
@@ -759,7 +757,7 @@ class Lens:
         from mixlens.maps.routes import routes
 
         how: dict[str, Any] = {"targets": None, "site": None, "memory_budget": None}
-        with outside_inference_mode(), weights_unchanged(self.model):
+        with open_session(self.model, restores=False):
             return routes(
                 # no logits: the model is left after its last layer
                 record(self, given, **how, measures=["flow_routes"]),
@@ -907,7 +905,7 @@ class Lens:
         >>> citation.texts
         ('The dogs bark.', 'The cat sleeps.')
         """
-        with outside_inference_mode(), uncompiled(self.model):
+        with open_session(self.model, restores=False):
             return context_cite(
                 self.model,
                 self.tokenizer,
@@ -1000,7 +998,7 @@ class Lens:
         """
         from mixlens.answers.leave_one_out import leave_one_out
 
-        with outside_inference_mode(), uncompiled(self.model):
+        with open_session(self.model, restores=False):
             return leave_one_out(
                 self.model,
                 self.tokenizer,

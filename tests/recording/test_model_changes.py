@@ -23,7 +23,7 @@ from mixlens.evaluations.norm_statistics import singular_values
 from mixlens.maps.attention_identifiability import identifiability
 from mixlens.maps.encoder_decoder import alti_through
 from mixlens.maps.routes import routes
-from mixlens.model.model_changes import MARKS
+from mixlens.model.restore_model import MARKS
 from mixlens.text.inputs import prepared
 from tests.conformance.zoo import built, inputs
 

@@ -14,7 +14,7 @@ from torch import nn
 
 from mixlens import Lens
 from mixlens.model.fingerprint import ModelState, contents
-from mixlens.model.model_cache import Remembered, numbers_of, weights_unchanged
+from mixlens.model.session import Remembered, numbers_of, open_session
 from tests.conformance.zoo import built, inputs
 
 
@@ -114,6 +114,6 @@ def test_a_model_is_looked_at_once_while_nobody_changes_it(monkeypatch: pytest.M
         return look(module)
 
     monkeypatch.setattr(ModelState, "of", looked_at)
-    with weights_unchanged(model), weights_unchanged(model):
+    with open_session(model), open_session(model):
         numbers_of(model)
     assert looks == [model]

@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from mixlens import Lens
 from mixlens.datasets.shards import cut_into_shards
-from mixlens.model.model_cache import weights_unchanged
+from mixlens.model.session import open_session
 from mixlens.runs.batch import start_measuring
 from mixlens.runs.job import Job
 from mixlens.runs.shard import ShardWorker, read_texts
@@ -54,8 +54,10 @@ def test_a_batch_is_started_without_a_look_at_a_number(
     with _Looks() as plain, torch.no_grad():
         assert ready is not None
         worker.lens.model(**ready.tensors)
-    with weights_unchanged(worker.lens.model), _Looks() as ours:
-        underway = start_measuring(worker.lens, worker.job, texts.rows, batch, ready)
+    with open_session(worker.lens.model) as session:
+        assert session.state  # one look at the weights for all batches
+        with _Looks() as ours:
+            underway = start_measuring(worker.lens, worker.job, texts.rows, batch, ready)
     assert ours.seen == plain.seen  # the model itself looks at its mask
     assert len(underway.conclude().chunks) == 1
 

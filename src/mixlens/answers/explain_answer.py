@@ -11,7 +11,7 @@ from mixlens.answers.method_scores import check_methods, default_method, score_b
 from mixlens.answers.prompt_parts import Documents, PromptPart, PromptParts, read_prompt
 from mixlens.errors import EmptyInput, InputTooLong, InvalidInput
 from mixlens.maps.provenance import versions
-from mixlens.model.model_cache import weights_unchanged
+from mixlens.model.session import open_session
 from mixlens.text.input_checks import position_limit, takes_decoder_ids
 from mixlens.text.prompts import tokenised
 from mixlens.text.segments import spans_of
@@ -53,7 +53,7 @@ def explain_answer(
     units = prompt.documents if len(prompt.documents) > 1 else passages
     site = _site(recording)
     names = names or (default_method(recording, site),)
-    with weights_unchanged(lens.model):
+    with open_session(lens.model, restores=False):
         scored = score_by_methods(lens, recording, site, names, prompt, units)
     assert recording.produced is not None  # it is a continuation
     assert recording.targets is not None

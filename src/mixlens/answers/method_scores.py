@@ -23,9 +23,7 @@ from mixlens.measures import list_measures, refusal, spec_of
 from mixlens.measuring.answer_odds import answer_odds
 from mixlens.measuring.context_citing import drawn_masks, shortened, surrogate
 from mixlens.measuring.measure import measure, measure_together
-from mixlens.model.model_lock import turn
-from mixlens.model.precision import outside_inference_mode
-from mixlens.model.uncompiled import uncompiled
+from mixlens.model.session import open_session
 from mixlens.text.prompts import tokenised
 from mixlens.text.suggestions import no_such
 
@@ -165,7 +163,7 @@ def _context_cite(
     prompts = [tokenised(lens.tokenizer, text, specially=prompt.adds_special)[0] for text in texts]
     start = None if begun is None else int(begun[0, 0])
     model = lens.model
-    with turn(model), outside_inference_mode(), uncompiled(model), runnable_experts(model):
+    with open_session(model, restores=False), runnable_experts(model):
         odds = answer_odds(model, lens.tokenizer, prompts, answer, None, start)
     weights, _ = surrogate(masks, odds[again.reshape(-1)], len(answer))
     values = np.repeat(weights[None] / len(answer), len(answer), 0)

@@ -20,8 +20,6 @@ Context managers undo every hook. Nothing is interpreted here.
                        each.
     rerun              Run one recorded layer again, on copies of one text, with edited values,
                        attention output or hidden states.
-    restore_model      Restore attributes, buffers and submodules that a model changes in itself
-                       while it runs.
     softmax_trace      Capture attention in modelling files that do not use transformers'
                        attention interface.
     torch_attention    Torch's own multi-head attention taken apart

@@ -17,9 +17,9 @@ from torch import Tensor, nn
 from mixlens.capture.attention_call import AttentionCall, Listener, listening
 from mixlens.capture.attention_capture import attention_captured
 from mixlens.capture.bare_products import part_at
-from mixlens.model.model_cache import Remembered
 from mixlens.model.module_walk import configs_of
 from mixlens.model.placement import at_hand, device_of_calls, has_plain_weights
+from mixlens.model.session import Remembered
 
 if TYPE_CHECKING:
     from mixlens.structure.layouts import Layout

@@ -21,7 +21,7 @@ from jaxtyping import Bool, Float, Int
 from mixlens.contracts import Request
 from mixlens.kernels.projector import tolerance, value_columns, with_ones
 from mixlens.measures import effective_attention
-from mixlens.model.precision import outside_inference_mode
+from mixlens.model.session import outside_inference_mode
 from mixlens.recording.layer_loop import score_layers
 
 if TYPE_CHECKING:

@@ -34,7 +34,7 @@ from mixlens.kernels.prefixes import visible_projection
 from mixlens.kernels.projector import full_rows, projector, value_columns, with_ones
 from mixlens.kernels.simplex import shortest_rows
 from mixlens.model.fingerprint import contents
-from mixlens.model.model_cache import Remembered
+from mixlens.model.session import Remembered
 
 if TYPE_CHECKING:
     from mixlens.recording.attention import Attention

@@ -18,9 +18,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from mixlens.capture.layer_calls import forward
-from mixlens.capture.restore_model import restored
 from mixlens.errors import InvalidInput, NonFiniteActivations, UnsupportedModel
 from mixlens.measuring.batching import halve_until_it_fits, plan_batches
+from mixlens.model.restore_model import restored
 from mixlens.model.rotary import require_same_frequencies
 from mixlens.recording.batch_independence import (
     DependentTexts,

@@ -26,9 +26,8 @@ from mixlens.measuring.answer_odds import answer_odds, require_causal
 from mixlens.measuring.estimates import estimate_of_prompt
 from mixlens.measuring.memory_check import memory_in_words
 from mixlens.model.loading import require_head
-from mixlens.model.model_changes import require_eval
-from mixlens.model.model_lock import turn
 from mixlens.model.placement import available_to
+from mixlens.model.session import open_session, require_eval
 from mixlens.text.continuation import continued
 from mixlens.text.input_checks import takes_decoder_ids
 from mixlens.text.prompts import prompt_of
@@ -170,7 +169,7 @@ def context_cite(
     in_words = memory_in_words(
         lambda: estimate_of_prompt(model, tokenizer, whole), available_to(model)
     )
-    with turn(model), runnable_experts(model), in_words:
+    with open_session(model, restores=False), runnable_experts(model), in_words:
         ids, start = _answer_ids(model, tokenizer, whole, answer, options)
         prompts = [prompt_of(tokenizer, prompt(kept)).ids for kept in different.tolist()]
         odds = answer_odds(model, tokenizer, prompts, ids, batch_size, start)[again.reshape(-1)]

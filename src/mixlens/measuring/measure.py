@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from mixlens.capture.restore_model import restored
 from mixlens.contracts import Request, Scores, Span
 from mixlens.errors import InvalidInput, TargetsUnavailable, UnsupportedModel
 from mixlens.maps.mixing_maps import MixingMaps
@@ -26,10 +25,8 @@ from mixlens.measuring.measured_batch import MeasuredBatch
 from mixlens.measuring.memory_check import memory_in_words, require_room
 from mixlens.measuring.recorder import record_all_targets
 from mixlens.measuring.span_labels import span_labels
-from mixlens.model.model_cache import weights_unchanged
-from mixlens.model.model_lock import turn
 from mixlens.model.placement import available_to, entry_device
-from mixlens.model.precision import matmul_precision, outside_inference_mode
+from mixlens.model.session import open_session
 from mixlens.recording.layer_loop import score_layers
 from mixlens.recording.recording import Recording
 from mixlens.recording.span_scores import targets_at_once
@@ -341,16 +338,12 @@ def at_work(
     is refused before.
     """
     model = recording.model
-    with contextlib.ExitStack() as stack:
-        for context in (turn(model), weights_unchanged(model), matmul_precision(precision)):
-            stack.enter_context(context)
-        stack.enter_context(restored(model))
+    with open_session(model, precision=precision):
         recording.require_state()
         estimate, available = _largest(measures, recording, request), available_to(model)
         require_room(estimate, available)
-        stack.enter_context(outside_inference_mode())
-        stack.enter_context(memory_in_words(lambda: estimate, available))
-        yield
+        with memory_in_words(lambda: estimate, available):
+            yield
 
 
 def _checked_request(

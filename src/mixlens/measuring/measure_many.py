@@ -27,7 +27,7 @@ from mixlens.measuring.batching import halve_until_it_fits, plan_batches, token_
 from mixlens.measuring.measure import measure, measure_batches
 from mixlens.measuring.measured_batch import MeasuredBatch
 from mixlens.measuring.recorder import record
-from mixlens.model.model_cache import weights_unchanged
+from mixlens.model.session import open_session
 from mixlens.recording.batch_independence import DependentTexts
 from mixlens.recording.recording import Recording
 from mixlens.text.inputs import as_tensor, is_pair, texts_of
@@ -146,7 +146,7 @@ def _entries(key: str, value: Any, places: list[int], count: int) -> Any:
 def _measure_at_once(
     lens: Lens, name: str, given: Any, chosen: dict[str, Any]
 ) -> MixingMaps | list[MixingMaps]:
-    with weights_unchanged(lens.model):  # looked at once for both
+    with open_session(lens.model, restores=False):  # looked at once for both
         recording, rest = _recorded_for(lens, name, given, chosen)
         return measure(name, recording, **rest)
 
@@ -163,7 +163,7 @@ def measure_batch(
     """`Lens.measure_batch`."""
     if device is not None:
         _require_device(device)
-    with weights_unchanged(lens.model):
+    with open_session(lens.model, restores=False):
         recording, rest = _recorded_for(lens, name, given, {**chosen, **options})
         own = {key: rest[key] for key in chosen}
         batch = measure_batches({name: options}, recording, **own)[name]

@@ -13,7 +13,6 @@ import torch
 
 from mixlens.capture.attention_capture import runnable_experts
 from mixlens.capture.layer_calls import batch_size
-from mixlens.capture.restore_model import restored
 from mixlens.contracts import AttentionKind
 from mixlens.errors import (
     InvalidInput,
@@ -33,12 +32,8 @@ from mixlens.measuring.estimates import (
 from mixlens.measuring.memory_check import memory_in_words, require_room
 from mixlens.model.free_memory import free_memory
 from mixlens.model.loading import damaged_weights, require_head
-from mixlens.model.model_cache import Remembered, weights_unchanged
-from mixlens.model.model_changes import require_eval
-from mixlens.model.model_lock import turn
 from mixlens.model.placement import available_to, entry_device
-from mixlens.model.precision import outside_inference_mode
-from mixlens.model.uncompiled import uncompiled
+from mixlens.model.session import Remembered, open_session, require_eval
 from mixlens.recording.batch_independence import (
     DependentTexts,
     require_independent_texts,
@@ -104,12 +99,7 @@ def record(
     model = lens.model
     require_eval(model)
     budget = _bytes_to_keep(lens, memory_budget)
-    with (
-        turn(model),
-        outside_inference_mode(),
-        weights_unchanged(model),
-        restored(model),
-    ):
+    with open_session(model):
         given = processed(lens.processor, given, model) if is_raw(given) else given
         ready = given if isinstance(given, Prepared) else prepared(model, lens.tokenizer, given)
         estimate = _estimate(lens, ready, None if targets is None else 1, measures, asked)
@@ -189,13 +179,7 @@ def generate(
         lambda: estimate_of_prompt(model, lens.tokenizer, prompt),
         available_to(model),
     )
-    with (
-        turn(model),
-        outside_inference_mode(),
-        uncompiled(model),
-        restored(model),
-        in_words,
-    ):
+    with open_session(model), in_words:
         try:
             with runnable_experts(model):
                 made = continued(

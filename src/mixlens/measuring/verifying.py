@@ -22,10 +22,8 @@ from mixlens.measuring.measure import measure, why_not_cut
 from mixlens.measuring.memory_check import memory_in_words
 from mixlens.measuring.recorder import default_input, record
 from mixlens.model.loading import damaged_weights
-from mixlens.model.model_lock import turn
 from mixlens.model.placement import available_to
-from mixlens.model.precision import outside_inference_mode
-from mixlens.model.uncompiled import uncompiled
+from mixlens.model.session import open_session
 from mixlens.recording.verification import Report, report
 from mixlens.replay.explained_output import no_logits
 from mixlens.replay.slow_paths import slow_paths
@@ -49,7 +47,7 @@ def verify(lens: Lens, given: Text | Sequence[Text] | Mapping[str, Any] | None) 
         lambda: estimate_of_recording(model, tokens, targets=None, texts=recording.batch),
         available_to(model),
     )
-    with turn(model), outside_inference_mode(), uncompiled(model), in_words:
+    with open_session(model), in_words:
         from_maps = {site: _why_from_maps(lens, given, site) for site in recording.sites}
         return report(recording, _refusals(recording), slow_paths(recording), from_maps)
 

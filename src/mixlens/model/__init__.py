@@ -13,19 +13,18 @@ Code that knows the structure of a layer does not belong here.
     json_values         Parse JSON from outside and check its form.
     loading             Load a model and its tokenizer by hub name or folder, as the class that it
                         was saved as.
-    model_cache         Per-module cache, cleared when weights, submodules, code or attributes
-                        change.
     model_changes       Name the change that separates a model from its recorded state.
-    model_lock          Per-model lock.
     module_walk         Walk over all submodules of a model, and copy a submodule.
     placement           Where the weights of a model are: on a device, packed (quantised), or
                         offloaded.
     pooling             Pool the states of tokens into one vector, as a sentence encoder does.
-    precision           Set the precision of float32 products for one call.
+    restore_model       Restore attributes, buffers, submodules and compiled code of a model after
+                        it was measured.
     rotary              Rotary positions whose frequencies depend on the length of the input.
     sentence_encoder    Tokenise and embed texts as a SentenceTransformer does.
     sentence_folder     Read folders that sentence-transformers saved.
-    uncompiled          Run compiled modules as they are written while a model is measured.
+    session             One model, while mixlens works with it: lock, settings of torch, fingerprint
+                        and cache.
     wrappers            Unwrap PEFT, compiled and parallel models, pipelines and sentence
                         encoders.
 """

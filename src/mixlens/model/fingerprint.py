@@ -21,9 +21,8 @@ from typing import Any, NamedTuple, cast
 import torch
 from torch import Tensor, nn
 
-from mixlens.model.module_walk import configs_of, parts_of, tensors_in
+from mixlens.model.module_walk import as_written, configs_of, parts_of, tensors_in
 from mixlens.model.placement import offloaded_tensors
-from mixlens.model.uncompiled import as_written
 
 _version, _pointer = operator.attrgetter("_version"), operator.methodcaller("data_ptr")
 _layout = operator.attrgetter("dtype", "device", "shape")

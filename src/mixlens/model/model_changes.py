@@ -3,31 +3,16 @@
 from __future__ import annotations
 
 import itertools
-import weakref
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from torch import Tensor, nn
 
-from mixlens.errors import ModelChanged, UnsupportedModel
+from mixlens.errors import ModelChanged
 from mixlens.model.fingerprint import Fingerprint, ModelState, hooks_of_others
-from mixlens.model.model_cache import state_of
 from mixlens.model.module_walk import parts_of
-
-MARKS = frozenset(  # attributes that libraries leave on modules, without effect on numbers
-    {"_is_full_backward_hook", "_is_torch_compile", "_output_capturing_hooks_installed"}
-    | {"warnings_issued"}
-)
-# Attributes with the sizes of the last input (Funnel) or a count of calls. Each pass overwrites
-# them, so they are not part of the state.
-written_by_passes: weakref.WeakKeyDictionary[nn.Module, set[str]] = weakref.WeakKeyDictionary()
-_TRAINING = "the model is in training mode, in which dropout makes every run different"
-
-
-def require_eval(model: nn.Module) -> None:
-    """Raise `UnsupportedModel` if a model, or a part of it, is in training mode."""
-    if any(part.training for part in parts_of(model)):
-        raise UnsupportedModel(f"{_TRAINING}. Call model.eval() first")
+from mixlens.model.restore_model import MARKS, written_by_passes
+from mixlens.model.session import TRAINING, state_of
 
 
 def require_state(model: nn.Module, recorded: ModelState) -> None:
@@ -39,7 +24,7 @@ def require_state(model: nn.Module, recorded: ModelState) -> None:
         return
     change = next(_changes(model, recorded, now), None)
     if change is not None:
-        undo = "call model.eval()" if change is _TRAINING else "undo the change"
+        undo = "call model.eval()" if change is TRAINING else "undo the change"
         raise ModelChanged(
             f"{change}. Since the recording was made in a different state, layers that run "
             f"again would give wrong numbers. Record it again, or {undo}"
@@ -50,7 +35,7 @@ def _changes(model: nn.Module, recorded: ModelState, now: ModelState) -> Iterato
     """Describe changes, the most informative first."""
     before, numbers = recorded.numbers, now.numbers
     if any(part.training for part in parts_of(model)):
-        yield _TRAINING
+        yield TRAINING
     if (before.parts, before.kinds) != (numbers.parts, numbers.kinds):
         place = _first_difference(before.parts, numbers.parts)
         path = _paths(model)[place] if place < len(numbers.parts) else type(model).__name__

@@ -67,3 +67,11 @@ def copied(module: nn.Module, replaced: Mapping[int, Any] | None = None) -> nn.M
         for hook in getattr(part, name).values()
     }
     return copy.deepcopy(module, {**hooks, **(replaced or {})})
+
+
+def as_written(called: Any) -> Any:
+    """Return the original of a compiled object, or None. Attributes of a compiled function may have
+    been copied to a wrapper.
+    """
+    written = getattr(called, "_torchdynamo_orig_callable", None)
+    return written if getattr(called, "__wrapped__", None) is written else None

@@ -18,7 +18,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from mixlens.errors import UnsupportedModel
-from mixlens.model.model_changes import require_eval
+from mixlens.model.session import require_eval
 
 _OFF = 1e-3  # relative difference from the encoder's own embedding; half precision has 5e-4
 

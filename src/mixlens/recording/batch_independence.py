@@ -18,13 +18,13 @@ from torch import Tensor, nn
 
 from mixlens.capture.attention_capture import runnable_experts
 from mixlens.capture.layer_calls import Inputs, batch_size, layer_calls
-from mixlens.capture.restore_model import restored
 from mixlens.errors import InvalidInput
 from mixlens.kernels.differences import difference, rounding
 from mixlens.model.fingerprint import settings_of
 from mixlens.model.free_memory import raise_if_out_of_memory
-from mixlens.model.model_cache import Remembered
+from mixlens.model.restore_model import restored
 from mixlens.model.rotary import depends_on_length, frequencies_at
+from mixlens.model.session import Remembered
 from mixlens.structure.model_structure import ModelStructure
 from mixlens.text.input_checks import padding_token, position_limit
 from mixlens.text.padding import row_lengths

@@ -19,8 +19,8 @@ from mixlens.capture.layer_calls import Inputs, batch_size
 from mixlens.contracts import AttentionKind, Request
 from mixlens.errors import InvalidInput
 from mixlens.model.fingerprint import ModelState
-from mixlens.model.model_cache import state_of
 from mixlens.model.model_changes import require_state
+from mixlens.model.session import state_of
 from mixlens.recording.layer import Layer
 from mixlens.recording.target_pass import Blocks, Visitor, visit_down, visit_up
 from mixlens.structure.model_structure import ModelStructure, StackStructure

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from mixlens.capture.layer_calls import LayerCall
-from mixlens.model.model_cache import Remembered
 from mixlens.model.module_walk import copied
+from mixlens.model.session import Remembered
 
 
 def computing_dtype(dtype: torch.dtype) -> torch.dtype:

@@ -24,7 +24,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mixlens.kernels.differences import difference
-from mixlens.model.precision import matmul_precision
+from mixlens.model.session import matmul_precision
 from mixlens.replay.attention_slopes import AttentionSlopes
 from mixlens.replay.fallbacks import note_fallback
 from mixlens.replay.forward_derivative import Push

@@ -13,7 +13,7 @@ import torch
 import torch.autograd.forward_ad as forward_ad
 from torch import Tensor
 
-from mixlens.model.precision import matmul_precision
+from mixlens.model.session import matmul_precision
 from mixlens.replay.fallbacks import note_fallback
 from mixlens.replay.intervention import LayerFunction
 

@@ -25,8 +25,8 @@ from mixlens.capture.attention_capture import runnable_experts
 from mixlens.capture.layer_calls import hooks_removed, layer_calls
 from mixlens.errors import UnsupportedModel
 from mixlens.kernels.differences import ROUNDING, difference, rounding, same_bar
-from mixlens.model.model_cache import Remembered
 from mixlens.model.placement import at_hand
+from mixlens.model.session import Remembered
 from mixlens.recording.recording import Recording
 from mixlens.recording.upcast import wide
 from mixlens.replay.head_steps import Activation, Head, Norm, Product, Row, Step

@@ -16,7 +16,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from mixlens.kernels.differences import difference, same_bar
-from mixlens.model.model_cache import Remembered
+from mixlens.model.session import Remembered
 from mixlens.recording.layer import Layer
 from mixlens.structure.norms import LinearisedNorm, norm_of
 from mixlens.structure.projection import Affine, affine_map, may_add_bias

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from mixlens.errors import UnsupportedModel
 from mixlens.kernels.differences import difference, same_bar
-from mixlens.model.model_cache import Remembered
+from mixlens.model.session import Remembered
 from mixlens.recording.attention import Attention
 from mixlens.recording.layer import Layer
 from mixlens.structure.projection import affine_map, may_add_bias

@@ -29,8 +29,7 @@ from mixlens.errors import TargetsUnavailable
 from mixlens.kernels.differences import rounding
 from mixlens.kernels.distances import Distance
 from mixlens.kernels.value_vectors import Vectors
-from mixlens.model.model_cache import Remembered
-from mixlens.model.precision import matmul_precision
+from mixlens.model.session import Remembered, matmul_precision
 from mixlens.recording.deferred_checks import row_errors
 from mixlens.replay.fallbacks import note_fallback
 from mixlens.replay.layer_rest import LayerRest

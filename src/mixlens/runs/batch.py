@@ -14,7 +14,7 @@ from mixlens.measuring.batching import batch_bytes
 from mixlens.measuring.measure import measure_batches
 from mixlens.measuring.measured_batch import MeasuredBatch
 from mixlens.measuring.recorder import generate, record
-from mixlens.model.precision import outside_inference_mode
+from mixlens.model.session import outside_inference_mode
 from mixlens.recording.deferred_checks import DeferredChecks, checks_wait, raise_if_true
 from mixlens.runs import store
 from mixlens.runs.aggregates import Aggregates, BatchSums

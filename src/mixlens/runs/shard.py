@@ -22,7 +22,7 @@ from mixlens.datasets.shards import Shard
 from mixlens.errors import MissingExtra, MissingTokenizer, MixlensError, UnsupportedModel
 from mixlens.measuring.batching import halve_until_it_fits, plan_batches, token_counts
 from mixlens.model.free_memory import is_out_of_memory
-from mixlens.model.model_cache import weights_unchanged
+from mixlens.model.session import open_session
 from mixlens.recording.batch_independence import DependentTexts
 from mixlens.runs import store
 from mixlens.runs.aggregates import Aggregates
@@ -163,7 +163,7 @@ class MeasuredShard:
     def measure(self) -> None:
         """Measure every batch."""
         underway: list[BatchUnderway] = []
-        with self._device, weights_unchanged(self._lens.model):
+        with self._device, open_session(self._lens.model, restores=False):
             for batch, ready in self._texts.batches:
                 started = self._started(batch, ready)
                 self._read(underway)

@@ -16,12 +16,12 @@ from torch import Size, Tensor, nn
 
 from mixlens.capture.attention_call import AttentionCall
 from mixlens.capture.batch_axes import batch_axes
-from mixlens.capture.layer_calls import Inputs, LayerCall, batch_size
-from mixlens.capture.restore_model import require_own_switches, restored
+from mixlens.capture.layer_calls import Inputs, LayerCall, batch_size, forward
 from mixlens.errors import UnsupportedModel, in_short
 from mixlens.kernels.differences import rounding
 from mixlens.model.free_memory import is_out_of_memory
-from mixlens.model.model_cache import Remembered, state_of
+from mixlens.model.restore_model import restored
+from mixlens.model.session import Remembered, state_of
 from mixlens.structure.attention_reading import TurnedProjection
 from mixlens.structure.layer_discovery import structure_of
 from mixlens.structure.layer_structure import LayerStructure
@@ -67,8 +67,27 @@ def discovered(model: nn.Module, inputs: Inputs) -> ModelStructure:
             structure = _best(chosen, lambda probe: _on_probe(model, probe), plain)
         except (NoAttention, OnWholeInput) as error:
             raise UnsupportedModel(str(error)) from error
-    require_own_switches(model, inputs, turned)
+    _require_own_switches(model, inputs, turned)
     return structure
+
+
+def _require_own_switches(model: nn.Module, inputs: Inputs, turned: list[str]) -> None:
+    """Raise unless this input also flips the switches that the probe flipped (SeamlessM4T stores
+    whether its input is text or audio). Submodules must never be exchanged, because a layer that
+    runs again would be a different one.
+    """
+    if not turned:
+        return
+    with restored(model) as own, torch.no_grad():
+        forward(model, inputs)
+    strange = [name for name in turned if name not in own or name.endswith("modules")]
+    if strange:
+        raise UnsupportedModel(
+            f"{type(model).__name__} changes itself on a short text (`{strange[0]}`), so "
+            "scores of it would differ from those of other texts. mixlens restored it. Load "
+            "it with the setting that it changes to (BigBird: "
+            "attention_type='original_full')."
+        )
 
 
 def _on_probe(model: nn.Module, probe: Probe) -> ModelStructure:

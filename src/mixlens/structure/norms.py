@@ -14,8 +14,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from mixlens.model.free_memory import raise_if_out_of_memory
-from mixlens.model.model_cache import Remembered
 from mixlens.model.module_walk import copied
+from mixlens.model.session import Remembered
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,154 @@
+"""Restore attributes, buffers, submodules and compiled code of a model after it was measured.
+
+BigBird switches to full attention permanently on the first short text, and computes every later one
+differently. Dynamic NTK keeps the rotary frequencies of the longest text so far. Modules that
+were compiled run as they are written while a model is measured.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import operator
+import sys
+import weakref
+from collections.abc import Iterator, Sequence
+from types import MethodType
+from typing import Any
+
+from torch import nn
+
+from mixlens.errors import UnsupportedModel
+from mixlens.model.module_walk import as_written, parts_of
+
+MARKS = frozenset(  # attributes that libraries leave on modules, without effect on numbers
+    {"_is_full_backward_hook", "_is_torch_compile", "_output_capturing_hooks_installed"}
+    | {"warnings_issued"}
+)
+# Attributes with the sizes of the last input (Funnel) or a count of calls. Each pass overwrites
+# them, so they are not part of the state.
+written_by_passes: weakref.WeakKeyDictionary[nn.Module, set[str]] = weakref.WeakKeyDictionary()
+_PLAIN = (bool, int, float, str, type(None))
+_TABLES = ("_modules", "_parameters", "_buffers")
+
+
+@contextlib.contextmanager
+def restored(model: nn.Module) -> Iterator[list[str]]:
+    """Restore plain attributes, buffers and submodules of every part when the context closes.
+
+    The list then contains the switches that the model changed: strings, booleans and submodules.
+    """
+    before = [(part, *_state(part)) for part in parts_of(model)]
+    turned: list[str] = []
+    try:
+        yield turned
+    finally:
+        switches = [(part, name) for part, *state in before for name in _put_back(part, *state)]
+        paths = {part: path for path, part in model.named_modules()} if switches else {}
+        turned += [f"{paths[part]}.{name}".lstrip(".") for part, name in switches]
+
+
+def _state(part: nn.Module) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the attributes of a module, and the contents of its tables."""
+    own = vars(part)
+    return dict(own), {name: dict(own[name]) for name in _TABLES if name in own}
+
+
+def _put_back(part: nn.Module, own: dict[str, Any], tables: dict[str, Any]) -> Iterator[str]:
+    now = vars(part)
+    for name, entries in tables.items():
+        if not _identical(now[name], entries):
+            now[name].clear()
+            now[name].update(entries)
+            if name == "_modules":
+                yield "modules"
+    if _identical(now, own):
+        return
+    written_by_passes.setdefault(part, set()).update(
+        name for name, new in now.items() if _is_number(new) and new != own.get(name)
+    )
+    for name, value in own.items():
+        new = now.get(name)
+        if isinstance(value, _PLAIN) and (type(new) is not type(value) or new != value):
+            now[name] = value
+            if isinstance(value, (str, bool)):
+                yield name
+    for name in [each for each in now if each not in own and each not in MARKS]:
+        if isinstance(now[name], _PLAIN):  # it may hide an attribute of the class
+            if isinstance(now.pop(name), (str, bool)):
+                yield name
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float)
+
+
+def _identical(now: dict[str, Any], before: dict[str, Any]) -> bool:
+    """Return whether two tables hold the same objects under the same names."""
+    return list(now) == list(before) and all(map(operator.is_, now.values(), before.values()))
+
+
+# ---------------------------------------------------------------------------------- compiled code
+
+
+@contextlib.contextmanager
+def uncompiled(model: nn.Module) -> Iterator[None]:
+    """Run compiled parts uncompiled while the context is open: hooks inside compiled code would
+    trigger a recompilation, and a compiled copy hides the original part.
+    """
+    # without dynamo nothing is compiled
+    if "torch._dynamo" not in sys.modules or not _any_compiled(parts_of(model)):
+        yield
+        return
+    with contextlib.ExitStack() as put_back:
+        _uncover(model, put_back)
+        yield
+
+
+def _any_compiled(parts: Sequence[nn.Module]) -> bool:
+    """Return whether something is compiled: in place, by the `forward` of a part or its class, or
+    as a copy. Every call runs this, and few parts have their own code.
+    """
+    for kind in set(map(type, parts)):
+        if kind.__name__ == "OptimizedModule" or as_written(getattr(kind, "forward", None)):
+            return True
+    return any(
+        own.get("_compiled_call_impl") is not None
+        or any(as_written(own.get(name)) for name in _FORWARDS)
+        for own in map(vars, parts)
+        if not _OWN_CODE.isdisjoint(own)
+    )
+
+
+_FORWARDS = ("forward", "_old_forward")  # the second is called inside accelerate's own
+_OWN_CODE = frozenset({*_FORWARDS, "_compiled_call_impl"})
+
+
+def _uncover(part: nn.Module, put_back: contextlib.ExitStack) -> None:
+    """Remove compiled code from a part and all its submodules."""
+    own = vars(part)
+    if own.get("_compiled_call_impl") is not None:
+        _replace(own, "_compiled_call_impl", None, put_back)
+    for name in _FORWARDS:
+        written = as_written(getattr(part, name, None))
+        if written is not None:  # of a class, if the part has none of its own
+            _replace(own, name, written if name in own else MethodType(written, part), put_back)
+    for name, inner in list(part._modules.items()):
+        if inner is None:
+            continue
+        if type(inner).__name__ == "OptimizedModule":
+            if inner._forward_hooks or inner._forward_pre_hooks:
+                raise UnsupportedModel(
+                    f"the compiled part `{name}` of {type(part).__name__} has its own hooks, "
+                    "which the original part does not run. Register them on `._orig_mod`"
+                )
+            inner = inner.get_submodule("_orig_mod")
+            _replace(part._modules, name, inner, put_back)
+        _uncover(inner, put_back)
+
+
+def _replace(table: dict[str, Any], name: str, value: Any, put_back: contextlib.ExitStack) -> None:
+    if name in table:
+        put_back.callback(table.__setitem__, name, table[name])
+    else:
+        put_back.callback(table.pop, name, None)
+    table[name] = value

@@ -1,0 +1,203 @@
+"""One model, while mixlens works with it: lock, settings of torch, fingerprint and cache.
+
+While a model is recorded or a layer runs again, mixlens changes hooks and configs of the model and
+restores them. A second thread must wait. Different models do not wait for each other.
+
+`torch.autocast` and `torch.inference_mode` are off, because mixlens verifies the model in the
+precision of its weights. The precision of float32 products is torch's setting unless you name one
+for a call: `float32` is exact, `tf32` and `bf16` trade precision for speed on hardware that
+supports them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import functools
+import threading
+import weakref
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import replace
+from typing import Any, Generic, TypeVar
+
+import torch
+from torch import nn
+
+from mixlens.errors import InvalidInput, UnsupportedModel
+from mixlens.model.fingerprint import Fingerprint, ModelState, fingerprint
+from mixlens.model.module_walk import parts_of
+from mixlens.model.restore_model import restored, uncompiled
+
+Found = TypeVar("Found")
+
+PRECISIONS = {"float32": "highest", "tf32": "high", "bf16": "medium"}
+TRAINING = "the model is in training mode, in which dropout makes every run different"
+_CAST_ON = ("cpu", "cuda", "mps", "xpu")
+
+
+class _Known:
+    """All that is kept about a module between calls."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.numbers: Hashable = None  # with which everything below was found
+        self.parts: dict[int, Hashable] = {}  # fingerprints of the parts of a model, by their ids
+        self.found: dict[Any, tuple[Hashable, dict[Hashable, Any]]] = {}
+
+
+_modules: weakref.WeakKeyDictionary[nn.Module, _Known] = weakref.WeakKeyDictionary()
+_guard = threading.Lock()
+
+
+def _known(module: nn.Module) -> _Known:
+    with _guard:
+        known = _modules.get(module)
+        if known is None:
+            known = _modules[module] = _Known()
+        return known
+
+
+# ---------------------------------------------------------------------------------------- session
+
+
+class ModelSession:
+    """One model that nobody else uses or changes: its fingerprint is taken once."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
+
+    @functools.cached_property
+    def state(self) -> ModelState:
+        """The state of the model when it was first asked for."""
+        return self._looked_at[0]
+
+    @property
+    def parts(self) -> dict[int, Hashable]:
+        """Fingerprints of modules, by their ids."""
+        return self._looked_at[1]
+
+    @functools.cached_property
+    def _looked_at(self) -> tuple[ModelState, dict[int, Hashable]]:
+        """The fingerprints of parts are taken again only if the whole model has changed."""
+        state, known = ModelState.of(self.model), _known(self.model)
+        before = known.parts.get(id(self.model))
+        away = 0 in state.numbers.pointers  # offloaded, so their numbers are not read
+        if before is None or before != state.numbers or away:
+            known.parts = {id(self.model): state.numbers}
+        else:  # equal; comparing the same object is instant
+            assert isinstance(before, Fingerprint)
+            state = replace(state, numbers=before)
+        return state, known.parts
+
+
+_session: contextvars.ContextVar[ModelSession | None] = contextvars.ContextVar(
+    "mixlens_session", default=None
+)
+
+
+@contextlib.contextmanager
+def open_session(
+    model: nn.Module, *, precision: str | None = None, restores: bool = True
+) -> Iterator[ModelSession]:
+    """Wait until no other thread works with a model, and work with it; a session may be opened
+    inside another one.
+
+    Compiled code is taken out, so that a model has the same fingerprint before and after
+    `torch.compile`. With `restores`, attributes and buffers that the model changes in itself are
+    put back.
+    """
+    restoring = restored(model) if restores else contextlib.nullcontext()
+    current = _session.get()
+    with _known(model).lock, matmul_precision(precision), outside_inference_mode():
+        if current is not None and current.model is model:
+            with restoring:
+                yield current
+            return
+        with uncompiled(model), restoring:
+            session = ModelSession(model)
+            token = _session.set(session)
+            try:
+                yield session
+            finally:
+                _session.reset(token)
+
+
+def require_eval(model: nn.Module) -> None:
+    """Raise `UnsupportedModel` if a model, or a part of it, is in training mode."""
+    if any(part.training for part in parts_of(model)):
+        raise UnsupportedModel(f"{TRAINING}. Call model.eval() first")
+
+
+def state_of(model: nn.Module) -> ModelState:
+    """Return the state of a model, the one at the beginning while a session is open."""
+    with open_session(model, restores=False) as session:
+        return session.state
+
+
+@contextlib.contextmanager
+def matmul_precision(name: str | None) -> Iterator[None]:
+    """Compute products in the named precision while the context is open; None keeps torch's
+    setting.
+    """
+    if name is None:
+        yield
+        return
+    if name not in PRECISIONS:
+        raise InvalidInput(f"Unknown precision {name!r}. Choose one of: {', '.join(PRECISIONS)}.")
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(PRECISIONS[name])
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+@contextlib.contextmanager
+def outside_inference_mode() -> Iterator[None]:
+    """Allow gradients of tensors created inside, and keep the precision of products, even within
+    `torch.inference_mode` or `torch.autocast`.
+    """
+    with contextlib.ExitStack() as stack:
+        if torch.is_inference_mode_enabled():
+            stack.enter_context(torch.inference_mode(False))
+        for kind in filter(torch.is_autocast_enabled, _CAST_ON):
+            stack.enter_context(torch.autocast(kind, enabled=False))
+        yield
+
+
+# ------------------------------------------------------------------------------------------ cache
+
+
+def numbers_of(module: nn.Module) -> Hashable:
+    """Return the fingerprint of a module, see `fingerprint`."""
+    session = _session.get()
+    if session is None:
+        return fingerprint(module)
+    parts = session.parts
+    if id(module) not in parts:
+        parts[id(module)] = fingerprint(module)
+    return parts[id(module)]
+
+
+class Remembered(Generic[Found]):
+    """One kind of finding about modules, cached until weights, submodules, code or attributes
+    change. The cache holds no module alive.
+    """
+
+    def of(
+        self, module: nn.Module, key: Hashable, find: Callable[[], Found], state: Hashable = None
+    ) -> Found:
+        """Return the result of `find` for `key`. `state` is a further condition of validity besides
+        the module's numbers.
+        """
+        known, numbers = _known(module), numbers_of(module)
+        if known.numbers is not numbers and known.numbers != numbers:
+            known.numbers, known.found = numbers, {}
+        before, entries = known.found.get(self, (state, {}))
+        if self not in known.found or before != state:
+            entries = {}
+            known.found[self] = (state, entries)
+        if key not in entries:
+            entries[key] = find()
+        found: Found = entries[key]
+        return found
