@@ -72,7 +72,7 @@ def test_predictions_are_of_one_text() -> None:
 
 def test_a_recording_for_one_measure_has_no_output_to_explain() -> None:
     lens = Lens.bundled()
-    recording = lens.measure("alti", TEXT, device="cpu").recording
+    recording = lens.measure_batch("alti", TEXT, device="cpu").recording
     words = r"made for a measure that needs no output .* lens\.record\(text\)"
     with pytest.raises(InvalidInput, match=words):
         mixlens.measure("gradient_norm", recording)

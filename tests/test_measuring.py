@@ -62,13 +62,13 @@ def test_scores_stay_where_they_are_and_maps_copy_them_once() -> None:
 
 def test_a_device_keeps_the_scores_a_tensor_there() -> None:
     lens, text = Lens.bundled("causal"), "The keys to the old cabinet"
-    batch = lens.measure("value_zeroing", text, device="cpu", targets=[-1])
+    batch = lens.measure_batch("value_zeroing", text, device="cpu", targets=[-1])
     maps = lens.measure("value_zeroing", text, targets=[-1])
     np.testing.assert_array_equal(batch.scores.values[:, 0], maps.scores)
     assert batch.maps() == [maps]
-    assert lens.measure("attention", text, device=torch.device("meta")).scores.values.is_meta
+    assert lens.measure_batch("attention", text, device=torch.device("meta")).scores.values.is_meta
     for explained in ({"position": 2}, {"position": 3, "word": " the"}):
-        held = lens.measure("alti_logit", text, device="cpu", **explained)
+        held = lens.measure_batch("alti_logit", text, device="cpu", **explained)
         assert held.maps() == [lens.measure("alti_logit", text, **explained)]
 
 
@@ -77,10 +77,18 @@ def test_a_device_that_is_not_there_is_refused_before_the_model_runs() -> None:
     lens.model.register_forward_pre_hook(lambda module, args: calls.append(1))
     for device in ("cudaa", "cuda:99"):
         with pytest.raises(InvalidInput, match=f"device='{device}'"):
-            lens.measure("attention", "The dogs are old.", device=device)
+            lens.measure_batch("attention", "The dogs are old.", device=device)
     assert not calls
+
+
+def test_the_former_keyword_device_of_measure_names_measure_batch() -> None:
+    lens, text = Lens.bundled(), "The dogs are old."
+    former: Any = lens.measure
+    with pytest.warns(DeprecationWarning, match="measure_batch"):
+        batch = former("attention", text, device="cpu", layers=1)
+    assert batch.maps() == [lens.measure("attention", text, layers=1)]
     with pytest.raises(InvalidInput, match="leave out on_error and batch_size"):
-        lens.measure("attention", ["The dogs are old."], device="cpu", batch_size=1)
+        former("attention", [text], device="cpu", batch_size=1)
 
 
 def test_maps_of_a_whole_text_take_their_size_once() -> None:

@@ -388,16 +388,6 @@ class Lens:
     # ------------------------------------------------------------------------------------- measures
 
     @overload
-    def measure(
-        self,
-        name: str,
-        given: Text | Sequence[Text] | Mapping[str, Any],
-        *,
-        device: str | torch.device,
-        **chosen: Any,
-    ) -> MeasuredBatch: ...
-
-    @overload
     def measure(self, name: str, given: Text, **chosen: Any) -> MixingMaps: ...
 
     @overload
@@ -427,9 +417,8 @@ class Lens:
         precision: str | None = None,
         on_error: str = "raise",
         batch_size: int | None = None,
-        device: str | torch.device | None = None,
         **options: Any,
-    ) -> MixingMaps | list[MixingMaps] | MeasuredBatch:
+    ) -> MixingMaps | list[MixingMaps]:
         """Measure how much each source token contributes to each target token.
 
         Parameters
@@ -462,8 +451,6 @@ class Lens:
             names and the reasons in `errors`.
         batch_size
             Number of texts to run at once. By default as many as fit the memory budget.
-        device
-            Keep the scores as one tensor on this device, as `measure_batch` does.
         **options
             Options of the measure, such as `word` and `foil` of measures that explain an output.
 
@@ -490,17 +477,36 @@ class Lens:
         """
         chosen = {"site": site, "layers": layers, "targets": targets, "per_head": per_head}
         chosen |= {"span": span, "weights": weights}
-        with open_session(self.model, precision=precision, restores=False):
-            return measure_given(
-                self,
-                name,
-                given,
-                chosen,
-                options,
-                on_error=on_error,
-                batch_size=batch_size,
-                device=device,
+        if "device" in options:
+            return self._measure_on(  # type: ignore[return-value]
+                name, given, chosen, precision, on_error, batch_size, options
             )
+        with open_session(self.model, precision=precision, restores=False):
+            how: dict[str, Any] = {"on_error": on_error, "batch_size": batch_size}
+            return measure_given(self, name, given, chosen, options, **how)
+
+    def _measure_on(
+        self,
+        name: str,
+        given: Any,
+        chosen: dict[str, Any],
+        precision: str | None,
+        on_error: str,
+        batch_size: int | None,
+        options: dict[str, Any],
+    ) -> MeasuredBatch:
+        """Measure on the device that the options name, as `measure` did before version 0.2."""
+        warnings.warn(
+            "lens.measure(device=...) is deprecated and will be removed in mixlens 0.3. Call"
+            " lens.measure_batch(..., device=...), which returns the same.",
+            DeprecationWarning,
+            stacklevel=3,
+        )
+        if on_error != "raise" or batch_size is not None:
+            raise InvalidInput(
+                "with device= all texts are one batch: leave out on_error and batch_size"
+            )
+        return self.measure_batch(name, given, **chosen, precision=precision, **options)
 
     def measure_batch(
         self,

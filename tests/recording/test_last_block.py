@@ -119,7 +119,7 @@ def test_a_norm_that_runs_before_and_after_attention(name: str, first: str, seco
 
 def test_what_was_not_recorded_is_refused_in_words() -> None:
     lens, given = Lens(built("llama")), inputs("llama")
-    batch = lens.measure("attention", given, device="cpu")
+    batch = lens.measure_batch("attention", given, device="cpu")
     with pytest.raises(InvalidInput, match=r"ends with the attention block.*lens\.record"):
         mixlens.measure("value_zeroing", batch.recording)
     assert left_early(for_blocks(lens, given, "attention", "alti"))

@@ -67,21 +67,12 @@ def measure_given(
     *,
     on_error: str,
     batch_size: int | None,
-    device: str | torch.device | None,
-) -> MixingMaps | list[MixingMaps] | MeasuredBatch:
+) -> MixingMaps | list[MixingMaps]:
     """`Lens.measure`. An option of the measure may be a list with one entry for each text."""
     if isinstance(given, Recording):
-        if device is not None or on_error != "raise" or batch_size is not None:
-            raise InvalidInput(
-                "a recording has run already: leave out device, on_error and batch_size"
-            )
-        return measure(name, given, **chosen, **options)
-    if device is not None:
         if on_error != "raise" or batch_size is not None:
-            raise InvalidInput(
-                "with device= all texts are one batch: leave out on_error and batch_size"
-            )
-        return measure_batch(lens, name, given, chosen, options, device=device)
+            raise InvalidInput("a recording has run already: leave out on_error and batch_size")
+        return measure(name, given, **chosen, **options)
     given = processed(lens.processor, given, lens.model) if is_raw(given) else given
     alone = isinstance(given, str) or is_pair(given)
     if alone or (isinstance(given, Mapping) and not is_padded_sound(given)):
