@@ -42,7 +42,7 @@ class _Known:
         self.lock = threading.RLock()
         self.numbers: Hashable = None  # with which everything below was found
         self.parts: dict[int, Hashable] = {}  # fingerprints of the parts of a model, by their ids
-        self.found: dict[Any, tuple[Hashable, dict[Hashable, Any]]] = {}
+        self.findings: dict[Any, tuple[Hashable, dict[Hashable, Any]]] = {}
 
 
 _modules: weakref.WeakKeyDictionary[nn.Module, _Known] = weakref.WeakKeyDictionary()
@@ -192,12 +192,12 @@ class Remembered(Generic[Found]):
         """
         known, numbers = _known(module), numbers_of(module)
         if known.numbers is not numbers and known.numbers != numbers:
-            known.numbers, known.found = numbers, {}
-        before, entries = known.found.get(self, (state, {}))
-        if self not in known.found or before != state:
+            known.numbers, known.findings = numbers, {}
+        before, entries = known.findings.get(self, (state, {}))
+        if self not in known.findings or before != state:
             entries = {}
-            known.found[self] = (state, entries)
+            known.findings[self] = (state, entries)
         if key not in entries:
             entries[key] = find()
-        found: Found = entries[key]
-        return found
+        finding: Found = entries[key]
+        return finding
