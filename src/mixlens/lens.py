@@ -1082,7 +1082,7 @@ class Lens:
         """
         from mixlens.answers.knockout import knockout
 
-        with outside_inference_mode(), uncompiled(self.model):
+        with open_session(self.model, restores=False):
             return knockout(
                 self.model,
                 self.tokenizer,

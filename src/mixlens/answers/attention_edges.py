@@ -22,11 +22,11 @@ from mixlens.answers.answered_prompt import AnsweredPrompt
 from mixlens.answers.prefix_reuse import KeysAndValues, keys_and_values, run_on_cache
 from mixlens.capture.layer_calls import forward
 from mixlens.capture.native_attention import NothingVisible, hidden_pairs
-from mixlens.capture.restore_model import restored
 from mixlens.contracts import AttentionKind
 from mixlens.errors import InvalidInput, UnsupportedModel
 from mixlens.kernels.differences import difference, rounding
 from mixlens.measuring.batching import halve_until_it_fits, plan_batches
+from mixlens.model.restore_model import restored
 from mixlens.recording.batch_independence import (
     DependentTexts,
     require_independent_texts,

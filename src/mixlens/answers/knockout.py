@@ -29,8 +29,7 @@ from mixlens.errors import InvalidInput
 from mixlens.measuring.answer_odds import token_log_probabilities
 from mixlens.model.json_values import parse_json
 from mixlens.model.loading import require_head
-from mixlens.model.model_changes import require_eval
-from mixlens.model.model_lock import turn
+from mixlens.model.session import open_session, require_eval
 from mixlens.recording.recording import Recording
 from mixlens.text.prompts import Given
 from mixlens.text.segments import By
@@ -267,7 +266,7 @@ def knockout(
     require_eval(model)
     require_head(model)
     report = progress or (lambda done, total: None)
-    with turn(model), runnable_experts(model):
+    with open_session(model, restores=False), runnable_experts(model):
         prompt = read_answered_prompt(model, tokenizer, given, answer, options)
         passages = find_passages(prompt.row, segments)
         answers = BlockedAnswers(model, prompt, batch_size=batch_size)
