@@ -154,6 +154,49 @@ def test_autograd_on_the_plain_model(llama: Lens) -> None:
     assert erased[0, 0] == pytest.approx([number - n for n in after] + [0, 0, 0], abs=1e-7)
 
 
+FOLLOWED: dict[str, Any] = {
+    "windows": lambda: hf.MistralForCausalLM(hf.MistralConfig(**models._CAUSAL, sliding_window=3)),
+    "soft-caps and norms on branches": lambda: hf.Gemma2ForCausalLM(
+        hf.Gemma2Config(**models._CAUSAL, head_dim=4, sliding_window=4)
+    ),
+    "experts": lambda: hf.MixtralForCausalLM(
+        hf.MixtralConfig(**models._CAUSAL, num_local_experts=3)
+    ),
+    "parallel blocks": lambda: hf.CohereForCausalLM(hf.CohereConfig(**models._CAUSAL)),
+}
+
+
+@pytest.mark.parametrize("name", FOLLOWED)
+def test_explained_tokens_alone_give_the_same_as_whole_maps(name: str) -> None:
+    """A text is measured without maps, in blocks of its targets. A recording has maps."""
+    torch.manual_seed(0)
+    lens = Lens(models.randomised(FOLLOWED[name]()))
+    given = {"input_ids": torch.tensor([[7, 9, 4, 30, 12, 21, 5, 8, 3, 3, 11, 17]])}
+    whole = lens.record(given)
+    for options in (
+        {"answer": (6, 10)},
+        {"word": 7, "foil": 3, "position": 8, "initial": True},
+        {"answer": (3, 12), "layers": [0]},
+    ):
+        for measured in ("logit_update", "alti_logit"):
+            alone = _explain(lens, measured, given, **options)
+            maps = measure(measured, whole, **options)
+            assert isinstance(maps, MixingMaps)
+            assert alone.provenance["recorded"] == "rows"
+            assert alone.scores == pytest.approx(maps.scores, abs=1e-6)
+            rest = maps.extras["unattributed"].values
+            assert alone.extras["unattributed"].values == pytest.approx(rest, abs=1e-6)
+
+
+def test_small_blocks_change_nothing(llama: Lens, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {"input_ids": torch.tensor([[7, 9, 4, 30, 12, 21, 5, 8]])}
+    whole = _scores(llama, "alti_logit", given, answer=(6, 8))
+    monkeypatch.setattr("mixlens.measures.alti_logit.rows_at_once", lambda *_: 2)
+    assert _scores(llama, "alti_logit", given, answer=(6, 8)) == pytest.approx(whole, abs=1e-12)
+    with pytest.raises(InvalidInput, match="explains one output of the model, not tokens"):
+        llama.measure("alti_logit", given, answer=(6, 8), targets=[3])
+
+
 def test_attention_gradients_of_an_answer(llama: Lens) -> None:
     """Every row that produces a token has a gradient in the last layer, and no other."""
     given = {"input_ids": torch.tensor([[7, 9, 4, 30, 12, 21]])}

@@ -103,6 +103,9 @@ class Spec:
     # Does a layer's score of a target need that layer, its sources and this target alone? Then a
     # few targets are measured without forming maps.
     row_by_row: bool = False
+    # Does it need, of the layers, only the tokens whose logits are explained, and others in blocks?
+    # Then one text is measured without forming maps.
+    follows_output: bool = False
     # Which sum it splits by source: what the output "projection" returns, or the output of the
     # whole "block", residual stream included. None: neither, so it is given for open layers too.
     splits: str | None = None

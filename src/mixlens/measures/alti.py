@@ -22,6 +22,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
+from torch import nn
 
 from mixlens.contracts import (
     AttentionKind,
@@ -100,12 +101,25 @@ def contributions(
 ) -> tuple[Float[Tensor, "batch target source"], Float[Tensor, "batch target"]]:
     """The scores, and the share of the residual stream if it is not one of the sources."""
     parts = _parts(site, targets, released)
-    gains, residual = _gains(parts, budget, released)
+    sources = parts.weights.shape[-1]
+    seen = sources if released else _last_seen(site, targets, sources)
+    seen_parts = replace(
+        parts, weights=parts.weights[..., :seen], vectors=parts.vectors.up_to(seen)
+    )
+    gains, residual = _gains(seen_parts, budget, released)
+    gains = nn.functional.pad(gains, (0, sources - seen))
     if released:
         y = parts.beside["output"]
         nothing = manhattan_gain(torch.zeros_like(y), y, _RELEASED_SHIFT)
         gains = _with_unseen(parts, gains.clamp_min(0), nothing, targets.source_lengths)
     return _shares(gains, residual)
+
+
+def _last_seen(site: Attention, targets: Targets, sources: int) -> int:
+    """How many sources some target can see: a block of early targets sees few of them."""
+    if not site.is_causal or targets.positions is None:
+        return sources
+    return max(max(positions) for positions in targets.positions) + 1
 
 
 def _parts(site: Attention, targets: Targets, released: bool) -> Decomposition:

@@ -15,17 +15,23 @@ to no token.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
 from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec, by_layer, is_released
+from mixlens.kernels.chunks import rows_at_once
 from mixlens.measures.alti import contributions
 from mixlens.measures.logit_update import with_initial
-from mixlens.replay.logit_parts import LogitParts, not_a_sum
+from mixlens.model.placement import entry_device
+from mixlens.replay.logit_parts import LogitParts, StreamCheck, not_a_sum
 
 if TYPE_CHECKING:
+    from mixlens.contracts import Targets
+    from mixlens.recording.attention import Attention
+    from mixlens.recording.layer import Layer
     from mixlens.recording.recording import Recording
     from mixlens.replay.explained_output import Explained
     from mixlens.structure.layer_structure import AttentionStructure, LayerStructure
@@ -45,6 +51,7 @@ SPEC = Spec(
     cost="as alti",
     facts=Facts(signed=True, reaches_input=True),
     splits="block",
+    follows_output=True,
     sites=(AttentionKind.SELF,),
     one_stack=True,
     explains_output=True,
@@ -60,6 +67,10 @@ SPEC = Spec(
     rounding=3e-5,
     half_precision=None,
 )
+
+
+# Early targets see few sources, so blocks save up to half of the work. Small ones take longer.
+_BLOCKS, _LEAST = 8, 128
 
 
 def refusal(layer: LayerStructure, site: AttentionStructure) -> str | None:
@@ -79,24 +90,108 @@ def score_model(
     """`initial`: the embedding's own part is added to the explained token, in layer 0; `variant`:
     paper or released.
     """
-    released = is_released(variant)
     parts = LogitParts.of("alti_logit", recording, request, output)
-    every = replace(request, targets=None).chosen(recording)
-    rows: dict[int, torch.Tensor] = {}
-    rest: dict[int, torch.Tensor] = {}
-    for index in reversed(range(max(request.layers) + 1)):
-        site = parts.layers[index].site(request.kind)
-        if rows:
-            shares, _ = contributions(site, every, recording.memory_budget, released=released)
-            carried = torch.stack(list(rows.values()), 1).to(shares.device) @ shares
-            rows = dict(zip(rows, carried.unbind(1), strict=True))
-        if index in request.layers:
-            updates = parts.updates(index, site)
-            rest[index] = parts.unattributed(index, updates)
-            rows[index] = with_initial(parts, updates) if initial and index == 0 else updates
+    product = _CarriedDown(
+        parts=parts,
+        request=request,
+        released=is_released(variant),
+        initial=initial,
+        budget=recording.memory_budget,
+        block=_block_size(recording, request),
+    )
+    if recording.is_kept:
+        layers = recording.layers(request.site)
+        every = replace(request, targets=None).chosen(recording)
+        wanted = replace(request, targets=parts.places).chosen(recording)
+        for position in reversed(range(len(layers))):
+            product.begin()
+            product.add(layers[position], every, wanted)
+    else:
+        recording.visit(replace(request, targets=parts.places), product.visit, product.blocks)
+    product.begin()
     return Scores(
-        torch.stack([rows[index] for index in request.layers])[:, :, None],
-        {"unattributed": by_layer([rest[index] for index in request.layers])},
+        by_layer([product.rows[position] for position in request.layers])[:, :, None],
+        {"unattributed": by_layer([product.rest[position] for position in request.layers])},
         {"unattributed": ()},
         target_labels=output.names,
     )
+
+
+def _block_size(recording: Recording, request: Request) -> int:
+    """How many targets of a layer are taken at once, if layers are not kept."""
+    stack = recording.structure.stack_of(request.site)
+    tokens = recording.tokens_of(stack)
+    row = 24 * max(site.heads for site in stack.layers[0].sites) * tokens
+    fitting = rows_at_once(row, recording.memory_budget, entry_device(recording.model))
+    return min(fitting, max(_LEAST, -(-tokens // _BLOCKS)))
+
+
+@dataclass(kw_only=True)
+class _CarriedDown:
+    """The updates of every layer, carried down to the layer that was visited last: one row vector
+    for each requested layer.
+    """
+
+    parts: LogitParts
+    request: Request
+    released: bool
+    initial: bool
+    budget: int
+    block: int
+    rows: dict[int, Tensor] = field(default_factory=dict)  # layer -> [batch, source]
+    rest: dict[int, Tensor] = field(default_factory=dict)  # layer -> [batch]
+    _below: Tensor | None = None  # of the layer that is being visited
+    _new: dict[int, Tensor] = field(default_factory=dict)
+    _check: StreamCheck = field(default_factory=lambda: StreamCheck("alti_logit"))
+
+    def begin(self) -> None:
+        """Start a layer: all targets of the one above have been added."""
+        if self._below is not None:
+            self.rows = dict(zip(self.rows, self._below.unbind(1), strict=True))
+        self.rows |= self._new
+        self._below, self._new = None, {}
+
+    def blocks(self, position: int) -> list[list[int]]:
+        """The targets of a layer that are needed: the explained ones, and those that a row of a
+        layer above reads.
+        """
+        self.begin()
+        explained = list(self.parts.places[0])
+        if not self.rows:
+            return [explained]
+        read = torch.stack(list(self.rows.values())).any(0)[0]
+        read[explained] = False
+        others = read.nonzero()[:, 0].tolist()
+        starts = range(0, len(others), self.block)
+        return [explained, *(others[start : start + self.block] for start in starts)]
+
+    def visit(self, position: int, layer: Layer, block: Targets) -> None:
+        """Add a block of the targets of a layer."""
+        self.add(layer, block, block if block.positions == self.parts.places else None)
+
+    def add(self, layer: Layer, block: Targets, explained: Targets | None) -> None:
+        """Add targets of a layer; `explained`: those of them whose logits are explained."""
+        with layer.held():
+            if explained is not None:
+                self._check.add(layer, explained)
+            has_updates = explained is not None and layer.index in self.request.layers
+            if not self.rows and not has_updates:
+                return
+            site = layer.site(self.request.kind)
+            if self.rows:
+                self._carry(site, block)
+            if explained is None or not has_updates:
+                return
+            updates = self.parts.updates(layer, site, explained)
+            self.rest[layer.index] = self.parts.unattributed(layer, updates, explained)
+            if self.initial and layer.index == 0:
+                updates = with_initial(self.parts, updates, layer, explained)
+            self._new[layer.index] = updates
+
+    def _carry(self, site: Attention, block: Targets) -> None:
+        shares, _ = contributions(site, block, self.budget, released=self.released)
+        rows = torch.stack(list(self.rows.values()), 1).to(shares.device)
+        if block.positions is not None:
+            rows = rows[:, :, list(block.positions[0])]
+        carried = rows @ shares
+        self._below = carried if self._below is None else self._below + carried

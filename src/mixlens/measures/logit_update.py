@@ -8,14 +8,18 @@ the final norm, whose sigma is held. The token of a layer is taken for the input
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
 from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec, by_layer, is_released
-from mixlens.replay.logit_parts import LogitParts, not_a_sum
+from mixlens.replay.logit_parts import LogitParts, StreamCheck, not_a_sum
 
 if TYPE_CHECKING:
+    from mixlens.contracts import Targets
+    from mixlens.recording.layer import Layer
     from mixlens.recording.recording import Recording
     from mixlens.replay.explained_output import Explained
     from mixlens.structure.layer_structure import AttentionStructure, LayerStructure
@@ -32,6 +36,7 @@ SPEC = Spec(
     cost="1 forward pass, and next to nothing",
     facts=Facts(signed=True),
     splits="block",
+    follows_output=True,
     sites=(AttentionKind.SELF,),
     one_stack=True,
     explains_output=True,
@@ -67,19 +72,30 @@ def score_model(
     """
     is_released(variant)  # for its check alone
     parts = LogitParts.of("logit_update", recording, request, output)
-    rows, rest = [], []
-    for index in request.layers:
-        updates = parts.updates(index, parts.layers[index].site(request.kind))
-        rest.append(parts.unattributed(index, updates))
-        rows.append(with_initial(parts, updates) if initial and index == 0 else updates)
+    check, rows, rest = StreamCheck("logit_update"), dict[int, Tensor](), dict[int, Tensor]()
+
+    def visit(position: int, layer: Layer, targets: Targets) -> None:
+        with layer.held():
+            check.add(layer, targets)
+            if position not in request.layers:
+                return
+            updates = parts.updates(layer, layer.site(request.kind), targets)
+            rest[position] = parts.unattributed(layer, updates, targets)
+            if initial and position == 0:
+                updates = with_initial(parts, updates, layer, targets)
+            rows[position] = updates
+
+    every = tuple(range(len(recording.structure.site(request.site).numbers)))
+    recording.visit(replace(request, layers=every, targets=parts.places), visit)
     return Scores(
-        by_layer(rows)[:, :, None],
-        {"unattributed": by_layer(rest)},
+        by_layer([rows[position] for position in request.layers])[:, :, None],
+        {"unattributed": by_layer([rest[position] for position in request.layers])},
         {"unattributed": ()},
         target_labels=output.names,
     )
 
 
-def with_initial(parts: LogitParts, row: torch.Tensor) -> torch.Tensor:
+def with_initial(parts: LogitParts, row: Tensor, first: Layer, targets: Targets) -> Tensor:
     """A row [batch, source] with what the embeddings of the explained tokens add."""
-    return row.scatter_add(1, parts.places.to(row.device), parts.initial().to(row))
+    places = torch.tensor(parts.places, device=row.device)
+    return row.scatter_add(1, places, parts.initial(first, targets).to(row))

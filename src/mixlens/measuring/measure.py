@@ -23,7 +23,7 @@ from mixlens.measures import (
 from mixlens.measuring.estimates import Estimate, estimate_of
 from mixlens.measuring.measured_batch import MeasuredBatch
 from mixlens.measuring.memory_check import memory_in_words, require_room
-from mixlens.measuring.recorder import record_all_targets
+from mixlens.measuring.recorder import record_all_targets, with_output
 from mixlens.measuring.span_labels import span_labels
 from mixlens.model.placement import available_to, entry_device
 from mixlens.model.session import open_session
@@ -180,9 +180,37 @@ def _batches(
                 made = scores_of(name, recording, request, options)
             batches[name] = _batch(name, recording, request, made, options)
         else:
+            alone = _of_one_output(name, recording, request, options, precision)
             reason = refused.get(name, f"{name} needs all targets of a text")
-            batches[name] = _from_maps(name, recording, request, options, reason, precision)
+            batches[name] = alone or _from_maps(
+                name, recording, request, options, reason, precision
+            )
     return batches
+
+
+def _of_one_output(
+    name: str,
+    recording: Recording,
+    request: Request,
+    options: Mapping[str, Any],
+    precision: str | None,
+) -> MeasuredBatch | None:
+    """A measure of an answer or of one token, from layers that are cut to the explained tokens.
+    None: it needs whole maps.
+    """
+    is_one = any(options.get(key) not in (None, False) for key in ("answer", "position"))
+    has_own_targets = request.targets != recording.targets
+    several = not is_one and recording.produced is not None
+    if not spec_of(name).follows_output or has_own_targets or several:
+        return None
+    try:
+        with at_work({name: options}, recording, request, precision):
+            ready = with_output(recording, options)
+            made = scores_of(name, ready, replace(request, targets=None), options)
+    except TargetsUnavailable as error:
+        _log.info("%s: whole maps are recorded for the explained tokens: %s", name, error)
+        return None
+    return _batch(name, recording, replace(request, targets=None), made, options)
 
 
 def _scores_of_layers(
@@ -240,8 +268,8 @@ def _from_maps(
 
     spec = spec_of(name)
     if options.get("answer") not in (None, False):  # one output for all of its tokens
-        one = request if spec.gives == "maps" else replace(request, targets=None)
-        return measured(options, one)
+        is_named = spec.gives == "maps" or request.targets != recording.targets
+        return measured(options, request if is_named else replace(request, targets=None))
     if not spec.explains_output or recording.produced is None or request.targets is None:
         return measured(options, request)
     said, places = recording.produced, list(zip(*request.targets, strict=True))

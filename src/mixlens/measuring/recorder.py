@@ -10,9 +10,10 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import Tensor
 
 from mixlens.capture.attention_capture import runnable_experts
-from mixlens.capture.layer_calls import batch_size
+from mixlens.capture.layer_calls import LayerCall, batch_size, layer_calls
 from mixlens.contracts import AttentionKind
 from mixlens.errors import (
     InvalidInput,
@@ -42,6 +43,7 @@ from mixlens.recording.batch_independence import (
 from mixlens.recording.forward_pass import StructureDiffers, capture_inputs, capture_layers
 from mixlens.recording.recording import Recording
 from mixlens.recording.target_pass import require_cuttable
+from mixlens.recording.upcast import wide
 from mixlens.recording.verification import require_same_natively
 from mixlens.replay.read_positions import find_read_positions
 from mixlens.structure.model_discovery import model_structure
@@ -102,6 +104,9 @@ def record(
     with open_session(model):
         given = processed(lens.processor, given, model) if is_raw(given) else given
         ready = given if isinstance(given, Prepared) else prepared(model, lens.tokenizer, given)
+        if targets is None and asked is not None and asked.get("targets") is None:
+            targets = _explained_targets(model, ready, measures, asked)
+            measures, asked = (measures, asked) if targets is None else ((), None)
         estimate = _estimate(lens, ready, None if targets is None else 1, measures, asked)
         available = available_to(model)
         require_room(estimate, available)
@@ -131,6 +136,19 @@ def record(
             warnings.warn(f"not measured: {reason}", stacklevel=3)
     recording.tokenizer = lens.tokenizer
     return recording
+
+
+def _explained_targets(
+    model: nn.Module, ready: Prepared, measures: Sequence[str], asked: Mapping[str, Any]
+) -> EachText | None:
+    """The tokens whose logits are explained, if a measure needs no others of one text and the
+    model can leave out the logits of the others.
+    """
+    if not all(spec_of(name).follows_output for name in measures) or batch_size(ready.tensors) > 1:
+        return None
+    structure = model_structure(model, ready.tensors)
+    places = find_read_positions(model, structure, ready, asked)
+    return None if places is None else EachText((tuple(places.tolist()),))
 
 
 def _require_independent_texts(
@@ -285,6 +303,33 @@ def _tokens_before_pass(
     if len(tokens) < needed or site.stack.name not in tokens:
         raise TargetsUnavailable(f"the tokens of {site.name} are known only after a run")
     return tokens
+
+
+@torch.no_grad()
+def with_output(recording: Recording, options: Mapping[str, Any]) -> Recording:
+    """Return a recording of a few targets with the logits that the options ask for, and the states
+    that they are read off. Raises `TargetsUnavailable` if the model computes all logits.
+    """
+    model, structure = recording.model, recording.structure
+    assert recording.prepared is not None
+    read = find_read_positions(model, structure, recording.prepared, options)
+    if read is None or recording.batch > 1:
+        raise TargetsUnavailable("the logits of all its tokens are computed")
+    states: list[Tensor] = []
+
+    def on_layer(call: LayerCall, seen: object) -> None:
+        states.append(wide(call.hidden_out[:, read.to(call.hidden_out.device)]))
+
+    with runnable_experts(model):
+        inputs = {**recording.inputs, "logits_to_keep": read}
+        last = {recording.last_stack.layers[-1].path}
+        _, output = layer_calls(model, inputs, last, None, on_layer=on_layer)
+    if len(states) != 1:
+        raise TargetsUnavailable("its last layer runs more than once")
+    targets = (tuple(read.tolist()),)
+    return replace(
+        recording, output=output, logits_at=read, final_states=states[0], targets=targets
+    )
 
 
 def record_all_targets(recording: Recording, name: str) -> Recording:

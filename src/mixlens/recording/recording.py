@@ -82,6 +82,8 @@ class Recording:
     logits_at: Int[Tensor, " position"] | None = (
         None  # in order, if only some positions have logits
     )
+    # The states that the head read at these positions, if no layers are kept but the model ran.
+    final_states: Float[Tensor, "batch position d_model"] | None = None
     state: ModelState | None = None  # of the model at recording time
     # If no layers are kept: tokens of the targets' stack, padding included, and the arguments for
     # recording all targets, for a measure that needs them.
@@ -190,7 +192,7 @@ class Recording:
             return self.tokens[other.name][row]
         sources = self.source_counts[chosen.stack.name, chosen.kind]
         for other in reversed(self.structure.stacks):
-            if other is not chosen.stack and self._width(other) == sources:
+            if other is not chosen.stack and self.tokens_of(other) == sources:
                 return self.tokens[other.name][row]
         mask = self.inputs.get("encoder_attention_mask")  # encoder states passed as input
         if isinstance(mask, Tensor) and mask.shape[1:] == (sources,):
@@ -206,8 +208,10 @@ class Recording:
         """Return the number of sources of each text."""
         return [len(self.source_tokens(site, row)) for row in range(self.rows(site))]
 
-    def _width(self, stack: StackStructure) -> int:
+    def tokens_of(self, stack: StackStructure) -> int:
         """Return the number of tokens of a stack's longest text."""
+        if not self.is_kept:
+            return max(self.lengths[stack.name])
         return self.stack_layers[stack.name][0].width
 
     def rows(self, site: str | None = None) -> int:

@@ -194,7 +194,7 @@ def _require_next_tokens(recording: Recording, logits: Tensor) -> None:
             f"{name} reads a text in both directions, so no position produces the next token. Use a"
             " causal or encoder-decoder language model."
         )
-    width = recording.stack_layers[stack.name][0].width
+    width = recording.tokens_of(stack)
     if recording.logits_at is None and logits.shape[1] != width:
         raise InvalidInput(
             f"the logits have {int(logits.shape[1])} positions, the last layer has {width} tokens"

@@ -253,7 +253,7 @@ def _require_different(chosen: Tensor, foils: Tensor | None) -> None:
 def _positions(recording: Recording, logits: Tensor, position: Any) -> Int[Tensor, " batch"]:
     stack = recording.structure.calls[-1][0]
     lengths = recording.lengths[stack.name]
-    shift = int(logits.shape[1]) - recording.stack_layers[stack.name][0].width
+    shift = int(logits.shape[1]) - recording.tokens_of(stack)
     if shift and recording.logits_at is None:
         raise InvalidInput(
             f"the logits have {int(logits.shape[1])} positions, the last layer has"

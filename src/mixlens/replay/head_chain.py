@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from mixlens.capture.attention_capture import runnable_experts
@@ -66,17 +66,17 @@ def head_chain(
             " token's state, so its logits cannot be split: use a measure of the layers, or"
             " blank_out"
         )
-    last = recording.stack_layers[recording.structure.stacks[-1].name][-1].output
     if positions is not None:
         places = tuple(tuple(row) for row in positions.tolist())
     else:
         places = tuple((0 if chain.place == _FIRST else length - 1,) for length in lengths)
-    head = Head(tuple(_steps(recording.model, chain.links, last)), places)
+    states = _final_states(recording, places)
+    head = Head(tuple(_steps(recording.model, chain.links, states)), places, states)
     for number in range(len(places[0])):  # one at a time: a vocabulary is wide
         ends = logits if positions is None else recording.token_logits(logits, positions[:, number])
-        for text, own in enumerate(places):
-            made = head.logits(last[text, own[number]])
-            if not difference(made[None], ends[text][None].to(last)) <= rounding(logits):
+        for text in range(len(places)):
+            made = head.logits(states[text, number])
+            if not difference(made[None], ends[text][None].to(states)) <= rounding(logits):
                 raise UnsupportedModel(
                     f"the logits of text {text} are not what its head should give, so they cannot"
                     " be split: use a measure of the layers, or blank_out"
@@ -85,6 +85,19 @@ def head_chain(
 
 
 _known: Remembered[_Chain | None] = Remembered()
+
+
+def _final_states(
+    recording: Recording, places: Sequence[Sequence[int]]
+) -> Float[Tensor, "batch place d_model"]:
+    """The output of the last layer at these places."""
+    if recording.final_states is not None:
+        assert recording.logits_at is not None
+        known = recording.logits_at.tolist()
+        rows = [[known.index(place) for place in own] for own in places]
+        return torch.stack([recording.final_states[i, own] for i, own in enumerate(rows)])
+    last = recording.stack_layers[recording.structure.stacks[-1].name][-1].output
+    return torch.stack([last[text, list(own)] for text, own in enumerate(places)])
 
 
 def _steps(model: nn.Module, links: tuple[Link, ...], like: Tensor) -> Iterator[Step]:

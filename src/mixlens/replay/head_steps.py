@@ -76,10 +76,11 @@ Step = Product | Norm | Activation
 
 @dataclass(frozen=True)
 class Head:
-    """The chain, and where each text is read off."""
+    """The chain, where each text is read off, and the states that are read there."""
 
     steps: tuple[Step, ...]
     places: tuple[tuple[int, ...], ...]
+    states: Float[Tensor, "batch place d_model"]
 
     def logits(self, state: Row) -> Row:
         """All logits of one state."""

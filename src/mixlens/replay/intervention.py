@@ -202,7 +202,7 @@ def input_rows(recording: Recording, rows: Int[Tensor, " copies"]) -> dict[str, 
 def token_input(recording: Recording, site: str | None) -> tuple[str, Tensor]:
     """Name and ids of the input whose tokens the stack behind a site works on."""
     stack = recording.structure.stack_of(site)
-    width = recording.stack_layers[stack.name][0].width
+    width = recording.tokens_of(stack)
     names = (
         ["decoder_input_ids", "input_ids"]
         if stack.has_cross or len(recording.structure.stacks) == 1

@@ -14,12 +14,11 @@ logits, which are taken by their chord from zero: the parts still add up to the 
 
 from __future__ import annotations
 
-import itertools
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from mixlens.errors import InvalidInput, UnsupportedModel
@@ -63,10 +62,11 @@ def not_a_sum(layer: LayerStructure, site: AttentionStructure) -> str | None:
 class LogitParts:
     """The explained logits of each text (one, the difference of two, or a weighted sum over an
     answer) as a sum over layers and sources.
+
+    Methods take a layer, whole or cut to some targets, and the `targets` of it that are `places`.
     """
 
-    layers: list[Layer]
-    targets: Targets  # the tokens of each text whose logits are read
+    places: tuple[tuple[int, ...], ...]  # the tokens of each text whose logits are read
     directions: Float[Tensor, "batch place d_model"]  # in which they are read off final states
     reach: tuple[float, ...]  # by what the output of each layer is multiplied on its way up
 
@@ -77,39 +77,30 @@ class LogitParts:
             raise InvalidInput(
                 f"a {output.of.replace('_', '-')} is not a sum of parts: {name} explains of='logit'"
             )
-        layers = recording.layers(request.site)
-        _require_one_stream(name, layers, recording.structure.left_out)
-        lengths = recording.lengths[recording.structure.stacks[0].name]
+        stack = recording.structure.stack_of(request.site)
+        if recording.structure.left_out:
+            raise UnsupportedModel(f"{name}: some layers of this model are not measured, {_NO_SUM}")
+        lengths = recording.lengths[stack.name]
         head = head_chain(recording, logits_of(recording.output), output.places_read, lengths)
-        last, terms = layers[-1].output, zip(*output.terms, strict=True)
-        directions = [
-            head.directions(last[text, list(places)], *own)
-            for text, (places, own) in enumerate(zip(head.places, terms, strict=True))
-        ]
+        directions = [head.directions(*own) for own in zip(head.states, *output.terms, strict=True)]
         reach = [1.0]
-        for layer in reversed(layers[1:]):
-            site, after = layer.structure.sites[0], _scale_after(layer.structure)
-            reach.insert(0, reach[0] * site.residual_scale * after)
-        targets = replace(request, targets=head.places).chosen(recording)
-        return cls(layers, targets, torch.stack(directions), tuple(reach))
+        for layer in reversed(stack.layers[1:]):
+            reach.insert(0, reach[0] * layer.sites[0].residual_scale * _scale_after(layer))
+        return cls(head.places, torch.stack(directions), tuple(reach))
 
-    @property
-    def places(self) -> Int[Tensor, "batch place"]:
-        """The tokens of each text whose logits are read."""
-        return torch.tensor(self.targets.positions, device=self.directions.device)
-
-    def initial(self) -> Float[Tensor, "batch place"]:
+    def initial(self, first: Layer, targets: Targets) -> Float[Tensor, "batch place"]:
         """What the embeddings of these tokens add."""
-        first, site = self.layers[0], self.layers[0].structure.sites[0]
-        factor = self.reach[0] * site.residual_scale * _scale_after(first.structure)
-        return self._read(factor * self.targets.take(first.input, 1))
+        scale = first.structure.sites[0].residual_scale * _scale_after(first.structure)
+        return self._read(self.reach[0] * scale * targets.take(first.input, 1))
 
-    def updates(self, number: int, site: Attention) -> Float[Tensor, "batch source"]:
+    def updates(
+        self, layer: Layer, site: Attention, targets: Targets
+    ) -> Float[Tensor, "batch source"]:
         """What each source adds in one layer: sum_i,h A_hij v_hj . (W_O^h g_i). The products with
         the directions come first, so that no vector of a source is formed.
         """
-        parts, take = site.parts(), self.targets.take
-        factor = self.reach[number] * _scale_after(self.layers[number].structure)
+        parts, take = site.parts(), targets.take
+        factor = self.reach[layer.index] * _scale_after(layer.structure)
         weights = take(site.weights, 2) * (factor * take(parts.scale, 1))[:, None, :, None]
         vectors = parts.vectors.for_targets(take)
         added = weights.new_zeros(weights.shape[0], weights.shape[-1])
@@ -122,16 +113,47 @@ class LogitParts:
         return added
 
     def unattributed(
-        self, number: int, updates: Float[Tensor, "batch source"]
+        self, layer: Layer, updates: Float[Tensor, "batch source"], targets: Targets
     ) -> Float[Tensor, " batch"]:
         """What a layer adds that belongs to no source: biases and the MLP."""
-        layer, take = self.layers[number], self.targets.take
         kept = layer.structure.sites[0].residual_scale * _scale_after(layer.structure)
-        added = self.reach[number] * (take(layer.output, 1) - kept * take(layer.input, 1))
-        return self._read(added).sum(-1) - updates.sum(-1)
+        added = targets.take(layer.output, 1) - kept * targets.take(layer.input, 1)
+        return self._read(self.reach[layer.index] * added).sum(-1) - updates.sum(-1)
 
     def _read(self, states: Float[Tensor, "batch place d_model"]) -> Float[Tensor, "batch place"]:
         return (states * self.directions.to(states)).sum(-1)
+
+
+class StreamCheck:
+    """Raises unless nothing happens to the residual stream between two layers."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._last: _Ends | None = None
+
+    def add(self, layer: Layer, targets: Targets) -> None:
+        """Compare the layer with the one before it, which is next to it, at these targets."""
+        take = targets.take
+        own = _Ends(layer.structure.path, layer.index, take(layer.input, 1), take(layer.output, 1))
+        last, self._last = self._last, own
+        if last is None:
+            return
+        below, above = (last, own) if last.number < own.number else (own, last)
+        if difference(above.entered.to(below.left.device), below.left) > layer.rounding:
+            raise UnsupportedModel(
+                f"{self._name}: the stream is changed between `{below.path}` and `{above.path}`,"
+                f" {_NO_SUM}"
+            )
+
+
+class _Ends(NamedTuple):
+    path: str
+    number: int
+    entered: Tensor
+    left: Tensor
+
+
+_NO_SUM = "so a logit is not a sum over the layers: use gradient_x_input or blank_out instead"
 
 
 def _scale_after(layer: LayerStructure) -> float:
@@ -140,16 +162,3 @@ def _scale_after(layer: LayerStructure) -> float:
     if feed_forward is None or layer.sites[0].parallel:
         return 1.0
     return feed_forward.residual_scale
-
-
-def _require_one_stream(name: str, layers: list[Layer], left_out: object) -> None:
-    """Nothing may happen to the stream between the layers."""
-    use = "so a logit is not a sum over the layers: use gradient_x_input or blank_out instead"
-    if left_out:
-        raise UnsupportedModel(f"{name}: some layers of this model are not measured, {use}")
-    for below, above in itertools.pairwise(layers):
-        if difference(above.input.to(below.output.device), below.output) > below.rounding:
-            raise UnsupportedModel(
-                f"{name}: the stream is changed between `{below.structure.path}` and"
-                f" `{above.structure.path}`, {use}"
-            )
