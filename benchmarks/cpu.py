@@ -36,7 +36,7 @@ from benchmarks.report import (
     write_section,
 )
 from benchmarks.timing import in_turns, threads
-from mixlens.model.precision import matmul_precision
+from mixlens.model.session import matmul_precision
 
 # difference in float32 from the naive form in float64, relative to the largest score: the bar
 ACCURATE = 1e-5

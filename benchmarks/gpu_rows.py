@@ -20,7 +20,7 @@ from benchmarks.hidden_tokens import mean_relative_error
 from benchmarks.naive import jacobian
 from benchmarks.report import Figure
 from benchmarks.timing import in_turns, once, spelled, timed
-from mixlens.model.precision import matmul_precision
+from mixlens.model.session import matmul_precision
 
 _HTA = "hidden_token_attribution"
 
