@@ -21,9 +21,8 @@ import torch
 
 import mixlens
 from benchmarks import models
-from mixlens.measuring.estimates import Estimate, estimate_of
-from mixlens.measuring.memory_check import spelled
-from mixlens.model.free_memory import available_memory
+from mixlens.measuring.estimates import Estimate, estimate_of, spelled
+from mixlens.model.placement import available_memory
 
 GIB = 2**30
 

@@ -17,9 +17,14 @@ from mixlens import Lens
 from mixlens.contracts import Facts, Request, Scores, Spec
 from mixlens.errors import OutOfMemory, UnsupportedModel
 from mixlens.measures import list_measures, register, unregister
-from mixlens.measuring.estimates import estimate_of, products_per_second
-from mixlens.measuring.memory_check import memory_in_words, require_room, spelled
-from mixlens.model import free_memory as memory
+from mixlens.measuring.estimates import (
+    estimate_of,
+    memory_in_words,
+    products_per_second,
+    require_room,
+    spelled,
+)
+from mixlens.model import placement as memory
 from mixlens.recording.recording import Recording
 
 GIB = 2**30

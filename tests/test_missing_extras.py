@@ -12,7 +12,7 @@ import pytest
 
 from mixlens import MissingExtra, MixingMaps
 from mixlens.datasets.shards import open_parquet
-from mixlens.kernels.optional_scipy import scipy_optimize
+from mixlens.kernels.simplex import scipy_optimize
 from mixlens.runs.engines import Engine
 from mixlens.runs.engines.on_ray import do_on_ray
 from mixlens.runs.store import require_parquet

@@ -51,7 +51,7 @@ IN_PYTHON_ALONE = {
 # Models that must be loaded with eager attention: commands have no option for that.
 IMPOSSIBLE_YET = {
     "structure/model_discovery.py": {"attn_implementation="},
-    "structure/unpadded_runs.py": {"attn_implementation="},
+    "structure/probe_passes.py": {"attn_implementation="},
 }
 
 

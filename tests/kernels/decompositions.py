@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from mixlens.kernels.decomposition import Decomposition
-from mixlens.kernels.value_vectors import Vectors
+from mixlens.kernels.decomposition import Decomposition, Vectors
 
 
 def random_decomposition(

@@ -16,7 +16,7 @@ import torch
 from mixlens.kernels import gram
 from mixlens.kernels.fused import checked
 from mixlens.kernels.fused import norms as fused_norms
-from mixlens.kernels.value_vectors import Vectors
+from mixlens.kernels.decomposition import Vectors
 torch.manual_seed(0)
 fused_norms.applies = lambda weights: True
 def made(weights, vectors, causal=False, limit=2000):

@@ -8,9 +8,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mixlens.kernels.decomposition import Decomposition
+from mixlens.kernels.decomposition import Decomposition, Vectors
 from mixlens.kernels.gram import part_norms, summed_norms
-from mixlens.kernels.value_vectors import Vectors
 from tests.kernels.decompositions import LargestTensor, random_decomposition
 
 

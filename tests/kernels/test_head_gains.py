@@ -5,9 +5,8 @@ import torch
 from torch import Tensor
 
 from mixlens.kernels import head_gains as kernel
-from mixlens.kernels.decomposition import Decomposition
+from mixlens.kernels.decomposition import Decomposition, Vectors
 from mixlens.kernels.head_gains import head_gains
-from mixlens.kernels.value_vectors import Vectors
 
 
 def _decomposition(width: int, size: float, heads: int = 4, groups: int = 2) -> Decomposition:

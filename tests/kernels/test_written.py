@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from mixlens.kernels.chunks import LARGEST, rows_at_once
-from mixlens.kernels.value_vectors import Vectors
+from mixlens.kernels.decomposition import Vectors
 
 
 def test_vectors_are_the_same_however_many_fit() -> None:

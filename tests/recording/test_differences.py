@@ -19,7 +19,7 @@ from mixlens.kernels.differences import (
     sum_errors,
     weighted_sum_errors,
 )
-from mixlens.model.free_memory import is_out_of_memory
+from mixlens.model.placement import is_out_of_memory
 from tests.measures import models
 
 

@@ -17,10 +17,10 @@ from mixlens.errors import EmptyInput, InvalidInput
 from mixlens.measuring.answer_odds import require_causal
 from mixlens.recording.recording import Recording
 from mixlens.text.continuation import continued
+from mixlens.text.encoding import decoded
 from mixlens.text.input_checks import takes_decoder_ids
 from mixlens.text.prompts import Given, prompt_of
 from mixlens.text.segments import ANSWER, CHAT, OTHER, By, Spans, divided, spans_of
-from mixlens.text.tokenizer_calls import decoded
 from mixlens.text.tokens import TokenRow
 
 

@@ -21,8 +21,7 @@ from torch import Tensor, nn
 from mixlens.answers.answered_prompt import AnsweredPrompt
 from mixlens.kernels.differences import difference, rounding
 from mixlens.measuring.answer_odds import read_answers
-from mixlens.model.free_memory import raise_if_out_of_memory
-from mixlens.model.placement import entry_device
+from mixlens.model.placement import entry_device, raise_if_out_of_memory
 from mixlens.model.restore_model import restored
 from mixlens.model.rotary import depends_on_length
 from mixlens.replay.explained_output import logits_of

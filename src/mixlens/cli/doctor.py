@@ -130,7 +130,7 @@ def _needs(lens: Lens, report: Report, tokens: int) -> dict[str, dict[str, Any]]
 
 
 def _show_needs(needs: Mapping[str, Mapping[str, Any]], tokens: int, positions: int | None) -> None:
-    from mixlens.measuring.memory_check import spelled
+    from mixlens.measuring.estimates import spelled
 
     seconds = next(iter(needs.values()))["seconds of a forward pass"]
     if positions is not None and tokens > positions:

@@ -5,12 +5,10 @@
 * `scores`: `Scores` and `LayerScores`, the numbers for the whole batch
 * `targets`: `Targets`, the targets that are scored
 * `span`: `Span` and `SpanRule`, several targets that are scored as one
-* `sizes`: `Sizes`, what the memory of a measure depends on
 """
 
 from mixlens.contracts.request import Request
 from mixlens.contracts.scores import LayerScores, Scores, by_layer
-from mixlens.contracts.sizes import Sizes
 from mixlens.contracts.span import Span, SpanRule
 from mixlens.contracts.spec import (
     AttentionKind,
@@ -20,6 +18,7 @@ from mixlens.contracts.spec import (
     Refusal,
     ScoreLayer,
     ScoreModel,
+    Sizes,
     Spec,
     is_released,
 )

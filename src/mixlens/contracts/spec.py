@@ -16,12 +16,31 @@ from mixlens.errors import InvalidInput
 if TYPE_CHECKING:
     from mixlens.contracts.request import Request
     from mixlens.contracts.scores import LayerScores, Scores
-    from mixlens.contracts.sizes import Sizes
     from mixlens.contracts.targets import Targets
     from mixlens.recording.attention import Attention
     from mixlens.recording.layer import Layer
     from mixlens.recording.recording import Recording
     from mixlens.structure.layer_structure import AttentionStructure, LayerStructure
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """Sizes of one text in one model, counted in numbers (not bytes)."""
+
+    targets: int  # all tokens of the text, or the named targets in single-target mode
+    sources: int
+    d_model: int
+    heads: int
+    d_ff: int
+    layers: int
+    passing: float  # a text on its way through one layer of the model
+    graph: float  # everything that a gradient through the whole model keeps
+    matrix: int  # d_model * d_ff, if matrices of a layer are copied
+    block: int  # the largest block of vectors that is formed at once
+    chunk: int  # the largest chunk of rows that goes through a layer at once
+    budget: int  # the memory budget
+    options: Mapping[str, Any] = field(default_factory=dict)  # of the measure
+
 
 GIVES = ("maps", "rows", "row", "graph")
 READS = ("attention", "output", "gradient")

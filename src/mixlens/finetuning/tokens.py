@@ -6,7 +6,7 @@ import inspect
 from typing import Any
 
 from mixlens.errors import EmptyInput, InvalidInput, MissingTokenizer
-from mixlens.text.tokenizer_calls import tokenized
+from mixlens.text.encoding import tokenized
 
 
 def token_inputs(

@@ -19,7 +19,6 @@ kernels are in `fused/`.
                     the head x head Gram matrix of one source's vectors.
     head_gains      How much nearer each head's vector of each source brings a target to its
                     output, in the L1 norm: ||y_i||_1 - ||y_i - z||_1 with z = a_hij f_hj.
-    optional_scipy  scipy's optimisers, which come with an extra.
     prefixes        Effective attention if targets see different sources: under a causal mask,
                     inside a window, in packed texts.
     projections     What each source writes into a target, projected on the sum of all: c_ij . o_i,
@@ -35,8 +34,6 @@ kernels are in `fused/`.
     simplex         The shortest row of attention that is still a distribution and gives the same
                     output: a small quadratic programme per row.
     spans           Several targets of a decomposition as one: sum_i w_i T_ij.
-    value_vectors   What sources write through attention, kept as two factors: vectors_hj =
-                    values_hj matrix_h.
     visibility      Which sources each target can see in one forward pass.
     word_paths      Paths from words to a baseline word through the vectors of other words.
 """

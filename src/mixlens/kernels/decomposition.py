@@ -2,18 +2,165 @@
 vectors_hj (+ own_i if j is i itself).
 
 The vectors T_ij, targets x sources x d_model, are never computed, except those on the diagonal.
+
+`Vectors` keeps the vectors of the sources as two factors: vectors_hj = values_hj matrix_h. All
+vectors together are heads x sources x d_model numbers, often the largest tensor of all. They are
+formed a few sources at a time, or not at all: for a single target the heads are summed inside one
+product, (A_hij values_hj) matrix. Products are taken in the precision of the factors, and their
+results have the precision of the weights.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from mixlens.kernels.value_vectors import Vectors
+_DIRECT = {
+    torch.float16: 32,
+    torch.bfloat16: 32,
+}  # half-precision products are cheap, float32 ones are not
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """The vectors of every head and source, not yet multiplied out."""
+
+    values: Float[Tensor, "batch kv_head source d_head"]
+    matrix: Float[Tensor, "head d_head d_model"]
+    gate: Float[Tensor, "batch target head d_head"] | None = (
+        None  # factors of each target on the values
+    )
+    half: bool = False  # whether the model had the factors in half precision
+
+    def for_targets(self, take: Callable[[Tensor, int], Tensor]) -> Vectors:
+        """Return the same for some targets: `take(tensor, axis)` selects them."""
+        return self if self.gate is None else replace(self, gate=take(self.gate, 1))
+
+    def of_texts(self, texts: slice) -> Vectors:
+        """Return those of some texts of the batch."""
+        gate = None if self.gate is None else self.gate[texts]
+        return replace(self, values=self.values[texts], gate=gate)
+
+    def up_to(self, end: int) -> Vectors:
+        """Return those of the first sources, the same for every target."""
+        return replace(self, values=self.values[:, :, :end])
+
+    def head(self, number: int) -> Vectors:
+        """Return those of one head."""
+        one = slice(number, number + 1)
+        read = number * self.values.shape[1] // len(self.matrix)
+        gate = None if self.gate is None else self.gate[:, :, one]
+        return Vectors(self.values[:, read : read + 1], self.matrix[one], gate, self.half)
+
+    @property
+    def width(self) -> int:
+        """Return the number of channels of a vector."""
+        return int(self.matrix.shape[-1])
+
+    def heads(
+        self, part: slice | Int[Tensor, " part"] = slice(None)
+    ) -> Float[Tensor, "batch head part d_head"]:
+        """Return the values of some sources, with grouped ones repeated for every head that reads
+        them.
+        """
+        values, shared = self.values[:, :, part], len(self.matrix) // self.values.shape[1]
+        return values if shared == 1 else values.repeat_interleave(shared, 1)
+
+    def of(self, part: slice = slice(None)) -> Float[Tensor, "batch head part d_model"]:
+        """Return the vectors of some sources, the same for every target."""
+        if self.gate is not None:
+            raise ValueError("gated vectors differ from target to target")
+        values = self.heads(part)
+        batch, _, sources, _ = values.shape
+        rows = values.transpose(0, 1).flatten(1, 2)  # one product for each head, not for each text
+        made = torch.bmm(rows, self.matrix)
+        return made.view(len(made), batch, sources, self.width).transpose(0, 1)
+
+    def source(self, limit: int) -> Callable[[slice], Float[Tensor, "batch head part d_model"]]:
+        """Return `of`, from vectors that are all computed at once if they fit `limit` bytes."""
+        batch, _, sources, _ = self.values.shape
+        size = batch * len(self.matrix) * sources * self.width * self.matrix.element_size()
+        if size > limit:
+            return self.of
+        formed = self.of()
+        return lambda part: formed[:, :, part]
+
+    def few(self, targets: int) -> bool:
+        """Return whether summing the heads of each pair is cheaper than computing the vectors of
+        each source.
+        """
+        return self.gate is not None or targets <= _DIRECT.get(self.values.dtype, 1)
+
+    def written(
+        self, weights: Float[Tensor, "batch head part"], part: slice, target: int
+    ) -> Float[Tensor, "batch part d_model"]:
+        """Return sum_h weights_hj vectors_hj, the contribution of some sources to one target, in
+        the precision of the vectors.
+        """
+        values = self.values[:, :, part].transpose(1, 2)[:, :, :, None]
+        batch, sources, groups, _, width = values.shape
+        shared = self.matrix.shape[0] // groups
+        factors = weights.view(batch, groups, shared, sources).permute(0, 3, 1, 2)[..., None]
+        weighted = values.new_empty(batch, sources, groups, shared, width)
+        torch.mul(factors, values, out=weighted)  # one pass: no copy for each head, none transposed
+        if self.gate is not None:
+            weighted *= self.gate[:, target].reshape(batch, 1, groups, shared, width)
+        return weighted.flatten(2) @ self.matrix.flatten(0, 1)
+
+    def write_pairs(
+        self, weights: Float[Tensor, "batch head target part"], part: slice
+    ) -> Float[Tensor, "part row d_model"]:
+        """Return what each of some sources writes into each target: sum_h weights_hij vectors_hj.
+
+        Rows are the targets of all texts, one text after the other.
+        """
+        by_source = weights.permute(0, 3, 2, 1)  # [batch, part, target, head]
+        if self.few(weights.shape[2]):
+            values = self.values[:, :, part].transpose(1, 2)[:, :, None, :, None]
+            groups = self.values.shape[1]
+            factors = by_source.reshape(*by_source.shape[:3], groups, -1, 1)
+            weighted = values.new_empty(*factors.shape[:-1], values.shape[-1])
+            torch.mul(factors, values, out=weighted)  # one pass: no copy of shared values
+            if self.gate is not None:
+                weighted *= self.gate[:, None].reshape(weighted[:, :1].shape)
+            made = weighted.flatten(3) @ self.matrix.flatten(0, 1)
+        else:
+            made = by_source.contiguous() @ self.of(part).transpose(1, 2).to(weights.dtype)
+        return made.transpose(0, 1).flatten(1, 2)
+
+    def write_segments(
+        self,
+        weights: Float[Tensor, "batch head target source"],
+        segments: Sequence[Int[Tensor, " _"]],
+    ) -> Float[Tensor, "segment row d_model"]:
+        """Return what the sources of each segment write together into each target:
+        sum_j sum_h weights_hij vectors_hj over the members j of a segment.
+
+        The values of a segment are summed before the product, so it costs as much as one source.
+        """
+        mixed = torch.stack(
+            [weights[..., members] @ self.heads(members).to(weights.dtype) for members in segments]
+        ).transpose(2, 3)  # [segment, batch, target, head, d_head]
+        if self.gate is not None:
+            mixed = mixed * self.gate
+        made = mixed.flatten(3).to(self.matrix.dtype) @ self.matrix.flatten(0, 1)
+        return made.flatten(1, 2)
+
+    def written_to_each(
+        self, weights: Float[Tensor, "batch head target"]
+    ) -> Float[Tensor, "batch target d_model"]:
+        """Return the same if there is one source for each target."""
+        values = self.heads()
+        if self.gate is not None:
+            values = values * self.gate.transpose(1, 2)
+        weighted = weights.to(values.dtype)[..., None] * values
+        made = weighted.transpose(1, 2).flatten(2) @ self.matrix.flatten(0, 1)
+        return made.to(weights.dtype)
 
 
 @dataclass(frozen=True, kw_only=True)

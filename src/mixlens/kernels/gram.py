@@ -17,11 +17,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mixlens.kernels.chunks import CACHED, LARGEST, slices, sources_first, wide
-from mixlens.kernels.decomposition import Decomposition
+from mixlens.kernels.decomposition import Decomposition, Vectors
 from mixlens.kernels.fused import norms as fused_norms
 from mixlens.kernels.fused.checked import Combination, Trial, run_checked
 from mixlens.kernels.fused.sampling import Sampler, sample_size, widen
-from mixlens.kernels.value_vectors import Vectors
 
 
 def summed_norms(

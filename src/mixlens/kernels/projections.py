@@ -12,9 +12,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mixlens.kernels.chunks import slices
-from mixlens.kernels.decomposition import Decomposition
+from mixlens.kernels.decomposition import Decomposition, Vectors
 from mixlens.kernels.gram import head_norms
-from mixlens.kernels.value_vectors import Vectors
 
 
 def projections(

@@ -10,13 +10,24 @@ steps.
 
 from __future__ import annotations
 
+from types import ModuleType
+
 import numpy as np
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from mixlens.errors import MixlensError
+from mixlens.errors import MissingExtra, MixlensError
 from mixlens.kernels.projector import tolerance
+
+
+def scipy_optimize() -> ModuleType:
+    """Return scipy's optimisers, or raise an error that names the extra."""
+    try:
+        import scipy.optimize
+    except ImportError as error:
+        raise MissingExtra("scipy") from error
+    return scipy.optimize
 
 
 def left_null_basis(
@@ -62,8 +73,6 @@ def shortest_distribution(
     """Return the shortest weights >= 0 that are `weights` plus a combination of the columns of
     `null`.
     """
-    from mixlens.kernels.optional_scipy import scipy_optimize
-
     shortest = weights - null @ (null.T @ weights)
     if null.shape[1] == 0 or shortest.min() >= 0:
         return shortest if null.shape[1] else weights

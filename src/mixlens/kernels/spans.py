@@ -14,8 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mixlens.kernels.decomposition import Decomposition
-from mixlens.kernels.value_vectors import Vectors
+from mixlens.kernels.decomposition import Decomposition, Vectors
 
 
 def weigh_targets(parts: Decomposition, weights: Float[Tensor, "batch target"]) -> Decomposition:

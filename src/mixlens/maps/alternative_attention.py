@@ -17,9 +17,8 @@ from jaxtyping import Float, Int
 
 from mixlens.contracts import Request
 from mixlens.errors import InvalidInput
-from mixlens.kernels.optional_scipy import scipy_optimize
 from mixlens.kernels.projector import tolerance, value_columns, with_ones
-from mixlens.kernels.simplex import left_null_basis
+from mixlens.kernels.simplex import left_null_basis, scipy_optimize
 from mixlens.measures import effective_attention
 
 if TYPE_CHECKING:

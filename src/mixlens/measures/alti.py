@@ -38,7 +38,7 @@ from mixlens.kernels.chunks import cached_bytes
 from mixlens.kernels.decomposition import Decomposition
 from mixlens.kernels.gains import manhattan_gain, manhattan_gains
 from mixlens.model.placement import sent
-from mixlens.recording.block import Block
+from mixlens.recording.attention import Block
 
 if TYPE_CHECKING:
     from jaxtyping import Float

@@ -14,14 +14,12 @@ Measures themselves are in `measures`.
     measure_many        Measure one text, or several in batches of similar length.
     measured_batch      One measure of a batch of texts, and the maps of each text without
                         padding.
-    memory_check        Check that an estimate fits into memory, and report what would fit.
     recorder            Record a text, tensors, an image or audio, verified.
     rollout_of_targets  Roll out a few targets to the input without storing maps, from the last
                         layer down.
     rollout_time        Estimate the time of a rollout before it starts.
     span_labels         Name a span of targets by its text, and say which targets it has.
     timing              Estimate the time of a measure on a long text from its first tokens.
-    unpad               Cut one text out of a batch of scores, without padding.
     verifying           Report which measures support a model, and whether its structure was
                         verified (`doctor`).
 """

@@ -14,9 +14,8 @@ import torch
 
 from mixlens.errors import InvalidInput
 from mixlens.measuring.estimates import Shape
-from mixlens.model.free_memory import is_out_of_memory
-from mixlens.model.placement import entry_device
-from mixlens.text.tokenizer_calls import tokenized, tokenized_batch
+from mixlens.model.placement import entry_device, is_out_of_memory
+from mixlens.text.encoding import tokenized, tokenized_batch
 
 if TYPE_CHECKING:
     from torch import nn

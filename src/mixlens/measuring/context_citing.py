@@ -23,16 +23,15 @@ import numpy as np
 from mixlens.capture.attention_capture import runnable_experts
 from mixlens.errors import EmptyInput, InvalidInput, MissingExtra, MissingTokenizer
 from mixlens.measuring.answer_odds import answer_odds, require_causal
-from mixlens.measuring.estimates import estimate_of_prompt
-from mixlens.measuring.memory_check import memory_in_words
+from mixlens.measuring.estimates import estimate_of_prompt, memory_in_words
 from mixlens.model.loading import require_head
 from mixlens.model.placement import available_to
 from mixlens.model.session import open_session, require_eval
 from mixlens.text.continuation import continued
+from mixlens.text.encoding import decoded
 from mixlens.text.input_checks import takes_decoder_ids
 from mixlens.text.prompts import prompt_of
 from mixlens.text.segments import Spans, require_apart, spans_of
-from mixlens.text.tokenizer_calls import decoded
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -20,9 +20,8 @@ from mixlens.measures import (
     spec_of,
     without_noise,
 )
-from mixlens.measuring.estimates import Estimate, estimate_of
+from mixlens.measuring.estimates import Estimate, estimate_of, memory_in_words, require_room
 from mixlens.measuring.measured_batch import MeasuredBatch
-from mixlens.measuring.memory_check import memory_in_words, require_room
 from mixlens.measuring.recorder import record_all_targets, with_output
 from mixlens.measuring.span_labels import span_labels
 from mixlens.model.placement import available_to, entry_device

@@ -29,11 +29,11 @@ from mixlens.measuring.estimates import (
     estimate_of,
     estimate_of_prompt,
     estimate_of_recording,
+    memory_in_words,
+    require_room,
 )
-from mixlens.measuring.memory_check import memory_in_words, require_room
-from mixlens.model.free_memory import free_memory
 from mixlens.model.loading import damaged_weights, require_head
-from mixlens.model.placement import available_to, entry_device
+from mixlens.model.placement import available_to, entry_device, free_memory
 from mixlens.model.session import Remembered, open_session, require_eval
 from mixlens.recording.batch_independence import (
     DependentTexts,

@@ -17,9 +17,8 @@ from mixlens.errors import (
     without_subject,
 )
 from mixlens.measures import list_measures, recorded_refusal
-from mixlens.measuring.estimates import estimate_of_recording
+from mixlens.measuring.estimates import estimate_of_recording, memory_in_words
 from mixlens.measuring.measure import measure, why_not_cut
-from mixlens.measuring.memory_check import memory_in_words
 from mixlens.measuring.recorder import default_input, record
 from mixlens.model.loading import damaged_weights
 from mixlens.model.placement import available_to

@@ -7,7 +7,6 @@ Code that knows the structure of a layer does not belong here.
     checkpoint_weights  Weights that a checkpoint lacks, or stores in a form that cannot be right.
     fingerprint         The fingerprint of a model's state: weights, modules, their code,
                         attributes, hooks and config.
-    free_memory         Measure free memory, and recognise out-of-memory errors.
     hub_errors          Explain why the hub did not return a model or a data set.
     hub_timeout         Detect a hub that does not answer.
     json_values         Parse JSON from outside and check its form.

@@ -7,8 +7,6 @@ built; `replay` runs layers again.
                         and norms.
     batch_independence  Check that batch elements are independent: a text must get the same result
                         in a batch as alone.
-    block               An attention block with the sigma of every norm held fixed, and its output
-                        as a sum over sources.
     deferred_checks     Checks that are deferred to the end of a forward pass or of a measure.
     forward_pass        Run the model once, and keep its layers or what entered them.
     layer               One recorded layer: its attention, and methods to run it again.

@@ -21,7 +21,7 @@ from mixlens.capture.layer_calls import Inputs, batch_size, layer_calls
 from mixlens.errors import InvalidInput
 from mixlens.kernels.differences import difference, rounding
 from mixlens.model.fingerprint import settings_of
-from mixlens.model.free_memory import raise_if_out_of_memory
+from mixlens.model.placement import raise_if_out_of_memory
 from mixlens.model.restore_model import restored
 from mixlens.model.rotary import depends_on_length, frequencies_at
 from mixlens.model.session import Remembered

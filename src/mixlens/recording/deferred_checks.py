@@ -19,7 +19,7 @@ from torch import Tensor
 
 from mixlens.errors import NonFiniteActivations
 from mixlens.kernels.differences import row_sizes
-from mixlens.model.free_memory import is_out_of_memory
+from mixlens.model.placement import is_out_of_memory
 
 _HELD = 2**23  # most deferred numbers; more are compared earlier
 _SMALL = 2**20  # numbers of a tensor whose copy takes as long as launching an operation

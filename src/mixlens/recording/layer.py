@@ -25,7 +25,7 @@ from mixlens.recording.batch_independence import apart, leave_each_other_alone
 from mixlens.recording.deferred_checks import DeferredChecks
 from mixlens.recording.rebuilding import Internals, rebuilt_site
 from mixlens.recording.upcast import UpcastModules, computing_dtype, wide
-from mixlens.structure.gates import all_ones, gate_of
+from mixlens.structure.attention_reading import all_ones, gate_of
 from mixlens.structure.layer_structure import LayerStructure
 from mixlens.structure.layer_trace import Run, observed_run
 from mixlens.structure.model_structure import StackStructure

@@ -23,8 +23,7 @@ from mixlens.kernels.differences import (
     weighted_sum_errors,
 )
 from mixlens.kernels.visibility import Visibility
-from mixlens.recording.attention import Attention, BlockParts, Projection
-from mixlens.recording.block import Block
+from mixlens.recording.attention import Attention, Block, BlockParts, Projection
 from mixlens.recording.deferred_checks import (
     DeferredChecks,
     require_small,

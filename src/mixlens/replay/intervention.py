@@ -27,8 +27,7 @@ from mixlens.capture.layer_calls import (
 )
 from mixlens.errors import InvalidInput, UnsupportedModel
 from mixlens.kernels.differences import difference
-from mixlens.model.free_memory import is_out_of_memory
-from mixlens.model.placement import at_hand
+from mixlens.model.placement import at_hand, is_out_of_memory
 from mixlens.recording.layer import Layer
 from mixlens.recording.recording import Recording
 from mixlens.recording.upcast import computing_dtype

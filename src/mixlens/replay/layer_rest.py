@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from mixlens.contracts import AttentionKind
 from mixlens.kernels.differences import difference, same_bar
-from mixlens.model.free_memory import raise_if_out_of_memory
+from mixlens.model.placement import raise_if_out_of_memory
 from mixlens.model.session import Remembered
 from mixlens.recording.attention import Attention
 from mixlens.recording.layer import Layer

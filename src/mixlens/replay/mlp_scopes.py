@@ -25,8 +25,7 @@ from mixlens.contracts import AttentionKind, Facts, LayerScores, Spec, Targets
 from mixlens.errors import InvalidInput, UnsupportedModel
 from mixlens.kernels.chords import chord, chord_norms
 from mixlens.kernels.chunks import block_bytes
-from mixlens.kernels.decomposition import Decomposition
-from mixlens.kernels.value_vectors import Vectors
+from mixlens.kernels.decomposition import Decomposition, Vectors
 from mixlens.replay.mlp import Mlp, perceptron
 from mixlens.structure.norms import LinearisedNorm, norm_of
 

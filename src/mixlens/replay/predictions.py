@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from mixlens.errors import InvalidInput
 from mixlens.replay.explained_output import explained, logits_of
 from mixlens.replay.probabilities import find_link, to_probabilities
-from mixlens.text.tokenizer_calls import token_names
+from mixlens.text.encoding import token_names
 from mixlens.text.vocabulary import label_name, predicts_classes
 
 if TYPE_CHECKING:

@@ -26,9 +26,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from mixlens.errors import TargetsUnavailable
+from mixlens.kernels.decomposition import Vectors
 from mixlens.kernels.differences import rounding
 from mixlens.kernels.distances import Distance
-from mixlens.kernels.value_vectors import Vectors
 from mixlens.model.session import Remembered, matmul_precision
 from mixlens.recording.deferred_checks import row_errors
 from mixlens.replay.fallbacks import note_fallback

@@ -17,9 +17,9 @@ from torch import Tensor
 
 from mixlens.errors import TargetsUnavailable, UnsupportedModel
 from mixlens.kernels.chunks import chunked, wide
+from mixlens.kernels.decomposition import Vectors
 from mixlens.kernels.differences import difference, row_sizes, same_bar
 from mixlens.kernels.distances import Distance
-from mixlens.kernels.value_vectors import Vectors
 from mixlens.recording.attention import Attention
 from mixlens.replay.layer_rest import LayerRest
 

@@ -18,8 +18,7 @@ from torch import Tensor
 
 from mixlens.contracts import Facts
 from mixlens.maps.mixing_maps import MixingMaps
-from mixlens.measuring.measured_batch import MeasuredBatch
-from mixlens.measuring.unpad import target_tokens
+from mixlens.measuring.measured_batch import MeasuredBatch, target_tokens
 from mixlens.model.placement import sent
 from mixlens.text.tokens import TokenRow
 

@@ -21,7 +21,7 @@ from mixlens.datasets.rows import BadRow, TextRow, rows_of
 from mixlens.datasets.shards import Shard
 from mixlens.errors import MissingExtra, MissingTokenizer, MixlensError, UnsupportedModel
 from mixlens.measuring.batching import halve_until_it_fits, plan_batches, token_counts
-from mixlens.model.free_memory import is_out_of_memory
+from mixlens.model.placement import is_out_of_memory
 from mixlens.model.session import open_session
 from mixlens.recording.batch_independence import DependentTexts
 from mixlens.runs import store

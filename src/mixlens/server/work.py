@@ -13,7 +13,7 @@ from mixlens.errors import InputTooLong, InvalidInput, MixlensError
 from mixlens.measures import list_measures
 from mixlens.measuring.measure import measure
 from mixlens.server.api import Limits
-from mixlens.text.tokenizer_calls import tokenized
+from mixlens.text.encoding import tokenized
 from mixlens.views.viewer.packing import LIVE_BYTES
 from mixlens.views.viewer.payload import payload_of
 

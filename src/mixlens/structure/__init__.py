@@ -8,8 +8,6 @@ The result is a `ModelStructure`, plain data. Code that computes scores does not
                        both.
     find_layers        Find the layers of a model from one pass in which all attention is
                        captured.
-    gates              Factors between A V and the output projection: gates (Qwen3-Next, AFMoE)
-                       and sinks that scale the output (Granite).
     layer_discovery    Infer the structure of a layer from the activations of one run.
     layer_structure    The structure of a transformer layer as plain data, and the sums that it
                        describes.
@@ -35,6 +33,5 @@ The result is a `ModelStructure`, plain data. Code that computes scores does not
                        one.
     trace_matching     Compare the tensors in the trace of one layer.
     transposed_parts   Submodules that put tokens before the batch: [tokens, batch, channel].
-    unpadded_runs      Check that a model computes the same with and without padding.
     user_hooks         Detect hooks that the user put on layers, for instance to steer a model.
 """

@@ -11,12 +11,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
+from mixlens.capture.attention_call import ValueEdit
 from mixlens.capture.hook_points import HookPoint
 from mixlens.errors import UnsupportedModel
 from mixlens.kernels.differences import attention_product, rounding
-from mixlens.structure.gates import all_ones, gate_of
 from mixlens.structure.layer_trace import Core, Event
 from mixlens.structure.projection import affine_map
 from mixlens.structure.trace_matching import Evidence, outermost_first
@@ -250,3 +251,18 @@ def _by_token(evidence: Evidence, event: Event) -> bool:
 def _is_identity(matrix: Tensor) -> bool:
     square = matrix.shape[0] == matrix.shape[1]
     return square and torch.equal(matrix, torch.eye(len(matrix)).to(matrix))
+
+
+def all_ones(position: int) -> ValueEdit:
+    """Set every value of one attention call of a layer to one."""
+    return lambda number, values: torch.ones_like(values) if number == position else values
+
+
+def gate_of(
+    entered: Tensor, weights: Float[Tensor, "batch head target source"]
+) -> Float[Tensor, "batch target head d_head"]:
+    """Return the factors, from the input of the projection when every value was one."""
+    batch, heads, targets, _ = weights.shape
+    sums = weights.sum(-1).transpose(1, 2)[..., None]
+    entered = entered.reshape(batch, targets, heads, -1)
+    return entered / torch.where(sums == 0, 1.0, sums)

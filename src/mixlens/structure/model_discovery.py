@@ -19,7 +19,7 @@ from mixlens.capture.batch_axes import batch_axes
 from mixlens.capture.layer_calls import Inputs, LayerCall, batch_size, forward
 from mixlens.errors import UnsupportedModel, in_short
 from mixlens.kernels.differences import rounding
-from mixlens.model.free_memory import is_out_of_memory
+from mixlens.model.placement import is_out_of_memory
 from mixlens.model.restore_model import restored
 from mixlens.model.session import Remembered, state_of
 from mixlens.structure.attention_reading import TurnedProjection
@@ -35,8 +35,13 @@ from mixlens.structure.layouts import (
 )
 from mixlens.structure.model_structure import ModelStructure, assembled
 from mixlens.structure.probe import Probe, is_plain_text, likeness, probes, whole_probe
-from mixlens.structure.probe_passes import NoAttention, Passes, layer_error, passes_on
-from mixlens.structure.unpadded_runs import require_same_unpadded
+from mixlens.structure.probe_passes import (
+    NoAttention,
+    Passes,
+    layer_error,
+    passes_on,
+    require_same_unpadded,
+)
 from mixlens.structure.user_hooks import hook_numbers, require_unchanged_by_hooks
 
 _SILENT = (

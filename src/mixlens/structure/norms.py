@@ -13,8 +13,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from mixlens.model.free_memory import raise_if_out_of_memory
 from mixlens.model.module_walk import copied
+from mixlens.model.placement import raise_if_out_of_memory
 from mixlens.model.session import Remembered
 
 

@@ -21,9 +21,10 @@ from mixlens.capture.layer_calls import Inputs, LayerCall, layer_calls, with_hid
 from mixlens.capture.rerun import run_layer
 from mixlens.errors import UnsupportedModel, in_short
 from mixlens.kernels.differences import difference, rounding
-from mixlens.model.free_memory import is_out_of_memory
+from mixlens.model.placement import is_out_of_memory
 from mixlens.structure.find_layers import CapturedLayers, capture_layers
 from mixlens.structure.layouts import Layout
+from mixlens.structure.model_structure import ModelStructure
 from mixlens.structure.probe import Probe
 
 
@@ -217,3 +218,39 @@ def _real_difference(ours: Tensor, theirs: Tensor, inputs: Inputs) -> float:
         real = mask.to(a.device).bool()
         a, b = a[real], b[real]
     return difference(a, b, dtype=ours.dtype)
+
+
+def require_same_unpadded(
+    model: nn.Module, probe: Probe, structure: ModelStructure, padded: Sequence[LayerCall]
+) -> None:
+    """Compare the first text alone with the native run of the padded probe (`padded`), if a causal
+    layer holds a module that claims not to be causal.
+    """
+    paths = {
+        layer.path
+        for stack in structure.stacks
+        for layer in stack.layers
+        if layer.sites[0].causal and _denies_it(model.get_submodule(layer.path))
+    }
+    mask = probe.inputs.get("attention_mask")
+    if not paths or not isinstance(mask, Tensor) or (probe.whole and bool(mask.all())):
+        return
+    row = {
+        name: value[:1] if isinstance(value, Tensor) and value.dim() else value
+        for name, value in probe.inputs.items()
+    }
+    row["attention_mask"] = torch.ones_like(mask[:1])
+    with torch.no_grad():
+        native = native_calls(model, row, paths)
+    in_batch = [call.hidden_out[:1] for call in padded if call.path in paths]
+    error, where = native_error(in_batch, native, row)
+    if not error <= rounding(native[0].hidden_out):
+        raise UnsupportedModel(
+            f"layer `{where}`: without padding the output of {type(model).__name__} differs "
+            f"from a padded batch (relative error {error:.1e}), because sdpa drops its causal "
+            "mask. Load it with attn_implementation='eager'."
+        )
+
+
+def _denies_it(layer: nn.Module) -> bool:
+    return any(getattr(part, "is_causal", None) is False for part in layer.modules())

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
-from mixlens.model.free_memory import raise_if_out_of_memory
+from mixlens.model.placement import raise_if_out_of_memory
 
 Affine = tuple[Float[Tensor, "d_in d_out"], Float[Tensor, " d_out"]]
 

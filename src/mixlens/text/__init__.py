@@ -13,7 +13,6 @@ Code that runs a model does not belong here.
     encoding            Tokenise texts: ids, padding, labels and offsets of tokens.
     generation          Generate a continuation, after checking the options.
     generation_options  The options of `generate` that leave the model's input as it is recorded.
-    images              The image that a model received, cropped and scaled by its processor.
     input_checks        Check every input tensor against the model and the other inputs: name,
                         dtype, shape and range.
     inputs              Prepare a text or a dict of tensors for a model: checked, on its device,
@@ -31,7 +30,6 @@ Code that runs a model does not belong here.
     template_limits     Limit the time and the output of chat templates, which may be any program.
     token_labels        Labels of tokens that are not words: patches by row and column, frames by
                         time.
-    tokenizer_calls     Call a tokenizer and check its answer.
     tokens              The tokens of one text: their labels and offsets.
     vocabulary          Find words and classes by name, and name outputs.
     words               Find the tokens of each word, and merge their rows and columns.

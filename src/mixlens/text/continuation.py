@@ -19,13 +19,12 @@ from torch import nn
 from mixlens.errors import EmptyInput, InvalidInput
 from mixlens.model.rotary import require_same_frequencies
 from mixlens.text.decoder_inputs import start_token, target_prefix
-from mixlens.text.encoding import encoded, token_row
+from mixlens.text.encoding import decoded, encoded, token_row
 from mixlens.text.generation import generated, require_room, with_mask, without_end
 from mixlens.text.input_checks import check_answer_ids, takes_decoder_ids
 from mixlens.text.inputs import Prepared, made_ready
 from mixlens.text.padding import masks_more_than_padding
 from mixlens.text.prompts import Given, Prompt, prompt_of, tokenised, with_answer
-from mixlens.text.tokenizer_calls import decoded
 from mixlens.text.tokens import Produced, TokenRow, whole_numbers
 
 _UNKNOWN = "\ufffd"

@@ -15,11 +15,10 @@ import torch
 
 from mixlens.errors import EmptyInput, InvalidInput, MissingTokenizer
 from mixlens.text.chats import Message, written_out
-from mixlens.text.encoding import token_row
+from mixlens.text.encoding import token_row, tokenized
 from mixlens.text.input_checks import check_numbers, check_token_ids
 from mixlens.text.inputs import as_tensor, check_text
 from mixlens.text.segments import ANSWER, CHAT, OTHER, PROMPT, Spans, token_segments
-from mixlens.text.tokenizer_calls import tokenized
 from mixlens.text.tokens import Segment, TokenRow
 
 Given = str | Iterable[Message] | Mapping[str, Any]

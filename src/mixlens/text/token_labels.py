@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from torch import Tensor
 
 from mixlens.errors import InvalidInput
-from mixlens.text.images import picture_of
 from mixlens.text.padding import row_lengths
 from mixlens.text.tokens import TokenRow
 
@@ -22,6 +21,14 @@ if TYPE_CHECKING:
     from mixlens.recording.recording import Recording
     from mixlens.structure.model_structure import StackStructure
     from mixlens.text.inputs import Prepared
+
+
+import base64
+import io
+
+import numpy as np
+
+from mixlens.text.tokens import Picture
 
 _SECOND_STREAMS = {"entity": "entity_ids", "box": "visual_feats"}  # after words: LUKE, LXMERT
 _MOST_SPECIAL = 9  # class, distillation and register tokens come before the patches
@@ -201,3 +208,46 @@ def _labelled(ids: list[int], labels: tuple[str, ...], image: int) -> Iterator[s
         for patch in range(len(tokens)):
             place = f"({patch // side}, {patch % side})" if square else str(patch)
             yield f"image {number} patch {place}"
+
+
+_LONGEST = 640  # pixels per side
+
+
+def picture_of(
+    pixels: Tensor, processor: Any, *, rows: int, columns: int, first: int
+) -> Picture | None:
+    """Return pixels [channel, row, column] as an image of rows × columns patches.
+
+    Return None if they are not an image of one or three channels, or if Pillow is not installed.
+    """
+    try:
+        from PIL import Image
+    except ImportError:
+        return None
+    if pixels.dim() != 3 or pixels.shape[0] not in (1, 3):
+        return None
+    values = (_brightness(pixels.detach().float().cpu().numpy(), processor) * 255).round()
+    bands = values.astype(np.uint8).transpose(1, 2, 0)
+    image = Image.fromarray(bands[..., 0] if bands.shape[-1] == 1 else bands)
+    image.thumbnail((_LONGEST, _LONGEST))
+    file = io.BytesIO()
+    image.save(file, "JPEG", quality=88)
+    src = "data:image/jpeg;base64," + base64.b64encode(file.getvalue()).decode("ascii")
+    return Picture(src=src, rows=rows, columns=columns, first=first)
+
+
+def _brightness(pixels: np.ndarray, processor: Any) -> np.ndarray:
+    """Return brightness from 0 to 1: undo the processor's normalisation, or stretch the range if it
+    is unknown.
+    """
+    own: Any = getattr(processor, "image_processor", processor)
+    means, deviations = (
+        np.reshape(getattr(own, name, None) or (), (-1, 1, 1))
+        for name in ("image_mean", "image_std")
+    )
+    if getattr(own, "do_normalize", False) and len(means) == len(deviations) in (1, len(pixels)):
+        undone: np.ndarray = np.clip(pixels * deviations + means, 0, 1)
+        return undone
+    low, high = float(pixels.min()), float(pixels.max())
+    stretched: np.ndarray = (pixels - low) / max(high - low, 1e-12)
+    return stretched

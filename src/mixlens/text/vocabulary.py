@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from mixlens.errors import InvalidInput, MissingTokenizer
+from mixlens.text.encoding import decoded, token_names, tokenized
 from mixlens.text.suggestions import no_such
-from mixlens.text.tokenizer_calls import decoded, token_names, tokenized
 
 if TYPE_CHECKING:
     from mixlens.recording.recording import Recording

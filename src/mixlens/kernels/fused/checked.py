@@ -19,7 +19,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from mixlens.model.free_memory import raise_if_out_of_memory
+from mixlens.model.placement import raise_if_out_of_memory
 
 _log = logging.getLogger(__name__)
 _works: dict[Combination, bool] = {}

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mixlens.kernels.value_vectors import Vectors
+from mixlens.kernels.decomposition import Vectors
 
 _D_HEAD = 16  # kernels read the vectors, not the values
 
