@@ -35,7 +35,12 @@ ROOT = Path(__file__).resolve().parent / "leaderboard"
 DIGITS = 4
 FEW = 100  # texts
 
-INTRODUCTION = """# Leaderboard
+INTRODUCTION = """---
+hide:
+  - toc
+---
+
+# Leaderboard
 
 This page compares all measures with all evaluations on the models that were available to us. An
 entry is one model on one data set. All tables are computed from the entries. They hold for these

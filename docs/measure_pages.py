@@ -134,7 +134,8 @@ def caption(maps: MixingMaps) -> str:
     shown = first.removeprefix("Ġ")
     if list_measures()[maps.provenance["measure"]].explains_output:
         return f"Why does the bundled model choose *are* over *is*? Largest score: *{shown}*."
-    return f"Sources of `[MASK]` in each layer of the bundled model. Largest score: *{shown}*."
+    where = "Sources of `[MASK]` in each layer of the bundled model."
+    return f"{where} Largest score of another token: *{shown}*."
 
 
 def example_maps(name: str, masked: Lens, causal: Lens) -> MixingMaps:

@@ -123,8 +123,8 @@ def paper_page(paper: str) -> str:
 
 def _command(paper: str) -> str:
     says = wrapped(
-        "The paper's own checkpoints were not at hand. This command repeats everything on them. If"
-        " the data is the paper's too, the published numbers are next to the measured ones."
+        "The paper's own checkpoints were not available to us. This command repeats all experiments"
+        " on them. With the paper's data, it prints the published numbers as well."
     )
     specs = [spec for name, spec in experiments().items() if name.startswith(f"{paper}/")]
     model = specs[0].models[0]
@@ -153,9 +153,9 @@ def _statements(runs: list[tuple[str, dict[str, Any], Path]]) -> str:
             for f in result["findings"]
         ]
         if not result["findings"]:
-            rows.append(f"| {MODELS[model]} | (a picture; no statement to test) | | | {about} |")
+            rows.append(f"| {MODELS[model]} | (a figure; no statement to test) | | | {about} |")
     return "\n".join(
-        ["| model | statement | here | numbers | run on |", "|---|---|---|---|---|", *rows]
+        ["| model | statement | result | numbers | data |", "|---|---|---|---|---|", *rows]
     )
 
 
