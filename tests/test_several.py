@@ -36,7 +36,7 @@ def test_a_list_of_dicts_is_refused(
 ) -> None:
     """Never the texts of the first dict in the place of all."""
     given: Any = [{"input_ids": [[1, 5, 6, 7]] * count} for count in rows]
-    with pytest.raises(mixlens.InvalidInput, match="a string or a pair of strings, not dict"):
+    with pytest.raises(mixlens.InvalidInput, match="dict is not a text"):
         lens.measure("attention", given, batch_size=batch_size)
 
 

@@ -98,6 +98,8 @@ class LiteralZeroing:
         for number, text in enumerate(range(len(self.places))[block.texts]):
             one = replace(block, texts=slice(text, text + 1))
             column, target = linked[number].T.nonzero().unbind(1)
+            if not len(column):
+                continue
             outputs = self.distance.prepare(self._outputs(text, one, linked[number].T))
             before = self.unedited[text, block.targets][target]
             made[number, target, column] = self.distance.between(outputs, before)
