@@ -60,7 +60,7 @@ def test_what_cannot_be_asked(lens: Lens, chosen: dict[str, Any], words: str) ->
         ("integrated_gradients", {"steps": 2.5}, "steps=2.5 is not a whole number"),
         ("integrated_gradients", {"step": 3}, r"Unknown option 'step'. Did you mean steps\?"),
         ("value_zeroing", {"distance": 3}, "distance=3 is not a name"),
-        ("blank_out", {"word": "are", "foil": "are"}, "name a different foil"),
+        ("blank_out", {"word": "are", "foil": "are"}, "Pass a different foil"),
         ("blank_out", {"label": "x"}, "option word"),
     ],
 )
@@ -105,7 +105,7 @@ def test_deep_lift_in_half_precision(lens: Lens) -> None:
 
 def test_predictions(lens: Lens) -> None:
     two = "The dogs [MASK] [MASK]."
-    with pytest.raises(InvalidInput, match=r"2 mask tokens, not one: .* the option position"):
+    with pytest.raises(InvalidInput, match=r"2 mask tokens, not one. .* the option position"):
         lens.predictions(two)
     assert len(lens.predictions(two, position=3, top=2)) == 2
     with pytest.raises(InvalidInput, match="at least one"):

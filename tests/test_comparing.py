@@ -122,7 +122,7 @@ def test_a_classifier_is_explained_by_its_label() -> None:
         ({"target": "the"}, "occurs at the positions 1, 4"),
         ({"explain": {"word": "zzzz"}}, "'zzzz' is not one token"),
         ({"explain": {"wrod": "are"}}, r"Unknown output option 'wrod'. Did you mean word\?"),
-        ({"explain": {"word": "are", "foil": "are"}}, "name a different foil"),
+        ({"explain": {"word": "are", "foil": "are"}}, "Pass a different foil"),
         ({"only": ["attention"], "explain": {"word": "are"}}, "explains an output"),
         ({"only": ["attentoin"]}, "Did you mean attention"),
         ({"only": []}, "list of measures is empty"),

@@ -65,7 +65,7 @@ def test_options_are_advised_where_they_exist(ask: Callable[[Lens], Any], advise
 
 def test_predictions_are_of_one_text() -> None:
     lens = Lens.bundled()
-    with pytest.raises(InvalidInput, match="of one text, and 2 were given"):
+    with pytest.raises(InvalidInput, match="takes one text, got 2"):
         lens.predictions([TEXT, TEXT])  # type: ignore[arg-type]
     assert lens.predictions([TEXT]) == lens.predictions(TEXT)  # type: ignore[arg-type]
 
@@ -73,7 +73,7 @@ def test_predictions_are_of_one_text() -> None:
 def test_a_recording_for_one_measure_has_no_output_to_explain() -> None:
     lens = Lens.bundled()
     recording = lens.measure_batch("alti", TEXT, device="cpu").recording
-    words = r"made for a measure that needs no output .* lens\.record\(text\)"
+    words = r"made for a measure without output.* lens\.record\(text\)"
     with pytest.raises(InvalidInput, match=words):
         mixlens.measure("gradient_norm", recording)
     with pytest.raises(InvalidInput, match=words):

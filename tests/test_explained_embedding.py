@@ -151,10 +151,10 @@ def test_what_does_not_fit_together_is_refused() -> None:
     lens = encoder()
     for options, words in (
         ({"of": "similarity", "pooling": "mean"}, "needs the option to"),
-        ({"of": "embedding", "pooling": "mean", "to": OTHER}, "explained by itself"),
+        ({"of": "embedding", "pooling": "mean", "to": OTHER}, "needs of='similarity'"),
         ({"of": "embedding", "pooling": "max"}, "Choose one of: mean, cls, last"),
         ({"of": "embedding", "pooling": "mean", "word": "a"}, "word name a word"),
-        ({"to": OTHER}, "are for of='similarity'"),
+        ({"to": OTHER}, "need of='similarity'"),
     ):
         with pytest.raises(InvalidInput, match=words):
             lens.measure("gradient_norm", ONE, **options)

@@ -180,7 +180,7 @@ def test_predictions_and_evaluations_are_those_of_the_pipeline(settings: dict[st
 def test_a_foil_needs_classes_that_exclude_each_other() -> None:
     several = lens("text, several labels")
     recording = several.record(given("text, several labels"))
-    with pytest.raises(InvalidInput, match="share no probability"):
+    with pytest.raises(InvalidInput, match="needs exclusive classes"):
         explained(recording, label=1, foil=2)
     difference = explained(recording, label=1, foil=2, of="logit")(
         recording.output, torch.arange(1)
@@ -193,5 +193,5 @@ def test_classes_that_the_configuration_does_not_count_have_no_probability() -> 
     model = models.randomised(bert(num_labels=4))
     model.num_labels = model.config.num_labels = 3
     recording = Lens(model).record(given("text"))
-    with pytest.raises(InvalidInput, match="gives 4 numbers and num_labels is 3"):
+    with pytest.raises(InvalidInput, match="returns 4 numbers but num_labels is 3"):
         explained(recording, label=1)

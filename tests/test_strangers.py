@@ -131,7 +131,7 @@ OTHERS = [
     ),
     (["compare", TEXT, "--layers", "6"], 2, "6 layers, 0 to 5"),
     (["compare", TEXT, "--word", "zzzz"], 2, "'zzzz' is not one token"),
-    (["compare", TEXT, "--word", "is", "--foil", "is"], 2, "name a different foil"),
+    (["compare", TEXT, "--word", "is", "--foil", "is"], 2, "Pass a different foil"),
     (["compare", TEXT, "--label", "good"], 2, "predicts words, not classes"),
     (["compare", TEXT, "--cue", "cat"], 2, "Unknown token 'cat'"),
     (["compare", TEXT, "--cue", "the"], 2, "write the#1 or the#2"),

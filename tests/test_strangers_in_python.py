@@ -90,10 +90,10 @@ ASKED: list[tuple[str, dict[str, Any], str]] = [
     ("blank_out", {"word": "are", "position": 99}, "Token 99 is out of range .0–9"),
     ("blank_out", {"label": "x"}, "predicts words, not classes"),
     ("blank_out", {"of": "chance"}, "choose probability, logit, similarity or embedding"),
-    ("blank_out", {"position": [1, 2]}, "2 values were given for 1 texts"),
+    ("blank_out", {"position": [1, 2]}, "2 values do not match 1 texts"),
     ("blank_out", {"layers": [2]}, "no layers to choose from"),
-    ("blank_out", {"word": False}, "has a name or a number, not False"),
-    ("blank_out", {"word": 1.5}, "has a name or a number, not 1.5"),
+    ("blank_out", {"word": False}, "False is not a word or a class"),
+    ("blank_out", {"word": 1.5}, "1.5 is not a word or a class"),
     ("blank_out", {"position": 2.5}, "2.5 is not an integer"),
     ("blank_out", {"position": ""}, "'' is not an integer"),
     ("integrated_gradients", {"steps": True}, "steps=True is not a whole number"),
@@ -168,7 +168,7 @@ USED: list[tuple[Callable[[Lens, MixingMaps], Any], str]] = [
         lambda lens, maps: Lens(lens.model.get_submodule("bert"), lens.tokenizer).measure(
             "gradient_norm", TEXT, of="similarity", to=["a", "b"], pooling="mean"
         ),
-        "2 texts were given for 1",
+        "2 texts for 1 texts",
     ),
     (
         lambda lens, maps: Lens(lens.model.get_submodule("bert"), lens.tokenizer).compare(

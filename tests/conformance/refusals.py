@@ -59,20 +59,20 @@ def _of_the_stream(family: str, recording: Recording) -> str | None:
 def _of_routes(family: str, has_cross: bool) -> str | None:
     if has_cross:
         return "routes through two stacks"
-    return "not known whether they have a bias" if family == "deberta" else None
+    return "unknown whether they have a bias" if family == "deberta" else None
 
 
 def _of_parts_of_a_logit(family: str, recording: Recording) -> str | None:
     if len(recording.structure.stacks) > 1:
         return "one stack of layers"
     if ZOO[family].style == "parallel":
-        return "next to the attention"
+        return "parallel to the attention"
     if family in BRANCH_IS_SCALED:
         return "on the attention branch"
     if family in NOT_A_CHAIN:
         return "not a chain"
     if family == "deberta":
-        return "no affine module makes its values"
+        return "no affine module computes its values"
     return "not one activation" if family in NOT_SPLIT else None
 
 
@@ -82,10 +82,10 @@ def _with_feed_forward(family: str, has_cross: bool, measure: str) -> str | None
     if measure == "globenc":
         return None
     if ZOO[family].style == "parallel":
-        return "next to the attention"
+        return "parallel to the attention"
     if family in BRANCH_IS_SCALED:
         return "on the attention branch"
     if measure == "decompx" and family == "deberta":
-        return "no affine module makes its values"
+        return "no affine module computes its values"
     refused = NOT_SPLIT if measure == "decompx" else NOT_SPLIT | GATED
     return "not one activation" if family in refused else None

@@ -211,7 +211,7 @@ def test_refusals() -> None:
         with pytest.raises(InvalidInput, match="paper or released"):
             models.scores(measure, causal, word=7, variant="theirs")
         reason = refusal(measure, models.recording("bart", 4).structure, "decoder") or ""
-        assert reason.endswith(": use attention_gradient instead")  # decompx_logit is refused too
+        assert reason.endswith(". Use attention_gradient instead")  # decompx_logit is refused too
 
 
 class _Bent(torch.nn.Module):
@@ -237,9 +237,9 @@ def test_what_is_not_a_sum_of_layers_that_a_chain_reads_is_refused() -> None:
     for measure in MEASURES:
         with pytest.raises(UnsupportedModel, match="is not a chain of products, norms"):
             models.scores(measure, Lens(bent).record(given), word=7)
-        with pytest.raises(UnsupportedModel, match="some layers of this model are not measured"):
+        with pytest.raises(UnsupportedModel, match="some layers of this model are unsupported"):
             models.scores(measure, Lens(hooked).record(given), word=7)
-        with pytest.raises(UnsupportedModel, match="text 0 are not what its head should give"):
+        with pytest.raises(UnsupportedModel, match="text 0 differ from those of its head"):
             models.scores(measure, changed, word=7)
 
 

@@ -109,7 +109,7 @@ def test_scopes_that_do_not_exist_are_refused() -> None:
     with pytest.raises(UnsupportedModel, match="gated"):
         models.scores(SCOPES[0], llama)
     parallel = models.recording("gpt_neox", 4)
-    assert "next to the attention" in str(refusal(SCOPES[0], parallel.structure))
+    assert "parallel to the attention" in str(refusal(SCOPES[0], parallel.structure))
     with pytest.raises(InvalidInput, match="joint, fixed"):
         models.scores(SCOPES[0], gpt2, bias="none")
 

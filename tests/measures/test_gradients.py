@@ -403,17 +403,17 @@ def test_each_text_may_have_its_own_word() -> None:
     [
         ("masked", "the keys are here .", {}, "0 mask tokens"),
         ("masked", "the [MASK] [MASK] .", {}, "2 mask tokens"),
-        ("masked", "the [MASK] .", {"label": 1}, "not by label"),
+        ("masked", "the [MASK] .", {"label": 1}, "instead of label"),
         ("masked", "the [MASK] .", {"word": "elephants"}, "not one token"),
         ("masked", "the [MASK] .", {"word": 999}, "outside"),
         ("masked", "the [MASK] .", {"position": 7}, "out of range"),
         ("classifier", "the keys .", {"label": "great"}, "bad, fair, good"),
         ("classifier", "the keys .", {"label": 5}, "3 classes"),
-        ("classifier", "the keys .", {"word": "are"}, "not by word"),
-        ("classifier", "the keys .", {"of": "entropy"}, "choose probability"),
+        ("classifier", "the keys .", {"word": "are"}, "instead of word"),
+        ("classifier", "the keys .", {"of": "entropy"}, "Choose probability"),
         ("regression", "the keys .", {}, "numbers, not probabilities"),
-        ("tagger", "the keys .", {}, "say which token by the option position"),
-        ("tagger", "the keys .", {"position": 1, "word": "are"}, "option label, not by word"),
+        ("tagger", "the keys .", {}, "Pass the token with the option position"),
+        ("tagger", "the keys .", {"position": 1, "word": "are"}, "option label instead of word"),
     ],
 )
 def test_what_cannot_be_explained_says_why(name: str, text: str, given: Any, message: str) -> None:

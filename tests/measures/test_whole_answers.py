@@ -309,11 +309,11 @@ def test_what_has_no_answer_is_refused(llama: Lens) -> None:
     for options, reason in (
         ({"of": "probability"}, "underflows"),
         ({"of": "similarity"}, "choose log_probability or logit"),
-        ({"foil": 3}, "an answer has no foil"),
-        ({"word": 3}, "an answer has no word"),
+        ({"foil": 3}, "cannot be combined with an answer"),
+        ({"word": 3}, "cannot be combined with an answer"),
         ({"weights": [1.0]}, "the answer has 2 tokens"),
         ({"weights": [0, 0]}, "not all zero"),
-        ({"weights": ["a", "b"]}, "a number for each token"),
+        ({"weights": ["a", "b"]}, "not a list of numbers"),
         ({"reduce": "max"}, "choose sum or mean"),
     ):
         with pytest.raises(InvalidInput, match=reason):

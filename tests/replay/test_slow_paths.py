@@ -18,7 +18,7 @@ REASONS = {
     "bert": None,
     "gpt2": None,
     "gpt-neox": None,  # a parallel block: its output is a sum
-    "bloom": "runs in reverse, because the layer has no forward derivative",
+    "bloom": "runs in reverse mode, because the layer has no forward derivative",
     "mixtral": "the layer's own code, because the rest of the layer after its attention is not",
 }
 

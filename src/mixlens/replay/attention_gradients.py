@@ -1,9 +1,9 @@
-"""How an explained output depends on every attention weight, from one backward pass.
+"""Gradients of an explained output with respect to every attention weight, from one backward pass.
 
-A weight acts through the head's output alone, o_i = sum_j A_ij v_j. So dy/dA_ij = dy/do_i . v_j,
-and dy/do is the gradient at the input of the output projection, times the gate if there is one: a
-zero is added to that input by a hook, and the gradient is taken with respect to the zero. The
-model's own code runs, with whatever attention back end it has.
+A weight acts only through the head's output, o_i = sum_j A_ij v_j. Therefore dy/dA_ij = dy/do_i .
+v_j, and dy/do is the gradient at the input of the output projection, times the gate if there is
+one: a hook adds a zero to that input, and the gradient is taken with respect to the zero. The
+model's own code runs, with any attention implementation.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 def projection_gradients(
     recording: Recording, site: str, kind: AttentionKind, output: Explained
 ) -> list[Float[Tensor, "batch target head d_head"]]:
-    """The gradient at the input of every output projection behind a site, each text's output with
-    respect to its own tokens.
+    """Return the gradient at the input of every output projection of an attention, each text's
+    output with respect to its own tokens.
     """
     layers = recording.layers(site)
     structures = [layer.structure.sites[layer.position(kind)] for layer in layers]
@@ -40,7 +40,7 @@ def projection_gradients(
         layer.hookable(structure.output_projection)
         for layer, structure in zip(layers, structures, strict=True)
     ]
-    added: dict[nn.Module, list[Tensor]] = defaultdict(list)  # shared layers: in order of calls
+    added: dict[nn.Module, list[Tensor]] = defaultdict(list)  # shared layers: in call order
 
     def enter(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
         zero = torch.zeros_like(args[0], requires_grad=True)
@@ -56,8 +56,8 @@ def projection_gradients(
     calls = {module: iter(zeros) for module, zeros in added.items()}
     if any(len(added[module]) != modules.count(module) for module in set(modules)):
         raise UnsupportedModel(
-            f"the output projections of {site} are not called once for each layer, so their"
-            " gradients cannot be distinguished"
+            f"the output projections of {site} are not called once per layer, so their "
+            "gradients cannot be distinguished"
         )
     zeros = [next(calls[module]) for module in modules]
     gradients = (
@@ -70,7 +70,7 @@ def projection_gradients(
         shape = (*layer.input.shape[:2], structure.heads, structure.d_head)
         given = torch.zeros_like(zero) if gradient is None else gradient
         if given.numel() != shape[0] * shape[1] * shape[2] * shape[3]:
-            raise UnsupportedModel(f"`{layer.structure.path}`: its heads are not laid out by token")
+            raise UnsupportedModel(f"`{layer.structure.path}`: its heads are not arranged by token")
         layout = layer.structure.layout
         if layout is not None:
             entered = HookPoint(structure.output_projection, "in")
@@ -82,7 +82,7 @@ def projection_gradients(
 def weight_gradients(
     site: Attention, gradient: Float[Tensor, "batch target head d_head"]
 ) -> Float[Tensor, "batch head target source"]:
-    """dy/dA of one site, from the gradient at the input of its output projection."""
+    """Return dy/dA of one attention, from the gradient at the input of its output projection."""
     if site.gate is not None:
         gradient = gradient * site.gate.to(gradient)
     by_head = [gradient[:, :, h] @ site.head_values(h).mT for h in range(gradient.shape[2])]

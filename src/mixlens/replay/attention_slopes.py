@@ -1,15 +1,14 @@
-"""The derivative of plain softmax attention, written out: o = W_O [sum_j A_ij v_j], A = softmax(c q
-k^T + bias).
+"""The derivative of plain softmax attention in closed form: o = W_O [sum_j A_ij v_j], A = softmax(c
+q k^T + bias).
 
     dS = c (dq k^T + q dk^T),    dA = A * (dS - sum_j A dS),    dz = (A * dS) v - (sum_j A dS) z + A
     dv
 
 and dq, dk, dv are one product with the tangent of the stream (through the norm before the
-attention, if there is one). A few large products take the place of the many small steps that
-automatic differentiation makes of them. Queries, keys, weights and values are overheard at the two
-products around the softmax; the projections are found by differentiating, not by name. Positions
-that turn queries and keys, caps, sinks and whatever else is not of this form show in the numbers,
-and then `folding.py` differentiates the layer's own code.
+attention, if there is one). A few large products replace the many small steps of automatic
+differentiation. Queries, keys, weights and values are captured at the two products around the
+softmax; the projections are found by differentiation, not by name. Rotary positions, caps, sinks
+and other forms show in the numbers, and then `folding.py` differentiates the layer's own code.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _PRODUCTS = {torch.matmul, torch.bmm, Tensor.matmul, Tensor.bmm, Tensor.__matmul
 
 
 class AttentionSlopes:
-    """Tangents of the attention output of one text of a layer with one attention site."""
+    """Tangents of the attention output of one text, for a layer with one attention."""
 
     def __init__(self, step: LayerFunction, site: Attention) -> None:
         path = site.structure.input_norm
@@ -84,7 +83,7 @@ class AttentionSlopes:
     def __call__(
         self, tangents: Float[Tensor, "tangent token d"]
     ) -> Float[Tensor, "tangents_of_tokens d_mixed"]:
-        """What goes into the output projection."""
+        """Return the input of the output projection."""
         tangents = self._normed(tangents)
         (count, tokens, width), heads = tangents.shape, len(self.weights)
         rows = count * tokens
@@ -123,11 +122,11 @@ class AttentionSlopes:
 
 
 class _Overheard(Exception):
-    """Ends the run of a layer whose attention has been overheard."""
+    """Stops the run of a layer after its attention was captured."""
 
 
 class _Around(TorchFunctionMode):
-    """Keeps the arguments of the product before a softmax and of the one after it."""
+    """Keeps the arguments of the products before and after a softmax."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -158,8 +157,8 @@ class _Around(TorchFunctionMode):
 
 
 def _overheard(step: LayerFunction, norm: str | None, rows: Tensor) -> tuple[Tensor, ...]:
-    """Queries, keys, weights and values [head, token, ...] of the first attention, from what enters
-    its projections.
+    """Return queries, keys, weights and values [head, token, ...] of the first attention, from the
+    inputs of its projections.
     """
     captured = _Around()
     with _returning(step.module, norm, rows), contextlib.suppress(_Overheard), captured:

@@ -1,5 +1,5 @@
-"""Shared by the gradient measures: one explained output, the layers at which it is explained, one
-number per token.
+"""Shared code of the gradient measures: one explained output, the layers at which it is explained,
+one number per token.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ Attribute = Callable[[Value, int, Hidden], Hidden]
 """The attribution for a layer's hidden states, one copy per text of the batch."""
 
 REDUCTIONS = ("sum", "l1", "l2")
-_PROVED_ROWS = 256  # of one batch through the whole model
+_PROVED_ROWS = 256  # copies in one batch through the whole model
 
 
 def explained_layers(recording: Recording, request: Request) -> list[Layer]:
-    """The layers at whose input the output is explained: those that are named, else the first."""
+    """Return the layers at whose input the output is explained: the named ones, else the first."""
     positions = request.layers if request.layers_named else (0,)
     layers = [recording.layers(request.site)[position] for position in positions]
     number = layers[0].structure.number
     if not request.layers_named and number != 0:
         raise UnsupportedModel(
-            f"the first layer that is measured has the number {number}, and tokens have mixed"
-            f" before it: name the layer whose input is meant, {number} or a later one"
+            f"The first measured layer has the number {number}, and tokens have mixed before "
+            f"it. Pass the layer whose input is meant, {number} or a later one."
         )
     return layers
 
@@ -57,12 +57,12 @@ def attributed(
     reduction: str,
     model: ModelFrom | ModelFromWords | None = None,
 ) -> Scores:
-    """Attributions at the input of the explained layers, one number per token. `model`: the
-    function that is explained, if it is not that of a layer's input.
+    """Return attributions at the input of the explained layers, one number per token. `model` is
+    the explained function, if it is not that of a layer's input.
     """
     if reduction not in REDUCTIONS:
         raise InvalidInput(
-            f"there is no reduction {reduction!r}; choose one of: {', '.join(REDUCTIONS)}"
+            f"Unknown reduction {reduction!r}. Choose one of: {', '.join(REDUCTIONS)}."
         )
     layers = explained_layers(recording, request)
     model = ModelFrom(recording, request.site) if model is None else model
@@ -101,7 +101,7 @@ def smooth_gradients(
     noise: float,
     seed: int,
 ) -> Scores:
-    """Attributions `explain(gradient, hidden)`: of the text itself, or their mean over noisy
+    """Return attributions `explain(gradient, hidden)` of the text itself, or their mean over noisy
     copies.
     """
     lengths = recording.lengths[recording.structure.stack_of(request.site).name]
@@ -121,8 +121,8 @@ def smooth_gradients(
 def plain_gradients(
     recording: Recording, request: Request, output: Explained
 ) -> dict[int, tuple[Hidden, Hidden]]:
-    """Layer -> the gradient of each text's output at the layer's input, and that input. One
-    backward pass for all layers, through the forward pass that the recording kept, or one more.
+    """Return, by layer, the gradient of each text's output at the layer's input, and that input. It
+    takes one backward pass for all layers, through the recorded forward pass or a new one.
     """
     stack = recording.structure.stack_of(request.site).name
     layers = [layer.index for layer in explained_layers(recording, request)]
@@ -141,7 +141,7 @@ def plain_gradients(
     rows = torch.arange(recording.batch, device=entered[0].device)
     with torch.enable_grad():
         total = output(output_of_graph, rows).sum()
-    recording.entered = {}  # a graph serves once: its tensors are freed on the way back
+    recording.entered = {}  # a graph is used once: the backward pass frees its tensors
     slopes = torch.autograd.grad(total, entered, allow_unused=True)
     if any(slope is None for slope in slopes):
         raise UnsupportedModel(no_gradient(stack))
@@ -150,8 +150,8 @@ def plain_gradients(
 
 
 def copies_at_once(recording: Recording, request: Request, output: Explained | None = None) -> int:
-    """How many copies of a text fit while the whole graph of a forward pass is kept. One if they
-    would not leave each other alone. `output`: what is read of what the model says.
+    """Return how many copies of a text fit with the whole graph of a forward pass, or one if they
+    are not independent. `output` is the part of the model's output that is read.
     """
     layers = recording.layers(request.site)
     tokens, d_model = layers[0].native_input.shape[1:]
@@ -169,7 +169,7 @@ def copies_at_once(recording: Recording, request: Request, output: Explained | N
 def _copies_apart(
     recording: Recording, request: Request, output: Explained | None, rows: int
 ) -> bool:
-    """Whether copies of a text leave each other alone in the whole model: proved once for it."""
+    """Return whether copies of a text are independent in the whole model, tested once."""
     model = ModelFrom(recording, request.site)
     narrow = {} if output is None else output.only_what_is_read(recording.model)
 
@@ -193,9 +193,9 @@ MOVES = ("prompt", "all")
 def moving_counts(
     recording: Recording, request: Request, output: Explained, moves: str
 ) -> list[int]:
-    """How many tokens of each text come from the baseline: those in front of an answer ("prompt"),
-    or "all" of them. The tokens of an encoder, and those of a text whose output is no answer, are
-    all part of the prompt.
+    """Return how many tokens of each text come from the baseline: those before an answer
+    ("prompt"), or "all" of them. All tokens of an encoder, and of a text whose output is no answer,
+    belong to the prompt.
     """
     if moves not in MOVES:
         raise InvalidInput(f"moves={moves!r}: choose {' or '.join(MOVES)}")
@@ -215,7 +215,7 @@ def baseline(
     like: Hidden,
     moving: Sequence[int],
 ) -> Hidden:
-    """Hidden states for the absence of the first `moving` tokens of each text: zeros, or those of a
+    """Return hidden states without the first `moving` tokens of each text: zeros, or those of a
     text of "pad" or "mask" tokens or of a token id. Later tokens keep theirs.
     """
     if kind == "zero":
@@ -237,22 +237,24 @@ def _first_tokens(counts: Sequence[int], like: Tensor) -> Bool[Tensor, "batch to
 
 
 def baseline_token(recording: Recording, kind: str | int) -> int:
-    """The id of the "pad" or the "mask" token, or an id itself."""
+    """Return the id of the "pad" or the "mask" token, or an id itself."""
     if isinstance(kind, int) or kind.isdigit():
         check_answer_ids(recording.model, [int(kind)])
         return int(kind)
     if kind not in ("pad", "mask"):
-        raise InvalidInput(f"there is no baseline {kind!r}; choose zero, pad, mask or a token id")
+        raise InvalidInput(f"Unknown baseline {kind!r}. Choose zero, pad, mask or a token id.")
     token = special_id(recording, kind)
     if token is None:
-        raise InvalidInput(f"no tokenizer or config names a {kind} token: use baseline='zero'")
+        raise InvalidInput(
+            f"The tokenizer and the config have no {kind} token. Pass baseline='zero'."
+        )
     return token
 
 
 def word_places(
     recording: Recording, request: Request, ids: Int[Tensor, "batch token"]
 ) -> Bool[Tensor, "batch token"]:
-    """Where a text has words, not special tokens or padding."""
+    """Return where a text has words, not special tokens or padding."""
     places = torch.zeros_like(ids, dtype=torch.bool)
     for row in range(recording.batch):
         tokens = recording.target_tokens(request.site, row)

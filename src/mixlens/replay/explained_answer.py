@@ -55,13 +55,13 @@ class ExplainedAnswer(Explained):
     weight zero.
     """
 
-    places: Int[Tensor, "batch token"]  # that produce the tokens
+    places: Int[Tensor, "batch token"]  # positions that produce the tokens
     ids: Int[Tensor, "batch token"]
     weights: Float[Tensor, "batch token"]
-    prompts: tuple[int, ...]  # how many tokens are in front of each answer
+    prompts: tuple[int, ...]  # number of tokens before each answer
 
     def __call__(self, output: Any, rows: Int[Tensor, " copies"]) -> Float[Tensor, " copies"]:
-        """The explained number in a model's output for copies of the named texts."""
+        """Return the explained number in a model's output for copies of the named texts."""
         logits = logits_of(output)
         rows = rows.to(logits.device)
         at_places = self.logits_at(logits, rows, self.places.to(logits.device)[rows])
@@ -75,12 +75,12 @@ class ExplainedAnswer(Explained):
 
     @property
     def places_read(self) -> Int[Tensor, "batch place"]:
-        """The positions whose logits are read."""
+        """Return the positions whose logits are read."""
         return self.places
 
     @property
     def terms(self) -> tuple[Int[Tensor, "batch place term"], Float[Tensor, "batch place term"]]:
-        """The outputs whose logits are summed at every place, and their weights."""
+        """Return the outputs whose logits are summed at every position, and their weights."""
         return self.ids[..., None], self.weights[..., None]
 
 
@@ -173,17 +173,18 @@ def produced_tokens(recording: Recording, text: int) -> Produced:
 def _check_choices(of: str, reduce: str | None) -> None:
     if of == "probability":
         raise InvalidInput(
-            "of='probability': the gradient of an answer's probability is that of its logarithm"
-            " times a number that underflows. Use of='log_probability', the default."
+            "of='probability' is not supported for an answer, because its gradient is that "
+            "of the logarithm times a number that underflows. Use of='log_probability', the "
+            "default."
         )
     if of not in EXPLAINS:
-        raise InvalidInput(f"of={of!r}: choose {' or '.join(EXPLAINS)} for an answer")
+        raise InvalidInput(f"Unknown of={of!r} for an answer. Choose {' or '.join(EXPLAINS)}.")
     if reduce not in (None, *REDUCTIONS):
         raise InvalidInput(f"reduce={reduce!r}: choose {' or '.join(REDUCTIONS)}")
 
 
 def _require_next_tokens(recording: Recording, logits: Tensor) -> None:
-    """The model must predict the next token at every position of its last stack."""
+    """Raise unless the model predicts the next token at every position of its last stack."""
     name, stack = type(recording.model).__name__, recording.last_stack
     if logits.dim() != 3 or predicts_classes(recording, logits):
         raise InvalidInput(
@@ -197,14 +198,15 @@ def _require_next_tokens(recording: Recording, logits: Tensor) -> None:
     width = recording.tokens_of(stack)
     if recording.logits_at is None and logits.shape[1] != width:
         raise InvalidInput(
-            f"the logits have {int(logits.shape[1])} positions, the last layer has {width} tokens"
+            f"The logits have {int(logits.shape[1])} positions, but the last layer has "
+            f"{width} tokens. Use a model with one logit per token."
         )
 
 
 def _weights(
     parts: Sequence[AnswerTokens], given: Any, reduce: str
 ) -> list[Float[Tensor, " token"]]:
-    """The weight of every token of each text."""
+    """Return the weight of every token of each text."""
     each = _weights_by_text(given, len(parts))
     made = []
     for part, own in zip(parts, each, strict=True):
@@ -212,14 +214,18 @@ def _weights(
         weights = np.ones(count) if own is None else np.asarray(own, dtype=np.float64)
         if weights.shape != (count,):
             raise InvalidInput(
-                f"weights has {weights.size} numbers, the answer has {count} tokens. Pass one for"
-                " each token."
+                f"weights has {weights.size} numbers, but the answer has {count} tokens. Pass "
+                "one for each token."
             )
         if not np.isfinite(weights).all() or not weights.any():
-            raise InvalidInput(f"weights={given!r}: finite numbers are needed, not all zero")
+            raise InvalidInput(
+                f"weights={given!r} are out of range. Pass finite numbers that are not all zero."
+            )
         if reduce == "mean":
             if weights.sum() == 0:
-                raise InvalidInput(f"weights={given!r} sum to zero, so they have no mean")
+                raise InvalidInput(
+                    f"weights={given!r} sum to zero, so they have no mean. Pass other weights."
+                )
             weights = weights / weights.sum()
         made.append(torch.from_numpy(weights))
     return made
@@ -233,14 +239,18 @@ def _weights_by_text(given: Any, texts: int) -> list[Any]:
         nested = bool(entries) and all(np.ndim(entry) == 1 for entry in entries)
         np.asarray(entries if not nested else entries[0], dtype=np.float64)
     except (TypeError, ValueError):
-        raise InvalidInput(f"weights={given!r}: a number for each token is needed") from None
+        raise InvalidInput(
+            f"weights={given!r} is not a list of numbers. Pass one for each token."
+        ) from None
     if nested and len(entries) != texts:
-        raise InvalidInput(f"weights has {len(entries)} lists for {texts} texts")
+        raise InvalidInput(
+            f"weights has {len(entries)} lists for {texts} texts. Pass one for each text."
+        )
     return entries if nested else [entries] * texts
 
 
 def _padded(rows: Sequence[Sequence[int]], most: int, device: torch.device) -> Tensor:
-    """Rows of one length, the first entry repeated."""
+    """Return lists of one length, padded with their first entry."""
     return torch.tensor([[*row, *[row[0]] * (most - len(row))] for row in rows], device=device)
 
 
@@ -249,6 +259,6 @@ def _require_finite(recording: Recording, output: ExplainedAnswer) -> None:
     numbers = output(recording.output, torch.arange(recording.batch))
     if not bool(numbers.isfinite().all()):
         raise NonFiniteActivations(
-            f"the {output.of.replace('_', '-')} of an answer is not finite: check the weights of"
-            " the model's head, and whether it excludes a token of the answer"
+            f"The {output.of.replace('_', '-')} of an answer is not finite. Check the weights "
+            "of the model's head, and whether it excludes a token of the answer."
         )

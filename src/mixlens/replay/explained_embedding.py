@@ -1,12 +1,11 @@
 """Explain the embedding of a text, or its similarity to another text.
 
-* `of="similarity"`: the cosine of the text's embedding and that of the text `to`, which is held
-  fixed.
-* `of="embedding"`: the part of the embedding along its own direction, which is held fixed. For the
-  text as it is this is the embedding's length.
+* `of="similarity"`: the cosine of the text's embedding and that of the text `to`, which is fixed.
+* `of="embedding"`: the component of the embedding along its own direction, which is fixed. For the
+  unchanged text this is the embedding's norm.
 
-An embedding is pooled from what the encoder returns for the tokens (`mixlens.model.pooling`), or
-made by the modules of a SentenceTransformer (`mixlens.model.sentence_encoder`).
+An embedding is pooled from the encoder's token states (`mixlens.model.pooling`), or computed by the
+modules of a SentenceTransformer (`mixlens.model.sentence_encoder`).
 """
 
 from __future__ import annotations
@@ -35,7 +34,9 @@ if TYPE_CHECKING:
     from mixlens.recording.recording import Recording
 
 Embed = Callable[[Tensor, Tensor], Tensor]
-"""From states [text, token, d_model] and the mask of real tokens to one vector for each text."""
+"""A function from states [text, token, d_model] and the mask of real tokens to one vector per
+text.
+"""
 
 _SHOWN = 40  # characters of a text in a label
 
@@ -46,10 +47,10 @@ class ExplainedEmbedding(Explained):
 
     real: Bool[Tensor, "batch token"]
     embed: Embed
-    directions: Float[Tensor, "batch d_embedding"]  # of length one
+    directions: Float[Tensor, "batch d_embedding"]  # unit vectors
 
     def __call__(self, output: Any, rows: Int[Tensor, " copies"]) -> Float[Tensor, " copies"]:
-        """The explained number in a model's output for copies of the named texts."""
+        """Return the explained number in a model's output for copies of the named texts."""
         states = _states(output)
         rows = rows.to(states.device)
         vectors = self.embed(states, self.real[rows])
@@ -60,12 +61,12 @@ class ExplainedEmbedding(Explained):
 def explained_embedding(
     recording: Recording, *, of: str, to: str | Sequence[str] | None, pooling: str | None
 ) -> ExplainedEmbedding:
-    """The embedding, or its similarity to a text; a list of texts gives each row its own."""
+    """Return the embedding, or its similarity to a text; a list has one text for each."""
     if (to is None) != (of == "embedding"):
         raise InvalidInput(
-            "of='similarity' needs the option to: the text that this one is similar to"
+            "of='similarity' needs the option to. Pass the text to compare with."
             if to is None
-            else "the option to is for of='similarity': an embedding is explained by itself"
+            else "The option to needs of='similarity'. Drop it, or set of."
         )
     own = pooling is None and isinstance(recording.tokenizer, SentenceTokenizer)
     encoder = encoder_of(recording.model) if own else None
@@ -81,7 +82,9 @@ def explained_embedding(
     else:
         texts = [to] * recording.batch if isinstance(to, str) else list(to)
         if len(texts) != recording.batch:
-            raise InvalidInput(f"to: {len(texts)} texts were given for {recording.batch}")
+            raise InvalidInput(
+                f"to has {len(texts)} texts for {recording.batch} texts. Pass one for each."
+            )
         vectors = _embeddings(recording, texts, embed, limited=encoder is None and pooling is None)
         if encoder is not None:
             require_own_embedding(encoder, texts[0], vectors[0])
@@ -100,8 +103,8 @@ def _require_short(model: nn.Module, tokens: int) -> None:
     limit = length_limit(model)
     if limit is not None and tokens > limit:
         raise InputTooLong(
-            f"{tokens} tokens, and this encoder reads {limit} (max_seq_length): shorten the text,"
-            " or set the option pooling to explain the whole of it"
+            f"The text has {tokens} tokens, but this encoder reads {limit} (max_seq_length). "
+            "Shorten the text, or set the option pooling to explain all of it."
         )
 
 
@@ -125,8 +128,8 @@ def _states(output: Any) -> Float[Tensor, "text token d_model"]:
     states = getattr(output, "last_hidden_state", None)
     if not isinstance(states, Tensor):
         raise UnsupportedModel(
-            "this model does not return the states of its tokens, so there is no embedding to"
-            " explain: load the encoder without a head (AutoModel)"
+            "this model does not return the states of its tokens, so it has no embedding to "
+            "explain. Load the encoder without a head (AutoModel)"
         )
     return states.float() if states.element_size() < 4 else states
 

@@ -1,18 +1,17 @@
 """The output that a gradient or an erasure explains: one number per text, such as the probability
 of a class or of a word.
 
-* A classifier: the class `label` (name or number), against a class `foil` if one is named.
+* A classifier: the class `label` (name or number), against a class `foil` if there is one.
 * A masked language model: the `word` at a `position`, against a word `foil`.
 * A causal or encoder-decoder language model: the next `word` after `position` (default: after the
   last token).
 
-What is not named defaults to the model's own prediction: the most probable class, the most probable
-word at the one mask token, or after the last token. Of a continued prompt, the token that the
-position produced is explained, and if there are several, the position must be named.
-`of="probability"` is the probability as the model's own API computes it
-(`mixlens.replay.probabilities`), with a foil that of the two alone; `of="logit"` is the logit, with
-a foil the difference of the two.
-A list gives each text of a batch its own.
+The default is the model's own prediction: the most probable class, the most probable word at the
+only mask token, or after the last token. For a continued prompt, the token that the position
+produced is explained; if there are several, pass the position. `of="probability"` is the
+probability as the model's own API computes it (`mixlens.replay.probabilities`), with a foil that of
+the two alone; `of="logit"` is the logit, with a foil the difference of the two. A list has one
+value for each text of a batch.
 """
 
 from __future__ import annotations
@@ -48,8 +47,8 @@ Named = str | int | list[str | int] | None
 Place = int | list[int] | None
 
 NO_OUTPUT = (
-    "this recording was made for a measure that needs no output of the model, so it has none:"
-    " record the text by lens.record(text)"
+    "This recording was made for a measure without output, so it has none. Record the text "
+    "with lens.record(text)."
 )
 
 
@@ -59,13 +58,13 @@ class Explained:
 
     chosen: Int[Tensor, " batch"]
     foils: Int[Tensor, " batch"] | None
-    positions: Int[Tensor, " batch"] | None  # None: the model gives one row of logits per text
+    positions: Int[Tensor, " batch"] | None  # None if the model has one vector of logits per text
     of: str
     names: tuple[str, ...]
-    link: Link | None  # from logits to probabilities; None: nothing asks for a probability
+    link: Link | None  # function from logits to probabilities; None if no probability is needed
 
     def __call__(self, output: Any, rows: Int[Tensor, " copies"]) -> Float[Tensor, " copies"]:
-        """The explained number in a model's output for copies of the named texts."""
+        """Return the explained number in a model's output for copies of the named texts."""
         logits = logits_of(output)
         rows = rows.to(logits.device)
         if self.positions is not None:
@@ -82,12 +81,14 @@ class Explained:
 
     @property
     def places_read(self) -> Int[Tensor, "batch place"] | None:
-        """The positions whose logits are read; None: one row of logits per text."""
+        """Return the positions whose logits are read, or None if there is one vector of logits per
+        text.
+        """
         return None if self.positions is None else self.positions[:, None]
 
     @property
     def terms(self) -> tuple[Int[Tensor, "batch place term"], Float[Tensor, "batch place term"]]:
-        """The outputs whose logits are summed at every place, and their weights."""
+        """Return the outputs whose logits are summed at every position, and their weights."""
         outputs = [self.chosen] if self.foils is None else [self.chosen, self.foils]
         chosen = torch.stack(outputs, 1)[:, None]
         signs = torch.tensor([1.0, -1.0][: len(outputs)], device=chosen.device)
@@ -95,7 +96,7 @@ class Explained:
 
     @property
     def read(self) -> Int[Tensor, " position"] | None:
-        """The same of all texts, in order."""
+        """Return the same for all texts, in order."""
         places = self.places_read
         return None if places is None else torch.unique(places)
 
@@ -105,15 +106,15 @@ class Explained:
         rows: Int[Tensor, " copies"],
         places: Int[Tensor, "copies place"],
     ) -> Float[Tensor, "copies place word"]:
-        """Logits at positions of each copy."""
+        """Return logits at positions of each copy."""
         read = self.read
-        if read is not None and logits.shape[1] == len(read):  # as `only_what_is_read` asked
+        if read is not None and logits.shape[1] == len(read):  # as in `only_what_is_read`
             places = torch.searchsorted(read.to(places.device), places)
         return logits[torch.arange(len(rows), device=rows.device)[:, None], places]
 
     def only_what_is_read(self, model: nn.Module) -> dict[str, Tensor]:
-        """Inputs by which a language model computes logits at the explained positions alone: a
-        vocabulary is wide. Empty if the model has no such input.
+        """Return inputs with which a language model computes logits only at the explained
+        positions, because a vocabulary is wide. It is empty if the model has no such input.
         """
         read = self.read
         if read is None or "logits_to_keep" not in inspect.signature(model.forward).parameters:
@@ -122,16 +123,16 @@ class Explained:
 
 
 def no_logits(output: Any, *, or_embedding: bool = False) -> str | None:
-    """Why no prediction can be explained, or None if it can; `or_embedding`: can what explains it
-    also explain an embedding?
+    """Return why no prediction can be explained, or None. `or_embedding` is set if an embedding
+    could be explained instead.
     """
     if isinstance(getattr(output, "logits", None), Tensor):
         return None
     if output is None:
         return NO_OUTPUT
     reason = (
-        "this model gives no logits, so there is no prediction to explain: a checkpoint with a head"
-        " for words or classes is needed"
+        "this model returns no logits, so there is no prediction to explain. Use a "
+        "checkpoint with a head for words or classes"
     )
     if not or_embedding:
         return reason
@@ -139,7 +140,7 @@ def no_logits(output: Any, *, or_embedding: bool = False) -> str | None:
 
 
 def logits_of(output: Any) -> Tensor:
-    """The logits in a model's output."""
+    """Return the logits in a model's output."""
     reason = no_logits(output)
     if reason is not None:
         raise InvalidInput(reason)
@@ -156,26 +157,27 @@ def explained(
     position: Place = None,
     of: str = "probability",
 ) -> Explained:
-    """What the options name, or the model's own prediction."""
+    """Return the output that the options name, or the model's own prediction."""
     if of not in ("probability", "logit"):
-        raise InvalidInput(f"of={of!r}: choose probability, logit, similarity or embedding")
+        raise InvalidInput(
+            f"Unknown of={of!r}. Choose probability, logit, similarity or embedding."
+        )
     require_head(recording.model)
     logits = logits_of(recording.output)
     link = find_link(recording.model, recording.output) if of == "probability" else None
     if link == "sigmoid" and foil is not None:
         raise InvalidInput(
-            "a foil, and problem_type is multi_label_classification: its classes do not exclude"
-            " each other, so two of them share no probability. Set the option of to logit, or drop"
-            " the foil."
+            "A foil needs exclusive classes, but problem_type is multi_label_classification. "
+            "Set the option of to logit, or drop the foil."
         )
-    per_text = len(logits) == recording.batch  # several codebooks have a row of logits each
+    per_text = len(logits) == recording.batch  # several codebooks have a vector of logits each
     if logits.dim() == 2 and per_text:
         return _of_class(recording, logits, label, word, foil, position, of, link)
     if logits.dim() == 3 and per_text:
         return _of_token(recording, logits, label, word, foil, position, of, link)
     raise InvalidInput(
-        f"logits of shape {tuple(logits.shape)} for {recording.batch} texts are neither classes of"
-        " a text nor of its tokens"
+        f"Logits of shape {tuple(logits.shape)} for {recording.batch} texts are neither "
+        "classes of a text nor of its tokens. Use a model with a head for words or classes."
     )
 
 
@@ -191,8 +193,8 @@ def _of_class(
 ) -> Explained:
     if word is not None or position is not None:
         raise InvalidInput(
-            "this model predicts a class of the whole text: name it by the option label, not by"
-            " word or position"
+            "This model predicts a class of the whole text. Pass the option label instead of "
+            "word or position."
         )
     chosen = _ids(recording, label, logits, label_id)
     foils = None if foil is None else _ids(recording, foil, logits, label_id)
@@ -221,12 +223,12 @@ def _of_token(
     tagged = predicts_classes(recording, logits)
     if label is not None and not tagged:
         raise InvalidInput(
-            "this model predicts words, not classes: name one by the option word (and foil), not by"
-            " label"
+            "This model predicts words, not classes. Pass the option word (and foil) instead "
+            "of label."
         )
     if word is not None and tagged:
         raise InvalidInput(
-            "this model predicts a class for each token: name it by the option label, not by word"
+            "This model predicts a class for each token. Pass the option label instead of word."
         )
     if word is None and not tagged and recording.produced is not None:
         said = zip(recording.produced, places.tolist(), strict=True)
@@ -245,8 +247,8 @@ def _of_token(
 def _require_different(chosen: Tensor, foils: Tensor | None) -> None:
     if foils is not None and bool((chosen == foils).any()):
         raise InvalidInput(
-            "the foil is the explained output itself, so their difference is zero everywhere: name"
-            " a different foil"
+            "The foil is the explained output itself, so their difference is zero. Pass a "
+            "different foil."
         )
 
 
@@ -256,8 +258,8 @@ def _positions(recording: Recording, logits: Tensor, position: Any) -> Int[Tenso
     shift = int(logits.shape[1]) - recording.tokens_of(stack)
     if shift and recording.logits_at is None:
         raise InvalidInput(
-            f"the logits have {int(logits.shape[1])} positions, the last layer has"
-            f" {int(logits.shape[1]) - shift} tokens"
+            f"The logits have {int(logits.shape[1])} positions, but the last layer has "
+            f"{int(logits.shape[1]) - shift} tokens. Use a model with one logit per token."
         )
     if position is not None:
         given = whole_numbers(_per_row(position, recording.batch), "positions") or []
@@ -271,7 +273,7 @@ def _positions(recording: Recording, logits: Tensor, position: Any) -> Int[Tenso
         places = [length - 1 for length in lengths]
     elif predicts_classes(recording, logits):
         raise InvalidInput(
-            "this model predicts a class for each token: say which token by the option position"
+            "This model predicts a class for each token. Pass the token with the option position."
         )
     else:
         places = [_mask_position(recording, row, length) for row, length in enumerate(lengths)]
@@ -279,12 +281,12 @@ def _positions(recording: Recording, logits: Tensor, position: Any) -> Int[Tenso
 
 
 def _only_produced(recording: Recording, lengths: Sequence[int]) -> list[int]:
-    """Of the tokens that follow a prompt one must be named, unless there is only one."""
+    """Return the only produced token, or raise if there are several."""
     known = recording.targets or [range(length) for length in lengths]
     if any(len(places) > 1 for places in known):
         raise InvalidInput(
-            f"{len(known[0])} tokens were produced, and one of them is explained: say which by the"
-            f" option position ({known[0][0]} to {known[0][-1]}), the place that produced it"
+            f"{len(known[0])} tokens were produced, but one is explained. Pass the position "
+            f"that produced it ({known[0][0]} to {known[0][-1]}) with the option position."
         )
     return [places[0] for places in known]
 
@@ -293,7 +295,7 @@ def _mask_position(recording: Recording, row: int, length: int) -> int:
     mask = special_id(recording, "mask")
     if mask is None:
         raise InvalidInput(
-            "no tokenizer names the mask token: say which position is meant by the option position"
+            "No tokenizer names the mask token. Pass the position with the option position."
         )
     stack = recording.structure.calls[-1][0]
     site = next(
@@ -305,8 +307,8 @@ def _mask_position(recording: Recording, row: int, length: int) -> int:
     places = (ids == mask).nonzero()[:, 0].tolist()
     if len(places) != 1:
         raise InvalidInput(
-            f"the text has {len(places)} mask tokens, not one: say which position is meant by the"
-            " option position"
+            f"The text has {len(places)} mask tokens, not one. Pass the position with the "
+            "option position."
         )
     return int(places[0])
 
@@ -314,7 +316,9 @@ def _mask_position(recording: Recording, row: int, length: int) -> int:
 def _per_row(given: Any, batch: int) -> list[Any]:
     if isinstance(given, Sequence) and not isinstance(given, str):
         if len(given) != batch:
-            raise InvalidInput(f"{len(given)} values were given for {batch} texts")
+            raise InvalidInput(
+                f"{len(given)} values do not match {batch} texts. Pass one for each text."
+            )
         return list(given)
     return [given] * batch
 
@@ -323,9 +327,7 @@ def _ids(
     recording: Recording, given: Any, logits: Float[Tensor, "batch outputs"], find: Any
 ) -> Int[Tensor, " batch"]:
     if bool(logits.isnan().any()):
-        raise NonFiniteActivations(
-            "the model's logits are NaN, so it says nothing: check the weights of its head"
-        )
+        raise NonFiniteActivations("The model's logits are NaN. Check the weights of its head.")
     predicted, outputs = logits.argmax(-1), int(logits.shape[-1])
     ids = [
         int(predicted[row]) if name is None else find(recording, _name_or_number(name), outputs)
@@ -338,7 +340,7 @@ def _name_or_number(given: Any) -> str | int:
     if isinstance(given, str):
         return given
     if isinstance(given, bool) or not hasattr(given, "__index__"):
-        raise InvalidInput(f"a word or a class has a name or a number, not {given!r}")
+        raise InvalidInput(f"{given!r} is not a word or a class. Pass a name or a number.")
     return int(given)
 
 

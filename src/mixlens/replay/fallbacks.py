@@ -14,7 +14,7 @@ _collected: ContextVar[dict[str, list[str]] | None] = ContextVar("collected", de
 
 
 def note_fallback(layer: Layer, reason: str) -> None:
-    """Says why a layer is not run in the fast way."""
+    """Log why a layer does not use the fast form."""
     path = layer.structure.path
     _log.debug("layer `%s`: %s", path, reason)
     collected = _collected.get()
@@ -24,7 +24,7 @@ def note_fallback(layer: Layer, reason: str) -> None:
 
 @contextlib.contextmanager
 def fallbacks_collected() -> Iterator[dict[str, list[str]]]:
-    """What is noted inside, by the path of the layer."""
+    """Collect the logged reasons, by the path of the layer."""
     collected: dict[str, list[str]] = {}
     token = _collected.set(collected)
     try:

@@ -1,17 +1,16 @@
-"""The derivative of a layer with everything after its attention folded into one matrix for each
-target.
+"""The derivative of a layer with the rest after its attention folded into one matrix per target.
 
-Beyond its attention a layer works on rows, so with attention outputs o the layer's output e_i =
-R(x_i, o_i) has the derivative de_i = dx_i R_x(i) + do_i R_o(i), two d x d matrices that are the
-same for all tangents. If x and o enter as one sum beta x + alpha o (no norm on the branch, no
-parallel feed-forward part) one matrix does. What is left to do for each tangent is the attention
-and one product, instead of a feed-forward part that is several times as large.
+After its attention a layer works on single tokens, so with attention outputs o the layer's output
+e_i = R(x_i, o_i) has the derivative de_i = dx_i R_x(i) + do_i R_o(i), with two d x d matrices that
+are the same for all tangents. If x and o enter as one sum beta x + alpha o (no norm on the branch,
+no parallel MLP), one matrix is enough. Each tangent then needs the attention and one product,
+instead of an MLP that is several times as large.
 
-The matrices come from the layer's own code, by pushing the unit vectors through all rows at once.
-For a perceptron they are J W_1 diag(act') W_2 with the norms' derivatives as a diagonal plus a
-rank-one part, which halves the work. Each folded layer is compared with the derivative of the whole
-layer before it is used. The quantity is that of Brunner et al., "On Identifiability in
-Transformers", ICLR 2020, eq. 11.
+The matrices come from the layer's own code, by pushing the unit vectors through all tokens at once.
+For an MLP they are J W_1 diag(act') W_2 with the norms' derivatives as a diagonal plus a rank-one
+part, which halves the work. Each folded layer is compared with the derivative of the whole layer
+before it is used. The quantity is that of Brunner et al., "On Identifiability in Transformers",
+ICLR 2020, eq. 11.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from mixlens.replay.mlp import perceptron
 from mixlens.replay.mlp_slopes import PerceptronSlopes
 from mixlens.structure.layer_structure import AttentionStructure
 
-# Some models take norms and softmaxes in float32 whatever their dtype.
+# Some models compute norms and softmaxes in float32, whatever their dtype.
 _AGREES = {torch.float64: 1e-6, torch.float32: 2e-5}
 _OVERHEAD = 1.3  # forward mode under vmap, in plain products
 
@@ -44,13 +43,13 @@ Parts = Callable[[tuple[Tensor, ...], tuple[Tensor, ...]], list[Tensor]]
 
 @dataclass(frozen=True)
 class FoldedLayer:
-    """Pushes tangents through the attention of a layer, then through the matrices of its rest."""
+    """Push tangents through the attention of a layer, then through the matrices of its rest."""
 
     parts: Parts  # the tangents that enter the rest: of x and every o, or of beta x + alpha o
     matrices: tuple[Float[Tensor, "token d d"], ...]
 
     def __call__(self, primals: tuple[Tensor, ...], tangents: tuple[Tensor, ...]) -> Tensor:
-        """The tangents of the output, by one product for each argument."""
+        """Return the tangents of the output, by one product for each argument."""
         parts = self.parts(primals, tangents)
         total = torch.bmm(parts[0].transpose(0, 1), self.matrices[0])
         for part, matrix in zip(parts[1:], self.matrices[1:], strict=True):
@@ -59,7 +58,7 @@ class FoldedLayer:
 
 
 def folded_bytes(step: object) -> int:
-    """What the matrices of a step take; nothing if it cannot be folded."""
+    """Return the bytes of a step's matrices, or zero if it cannot be folded."""
     if not isinstance(step, LayerFunction):
         return 0
     tokens, width = step.point.shape
@@ -67,7 +66,7 @@ def folded_bytes(step: object) -> int:
 
 
 def is_worth_folding(step: object, tangents: int) -> bool:
-    """Do this many tangents save more products than the matrices take?"""
+    """Return whether this many tangents save more products than the matrices need."""
     if not isinstance(step, LayerFunction):
         return False
     width, count = int(step.point.shape[-1]), _matrices(step)
@@ -83,7 +82,7 @@ def is_worth_folding(step: object, tangents: int) -> bool:
 
 
 def fold(step: object, push: Push, *, size: int) -> Push | None:
-    """A faster push that agrees with `push`, or None.
+    """Return a faster push that agrees with `push`, or None.
 
     `size`: tangents that fit in memory at once.
     """
@@ -93,8 +92,8 @@ def fold(step: object, push: Push, *, size: int) -> Push | None:
     if folded is None:
         note_fallback(
             step.layer,
-            "hidden token attribution runs the whole layer for each tangent, because what follows"
-            " attention cannot be folded into matrices",
+            "hidden token attribution runs the whole layer for each tangent, because the "
+            "rest of the layer cannot be folded into matrices",
         )
     return folded
 
@@ -106,15 +105,15 @@ def _folded(step: LayerFunction, push: Push, size: int) -> FoldedLayer | None:
         torch.randn(2, *p.shape, generator=generator, dtype=torch.float64).to(p) for p in primals
     )
     try:
-        rest = AfterAttention(step)  # in the precision that the layer was recorded in
-        # Computed once: it should not be coarse, and comparisons need their digits.
+        rest = AfterAttention(step)  # in the recorded precision of the layer
+        # Computed once, in full precision, because comparisons need the digits.
         with torch.no_grad(), matmul_precision("float32"):
             matrices, expected = _matrices_of(step, rest, size), push(primals, noise)
             for parts in (_written_out, _differentiated):
                 made = _agreeing(parts, step, rest, matrices, primals, noise, expected)
                 if made is not None:
                     return made
-    except Exception:  # a layer that cannot run on rows raises whatever it likes
+    except Exception:  # a layer that cannot run on single tokens may raise anything
         return None
     return None
 
@@ -138,7 +137,7 @@ def _agreeing(
 
 
 def _written_out(step: LayerFunction, rest: AfterAttention) -> Parts:
-    """Plain softmax attention by its formula."""
+    """Return plain softmax attention in closed form."""
     if len(rest.sites) > 1 or step.states is not None:
         raise ValueError("one attention only")
     site = rest.sites[0]
@@ -160,7 +159,7 @@ def _written_out(step: LayerFunction, rest: AfterAttention) -> Parts:
 
 
 def _differentiated(step: LayerFunction, rest: AfterAttention) -> Parts:
-    """Any attention, by the forward derivative of the layer's own code."""
+    """Return any attention, by the forward derivative of the layer's own code."""
     attention, site = attention_outputs(step), step.layer.structure.sites[0]
     joined = _joined(site)
 
@@ -212,7 +211,7 @@ def _matrices(step: LayerFunction) -> int:
 def _slopes(
     step: LayerFunction, rest: AfterAttention, point: Sequence[Tensor]
 ) -> PerceptronSlopes | None:
-    """The closed form, if it moves a few rows as the layer's own code does."""
+    """Return the closed form, if it agrees with the layer's own code on a few tokens."""
     mlp = perceptron(step.layer)
     if mlp is None or mlp.after is not None:
         return None
@@ -231,7 +230,7 @@ def _slopes(
 def _by_basis(
     rest: AfterAttention, point: Sequence[Tensor], number: int, size: int
 ) -> Float[Tensor, "token d d"]:
-    """The derivative by one argument, for all rows at once: a unit vector in every row."""
+    """Return the derivative by one argument, for all tokens at once, with a unit vector in each."""
     tokens, width = point[number].shape
 
     def single(argument: Tensor) -> tuple[Tensor, ...]:

@@ -1,7 +1,7 @@
-"""Tangents pushed through one layer, in a way that agrees with its reverse derivative.
+"""Push tangents through one layer, in a way that agrees with its reverse derivative.
 
-`torch.func.jvp` under `vmap` (the layer itself runs once for all tangents), or dual numbers on
-copies.
+It uses `torch.func.jvp` under `vmap` (the layer itself runs once for all tangents), or dual numbers
+on copies.
 """
 
 from __future__ import annotations
@@ -18,41 +18,43 @@ from mixlens.replay.fallbacks import note_fallback
 from mixlens.replay.intervention import LayerFunction
 
 Push = Callable[[tuple[Tensor, ...], tuple[Tensor, ...]], Tensor]
-"""Takes the point and tangents [tangent, token, d] of a step's arguments; returns the tangents of
-its output.
+"""Takes the point and tangents [tangent, token, d] of a step's arguments, and returns the tangents
+of its output.
 """
 
-# Some models take a softmax in float32 whatever their dtype.
+# Some models compute a softmax in float32, whatever their dtype.
 _AGREES = {torch.float64: 1e-5, torch.float32: 1e-3}
 
 
 @runtime_checkable
 class Step(Protocol):
-    """One layer at the point where it was recorded: a function of copies of its hidden states, and
-    of the states it attends to.
+    """One layer at its recorded input: a function of copies of its hidden states, and of the states
+    it attends to.
     """
 
     @property
     def point(self) -> Tensor:
-        """The hidden states at which the step is linearised."""
+        """Return the hidden states at which the step is linearised."""
 
     @property
     def states(self) -> Tensor | None:
-        """The states of the stack that is read, if the step reads one."""
+        """Return the states of the stack that the step reads, if any."""
 
     def __call__(self, hidden: Tensor, states: Tensor | None = None, /) -> Tensor:
-        """The step itself."""
+        """Run the step."""
 
 
 def forward_derivative(step: Step) -> Push | None:
-    """A way to push tangents through a step that agrees with its reverse derivative, or None."""
+    """Return a function that pushes tangents through a step and agrees with its reverse derivative,
+    or None.
+    """
     with matmul_precision("float32"):
         push = _agreeing(step)
     if push is None and isinstance(step, LayerFunction):
         note_fallback(
             step.layer,
-            "hidden token attribution runs in reverse, because the layer has no forward derivative"
-            " that agrees with the reverse one",
+            "hidden token attribution runs in reverse mode, because the layer has no forward "
+            "derivative that agrees with the reverse one",
         )
     return push
 
@@ -66,7 +68,7 @@ def _agreeing(step: Step) -> Push | None:
     ]
     try:
         value, pulled = _pulled(step, primals, generator)
-    except Exception:  # no reverse derivative to check against: then none is trusted
+    except Exception:  # without a reverse derivative to compare with, none is used
         return None
     expected = sum(
         float((a.double() * b.double()).sum()) for a, b in zip(pulled, noise, strict=True)
@@ -77,7 +79,7 @@ def _agreeing(step: Step) -> Push | None:
     for push in (_by_vmap(step), _by_duals(step)):
         try:
             tangent = push(primals, tuple(vector[None] for vector in noise))[0]
-        except Exception:  # each operation without a forward derivative raises its own
+        except Exception:  # each operation without a forward derivative raises its own error
             continue
         if abs(float((tangent.double() * value.double()).sum()) - expected) <= _AGREES[
             tangent.dtype
@@ -89,7 +91,7 @@ def _agreeing(step: Step) -> Push | None:
 def _pulled(
     step: Step, primals: tuple[Tensor, ...], generator: torch.Generator
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """A random cotangent, and what it is after going back through the step."""
+    """Return a random cotangent, and its pullback through the step."""
     with torch.enable_grad():
         leaves = tuple(primal.detach().clone().requires_grad_() for primal in primals)
         output = step(*(leaf[None] for leaf in leaves))[0]

@@ -1,10 +1,10 @@
-"""Each input token's part of one logit by one backward pass, for rules that stay linear.
+"""The contribution of each input token to one logit by one backward pass, for linear rules.
 
-With attention weights, sigmas and slopes held, a logit is an affine function of the input tokens.
-The part of a token is its gradient times the token. What every bias adds is its gradient times the
-bias, and is left out, kept apart, given to the first token, or divided equally among the tokens
-that its target sees (`none`, `column`, `cls`, `equal`). The other rules weigh a bias by each part's
-own direction or length: they need all parts, layer by layer.
+With fixed attention weights, sigmas and slopes, a logit is an affine function of the input tokens.
+The contribution of a token is its gradient times the token. Each bias adds its gradient times the
+bias, which is dropped, kept separately, given to the first token, or divided equally among the
+tokens that its target sees (`none`, `column`, `cls`, `equal`). The other rules weigh a bias by each
+part's own direction or norm, and need all parts, layer by layer.
 
 The affine function is that of `VectorLayer`, with the whole stream as its only source.
 """
@@ -33,7 +33,7 @@ Terms = tuple[Int[Tensor, "place term"], Float[Tensor, "place term"]]
 
 @dataclass(frozen=True)
 class _Bias:
-    """A bias where it was added, and the sources that its targets see there."""
+    """A bias, and the sources that its targets see there."""
 
     added: Float[Tensor, "target width"]
     seen: Seen
@@ -42,7 +42,7 @@ class _Bias:
 
 @dataclass(frozen=True)
 class _WholeStream(PartRules):
-    """Adds every constant whole, and remembers it. `seen` has the sources for one after the
+    """Add every constant completely, and store it. `seen` has the sources for one after the
     other.
     """
 
@@ -51,13 +51,15 @@ class _WholeStream(PartRules):
     seen: list[Iterator[Seen]] = field(default_factory=list)
 
     def shared(self, parts: Tensor, constant: Tensor) -> Tensor:
-        """Parts [target, 1, width], or [target, width] in the head, with the constant added."""
+        """Return parts [target, 1, width], or [target, width] in the head, with the constant
+        added.
+        """
         added = constant.expand(len(parts), -1).clone().requires_grad_()
         self.constants.append(_Bias(added, next(self.seen[-1]), own=False))
         return parts + (added if parts.dim() == 2 else added[:, None])
 
     def with_own(self, values: Tensor, bias: Tensor) -> Tensor:
-        """Values [token, 1, channel] with the bias of each."""
+        """Return values [token, 1, channel] with the bias of each."""
         added = bias.expand(len(values), -1).clone().requires_grad_()
         own = torch.eye(len(values), dtype=torch.bool, device=values.device)
         self.constants.append(_Bias(added, own, own=True))
@@ -72,8 +74,8 @@ def logit_parts(
     terms: Terms,
     rules: PartRules,
 ) -> tuple[Float[Tensor, " source"], Float[Tensor, ""]]:
-    """Each token's part of a weighted sum of logits (`Explained.terms` of the text), and what all
-    biases add to it that are not kept inside the vectors.
+    """Return each token's contribution to a weighted sum of logits (`Explained.terms` of the text),
+    and that of all biases outside the vectors.
     """
     places, device = list(head.places[text]), layers[0].input.device
     whole = _WholeStream(rules.bias, rules.released, rules.feed_forward)
@@ -101,8 +103,8 @@ def logit_parts(
 
 
 def _seen_by(step: VectorLayer, before: Seen, targets: Tensor) -> tuple[Iterator[Seen], Seen]:
-    """The sources that a layer's constants are divided among, in the order in which they are added,
-    and those of its output.
+    """Return the sources among which a layer's constants are divided, in the order of addition, and
+    those of its output.
     """
     reads = (step.weights != 0).any(0)[targets]
     mixed = (reads.to(step.weights) @ before.to(step.weights)) > 0

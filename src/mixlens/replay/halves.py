@@ -19,13 +19,11 @@ from mixlens.replay.shortcuts import Shortcut, answered_run
 
 
 class _Enough(Exception):
-    """Ends a run of a layer whose rest is not needed."""
+    """Stops the run of a layer whose rest is not needed."""
 
 
 def attention_outputs(step: LayerFunction) -> Callable[..., tuple[Tensor, ...]]:
-    """What the output projections of the attention sites return; the layer is left after the last
-    of them.
-    """
+    """Return the outputs of the attention projections. The layer stops after the last of them."""
     paths = [site.output_projection for site in step.layer.structure.sites]
 
     def single(*primals: Tensor) -> tuple[Tensor, ...]:
@@ -46,8 +44,8 @@ def attention_outputs(step: LayerFunction) -> Callable[..., tuple[Tensor, ...]]:
 
 
 class AfterAttention:
-    """The output of a layer as a function of the rows of its input and of the outputs of all its
-    attention sites.
+    """The output of a layer as a function of its input tokens and of the outputs of all its
+    attentions.
     """
 
     def __init__(self, step: LayerFunction) -> None:
@@ -60,9 +58,11 @@ class AfterAttention:
         )
 
     def __call__(self, hidden: Tensor, *outputs: Tensor) -> Tensor:
-        """The layer's output, from rows of its input and what each site's projection returned."""
+        """Return the layer's output, from input tokens and the output of each attention's
+        projection.
+        """
         layer, module, structures = self.layer, self.step.module, self.layer.structure.sites
-        if not self.shortcuts:  # the layer attends for nothing: its projections return these
+        if not self.shortcuts:  # the attention is ignored: its projections return these
             replaced = {
                 site.output_projection: output[None]
                 for site, output in zip(structures, outputs, strict=True)
@@ -82,7 +82,7 @@ def pushed(
     primals: tuple[Tensor, ...],
     tangents: tuple[Tensor, ...],
 ) -> tuple[Tensor, ...]:
-    """Tangents [tangent, ...] of what a function returns, from those of its arguments."""
+    """Return tangents [tangent, ...] of a function's output, from those of its arguments."""
 
     def one(*tangent: Tensor) -> tuple[Tensor, ...]:
         result: tuple[Tensor, ...] = torch.func.jvp(function, primals, tangent)[1]

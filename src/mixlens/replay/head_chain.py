@@ -1,12 +1,12 @@
 """Read the head of a model as a chain of products, norms and activations.
 
-From the hidden state that the output is read off (the first or last token of a classifier, the
-explained position of a language model) each step is the module whose input is the present state, or
-an activation of it, until the logits are reached. At the end the logits may be multiplied by a
-number (Cohere, Granite) or capped by a tanh (Gemma 2). No names are read.
+From the hidden state that the output is read from (the first or last token of a classifier, the
+explained position of a language model), each step is the module whose input is the current state,
+or an activation of it, until the logits are reached. At the end the logits may be multiplied by a
+number (Cohere, Granite) or capped by a tanh (Gemma 2). No names are used.
 
-Text is cut to a dozen tokens for this, and what was found is remembered until the weights change.
-The chain is then compared with the logits of the recording itself.
+Text is truncated to a dozen tokens for this, and the chain is cached until the weights change. It
+is then compared with the logits of the recording itself.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _FIRST, _LAST = 0, -1
 @dataclass(frozen=True)
 class _Chain:
     links: tuple[Link, ...]
-    place: int  # of the token that a classifier reads: the first or the last
+    place: int  # token that a classifier reads: the first or the last
 
 
 @torch.no_grad()
@@ -53,18 +53,20 @@ def head_chain(
     positions: Int[Tensor, "batch place"] | None,
     lengths: Sequence[int],
 ) -> Head:
-    """The head of a model with one stack; raises `UnsupportedModel` if it is not such a chain.
+    """Return the head of a model with one stack. Raise `UnsupportedModel` if it is not such a
+    chain.
 
-    `positions` whose logits are explained; None if the model gives one row of logits per text.
+    `positions` are those of the explained logits; None if the model has one vector of logits per
+    text.
     """
     chain = _known.of(
         recording.model, likeness(recording.inputs), lambda: _discovered_chain(recording)
     )
     if chain is None:
         raise UnsupportedModel(
-            "what follows the last layer is not a chain of products, norms and activations of one"
-            " token's state, so its logits cannot be split: use a measure of the layers, or"
-            " blank_out"
+            "the steps after the last layer are not a chain of products, norms and "
+            "activations of one token's state, so its logits cannot be split. Use a layer "
+            "measure, or blank_out"
         )
     if positions is not None:
         places = tuple(tuple(row) for row in positions.tolist())
@@ -78,8 +80,8 @@ def head_chain(
             made = head.logits(states[text, number])
             if not difference(made[None], ends[text][None].to(states)) <= rounding(logits):
                 raise UnsupportedModel(
-                    f"the logits of text {text} are not what its head should give, so they cannot"
-                    " be split: use a measure of the layers, or blank_out"
+                    f"the logits of text {text} differ from those of its head, so they cannot "
+                    "be split. Use a layer measure, or blank_out"
                 )
     return head
 
@@ -116,7 +118,7 @@ def _form(module: nn.Module, width: int, like: Tensor) -> Product | Norm | None:
     module = at_hand(module)
     there = like.to(next((weight.device for weight in module.parameters()), like.device))
     norm = norm_of(module, there.new_zeros(width))
-    if norm is not None:  # asked first: in half precision a norm may pass for a product
+    if norm is not None:  # checked first: in half precision a norm may pass for a product
         return Norm(norm.to(like))
     affine = affine_map(module, width, there)
     return None if affine is None else Product(affine[0].to(like), affine[1].to(like))
@@ -142,8 +144,8 @@ def _discovered_chain(recording: Recording) -> _Chain | None:
 
 
 def _calls_behind(recording: Recording, inputs: Any) -> tuple[list[Call], Tensor, Tensor]:
-    """Modules without parts, outside the stack, with what they were given; the last layer's output
-    and the logits.
+    """Return leaf modules outside the stack with their inputs, the last layer's output and the
+    logits.
     """
     calls: list[Call] = []
     handles: list[Any] = []
@@ -164,13 +166,13 @@ def _calls_behind(recording: Recording, inputs: Any) -> tuple[list[Call], Tensor
 
 
 class _ChainSearch:
-    """From a state of the first text to its logits."""
+    """A search from a state of the first text to its logits."""
 
     def __init__(self, calls: list[Call], end: Tensor, place: int) -> None:
         self.calls, self.end, self.place = calls, end, place
 
     def links(self, state: Row, first: int, depth: int) -> tuple[Link, ...] | None:
-        """What leads from the state to the logits, by the calls from `first` on."""
+        """Return the steps from the state to the logits, by the calls from `first` on."""
         closing = self._closing(state)
         if closing is not None or depth > 12:
             return closing
@@ -189,7 +191,7 @@ class _ChainSearch:
         return None
 
     def _closing(self, state: Row) -> tuple[Link, ...] | None:
-        """Nothing, a factor or a cap, if that makes the state the logits."""
+        """Return nothing, a factor or a cap, if that turns the state into the logits."""
         if state.shape != self.end.shape:
             return None
         end = self.end.to(state)
@@ -205,7 +207,7 @@ class _ChainSearch:
         return None
 
     def _before(self, state: Row, row: Row) -> tuple[Link, ...] | None:
-        """What leads from the state to what a module was given: nothing, or an activation."""
+        """Return the steps from the state to a module's input: nothing, or an activation."""
         if self._same(state, row):
             return ()
         for function in _ACTIVATIONS.values():
@@ -214,13 +216,15 @@ class _ChainSearch:
         return None
 
     def _row(self, tensor: Tensor, like: Row) -> Row | None:
-        """The first text's row: at its place, or the only one."""
+        """Return the first text's vector: at its position, or the only one."""
         if tensor.shape[-1] != len(like) or tensor.dim() not in (2, 3):
             return None
         return (tensor[0] if tensor.dim() == 2 else tensor[0, self.place]).to(like)
 
     def _same(self, one: Row, other: Row) -> bool:
-        """Up to one rounding in the model's own precision. Some norms compute in float32 always."""
+        """Return whether two vectors agree up to one rounding in the model's own precision. Some
+        norms always compute in float32.
+        """
         bar = max(same_bar(one), ROUNDING[torch.float64], 2 * torch.finfo(self.end.dtype).eps)
         return one.shape == other.shape and difference(one[None], other[None]) <= bar
 
@@ -234,7 +238,9 @@ def _capped(state: Tensor, *, cap: float) -> Tensor:
 
 
 def _cap(state: Row, end: Row) -> float:
-    """c with end = c tanh(state / c), from the largest number: it grows with c, so by halving."""
+    """Return c with end = c tanh(state / c), from the largest number, which grows with c, by
+    bisection.
+    """
     largest = int(state.abs().argmax())
     given, made = abs(float(state[largest])), abs(float(end[largest]))
     low, high = max(made, 1e-30), 1e6 * max(given, made, 1e-30)

@@ -1,7 +1,7 @@
 """The steps of a model's head, applied to the final state and to its parts.
 
-A norm's sigma is held, an activation is taken by its chord from zero, and biases are shared by the
-rules of DecompX or left out.
+The sigma of a norm is fixed, an activation is replaced by its chord from zero, and biases are
+shared by the rules of DecompX or dropped.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ class Product:
     bias: Float[Tensor, " d_out"]
 
     def whole(self, state: Row) -> Row:
-        """The next state."""
+        """Return the next state."""
         return state @ self.matrix + self.bias
 
     def parts(self, parts: Tensor, state: Row, rules: PartRules) -> Tensor:
-        """The next state's parts [source, width]."""
+        """Return the next state's parts [source, width]."""
         return rules.shared(parts @ self.matrix, self.bias)
 
 
 @dataclass(frozen=True)
 class Norm:
-    """A norm, its sigma held."""
+    """A norm with fixed sigma."""
 
     norm: LinearisedNorm
 
     def whole(self, state: Row) -> Row:
-        """The next state."""
+        """Return the next state."""
         return self.norm(state)
 
     def parts(self, parts: Tensor, state: Row, rules: PartRules) -> Tensor:
-        """The next state's parts [source, width]."""
+        """Return the next state's parts [source, width]."""
         made = self.norm.linear(parts) * self.norm.inverse_sigma(state)[..., None]
         return rules.shared(made, self.norm.shift)
 
@@ -61,11 +61,11 @@ class Activation:
     function: Callable[[Tensor], Tensor]
 
     def whole(self, state: Row) -> Row:
-        """The next state."""
+        """Return the next state."""
         return self.function(state)
 
     def parts(self, parts: Tensor, state: Row, rules: PartRules) -> Tensor:
-        """The next state's parts [source, width]."""
+        """Return the next state's parts [source, width]."""
         if rules.released:
             return parts * (self.function(state) / (state + SHIFT))
         return parts * chord(self.function, torch.zeros_like(state), state)
@@ -83,7 +83,7 @@ class Head:
     states: Float[Tensor, "batch place d_model"]
 
     def logits(self, state: Row) -> Row:
-        """All logits of one state."""
+        """Return all logits of one state."""
         for step in self.steps:
             state = step.whole(state)
         return state
@@ -91,7 +91,7 @@ class Head:
     def logit_parts(
         self, parts: Float[Tensor, "source d_model"], state: Row, rules: PartRules
     ) -> Float[Tensor, "source output"]:
-        """Each source's part of every logit."""
+        """Return each source's contribution to every logit."""
         for step in self.steps:
             parts, state = step.parts(parts, state, rules), step.whole(state)
         return parts
@@ -102,8 +102,8 @@ class Head:
         outputs: Int[Tensor, "place term"],
         weights: Float[Tensor, "place term"],
     ) -> Float[Tensor, "place d_model"]:
-        """Return g with v . g = what a summand v of each state adds to the weighted sum of a few
-        of its logits. `written` is linear, so its derivative at zero is the whole of it.
+        """Return g such that v . g is the contribution of a term v of each state to the weighted
+        sum of a few of its logits. `written` is linear, so its derivative at zero is exact.
         """
         few, columns = torch.unique(outputs.to(states.device), return_inverse=True)
         with torch.enable_grad():
@@ -120,8 +120,8 @@ class Head:
         outputs: Int[Tensor, " output"],
         rules: PartRules = _WITHOUT_BIASES,
     ) -> Float[Tensor, "vector output"]:
-        """What vectors that the state is a sum of add to a few logits, by default without biases.
-        With a state for each vector, each is a part of its own. For rules that need no other
+        """Return the contributions of a state's terms to a few logits, by default without biases.
+        With one state per vector, each is a separate part. It is for rules that need no other
         logits.
         """
         products = [i for i, step in enumerate(self.steps) if isinstance(step, Product)]

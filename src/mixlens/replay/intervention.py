@@ -1,7 +1,7 @@
 """Run a layer, or the model from one layer on, as a function of its input.
 
-Nothing of the model is changed: layers are called with other tensors, or their input is exchanged
-by a hook that is removed afterwards.
+The model is not changed: layers are called with other tensors, or a hook replaces their input and
+is removed afterwards.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ _STATES = "encoder_hidden_states"
 
 class LayerFunction:
     """One recorded layer as a function of hidden states (and of the encoder's states), for one
-    text; copies go in a batch.
+    text; copies form a batch.
 
-    It holds the layer in float32 or better, and runs it with plain attention, through which forward
-    derivatives exist.
+    It holds the layer in float32 or better, and runs it with plain attention, which has forward
+    derivatives.
     """
 
     def __init__(self, layer: Layer, row: int, *, of_states: bool = False) -> None:
@@ -65,7 +65,7 @@ class LayerFunction:
         hidden: Float[Tensor, "copies target d_model"],
         states: Float[Tensor, "copies source d_states"] | None = None,
     ) -> Float[Tensor, "copies target d_model"]:
-        """The layer's output. Derivatives can be taken in either mode."""
+        """Return the layer's output. It is differentiable in both modes."""
         copies = int(hidden.shape[0])
         if copies > 1 and not self.layer.copies_apart():
             others = [None] * copies if states is None else states[:, None]
@@ -87,8 +87,8 @@ def _with_argument(
 
 
 class ModelFrom:
-    """The whole model as a function of the hidden states that enter one layer of the stack behind a
-    site.
+    """The whole model as a function of the hidden states that enter one layer of an attention's
+    stack.
     """
 
     def __init__(self, recording: Recording, site: str | None = None) -> None:
@@ -98,7 +98,7 @@ class ModelFrom:
         self.layers: Sequence[Layer] = recording.stack_layers[self.stack.name]
 
     def hidden(self, layer: int) -> Float[Tensor, "batch target d_model"]:
-        """What the layer was given, in the model's own precision."""
+        """Return the layer's input, in the model's own precision."""
         return self.layers[layer].native_input
 
     def __call__(
@@ -108,7 +108,9 @@ class ModelFrom:
         rows: Int[Tensor, " copies"],
         edits: Mapping[str, Any] | None = None,
     ) -> Any:
-        """The model's output for copies of the named texts with other hidden states there."""
+        """Return the model's output for copies of the named texts with other hidden states
+        there.
+        """
         calls, layouts = self.recording.structure.calls, self.recording.structure.layouts
         wanted = _call_number(self.recording, self.site, layer)
 
@@ -126,14 +128,14 @@ class ModelFrom:
 def model_output(
     recording: Recording, rows: Int[Tensor, " copies"], edits: Mapping[str, Any]
 ) -> Any:
-    """The model's output for copies of the named texts with other inputs."""
+    """Return the model's output for copies of the named texts with other inputs."""
     inputs = {**input_rows(recording, rows), **edits}
     return _on_copies(recording.model, lambda: forward(recording.model, inputs))
 
 
 def _on_copies(model: nn.Module, run: Callable[[], Any]) -> Any:
-    """What the model gives for copies of its rows. Grouped expert products cannot run in float64:
-    then plain ones.
+    """Return the model's output for copies of its texts, with plain expert products in float64, in
+    which grouped ones cannot run.
     """
     try:
         return run()
@@ -148,18 +150,16 @@ def _on_copies(model: nn.Module, run: Callable[[], Any]) -> Any:
                     raise
                 said = " ".join(str(error).split())[:200]
                 raise UnsupportedModel(
-                    f"{type(model).__name__} does not run on copies of a row of this input"
-                    f" ({said}), as models that pack their images: record one row at a time, or"
-                    " choose a measure that works inside the layers"
+                    f"{type(model).__name__} does not run on copies of a text of this input "
+                    f"({said}), as models with packed images do not. Record one text at a "
+                    "time, or choose a layer measure"
                 ) from error
 
 
 def layer_input(
     recording: Recording, site: str, layer: int, edits: Mapping[str, Any]
 ) -> Float[Tensor, "batch target d_model"]:
-    """What a layer of the stack behind a site is given when the model's inputs are others; the pass
-    ends there.
-    """
+    """Return a layer's input for other model inputs. The pass stops there."""
     calls, wanted = recording.structure.calls, _call_number(recording, site, layer)
     seen: list[Tensor] = []
 
@@ -176,17 +176,17 @@ def layer_input(
 
 
 def _call_number(recording: Recording, site: str | None, layer: int) -> int:
-    """Which of all calls of layers is that of one layer of the stack behind a site."""
+    """Return the number of a layer's call among all layer calls."""
     chosen, calls = recording.structure.stack_of(site), recording.structure.calls
     return next(i for i, call in enumerate(calls) if call[0] is chosen and call[1] == layer)
 
 
 class _Reached(Exception):
-    """What was wanted is known, and the rest of the pass is not needed."""
+    """Stops a pass when the wanted tensor is known."""
 
 
 def input_rows(recording: Recording, rows: Int[Tensor, " copies"]) -> dict[str, Any]:
-    """The recorded inputs, with the named texts in place of the batch."""
+    """Return the recorded inputs, with the named texts as the batch."""
     batch = recording.batch
     return {
         name: (
@@ -199,7 +199,7 @@ def input_rows(recording: Recording, rows: Int[Tensor, " copies"]) -> dict[str, 
 
 
 def token_input(recording: Recording, site: str | None) -> tuple[str, Tensor]:
-    """Name and ids of the input whose tokens the stack behind a site works on."""
+    """Return name and ids of the input with the tokens of an attention's stack."""
     stack = recording.structure.stack_of(site)
     width = recording.tokens_of(stack)
     names = (
@@ -212,15 +212,15 @@ def token_input(recording: Recording, site: str | None) -> tuple[str, Tensor]:
         if isinstance(ids, Tensor) and ids.shape[1] == width:
             return name, ids
     raise InvalidInput(
-        f"the tokens of {stack.name} are not given as ids, so none of them can be replaced by"
-        " another token"
+        f"The tokens of {stack.name} are not passed as ids, so none of them can be replaced. "
+        "Pass token ids."
     )
 
 
 def embedding_norm(
     recording: Recording, site: str | None
 ) -> tuple[LinearisedNorm, Float[Tensor, "batch target d_model"]]:
-    """The norm whose output is the first layer's input, and what went into it: the sum of the
+    """Return the norm whose output is the first layer's input, and its input: the sum of the
     embeddings.
     """
     stack = recording.structure.stack_of(site)
@@ -255,6 +255,6 @@ def embedding_norm(
         if form is not None and form.scaled and difference(form(wide), first.input) <= tolerance:
             return form, wide
     raise UnsupportedModel(
-        f"no norm is between the embeddings and the first layer of {stack.name}, so there is no"
-        " embedding sum before a norm: use wrt='embedding'"
+        f"there is no norm between the embeddings and the first layer of {stack.name}, so "
+        "there is no embedding sum before a norm. Use wrt='embedding'"
     )

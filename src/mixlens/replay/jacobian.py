@@ -1,15 +1,15 @@
 """Squared Frobenius norms of the blocks of d e_i / d x_j, for every layer of a stack at once.
 
-Forward mode: a tangent put in at one source token is carried from layer to layer and gives, on its
-way, one column of the Jacobian of every layer's output.
+Forward mode: a tangent at one source token passes from layer to layer and gives one column of the
+Jacobian of every layer's output.
 
-A layer is linearised as `forward_derivative` says. If it has no forward derivative (an autograd
-function without one), reverse mode gives the same numbers from the other side, one pass down from
-every layer's every output.
+Layers are linearised by `forward_derivative`. If a layer has no forward derivative (an autograd
+function without one), reverse mode gives the same numbers, with one backward pass from every output
+of every layer.
 
-With many tangents it pays to fold what follows a layer's attention into one matrix per target
-(`folding`). The matrices of all layers are kept if they fit in memory. If not, tangents are carried
-in bands, as many at once as fit, and a layer's matrices live while a band passes through it.
+With many tangents it is faster to fold the rest of a layer after its attention into one matrix per
+target (`folding`). The matrices of all layers are kept if they fit in memory. If not, tangents pass
+in bands, as many at once as fit, and a layer's matrices are kept only for a band.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ def squared_norms(
     size: int,
     memory: int = 0,
 ) -> SquaredNorms:
-    """For `steps` in their order; `tokens` are the real targets and sources, `size` the tangents
-    pushed at once.
+    """Return the norms for `steps` in their order. `tokens` are the real targets and sources,
+    `size` the tangents pushed at once.
 
-    `memory`: bytes for matrices and for tangents that wait; with none of it nothing is folded.
+    `memory` is the number of bytes for matrices and waiting tangents; with zero nothing is folded.
     """
     pushes = [forward_derivative(step) for step in steps]
     if any(push is None for push in pushes):
@@ -68,7 +68,7 @@ def _forward(
         for number, step in enumerate(steps):
             push = schedule.push(number)
             for place, (token, vectors) in enumerate(band):
-                tangents = carried[place].to(step.point.device)  # layers may be on several
+                tangents = carried[place].to(step.point.device)  # layers may be on several devices
                 if step.states is None:
                     carried[place] = push((step.point,), (tangents,))
                 else:
@@ -79,9 +79,7 @@ def _forward(
 
 
 class _Schedule:
-    """How each step is pushed through, and how many chunks of tangents go through a step before the
-    next one is taken.
-    """
+    """How each step is pushed, and how many chunks of tangents pass a step before the next one."""
 
     def __init__(
         self, steps: Sequence[Step], pushes: Sequence[Push], tangents: int, size: int, memory: int
@@ -118,7 +116,7 @@ def _reverse(
     tokens: tuple[int, int],
     size: int,
 ) -> SquaredNorms:
-    """The transposed blocks: cotangents go in at every output and come out at the sources."""
+    """Return the transposed blocks: cotangents enter at every output and leave at the sources."""
     norms = [
         _reverse_from(steps[: number + 1], seeds, tokens, size) for number in range(len(steps))
     ]

@@ -1,13 +1,13 @@
 """The rest of a layer after its attention, as a function of single tokens.
 
-Beyond its attention a layer treats every target on its own: e_i depends on x_i and on the attention
-output o_i alone. So when only o_i changes there is no need to run whole sequences: any number of
-rows (x_i, o_i), from any text, go through the rest of the layer at once.
+After its attention a layer treats every target separately: e_i depends only on x_i and on the
+attention output o_i. When only o_i changes, whole sequences need not run: any number of pairs (x_i,
+o_i), from any text, pass the rest of the layer at once.
 
-The layer's own code does the work, with its attention left out (`shortcuts`). This is proved with
-many rows, shuffled and repeated: a feed-forward part may depend on a row's place (BLIP-2's Q-Former
-has a different one for its text), on how many rows there are (experts with a capacity) or on its
-neighbours (convolutions). For such layers whole sequences are run instead, which is always right.
+The layer's own code does the work, without its attention (`shortcuts`). This is tested with many
+tokens, shuffled and repeated: an MLP may depend on a token's position (BLIP-2's Q-Former has a
+different one for its text), on the number of tokens (experts with a capacity) or on its neighbours
+(convolutions). Such layers run whole sequences instead, which is always right.
 """
 
 from __future__ import annotations
@@ -34,26 +34,26 @@ _PROVED_ROWS = 1024
 
 @dataclass(frozen=True)
 class _Proved:
-    """Shortcuts, and with how many rows at once they were proved."""
+    """Shortcuts, and the number of tokens with which they were tested."""
 
     shortcuts: tuple[Shortcut, ...]
     rows: int
 
 
-_known: Remembered[_Proved | None] = Remembered()  # of layers that are built in the same way
+_known: Remembered[_Proved | None] = Remembered()  # for identical layers
 _of_layers: Remembered[_Proved | None] = Remembered()
 
 
 class LayerRest:
-    """The rest of one layer after one of its attention sites.
+    """The rest of one layer after one of its attentions.
 
-    `mode` says how it runs: sum, shortcut, or sequences if rows alone cannot be run.
+    `mode` is sum, shortcut, or sequences if single tokens cannot run.
     """
 
     def __init__(self, layer: Layer, kind: AttentionKind, *, rows: int = 4096) -> None:
         self.layer = layer
         self.kind = kind
-        self.rows = rows  # the most that go through the layer at once
+        self.rows = rows  # most tokens that pass the layer at once
         self.sites: list[Attention] = layer.sites()
         self.position: int = layer.position(kind)
         self.site: Attention = self.sites[self.position].reading(kind)
@@ -62,7 +62,7 @@ class LayerRest:
 
     @property
     def module(self) -> nn.Module:
-        """The layer in float32 or better."""
+        """Return the layer in float32 or better."""
         return self.layer.module
 
     def __call__(
@@ -71,10 +71,10 @@ class LayerRest:
         targets: Int[Tensor, " row"],
         projected: Float[Tensor, "row d_model"],
     ) -> Float[Tensor, "row d_model"]:
-        """The layer's output for these targets, each with a different output of the attention
-        site's projection.
+        """Return the layer's output for these targets, each with a different output of the
+        attention's projection.
         """
-        assert self.mode != "sequences", "its rows depend on each other"
+        assert self.mode != "sequences", "its tokens depend on each other"
         run = self._by_sum if self.mode == "sum" else self._by_shortcut
         return run(texts, targets, projected)
 
@@ -82,8 +82,8 @@ class LayerRest:
     def require_recorded_output(
         self, texts: Int[Tensor, " row"], targets: Int[Tensor, " row"]
     ) -> None:
-        """Falls back to whole sequences if the unedited rows (a few of them) do not give what
-        the layer returned.
+        """Fall back to whole sequences if a few unedited tokens do not reproduce the layer's
+        output.
         """
         if self.mode == "sequences":
             return
@@ -94,15 +94,18 @@ class LayerRest:
         if not error <= self.layer.rounding:
             note_fallback(
                 self.layer,
-                f"Value Zeroing runs whole sequences, because unedited rows are off by {error:.1e}",
+                (
+                    "Value Zeroing runs whole sequences, because unedited tokens are off by "
+                    f"{error:.1e}"
+                ),
             )
             self.mode = "sequences"
 
     # ------------------------------------------------------------------------------------- two ways
 
     def _by_sum(self, texts: Tensor, targets: Tensor, projected: Tensor) -> Tensor:
-        """A parallel feed-forward part does not see the attention output, and a layer may have
-        none: then e moves as y does.
+        """Return the output of a layer with a parallel MLP, which does not depend on the attention
+        output, or without an MLP: e then changes like y.
         """
         residual = self.site.residual[texts, targets]
         block = self.site.structure.levels(self.module, residual, projected)["block"]
@@ -127,8 +130,8 @@ class LayerRest:
         if self.site.structure.open is not None:
             note_fallback(
                 self.layer,
-                "Value Zeroing runs whole sequences, because what follows attention is not known as"
-                " a sum",
+                "Value Zeroing runs whole sequences, because the rest of the layer is not a "
+                "known sum",
             )
             return "sequences"
         last = self.position == len(self.sites) - 1
@@ -136,7 +139,7 @@ class LayerRest:
         alone = structure.feed_forward is None and not structure.further
         if last and (self.site.structure.parallel or alone):
             return "sum"
-        if not last:  # a later attention needs its own masks and states for every row
+        if not last:  # a later attention needs its own masks and states for every token
             return "sequences"
         module, own = self.layer.submodule(""), self.layer.structure
         key = (self.kind, self.layer.has_one_token, module.training, own)
@@ -144,21 +147,21 @@ class LayerRest:
         if proved is None:
             note_fallback(
                 self.layer,
-                "Value Zeroing runs whole sequences, because what follows attention does not work"
-                " on rows",
+                "Value Zeroing runs whole sequences, because the rest of the layer does not "
+                "work on single tokens",
             )
             return "sequences"
         self.shortcuts, self.rows = proved.shortcuts, min(self.rows, proved.rows)
         return "shortcut"
 
     def _proved_alike(self) -> _Proved | None:
-        """One proof for all layers that are built in the same way."""
+        """Test once for all identical layers."""
         key = (self.kind, self.layer.submodule("").training, self.layer.signature)
         return _known.of(self.layer.model, key, self._proved_whole)
 
     @torch.no_grad()
     def _proved_whole(self) -> _Proved | None:
-        """Of the whole layer: a layer of which only rows were recorded cannot be run again."""
+        """Test on the full layer; partial layers cannot run again."""
         whole = self.layer.whole
         if whole is self.layer:
             return self._proved(find_shortcuts(self.layer))
@@ -170,8 +173,8 @@ class LayerRest:
         )
 
     def _proved(self, candidates: Sequence[Shortcut | None]) -> _Proved | None:
-        """The shortcuts, if many rows of two edited copies of a text, shuffled and repeated, come
-        out as in a re-run of the whole layer.
+        """Return the shortcuts, if many tokens of two edited copies of a text, shuffled and
+        repeated, agree with a re-run of the whole layer.
         """
         shortcuts = tuple(shortcut for shortcut in candidates if shortcut is not None)
         if len(shortcuts) < len(self.sites):
@@ -186,12 +189,14 @@ class LayerRest:
         copies, targets = (
             torch.randint(high, (count,), generator=generator) for high in (2, len(base))
         )
-        crowd = slice(0, count // 4)  # the same row many times: all of them go to one expert
+        crowd = slice(
+            0, count // 4
+        )  # the same token many times, so that all copies go to one expert
         copies[crowd], targets[crowd] = 0, len(base) // 2
         copies, targets = copies.to(base.device), targets.to(base.device)
         try:
             given = self._by_shortcut(torch.zeros_like(targets), targets, edited[copies, targets])
-        except Exception as failure:  # whatever a layer does with rows that it did not expect
+        except Exception as failure:  # a layer may do anything with unexpected tokens
             raise_if_out_of_memory(failure)
             return None
         error = difference(given, expected[copies, targets])

@@ -1,15 +1,14 @@
 """The contribution of each source to a logit in each layer, for `alti_logit` and `logit_update`.
 
 Ferrando et al. 2023, Explaining How Transformers Use Context to Build Predictions (ACL): in a
-pre-norm model the state that a logit is read off is a sum, of the embedding and of what every
-attention and feed-forward block adds. With the sigma of the final norm held, each summand's part of
-the logit is a product. What an attention block adds is split by head and source, exactly. Biases of
-the output projection, the feed-forward part, the final norm's shift and the head's bias belong to
-no source.
+pre-norm model the state that a logit is read from is a sum of the embedding and of the outputs of
+every attention and MLP block. With a fixed sigma of the final norm, each term's contribution to the
+logit is a product. The output of an attention block is split by head and source, exactly. Biases of
+the output projection, the MLP, the final norm's shift and the head's bias belong to no source.
 
 Beyond the authors' models: RMS norms, grouped heads, parallel blocks, norms on the attention branch
-(their sigma is held), scaled branches, logits that are multiplied by a number, and soft-caps of the
-logits, which are taken by their chord from zero: the parts still add up to the logit.
+(with fixed sigma), scaled branches, logits that are multiplied by a number, and soft-caps of the
+logits, which use their chord from zero, so that the parts still add up to the logit.
 """
 
 from __future__ import annotations
@@ -35,17 +34,17 @@ if TYPE_CHECKING:
 
 
 def not_a_sum(layer: LayerStructure, site: AttentionStructure) -> str | None:
-    """Why the state that logits are read off is not a sum over layers of this structure."""
-    use = ": use decompx_logit or attention_gradient instead"
+    """Return why the state of the logits is not a sum over layers of this structure."""
+    use = ". Use decompx_logit or attention_gradient instead"
     if layer.has_other_parts:
         return (
-            "more than one part of it adds to the stream next to its attention, so what passes"
-            " on of a source is not known; use gradient_x_input or blank_out instead"
+            "more than one part adds to the stream next to its attention, so the path of a "
+            "source is unknown. Use gradient_x_input or blank_out instead"
         )
     if len(layer.sites) > 1:
         return (
-            "part of its logits comes from the encoder, through cross-attention: use"
-            " attention_gradient instead"
+            "part of its logits comes from the encoder, through cross-attention. Use "
+            "attention_gradient instead"
         )
     feed_forward = layer.feed_forward
     if site.output_norm is not None or site.residual_from is not None:
@@ -54,7 +53,7 @@ def not_a_sum(layer: LayerStructure, site: AttentionStructure) -> str | None:
             f" sum over layers{use}"
         )
     if feed_forward is not None and feed_forward.output_norm is not None:
-        return f"a norm follows its feed-forward part, so a logit is not a sum over layers{use}"
+        return f"a norm follows its MLP, so a logit is not a sum over layers{use}"
     return None
 
 
@@ -72,10 +71,10 @@ class LogitParts:
 
     @classmethod
     def of(cls, name: str, recording: Recording, request: Request, output: Explained) -> LogitParts:
-        """The parts of a recorded output; `name` of the measure, for errors."""
+        """Return the parts of a recorded output. `name` is that of the measure, for errors."""
         if output.of != "logit":
             raise InvalidInput(
-                f"a {output.of.replace('_', '-')} is not a sum of parts: {name} explains of='logit'"
+                f"A {output.of.replace('_', '-')} is not a sum of parts. Pass of='logit' to {name}."
             )
         stack = recording.structure.stack_of(request.site)
         if recording.structure.left_out:
@@ -157,7 +156,7 @@ _NO_SUM = "so a logit is not a sum over the layers: use gradient_x_input or blan
 
 
 def _scale_after(layer: LayerStructure) -> float:
-    """By what the attention block's output is multiplied on its way to the layer's."""
+    """Return the factor between the attention block's output and the layer's."""
     feed_forward = layer.feed_forward
     if feed_forward is None or layer.sites[0].parallel:
         return 1.0

@@ -1,8 +1,8 @@
 """Read the MLP of a layer as matrices, if it is plain or gated.
 
-feed_forward(z) = act(z W_1 + b_1) W_2 + b_2, or (act(z W_g + b_g) * (z W_u + b_u)) W_2 + b_2, for
-the output z of a norm, or for the stream itself. Mixtures of experts, convolutions and anything
-else that does not fit are not found.
+mlp(z) = act(z W_1 + b_1) W_2 + b_2, or (act(z W_g + b_g) * (z W_u + b_u)) W_2 + b_2, for the output
+z of a norm, or for the stream itself. Mixtures of experts, convolutions and other forms are not
+recognised.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 @dataclass(frozen=True)
 class _Paths:
-    norm: str | None  # None: the stream is read as it is
-    first: tuple[str, ...]  # one, or the gate and what it multiplies
+    norm: str | None  # None if it reads the stream directly
+    first: tuple[str, ...]  # one, or the gate and its factor
     second: str
     activation: str
     after: str | None  # a norm between the second product and the residual
@@ -42,7 +42,7 @@ class _Paths:
 
 @dataclass(frozen=True)
 class _PerceptronModules:
-    """The modules of one layer. Not their matrices: kept, these would outlive a move to a different
+    """The modules of one layer, not their matrices, which would outlive a move to a different
     device.
     """
 
@@ -58,24 +58,25 @@ class _PerceptronModules:
 class Mlp:
     """The matrices of one layer."""
 
-    norm: LinearisedNorm  # whose output z is
+    norm: LinearisedNorm  # norm with output z
     first: tuple[Affine, ...]  # [d_model, d_ff]
     second: Affine  # [d_ff, d_model]
     activation_name: str
     after: str | None
-    biased: bool  # False: no product has a bias, and none is added
+    biased: bool  # False if no product has a bias
 
     @property
     def activation(self) -> Callable[[Tensor], Tensor]:
-        """What the hidden layer passes."""
+        """Return the activation of the hidden layer."""
         return ACTIVATIONS[self.activation_name]
 
     def normed(
         self, rows: Float[Tensor, "*rows d_model"], *, needed: bool = True
     ) -> tuple[Float[Tensor, "*rows d_model"], Float[Tensor, "*rows 1"]]:
-        """z and 1 / sigma of rows before the norm, in few passes: there are n^2 rows.
+        """Return z and 1 / sigma of vectors before the norm, in few passes, because there are n^2
+        vectors.
 
-        Without centring, z is computed only if it is `needed`; else the rows are returned.
+        Without centring, z is computed only if `needed`; else the vectors are returned.
         """
         norm, width = self.norm, rows.shape[-1]
         if norm.centred:
@@ -88,7 +89,7 @@ class Mlp:
         return (rows * inverse).mul_(norm.gain).add_(norm.shift) if needed else rows, inverse
 
     def hidden(self, products: list[Tensor]) -> Tensor:
-        """What goes into the second product."""
+        """Return the input of the second product."""
         made = self.activation(products[0])
         return made if len(products) == 1 else made.mul_(products[1])
 
@@ -96,10 +97,10 @@ class Mlp:
 def perceptron(
     layer: Layer, dtype: torch.dtype | None = None, *, normed: bool = True
 ) -> Mlp | None:
-    """The feed-forward part of a layer, or None if it has no such form.
+    """Return the MLP of a layer, or None if it has no such form.
 
-    Its matrices are in float32 or better, or in `dtype`: the model's own needs no copy.
-    `normed=False`: it may also read the stream without a norm, as compiled programs do.
+    Its matrices are in float32 or better, or in `dtype`: the model's own needs no copy. With
+    `normed=False`, it may also read the stream without a norm, as compiled programs do.
     """
     key = (layer.structure, layer.has_one_token)
     parts = _modules.of(layer.submodule(""), key, lambda: _modules_of(layer))
@@ -156,7 +157,7 @@ def _modules_of(layer: Layer) -> _PerceptronModules | None:
 
 @dataclass(frozen=True)
 class _ModuleCall:
-    """The last call of a submodule, as rows."""
+    """The last call of a submodule, flattened over tokens."""
 
     path: str
     module: nn.Module
@@ -176,7 +177,7 @@ def _discovered_paths(layer: Layer) -> _Paths | None:
     ):
         return None
     norm_path = site.output_norm or structure.input_norm
-    if norm_path == structure.output:  # one neuron alone may pass for a scale of each channel
+    if norm_path == structure.output:  # a single neuron may pass for a scale of each channel
         norm_path = None
     events = {
         event.path: _ModuleCall(
@@ -218,7 +219,7 @@ def _discovered_paths(layer: Layer) -> _Paths | None:
 
 
 def _explained(hidden: Tensor, firsts: list[_ModuleCall]) -> tuple[tuple[str, ...], str] | None:
-    """Which first products and which activation give what goes into the second product."""
+    """Return the first products and the activation that give the input of the second product."""
     wide = [event for event in firsts if event.output.shape == hidden.shape]
     for name, activation in ACTIVATIONS.items():
         for one in wide:

@@ -1,14 +1,14 @@
 """Norm-based measures through the MLP: their shared computation.
 
 Kobayashi et al. 2024, Analyzing Feed-Forward Blocks in Transformers through the Lens of Attention
-Maps (https://openreview.net/forum?id=mYWsyTuiRp): each source's part of the attention block goes on
-through the feed-forward part, the activation by integrated gradients from the zero vector (their
-equation 12), which is a chord in closed form (`mixlens.kernels.chords`); then through the residual
-stream, then through the last norm with its sigma held.
+Maps (https://openreview.net/forum?id=mYWsyTuiRp): each source's part of the attention block passes
+through the MLP, the activation by integrated gradients from the zero vector (their equation 12),
+which is a chord in closed form (`mixlens.kernels.chords`); then through the residual stream, then
+through the last norm with its sigma fixed.
 
-Where the biases go cannot be checked against the authors' code. `bias="joint"`: what belongs to no
-source (biases and shifts) grows along the path as the tokens do. `bias="fixed"`: it is there from
-the start, and the chord runs from it.
+The treatment of biases cannot be compared with the authors' code. With `bias="joint"`, terms that
+belong to no source (biases and shifts) grow along the path like the tokens. With `bias="fixed"`,
+they are there from the start, and the chord begins at them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ BIASES = ("joint", "fixed")
 
 
 def scope_spec(*, summary: str, use_when: str, also: str = "") -> Spec:
-    """What the measures of these scopes have in common; `also`: one more blind spot."""
+    """Return the common spec of these measures; `also` is one more limitation."""
     return Spec(
         summary=summary,
         citation=(
@@ -65,31 +65,31 @@ def scope_spec(*, summary: str, use_when: str, also: str = "") -> Spec:
 
 
 def no_feed_forward(layer: LayerStructure, site: AttentionStructure) -> str | None:
-    """Why parts cannot be followed through the feed-forward part of such a layer."""
-    use = "; use attention_norm_res_ln or value_zeroing instead"
+    """Return why parts cannot pass through the MLP of such a layer."""
+    use = ". Use attention_norm_res_ln or value_zeroing instead"
     if layer.has_other_parts:
-        return f"more than one part of it adds to the stream next to its attention{use}"
+        return f"more than one part adds to the stream next to its attention{use}"
     if layer.feed_forward is None:
-        return f"it has no feed-forward part{use}"
+        return f"it has no MLP{use}"
     if site.parallel:
-        return f"its feed-forward part runs next to the attention, not after it{use}"
+        return f"its MLP is parallel to the attention, not after it{use}"
     if len(layer.sites) > 1:
-        return f"a cross-attention block is between the self-attention and the feed-forward{use}"
+        return f"a cross-attention block is between the self-attention and the MLP{use}"
     if site.gated:
-        return f"its attention is gated: each target has an output map of its own{use}"
+        return f"its attention is gated, so each target has its own output map{use}"
     if site.branch:
         return f"a norm or scale is on the attention branch ({layer.style}){use}"
     return None
 
 
 def plain_perceptron(layer: Layer) -> Mlp:
-    """The feed-forward part of a layer, if it has the one form that these parts are defined for."""
+    """Return the MLP of a layer, if it has the only form for which these parts are defined."""
     mlp = perceptron(layer, normed=False)
     if mlp is None or len(mlp.first) > 1 or mlp.after is not None:
         raise UnsupportedModel(
-            f"`{layer.structure.path}`: its feed-forward part is not one activation between two"
-            " products (it is gated, a mixture, or has a norm of its own), and the parts of others"
-            " are not defined; use value_zeroing instead"
+            f"`{layer.structure.path}`: its MLP is not one activation between two products "
+            "(it is gated, a mixture, or has its own norm), for which the parts are not "
+            "defined. Use value_zeroing instead"
         )
     return mlp
 
@@ -104,19 +104,19 @@ def scope_norms(
     residual: bool,
     last_norm: bool = False,
 ) -> LayerScores:
-    """Norms of each source's part after the feed-forward part, `residual` stream included or not,
-    after the `last_norm` or not.
+    """Return norms of each source's part after the MLP, with or without the `residual` stream and
+    the `last_norm`.
     """
     if bias not in BIASES:
-        raise InvalidInput(f"bias={bias!r}: choose one of {', '.join(BIASES)}")
+        raise InvalidInput(f"Unknown bias {bias!r}. Choose one of: {', '.join(BIASES)}.")
     mlp, feed_forward = plain_perceptron(layer), layer.structure.feed_forward
-    assert feed_forward is not None  # `refusal` was asked before
+    assert feed_forward is not None  # `refusal` excludes this
     stream = site.decomposition(targets)
     first, slope = _first_product(stream, mlp, site, bias)
     second = feed_forward.scaled(mlp.second[0])
     through = [feed_forward.own(stream.own), feed_forward.own(stream.vectors.matrix)]
     if last_norm:
-        assert feed_forward.output_norm is not None  # `refusal` was asked before
+        assert feed_forward.output_norm is not None  # `refusal` excludes this
         norm = norm_of(layer.module.get_submodule(feed_forward.output_norm), site.block_output)
         assert norm is not None
         entering = targets.take(layer.seen(HookPoint(feed_forward.output_norm, "in")), 1)
@@ -132,12 +132,12 @@ def scope_norms(
 def _first_product(
     stream: Decomposition, mlp: Mlp, site: Attention, bias: str
 ) -> tuple[Decomposition, Float[Tensor, "batch target d_ff"]]:
-    """Each source's part of the pre-activation, and the slope that all of them share."""
+    """Return each source's part of the pre-activation, and their common slope."""
     matrix, shift = mlp.first[0]
-    if site.output_norm is None:  # the norm in front of the feed-forward part
+    if site.output_norm is None:  # the norm before the MLP
         stream = after_norm(stream, mlp.norm)
     assert stream.constant is not None  # these parts are the block's own
-    known = stream.total - stream.constant  # what the sources bring together
+    known = stream.total - stream.constant  # the sum over the sources
     total = stream.total @ matrix + shift
     start = torch.zeros_like(total) if bias == "joint" else total - known @ matrix
     first = replace(
@@ -151,7 +151,7 @@ def _first_product(
 
 
 def after_norm(stream: Decomposition, norm: LinearisedNorm) -> Decomposition:
-    """The parts of the stream after a norm that reads it, sigma held."""
+    """Return the parts of the stream after a norm that reads it, with fixed sigma."""
     assert stream.constant is not None
     inverse = norm.inverse_sigma(stream.total)
     return replace(

@@ -1,9 +1,9 @@
 """The derivative of everything after an attention block that ends in an MLP, as one matrix per
 target.
 
-With u = beta x + alpha o, z = N(u) and feed_forward(z) = act(z W_1 + b_1) W_2 + b_2 the matrix is
-made of W_1 diag(act'_i) W_2 (for gated perceptrons (W_g diag(act'_i * up_i) + W_u diag(act_i)) W_2)
-and of the derivatives of the norms, which are a diagonal plus a part of rank one and so cost no
+With u = beta x + alpha o, z = N(u) and mlp(z) = act(z W_1 + b_1) W_2 + b_2, the matrix consists of
+W_1 diag(act'_i) W_2 (for gated MLPs (W_g diag(act'_i * up_i) + W_u diag(act_i)) W_2) and of the
+derivatives of the norms, which are a diagonal plus a part of rank one and therefore need no
 products. Row vectors are multiplied from the left: de_i = du_i E_i.
 """
 
@@ -22,7 +22,7 @@ from mixlens.structure.norms import LinearisedNorm, norm_of
 
 
 class PerceptronSlopes:
-    """E_i for rows of the stream and of the attention output of a layer with one attention site."""
+    """E_i for tokens of the stream and of the attention output, for a layer with one attention."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class PerceptronSlopes:
         self.total = feed_forward.total(normed if self.after_block else self.sums, branch)
 
     def matrices(self, rows: Int[Tensor, " row"] | None = None) -> Float[Tensor, "row d d"]:
-        """For all rows, or for a few of them."""
+        """Return the matrices for all tokens, or for a few of them."""
         if rows is None:
             rows = torch.arange(len(self.sums), device=self.sums.device)
         width, inner = self.mlp.first[0][0].shape
@@ -81,13 +81,15 @@ class PerceptronSlopes:
 
 
 def _value_and_slope(function: Callable[[Tensor], Tensor], point: Tensor) -> tuple[Tensor, Tensor]:
-    """Of a function that works on each number by itself."""
+    """Return value and derivative of an elementwise function."""
     pushed = torch.func.jvp(function, (point,), (torch.ones_like(point),))
     return pushed[0], pushed[1]
 
 
 def _direction(norm: LinearisedNorm, point: Tensor) -> tuple[Tensor, Tensor]:
-    """h = centred(u) / sigma and 1 / sigma: dN = (du - mean(du) - h mean(h du)) / sigma * gain."""
+    """Return h = centred(u) / sigma and 1 / sigma: dN = (du - mean(du) - h mean(h du)) / sigma *
+    gain.
+    """
     centred = point - point.mean(-1, keepdim=True) if norm.centred else point
     inverse = norm.inverse_sigma(point)[:, None]
     return centred * inverse, inverse
@@ -96,7 +98,7 @@ def _direction(norm: LinearisedNorm, point: Tensor) -> tuple[Tensor, Tensor]:
 def _norm_then(
     norm: LinearisedNorm, point: Float[Tensor, "row d"], block: Float[Tensor, "row d d"]
 ) -> Tensor:
-    """J_N times a matrix."""
+    """Return J_N times a matrix."""
     block = block * norm.gain[:, None]
     direction, inverse = _direction(norm, point)
     along = torch.bmm(direction[:, None], block) / -block.shape[-1]
@@ -110,7 +112,7 @@ def _norm_then(
 def _then_norm(
     block: Float[Tensor, "row d d"], norm: LinearisedNorm, point: Float[Tensor, "row d"]
 ) -> Tensor:
-    """A matrix times J_N."""
+    """Return a matrix times J_N."""
     direction, inverse = _direction(norm, point)
     along = torch.bmm(block, direction[..., None]) / -block.shape[-1]
     if norm.centred:

@@ -17,13 +17,14 @@ if TYPE_CHECKING:
 def predicted(
     recording: Recording, top: int = 5, position: int | None = None
 ) -> list[tuple[str, float]]:
-    """Words or classes and their probabilities, likeliest first, for a recording of one text."""
+    """Return words or classes and their probabilities, most likely first, for a recording of one
+    text.
+    """
     if top < 1:
-        raise InvalidInput(f"top={top}: ask for at least one")
+        raise InvalidInput(f"top={top} is out of range. Pass at least 1.")
     if recording.batch > 1:
         raise InvalidInput(
-            f"predictions are those of one text, and {recording.batch} were given: ask for one at a"
-            " time"
+            f"predictions() takes one text, got {recording.batch}. Pass one at a time."
         )
     logits = logits_of(recording.output)
     where = explained(recording, position=position, of="logit").positions

@@ -1,12 +1,12 @@
 """Turn the logits of a head into probabilities, with the function that the model's own API applies.
 
 * Words (masked, causal and encoder-decoder language models): softmax over the vocabulary.
-* Classes of a text, an image or a sound: by `config.problem_type`, as in the pipelines of
+* Classes of a text, an image or audio: by `config.problem_type`, as in the pipelines of
   transformers. Several labels: a sigmoid of each logit. One label: softmax. Regression: none.
 * Classes of tokens, next sentences, multiple choice: softmax.
 
-Other heads (replaced tokens, table cells, speakers, boxes) have a convention of their own. Their
-logits can be explained, and a probability raises `InvalidInput`.
+Other heads (replaced tokens, table cells, speakers, boxes) have their own conventions. You can
+explain their logits; a probability raises `InvalidInput`.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ def to_probabilities(
 
 
 def find_link(model: nn.Module, output: Any) -> Link:
-    """Return the function that makes probabilities of the logits in a model's output.
+    """Return the function that turns the logits of a model's output into probabilities.
 
-    Raises `InvalidInput` if the head has none.
+    Raise `InvalidInput` if the head has none.
     """
     logits: Tensor = output.logits
     name, outputs = type(model).__name__, int(logits.shape[-1])
@@ -48,27 +48,25 @@ def find_link(model: nn.Module, output: Any) -> Link:
     problem = getattr(config, "problem_type", None)
     labels = getattr(model, "num_labels", getattr(config, "num_labels", None))
     if _is_a(model, _OWN_CONVENTION):
-        raise InvalidInput(f"the logits of {name} are not those of words or classes: {_ADVICE}")
+        raise InvalidInput(f"The logits of {name} are not those of words or classes: {_ADVICE}")
     if getattr(output, "pred_boxes", None) is not None:
         if outputs != (labels or 0) + 1:  # the last class is "no object"
-            raise InvalidInput(
-                f"{name} scores boxes, and its logits do not say by which function: {_ADVICE}"
-            )
+            raise InvalidInput(f"{name} scores boxes by an unknown function: {_ADVICE}")
         return "softmax"
     if logits.dim() == 2:
         if _is_a(model, _ONE_OF_SEVERAL):
             return "softmax"
         if outputs != labels:
             raise InvalidInput(
-                f"{name} gives {outputs} numbers and num_labels is {labels}, so it is not known"
-                f" whether they are classes: {_ADVICE}, or correct num_labels in its configuration"
+                f"{name} returns {outputs} numbers but num_labels is {labels}, so they may "
+                f"not be classes: {_ADVICE}, or correct num_labels in its configuration"
             )
         return _link_of_classes(name, outputs, problem)
     if gives_token_classes(config, logits):
         if _link_of_classes(name, outputs, problem) == "sigmoid":
             raise InvalidInput(
-                f"problem_type is {problem!r}, which transformers defines for classes of a whole"
-                f" text, and {name} gives classes of tokens: {_ADVICE}"
+                f"problem_type is {problem!r}, which transformers defines for classes of a "
+                f"whole text, but {name} returns classes of tokens: {_ADVICE}"
             )
     elif outputs == 1:
         raise _regression()
@@ -82,16 +80,16 @@ def _link_of_classes(name: str, outputs: int, problem: str | None) -> Link:
         raise _regression()
     if problem not in (None, "single_label_classification"):
         raise InvalidInput(
-            f"problem_type={problem!r} of {name} says nothing about probabilities: {_ADVICE}, or"
-            " correct it in the configuration"
+            f"problem_type={problem!r} of {name} does not define probabilities: {_ADVICE}, or "
+            "correct it in the configuration"
         )
     return "softmax"
 
 
 def _regression() -> InvalidInput:
     return InvalidInput(
-        f"this model gives numbers, not probabilities (a regression): {_ADVICE}. A binary"
-        " classifier with one output has problem_type='multi_label_classification'."
+        f"This model returns numbers, not probabilities (a regression): {_ADVICE}. A binary "
+        "classifier with one output has problem_type='multi_label_classification'."
     )
 
 

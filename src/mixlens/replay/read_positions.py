@@ -1,4 +1,4 @@
-"""Find the positions whose logits are read, before the model runs: a vocabulary is wide."""
+"""Find the positions whose logits are read, before the model runs, because a vocabulary is wide."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 def find_read_positions(
     model: nn.Module, structure: ModelStructure, ready: Prepared, options: Mapping[str, Any]
 ) -> Int[Tensor, " position"] | None:
-    """Return the positions whose logits these options ask for, in order, if the model is a causal
-    one of plain text that can leave out the others. None: all of them.
+    """Return the positions whose logits these options need, in order, if the model is a causal one
+    of plain text that can skip the others, or None for all.
     """
     known = inspect.signature(model.forward).parameters
     if "logits_to_keep" not in known or options.get("of") in ("embedding", "similarity"):
@@ -52,7 +52,7 @@ def _positions(position: Any, lengths: Sequence[int]) -> list[int]:
 
 
 def _answer_positions(ready: Prepared, answer: Any, lengths: Sequence[int]) -> list[int]:
-    """The positions that produce the answers of all texts."""
+    """Return the positions that produce the answers of all texts."""
     places: list[int] = []
     ids: Tensor = ready.tensors["input_ids"]
     for text, own in enumerate(answer_for_each(answer, len(lengths))):

@@ -48,23 +48,34 @@ def resolve_output(
     chosen = {key: named.pop(key, None) for key in _OF_EMBEDDINGS}
     if of not in _EMBEDDINGS:
         if any(value is not None for value in chosen.values()):
-            raise InvalidInput("the options to and pooling are for of='similarity' or 'embedding'")
+            raise InvalidInput(
+                "The options to and pooling need of='similarity' or 'embedding'. Drop them, "
+                "or set of."
+            )
         _require_logits(recording, spec)
         return explained(recording, of=of, **named)
     if not spec.explains_embedding:
-        raise InvalidInput(f"{name} takes a logit apart, not an embedding")
+        raise InvalidInput(
+            f"{name} splits a logit and cannot explain an embedding. Use a gradient measure "
+            "or blank_out."
+        )
     if named:
-        raise InvalidInput(f"of={of!r} explains an embedding: {', '.join(named)} name a word")
+        raise InvalidInput(
+            f"of={of!r} explains an embedding, but {', '.join(named)} name a word. Drop one "
+            "of them."
+        )
     return explained_embedding(recording, of=of, **chosen)
 
 
 def _answer(spec: Spec, recording: Recording, of: str | None, named: dict[str, Any]) -> Explained:
-    """By default its log-probability, or the sum of its logits for measures that split logits."""
+    """Return the answer's log-probability, or the sum of its logits for measures that split
+    logits.
+    """
     others = [key for key in named if key not in _OF_ANSWERS]
     if others:
         raise InvalidInput(
-            f"{', '.join(others)}: an answer has no {others[0]}. Leave it out, or leave out answer"
-            " to explain one word."
+            f"{', '.join(others)} cannot be combined with an answer. Drop it, or drop answer "
+            "to explain one word."
         )
     _require_logits(recording, spec)
     splits_logits = spec.explains_by_default == "logit" and not spec.explains_embedding

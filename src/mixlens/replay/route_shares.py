@@ -1,17 +1,17 @@
-"""The shares of which information flow routes are made.
+"""The normalised scores of information flow routes.
 
 Ferrando & Voita 2024, Information Flow Routes: Automatically Interpreting Language Models at Scale
-(EMNLP). For a sum y = sum_k z_k + rest, the share of z_k is in proportion to max(0, ||y||_1 - ||y -
-z_k||_1). There are two such sums in a layer. In the attention block the summands are what each head
-brings of each source, and the residual stream. After the feed-forward part they are its output and
-the stream it is added to.
+(EMNLP). For a sum y = sum_k z_k + rest, the fraction of z_k is proportional to max(0, ||y||_1 - ||y
+- z_k||_1). There are two such sums in a layer. In the attention block the terms are each head's
+vector of each source, and the residual stream. After the MLP they are its output and the stream it
+is added to.
 
-As in the authors' tool the bias of the values belongs to no summand, unless `value_bias` says so:
+As in the authors' tool the bias of the values belongs to no term, unless `value_bias` is set:
 attention weights sum to one, so it is a constant.
 
-Beyond the authors: a norm that follows a sum, or that is on a branch, has its sigma held, and every
-summand goes through its linear part (post-norm and sandwich layers). In a parallel layer the block
-is the stream and the attention, and the feed-forward part is added to that.
+Beyond the authors: a norm after a sum, or on a branch, has a fixed sigma, and every term passes its
+linear part (post-norm and sandwich layers). In a parallel layer the block is the stream and the
+attention, and the MLP is added to that.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RouteRules:
-    """How shares are taken. The released code adds 1e-6 to every difference, has a floor of 1e-5
-    for every summand, and counts sources that a target cannot see.
+    """Rules for fractions. The released code adds 1e-6 to every difference, has a floor of 1e-5 for
+    every term, and counts sources that a target cannot see.
     """
 
     value_bias: bool = False
@@ -49,56 +49,56 @@ class RouteRules:
 
     @classmethod
     def of(cls, value_bias: bool, variant: str) -> RouteRules:
-        """From the options of a measure."""
+        """Return the rules from the options of a measure."""
         return cls(value_bias, is_released(variant))
 
     @property
     def shift(self) -> float:
-        """What is added to every difference."""
+        """Return the number added to every difference."""
         return 1e-6 if self.released else 0.0
 
     @property
     def floor(self) -> float:
-        """The least that a summand counts."""
+        """Return the smallest value of a term."""
         return 1e-5 if self.released else 0.0
 
 
 def no_routes(layer: LayerStructure, site: AttentionStructure) -> str | None:
-    """Why a layer of this structure has no such shares."""
+    """Return why a layer of this structure has no such fractions."""
     if len(layer.sites) > 1:
         return (
-            "a cross-attention block is between the self-attention and the feed-forward part, and"
-            " routes through two stacks are not defined; use alti instead"
+            "a cross-attention block is between the self-attention and the MLP, and routes "
+            "through two stacks are not defined. Use alti instead"
         )
     if layer.has_other_parts:
         return (
-            "more than one part of it adds to the stream next to its attention, and routes know a"
-            " single feed-forward part; use alti instead"
+            "more than one part adds to the stream next to its attention, but routes support "
+            "a single MLP. Use alti instead"
         )
     if site.gated:
         return (
-            "its attention is gated, so a source has a different vector for each target; use"
-            " alti instead"
+            "its attention is gated, so a source has a different vector for each target. Use "
+            "alti instead"
         )
     return None
 
 
 @dataclass(frozen=True)
 class AttentionShares:
-    """Shares of the attention block of some targets; with the residual's they add up to one."""
+    """Fractions in the attention block of some targets; with the residual's they sum to one."""
 
     heads: Float[Tensor, "batch head target source"]
     residual: Float[Tensor, "batch target"]
 
     def merged(self, positions: Tensor) -> Float[Tensor, "batch target source"]:
-        """Heads added up, and the residual stream where a target meets itself."""
+        """Return the sum over heads, with the residual stream on the diagonal."""
         return self.heads.sum(1).scatter_add(2, positions[..., None], self.residual[..., None])
 
 
 def attention_shares(
     layer: Layer, site: Attention, targets: Targets, rules: RouteRules
 ) -> AttentionShares:
-    """Of the wanted targets."""
+    """Return the fractions of the wanted targets."""
     parts = route_parts(layer, site, targets, rules)
     heads, residual = route_gains(parts, layer.memory_budget, rules)
     heads = heads.clamp_min_(rules.floor)
@@ -111,7 +111,7 @@ def attention_shares(
 def route_parts(
     layer: Layer, site: Attention, targets: Targets, rules: RouteRules
 ) -> Decomposition:
-    """The block's output by head and source. The residual stream is one more part, no source."""
+    """Return the block's output by head and source, with the residual stream as a separate part."""
     bias = None if rules.value_bias else bias_of_values(layer, site)
     if bias is not None:
         shared = site.structure.heads // site.values.shape[1]
@@ -122,7 +122,7 @@ def route_parts(
 def route_gains(
     parts: Decomposition, budget: int, rules: RouteRules
 ) -> tuple[Float[Tensor, "batch head target source"], Float[Tensor, "batch target"]]:
-    """How much nearer each head's part of each source, and the residual, bring the output."""
+    """Return the L1 contributions of each head's part of each source, and of the residual."""
     limit = cached_bytes(budget, parts.total.device)
     heads = head_gains(parts, parts.total, limit, rules.shift)
     return heads, manhattan_gain(parts.own, parts.total, rules.shift)
@@ -131,7 +131,7 @@ def route_gains(
 def as_shares(
     heads: Float[Tensor, "batch head target source"], residual: Float[Tensor, "batch target"]
 ) -> AttentionShares:
-    """Gains, none of them negative, divided by their sum."""
+    """Return non-negative contributions divided by their sum."""
     whole = (heads.sum((1, 3)) + residual).clamp_min(torch.finfo(heads.dtype).tiny)
     return AttentionShares(heads.div_(whole[:, None, :, None]), residual / whole)
 
@@ -139,8 +139,8 @@ def as_shares(
 def feed_forward_parts(
     layer: Layer, site: Attention, targets: Targets
 ) -> dict[str, Float[Tensor, "batch target d_model"]]:
-    """The layer's output, and the feed-forward part and the stream that it is the sum of; nothing
-    if there is no such part.
+    """Return the layer's output, and the two terms of its sum: the MLP and the stream. Return
+    nothing if there is no MLP.
     """
     structure = layer.structure.feed_forward
     if structure is None:
@@ -151,7 +151,7 @@ def feed_forward_parts(
     if structure.output_norm is not None:
         entering = targets.take(layer.seen(HookPoint(structure.output_norm, "in")), 1)
         norm = norm_of(layer.module.get_submodule(structure.output_norm), total)
-        assert norm is not None  # it was one when the layer was taken apart
+        assert norm is not None  # it was one when the structure was inferred
         inverse = norm.inverse_sigma(entering)[..., None]
         added, stream = (norm.linear(part) * inverse for part in (entering - stream, stream))
     return {"output": total, "added": added, "stream": stream}
@@ -160,7 +160,7 @@ def feed_forward_parts(
 def feed_forward_shares(
     layer: Layer, site: Attention, targets: Targets, rules: RouteRules
 ) -> tuple[Float[Tensor, "batch target"], Float[Tensor, "batch target"]]:
-    """The shares of the feed-forward part and of the stream that it is added to."""
+    """Return the fractions of the MLP and of the stream that it is added to."""
     parts = feed_forward_parts(layer, site, targets)
     if not parts:
         like = targets.take(site.block_output, 1)[..., 0]

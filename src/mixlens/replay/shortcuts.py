@@ -1,9 +1,8 @@
-"""The submodules around a layer's attention whose output is known, and the layer run with these
-outputs given.
+"""Replace submodules around a layer's attention by their known outputs.
 
-The outermost submodule around an attention call that returns something known (the block's output y,
-or what the output projection returned) gets an instance-level `forward` that hands back the edited
-rows. Queries, keys, values and attention are then never computed.
+The outermost submodule around an attention call with a known output (the block's output y, or the
+output of the projection) gets an instance-level `forward` that returns the edited tokens. Queries,
+keys, values and attention are then never computed.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _LEVELS = ("block", "branch", "projected")
 
 @dataclass(frozen=True)
 class Shortcut:
-    """A submodule around an attention call, what it returns, and how that is packed."""
+    """A submodule around an attention call, its output, and the structure of that output."""
 
     path: str
     level: str
@@ -33,13 +32,13 @@ class Shortcut:
     dims: int
 
     def packed(self, rows: Tensor) -> Any:
-        """What the submodule returns with these rows."""
+        """Return the output of the submodule with these tokens."""
         return _filled(self.packing, rows if self.dims == 3 else rows[0])
 
 
 def find_shortcuts(layer: Layer) -> list[Shortcut | None]:
-    """For each attention site the outermost submodule around it whose output is known, from one run
-    of the layer.
+    """Return, for each attention, the outermost submodule around it with a known output, from one
+    run of the layer.
     """
     seen, stream = layer.observed(), layer.input[:1]
     ends = [core.tick for core in seen.cores[1:]] + [seen.events[-1].end + 1]
@@ -81,7 +80,7 @@ def _filled(packing: Any, rows: Tensor) -> Any:
 def answered_run(
     layer: Layer, row: int, given: dict[str, Any], hidden: Float[Tensor, "one row d_model"]
 ) -> Float[Tensor, "row d_model"]:
-    """The layer on rows, while the submodules around its attention return what is given."""
+    """Run the layer on tokens, while the submodules around its attention return known outputs."""
     args, kwargs = layer.arguments(row)
     with _answering(layer.module, given), _looped_experts(layer.module):
         return layer.run(args, kwargs, hidden=hidden, attends=False)[0]
@@ -89,7 +88,7 @@ def answered_run(
 
 @contextlib.contextmanager
 def _answering(module: nn.Module, given: dict[str, Any]) -> Iterator[None]:
-    """Submodules that return what is given instead of computing."""
+    """Make submodules return known outputs instead of computing."""
     parts = [module.get_submodule(path) for path in given]
     before = [vars(part).get("forward", HERE) for part in parts]
 
@@ -110,8 +109,8 @@ def _answering(module: nn.Module, given: dict[str, Any]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _looped_experts(module: nn.Module) -> Iterator[None]:
-    """Experts one after the other: products that gather expert weights for every row would not fit
-    many rows.
+    """Run experts one after the other: products that gather expert weights for every token would
+    not fit many tokens.
     """
     name = "_experts_implementation_internal"
     configs = {

@@ -1,7 +1,7 @@
 """List the layers that do not allow the fast forms, and why (`mixlens doctor`).
 
-The fast ways of Value Zeroing and of hidden token attribution are tried on one layer of each kind,
-as the measures do. Their scores are the same either way.
+The fast forms of Value Zeroing and of hidden token attribution are tried on one layer of each kind,
+like in the measures. The scores are the same either way.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from mixlens.replay.intervention import LayerFunction
 from mixlens.replay.layer_rest import LayerRest
 from mixlens.replay.zeroing_fast import read_mlp
 
-_TRIED_BYTES = 2**26  # to fold a larger layer takes longer than the rest of a report
+_TRIED_BYTES = 2**26  # folding a larger layer takes longer than the rest of a report
 _TANGENTS = 64
 
 
 def slow_paths(recording: Recording) -> dict[str, str]:
-    """The path of each layer that is run in a slow way -> what that way is, and why."""
+    """Return the form and the reason for each layer that needs a slow form, by path."""
     reasons: dict[str, list[str]] = {}
     for site in recording.sites:
         kind = recording.structure.site(site).kind
@@ -41,7 +41,7 @@ def _fallbacks(layer: Layer, kind: AttentionKind) -> list[str]:
         read_mlp(LayerRest(layer, kind))
         try:
             step = LayerFunction(layer, 0, of_states=kind is AttentionKind.CROSS)
-        except UnsupportedModel:  # then hidden token attribution refuses it
+        except UnsupportedModel:  # then hidden token attribution does not support it
             return collected.get(layer.structure.path, [])
         push = forward_derivative(step)
         if push is not None and folded_bytes(step) <= _TRIED_BYTES:

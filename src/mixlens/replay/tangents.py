@@ -1,4 +1,4 @@
-"""Tangent vectors pushed through layers, and their squared lengths.
+"""Push tangent vectors through layers, and sum their squared norms.
 
 Source x d_model one-hot vectors give the norms of a Jacobian's blocks exactly. Gaussian ones
 estimate them, because E|Jv|^2 = |J|_F^2.
@@ -28,7 +28,7 @@ class SquaredNorms:
 
 @dataclass(frozen=True)
 class Seeds:
-    """Vectors put in one at a time: one-hot for all channels of every token, or `probes` Gaussian
+    """Input vectors, one at a time: one-hot for all channels of every token, or `probes` Gaussian
     ones for each.
     """
 
@@ -39,23 +39,23 @@ class Seeds:
 
     @classmethod
     def exact(cls, tokens: int, width: int, like: Tensor) -> Seeds:
-        """Every unit vector of every token: nothing is estimated."""
+        """Return every unit vector of every token, for exact norms."""
         return cls(tokens, width, None, like)
 
     @classmethod
     def gaussian(cls, tokens: int, width: int, probes: int, seed: int, like: Tensor) -> Seeds:
-        """Random vectors, `probes` for each token."""
+        """Return random vectors, `probes` for each token."""
         generator = torch.Generator().manual_seed(seed)
         noise = torch.randn(tokens, probes, width, generator=generator, dtype=torch.float64)
         return cls(tokens, width, noise.to(like), like)
 
     @property
     def per_token(self) -> int:
-        """How many vectors each token has."""
+        """Return the number of vectors per token."""
         return self.width if self.noise is None else int(self.noise.shape[1])
 
     def chunks(self, size: int, length: int) -> Iterator[tuple[Int[Tensor, " tangent"], Tangents]]:
-        """Tokens, and vectors [tangent, length, width] that are zero outside them."""
+        """Yield tokens, and vectors [tangent, length, width] that are zero outside them."""
         for index in chunked(
             torch.arange(self.tokens * self.per_token, device=self.like.device), size
         ):
@@ -70,7 +70,7 @@ class Seeds:
 
 
 class Sums:
-    """Adds up squared lengths, in float64, for each seeded token."""
+    """Sums of squared norms in float64, for each seeded token."""
 
     def __init__(self, steps: int, tokens: tuple[int, int], seeds: Seeds, *, along: str) -> None:
         self.targets, self.sources = tokens
@@ -83,7 +83,7 @@ class Sums:
         self.squares = torch.zeros_like(self.total)
 
     def add(self, step: int, token: Int[Tensor, " tangent"], vectors: Tangents) -> None:
-        """What came out of a step for vectors that were put in at these tokens."""
+        """Add the output of a step for vectors that entered at these tokens."""
         lengths = (
             torch.linalg.vector_norm(vectors[:, : self.total.shape[-1]], dim=-1).double().square()
         )
@@ -93,7 +93,7 @@ class Sums:
             self.squares[step].index_add_(0, token, lengths.square())
 
     def result(self) -> SquaredNorms:
-        """The sums, or their means over the probes."""
+        """Return the sums, or their means over the probes."""
         if self.seeds.noise is None:
             return SquaredNorms(self._oriented(self.total), None)
         count = self.seeds.per_token

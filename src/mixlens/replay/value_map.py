@@ -1,7 +1,7 @@
-"""The value projection of an attention site as matrices, one for each head: found by numbers.
+"""Find the value projection of an attention as matrices, one per head, by comparing numbers.
 
-It is the affine module whose output has the recorded values among its columns, on its own (a value
-projection) or next to queries and keys (a fused one). No names are read.
+It is the affine module whose output contains the recorded values as columns, either alone (a value
+projection) or fused with queries and keys. No names are used.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ Places = slice | Int[Tensor, " column"]
 
 @dataclass(frozen=True)
 class _ValueColumns:
-    """Where the values are in the output of a module of the layer."""
+    """Location of the values in the output of a module of the layer."""
 
     path: str
-    width: int  # of what the module reads
+    width: int  # of the module's input
     places: Places  # for each head and channel; a slice needs no copy
 
 
 @torch.no_grad()
 def value_map(layer: Layer, site: Attention) -> ValueMap:
-    """Weights and biases of v = z W + b, with z what the module that makes them reads. Where they
-    are is remembered until the weights change.
+    """Return weights and biases of v = z W + b, where z is the input of that module. Their location
+    is cached until the weights change.
     """
     weight, bias, places = _affine_columns(layer, site)
     shape = (site.structure.heads, site.structure.d_head)
@@ -44,7 +44,7 @@ def value_map(layer: Layer, site: Attention) -> ValueMap:
 
 
 def _affine_columns(layer: Layer, site: Attention) -> tuple[Tensor, Tensor, Places]:
-    """Weight and bias of the module that makes the values, and which of its columns are theirs."""
+    """Return weight and bias of the module that computes the values, and their columns."""
     columns = _columns(layer, site)
     affine = affine_map(layer.submodule(columns.path), columns.width, layer.input)
     assert affine is not None  # it was one when the columns were found, and weights are the same
@@ -63,22 +63,23 @@ _known: Remembered[_ValueColumns] = Remembered()
 
 
 def value_bias(layer: Layer, site: Attention) -> Float[Tensor, "head d_head"] | None:
-    """b alone, or None if it is zero."""
+    """Return b, or None if it is zero."""
     try:
         if not may_add_bias(layer.submodule(_columns(layer, site).path)):
             return None
         _, every, places = _affine_columns(layer, site)
     except UnsupportedModel as error:
         raise UnsupportedModel(
-            f"{error}: it is not known whether they have a bias. value_bias=True leaves it in them"
+            f"{error}, so it is unknown whether they have a bias. Pass value_bias=True to "
+            "keep it in them"
         ) from error
     bias = every[places].view(site.structure.heads, site.structure.d_head)
     return bias.to(site.head_maps) if bool(bias.any()) else None
 
 
 def _discovered_columns(layer: Layer, site: Attention) -> _ValueColumns:
-    """The affine module that makes the values, in a run in float32 or better on noise: columns that
-    are alike there are alike, which a text may make them by chance.
+    """Return the affine module that computes the values, from a run on noise in float32 or better:
+    equal columns there are equal, while a text may make them equal by chance.
     """
     whole, heads = layer.whole, site.structure.heads
     drawn = torch.randn(
@@ -101,21 +102,21 @@ def _discovered_columns(layer: Layer, site: Attention) -> _ValueColumns:
         affine = affine_map(event.module, int(given.shape[-1]), layer.input)
         if affine is None:
             continue
-        # Columns are distinguished by their products with random directions: one alone does not do,
-        # as of thousands of columns two are closer than rounding.
+        # Columns are distinguished by their products with random directions. One direction is not
+        # enough: of thousands of columns two are closer than rounding.
         ours, theirs = (directions @ columns).T, (directions @ made.to(columns)).T
         nearest = torch.cdist(ours, theirs, compute_mode=_EXACT).argmin(1)
         weight, bias = affine[0][:, nearest], affine[1][nearest]
         if difference(given.to(weight) @ weight + bias, columns) <= same_bar(columns):
             return _ValueColumns(event.path, int(given.shape[-1]), _sliced(nearest))
     raise UnsupportedModel(
-        f"`{layer.structure.path}`: no affine module makes its values, so parts of the stream"
-        " cannot be followed through them"
+        f"`{layer.structure.path}`: no affine module computes its values, so parts of the "
+        "stream cannot pass through them"
     )
 
 
 def _sliced(places: Int[Tensor, " column"]) -> Places:
-    """Places that follow each other, as a slice."""
+    """Return consecutive indices as a slice."""
     first, count = int(places[0]), len(places)
     follows = torch.equal(places, torch.arange(first, first + count, device=places.device))
     return slice(first, first + count) if follows else places

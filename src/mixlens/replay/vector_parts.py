@@ -1,16 +1,16 @@
-"""The stream as a sum of vectors, one for each input token, layer by layer.
+"""The residual stream as a sum of vectors, one for each input token, layer by layer.
 
 Modarressi et al. 2023, DecompX: Explaining Transformers Decisions by Propagating Token
 Decomposition (ACL), equations 3-13. Attention weights, the sigma of each norm and the slope of each
-activation (output over input) are those of the recorded pass and held. Every constant (bias, shift)
-is shared among the sources of its target (`mixlens.kernels.shares`).
+activation (output over input) are fixed at their recorded values. Every constant (bias, shift) is
+shared among the sources of its target (`mixlens.kernels.shares`).
 
-`variant="paper"` follows the equations. `"released"` does as the authors' code: the value bias of
+`variant="paper"` follows the equations. `"released"` follows the authors' code: the value bias of
 the first layer stays inside its vectors, the attention bias is shared by attention and residual
-together, and 1e-12 is added to denominators. Beyond the authors: norms in front of a block, RMS
-norms, grouped heads, any activation g with g(0) = 0, causal models (a constant is shared among the
-sources that a target sees), and gated feed-forward parts act(z W_g) * (z W_u): the gate act(z W_g)
-is held as attention weights are, since both say how much passes, and z W_u is split.
+together, and 1e-12 is added to denominators. Beyond the authors: norms before a block, RMS norms,
+grouped heads, any activation g with g(0) = 0, causal models (a constant is shared among the sources
+that a target sees), and gated MLPs act(z W_g) * (z W_u): the gate act(z W_g) is fixed like
+attention weights, since both control how much passes, and z W_u is split.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Parts = Float[Tensor, "_ source d_model"]
 
 @dataclass(frozen=True)
 class PartRules:
-    """How constants are shared, and what is left out."""
+    """How constants are shared, and which are dropped."""
 
     bias: str = "absdot"
     released: bool = False
@@ -51,22 +51,24 @@ class PartRules:
 
     @property
     def shift(self) -> float:
-        """What is added to denominators."""
+        """Return the number added to denominators."""
         return SHIFT if self.released else 0.0
 
     def shared(self, parts: Tensor, constant: Tensor) -> Tensor:
-        """Parts, changed in place, with a constant shared among them."""
+        """Return parts, changed in place, with a constant shared among them."""
         return share(parts, constant, self.bias, self.shift)
 
     def with_own(self, values: Tensor, bias: Tensor) -> Tensor:
-        """Values [token, source, channel] with a bias that each token carries as its own source."""
+        """Return values [token, source, channel] with a bias that each token carries as its own
+        source.
+        """
         own = torch.arange(len(values), device=values.device)
         values[own, own] += bias
         return values
 
 
 def require_followed(layer: Layer) -> None:
-    """Raises `UnsupportedModel` if vectors cannot be followed through a layer."""
+    """Raise `UnsupportedModel` if vectors cannot pass through a layer."""
     value_map(layer, layer.site(AttentionKind.SELF))
     _perceptron(layer)
 
@@ -75,10 +77,9 @@ def _perceptron(layer: Layer) -> Mlp:
     mlp = perceptron(layer, normed=False)
     if mlp is None or mlp.after is not None:
         raise UnsupportedModel(
-            f"`{layer.structure.path}`: its feed-forward part is not one activation or gate"
-            " between two products (it is a mixture, makes gate and values in one product, or has"
-            " a norm of its own), and the split of others is not defined; use alti or"
-            " value_zeroing instead"
+            f"`{layer.structure.path}`: its MLP is not one activation or gate between two "
+            "products (it is a mixture, computes gate and values in one product, or has its "
+            "own norm), for which the split is not defined. Use alti or value_zeroing instead"
         )
     return mlp
 
@@ -90,7 +91,7 @@ class VectorLayer:
         self, layer: Layer, site: Attention, text: int, length: int, rules: PartRules
     ) -> None:
         feed_forward = layer.structure.feed_forward
-        assert feed_forward is not None  # `refusal` was asked before
+        assert feed_forward is not None  # `refusal` excludes this
         self.rules, self.rounding = rules, layer.rounding
         self.site = site
         self.feed_forward: FeedForwardStructure = feed_forward
@@ -110,7 +111,7 @@ class VectorLayer:
             self.entering_last = seen[text, :length]
 
     def _require_values_of_the_stream(self, layer: Layer, text: int) -> None:
-        """What the value projection reads must be the stream after its norm."""
+        """Raise unless the value projection reads the stream after its norm."""
         read = self.stream if self.input_norm is None else self.input_norm(self.stream)
         width, heads = int(read.shape[-1]), len(self.biases)
         if width == self.matrices.shape[1]:
@@ -119,18 +120,20 @@ class VectorLayer:
             seen = torch.stack(values)
             if difference(made, seen) <= layer.rounding:
                 return
-            summands = row_sizes(read.abs() @ self.matrices.abs())  # what cancels leaves rounding
+            summands = row_sizes(read.abs() @ self.matrices.abs())  # cancellation leaves rounding
             if difference(made, seen, summands) <= layer.rounding:
                 return
         raise UnsupportedModel(
-            f"`{layer.structure.path}`: its values are not an affine map of the stream, so that"
-            " parts cannot be followed through them; use alti or value_zeroing instead"
+            f"`{layer.structure.path}`: its values are not an affine map of the stream, so "
+            "parts cannot pass through them. Use alti or value_zeroing instead"
         )
 
     def of(
         self, parts: Parts, targets: Int[Tensor, " wanted"], *, first: bool, block: int
     ) -> Parts:
-        """The parts of the output at some targets; `first`: each token is its own source still."""
+        """Return the parts of the output at some targets. With `first`, each token is still its own
+        source.
+        """
         normed = parts
         if self.input_norm is not None:
             normed = self._normed(parts, self.input_norm, self.stream)
@@ -173,11 +176,11 @@ class VectorLayer:
         return self._behind(made, targets)
 
     def _behind(self, made: Parts, targets: Tensor) -> Parts:
-        """Through the feed-forward part and the last norm."""
+        """Return the parts after the MLP and the last norm."""
         total = made
         if self.rules.feed_forward:
             entering, whole = made, self.block[targets]
-            if self.output_norm is None:  # the norm in front of the feed-forward part
+            if self.output_norm is None:  # the norm before the MLP
                 entering = self._normed(made, self.mlp.norm, whole)
                 whole = self.mlp.norm(whole)
             (first, bias), (second, shift) = self.mlp.first[-1], self.mlp.second
@@ -191,8 +194,8 @@ class VectorLayer:
         return self._normed(total, self.last_norm, self.entering_last[targets])
 
     def _slope(self, entering: Parts, hidden: Tensor, whole: Tensor) -> Tensor:
-        """What the hidden layer multiplies every part by: the chord of its activation, or the
-        gate. `hidden`: the parts before it, `whole`: what they enter from, as it was recorded.
+        """Return the common factor of the hidden layer: the chord of its activation, or the gate.
+        `hidden` are the parts before it, `whole` is the recorded input.
         """
         gated, (matrix, bias) = len(self.mlp.first) > 1, self.mlp.first[0]
         alone = self.rules.one_source and not gated
@@ -222,7 +225,9 @@ def _norm(layer: Layer, path: str | None) -> LinearisedNorm | None:
 
 
 def own_parts(stream: Float[Tensor, "token d_model"], *, column: bool) -> Parts:
-    """Each token is its own and only source; with a last, empty one for the biases."""
+    """Return parts in which each token is its own and only source, with a last, empty one for the
+    biases.
+    """
     count = len(stream)
     parts = stream.new_zeros(count, count + column, stream.shape[-1])
     places = torch.arange(count, device=stream.device)
@@ -238,9 +243,9 @@ def carried(
     budget: int,
     last_targets: Sequence[int] | None = None,
 ) -> Iterator[tuple[Int[Tensor, " wanted"], Parts]]:
-    """Targets and parts after each layer, every layer's vectors those of the one below.
+    """Yield targets and parts after each layer, computed from those of the layer below.
 
-    After the last one only `last_targets`, if they are named: nothing follows that needs others.
+    After the last layer only `last_targets` are returned, if set.
     """
     parts = own_parts(layers[0].input[text, :length], column=rules.bias == "column")
     targets = torch.arange(length, device=parts.device)
@@ -261,7 +266,9 @@ def through(
     *,
     first: bool,
 ) -> Parts:
-    """The parts after one layer, on its device, in blocks of targets that fit the memory budget."""
+    """Return the parts after one layer, on its device, in blocks of targets that fit the memory
+    budget.
+    """
     parts, targets = parts.to(layer.input.device), targets.to(layer.input.device)
     step = VectorLayer(layer, layer.site(AttentionKind.SELF), text, len(parts), rules)
     width = parts.shape[1] * int(step.mlp.first[0][0].shape[1])

@@ -1,8 +1,7 @@
-"""A recorded model as a function of the vectors that its word embedding gives.
+"""A recorded model as a function of the vectors of its word embedding.
 
-The embedding is the one module that looks up the tokens of a site. A hook gives other vectors in
-place of what it returns, and is taken off afterwards. Factors and norms after it are the model's
-own.
+The embedding is the only module that looks up the tokens of an attention. A hook replaces its
+output, and is removed afterwards. Factors and norms after it are the model's own.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from mixlens.replay.intervention import input_rows, layer_input, model_output, t
 
 
 class ModelFromWords:
-    """The whole model as a function of word vectors; the first layer's input takes their place."""
+    """The whole model as a function of word vectors, which replace the first layer's input."""
 
     def __init__(self, recording: Recording, site: str) -> None:
         self.recording = recording
@@ -30,18 +29,18 @@ class ModelFromWords:
         self.embedding = self._embedding()
 
     def hidden(self, layer: int) -> Float[Tensor, "batch token width"]:
-        """The vectors of the text's own words."""
+        """Return the vectors of the text's own words."""
         if layer != 0:
             raise UnsupportedModel(
-                "a path through words is one of word vectors, which only the input has: leave out"
-                " layers, or choose a different path"
+                "a path through words needs word vectors, which only the input has. Drop "
+                "layers, or choose a different path"
             )
         with torch.no_grad():
             vectors: Tensor = self.embedding(self.ids)
         return vectors
 
     def vocabulary(self) -> Float[Tensor, "vocabulary width"]:
-        """The vectors of all words."""
+        """Return the vectors of all words."""
         with torch.no_grad():
             rows = self.embedding.num_embeddings
             vectors: Tensor = self.embedding(torch.arange(rows, device=self.ids.device))
@@ -54,7 +53,7 @@ class ModelFromWords:
         rows: Int[Tensor, " copies"],
         edits: Mapping[str, Any] | None = None,
     ) -> Any:
-        """The model's output for copies of the named texts with other word vectors."""
+        """Return the model's output for copies of the named texts with other word vectors."""
         ids, handles = input_rows(self.recording, rows)[self.name], list[Any]()
 
         def replaced(module: nn.Module, given: tuple[Any, ...], output: Any) -> Tensor | None:
@@ -65,7 +64,9 @@ class ModelFromWords:
             return model_output(self.recording, rows, edits or {})
 
     def _embedding(self) -> nn.Embedding:
-        """The module that looks up the words, seen in a pass that ends at the first layer."""
+        """Return the module that looks up the words, found in a pass that stops at the first
+        layer.
+        """
         calls, handles = list[nn.Embedding](), list[Any]()
 
         def called(module: nn.Module, given: tuple[Any, ...], output: Any) -> None:
@@ -79,8 +80,9 @@ class ModelFromWords:
             layer_input(self.recording, self.site, 0, {})
         if len(calls) != 1:
             raise UnsupportedModel(
-                f"{type(self.recording.model).__name__} looks up its tokens in {len(calls)}"
-                " embeddings, so that there is no one vector for each word: choose a different path"
+                f"{type(self.recording.model).__name__} looks up its tokens in {len(calls)} "
+                "embeddings, so there is no single vector for each word. Choose a different "
+                "path"
             )
         return calls[0]
 

@@ -1,9 +1,9 @@
 """Value Zeroing of a layer without running whole sequences again where possible.
 
-The rest of a layer after its attention works on single tokens. So the layer's output for every pair
-(i, j) is that rest on o_i - c_ij. Pairs with no attention between them (the future, padding,
-outside a window) are left out: their distance is exactly zero. Pairs are taken a few sources at a
-time, so that target x source x d_model numbers never exist at once.
+The rest of a layer after its attention works on single tokens, so the layer's output for every pair
+(i, j) is that rest on o_i - c_ij. Pairs without attention between them (the future, padding,
+outside a window) are skipped: their distance is exactly zero. Pairs are processed a few sources at
+a time, so that target x source x d_model numbers never exist at once.
 
 `zeroing_literal` runs the layer's own code, `zeroing_fast` propagates only changes through the
 matrices of an MLP. Either zeroes a token, or a segment of tokens at once.
@@ -39,7 +39,7 @@ def zeroing_distances(
     per_head: bool,
     segments: Segments | None = None,
 ) -> Float[Tensor, "batch heads_or_one target column"]:
-    """Return how far each target moves if a source, or with `segments` all sources of a segment at
+    """Return the change of each target if a source, or with `segments` all sources of a segment at
     once, has values of zero: in all heads, or in one head at a time.
     """
     states = layer.native_input if targets.is_cut else layer.input
@@ -82,9 +82,9 @@ Blocks = Iterator[tuple[ZeroedBlock, Bool[Tensor, "text target column"]]]
 
 
 def _linked_blocks(read: Tensor, real: Tensor, head: int | None, size: int) -> Blocks:
-    """Sources, `size` at a time, with the range of targets that read any of them.
+    """Yield sources, `size` at a time, with the range of targets that read any of them.
 
-    How far links reach is looked at once for all sources of a text: each look makes a GPU wait.
+    The range of links is read once for all sources of a text, because each read makes a GPU wait.
     """
     for text in range(len(read)):
         linked = read[text].any(0) & real[text]
@@ -103,8 +103,8 @@ def _linked_blocks(read: Tensor, real: Tensor, head: int | None, size: int) -> B
 
 
 def _leading_blocks(read: Tensor, last: Sequence[int], head: int | None, rows: int) -> Blocks:
-    """All targets with the sources up to the last one that any of them can see: no number is looked
-    at on the way. Short texts go together, `rows` pairs at once.
+    """Yield all targets with the sources up to the last one that any of them can see, without
+    reading a number. Short texts go together, `rows` pairs at once.
     """
     batch, _, count, _ = read.shape
     step, texts_at_once = max(1, rows // count), max(1, rows // (count * max(last)))
@@ -119,7 +119,7 @@ def _leading_blocks(read: Tensor, last: Sequence[int], head: int | None, rows: i
 def _segment_blocks(
     read: Tensor, real: Tensor, segments: Segments, head: int | None, size: int
 ) -> Blocks:
-    """All targets of a text with `size` segments at a time."""
+    """Yield all targets of a text with `size` segments at a time."""
     for text, positions in enumerate(segments):
         own = [torch.tensor(members, device=read.device) for members in positions]
         linked = read[text].any(0) & real[text]
@@ -131,7 +131,7 @@ def _segment_blocks(
 
 
 def _last_sources(targets: Targets, site: Attention) -> list[int]:
-    """For each text how many sources any of its targets can see."""
+    """Return the number of sources that any target of each text can see."""
     counts, ends = list(targets.source_lengths), site.visibility.ends
     if ends is None:
         return counts
@@ -142,7 +142,9 @@ def _last_sources(targets: Targets, site: Attention) -> list[int]:
 def _folding_is_faster(
     site: Attention, real: Bool[Tensor, "batch target source"], *, per_head: bool
 ) -> bool:
-    """Are there so many pairs that the first product costs less before they are formed?"""
+    """Return whether there are so many pairs that the first product is cheaper before they are
+    formed.
+    """
     if site.values.element_size() < 4 or site.projection is None:
         return False  # products in half precision are cheap
     d_model, heads = int(site.projected.shape[-1]), site.structure.heads

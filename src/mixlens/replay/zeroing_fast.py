@@ -48,13 +48,13 @@ class _Unedited:
 
     sums: Tensor  # before the norm
     normed: Tensor
-    first: list[Tensor]  # what the products of changes are added to
+    first: list[Tensor]  # terms to which products of changes are added
     hidden: Tensor
-    branch: Tensor  # what the MLP returns
+    branch: Tensor  # output of the MLP
     outputs: Tensor
 
     def part(self, block: ZeroedBlock) -> _Unedited:
-        """The targets of all texts of a block, one text after the other."""
+        """Return the targets of all texts of a block, one text after the other."""
 
         def rows(tensor: Tensor) -> Tensor:
             return tensor[block.texts, block.targets].flatten(0, 1)
@@ -65,7 +65,7 @@ class _Unedited:
 
 
 class FastZeroing:
-    """Distances of the wanted targets from products on what changed."""
+    """Distances of the wanted targets from products on the changes."""
 
     mixes = False
 
@@ -79,7 +79,9 @@ class FastZeroing:
         *,
         folded: bool,
     ) -> None:
-        """`weights` of the wanted targets; `take` takes these out of the layer's tensors."""
+        """Create it from the `weights` of the wanted targets; `take` selects these in the layer's
+        tensors.
+        """
         self.mlp, self.weights, self.distance, self.folded = mlp, weights, distance, folded
         layer, site = layer_rest.layer, layer_rest.site
         self.structure = site.structure
@@ -112,16 +114,16 @@ class FastZeroing:
     def distances(
         self, block: ZeroedBlock, linked: Bool[Tensor, "text target column"]
     ) -> Float[Tensor, "text target column"]:
-        """Return how far each target moves if a column is zeroed, zero if they are not linked."""
+        """Return the change of each target if a column is zeroed, zero if they are not linked."""
         rows, matrix = self.unedited.part(block), self.mlp.second[0]
         moved = (rows.sums - block.write(self.written, self.weights)).contiguous()
         normed, inverse = self._normed(moved)
         if inverse is not None:
             products = [block.write(vectors, self.weights) for vectors in self.first]
         else:
-            # contiguous: with odd strides torch takes a product for each source
+            # contiguous: with odd strides torch computes one product per source
             change = normed.new_empty(normed.shape, dtype=matrix.dtype)
-            torch.sub(normed, rows.normed, out=change)  # rounded as it is written
+            torch.sub(normed, rows.normed, out=change)  # rounded on writing
             products = [change @ first for first, _ in self.mlp.first]
         hidden = hidden_change(
             products,
@@ -137,13 +139,13 @@ class FastZeroing:
         return made.T.reshape(linked.shape) * linked
 
     def _normed(self, sums: Tensor) -> tuple[Tensor, Tensor | None]:
-        """z, and 1 / sigma if the first product is folded."""
+        """Return z, and 1 / sigma if the first product is folded."""
         if not self.folded:
             return self.mlp.norm(sums), None
         return self.mlp.normed(sums, needed=self.structure.output_norm is not None)
 
     def _stream(self, sums: Tensor, normed: Tensor) -> Tensor:
-        """What the MLP is added to."""
+        """Return the stream to which the MLP is added."""
         return sums if self.structure.output_norm is None else normed
 
     def _biased(self, product: Tensor, bias: Tensor) -> Tensor:
@@ -151,7 +153,7 @@ class FastZeroing:
 
 
 def _times(rows: Float[Tensor, "*rows d_in"], matrix: Float[Tensor, "d_in d_out"]) -> Tensor:
-    """A product in the precision of the matrix, returned in that of the rows."""
+    """Return a product in the precision of the matrix, converted to that of the rows."""
     return (rows.to(matrix.dtype) @ matrix).to(rows.dtype)
 
 
@@ -161,7 +163,7 @@ def read_mlp(layer_rest: LayerRest) -> Mlp | None:
         return None
     site = layer_rest.site
     if site.gate is not None:
-        reason = "a gate makes what a source writes differ from target to target"
+        reason = "a gate makes the contribution of a source differ by target"
     elif has_outliers(site):
         reason = "a value is a thousand times as large as the others"
     elif (mlp := perceptron(layer_rest.layer, site.values.dtype)) is not None:
@@ -181,7 +183,7 @@ def fast_zeroing(
     *,
     folded: bool,
 ) -> FastZeroing | None:
-    """Return the fast form if the layer has one that proves right, else None.
+    """Return the fast form if the layer has one that passes the test, else None.
 
     If the checks of a pass are deferred, the comparison with the layer's output is one of them.
     """

@@ -39,7 +39,9 @@ class ZeroedBlock:
     def write(
         self, vectors: Vectors, weights: Float[Tensor, "batch head target source"]
     ) -> Float[Tensor, "column row d"]:
-        """Return what each column writes into each target; rows are the targets of all texts."""
+        """Return the contribution of each column to each target; rows are the targets of all
+        texts.
+        """
         vectors = vectors.of_texts(self.texts) if weights.shape[0] > 1 else vectors
         if vectors.gate is not None:
             vectors = replace(vectors, gate=vectors.gate[:, self.targets])
@@ -67,7 +69,9 @@ class LiteralZeroing:
         places: Int[Tensor, "batch target"],
         distance: Distance,
     ) -> None:
-        """`weights` of the wanted targets, and `places` where these are in the layer's tensors."""
+        """Create it from the `weights` of the wanted targets, and their `places` in the layer's
+        tensors.
+        """
         self.layer_rest, self.places, self.distance = layer_rest, places, distance
         self.weights, site = weights, layer_rest.site
         self.runs_sequences: bool = layer_rest.mode == "sequences"
@@ -83,7 +87,7 @@ class LiteralZeroing:
             edited = every.expand(len(places), -1)
         if site.projection is not None:
             self.vectors, self.whole = _split_output(site, self.weights, edited)
-        # May a target change with a source that it does not read?
+        # Whether a target may change with a source that it does not read.
         self.mixes: bool = self.runs_sequences and self._changes_others()
         everywhere = torch.ones_like(places[0], dtype=torch.bool)[None]
         self.unedited: Float[Tensor, "batch target d_model"] = torch.stack(
@@ -93,7 +97,7 @@ class LiteralZeroing:
     def distances(
         self, block: ZeroedBlock, linked: Bool[Tensor, "text target column"]
     ) -> Float[Tensor, "text target column"]:
-        """Return how far each target moves if a column is zeroed, zero if they are not linked."""
+        """Return the change of each target if a column is zeroed, zero if they are not linked."""
         made = self.unedited.new_zeros(linked.shape)
         for number, text in enumerate(range(len(self.places))[block.texts]):
             one = replace(block, texts=slice(text, text + 1))
@@ -108,7 +112,7 @@ class LiteralZeroing:
     def _outputs(
         self, text: int, block: ZeroedBlock | None, linked: Bool[Tensor, "column target"]
     ) -> Float[Tensor, "pair d_model"]:
-        """The layer's output of the linked pairs; without a block nothing is zeroed."""
+        """Return the layer's output of the linked pairs; without a block nothing is zeroed."""
         column, target = linked.nonzero().unbind(1)
         places = self.places[text, slice(None) if block is None else block.targets][target]
         if self.runs_sequences:
@@ -161,7 +165,7 @@ class LiteralZeroing:
         return edited
 
     def _changes_others(self) -> bool:
-        """Does a target change with the value of a source that it does not read?"""
+        """Return whether a target changes with the value of a source that it does not read."""
         layer_rest, site = self.layer_rest, self.layer_rest.site
         reads = site.weights[0].any(0)
         few = sorted({0, reads.shape[1] // 2, reads.shape[1] - 1})
@@ -179,8 +183,8 @@ class LiteralZeroing:
 def _split_output(
     site: Attention, weights: Tensor, places: Int[Tensor, "batch target"]
 ) -> tuple[Vectors, Float[Tensor, "batch target d_model"]]:
-    """What sources write, and the output of the projection at these places: in float64 if small
-    differences of it matter.
+    """Return the contributions of sources, and the output of the projection at these places, in
+    float64 if small differences matter.
     """
     texts = torch.arange(len(places), device=places.device)[:, None]
     gate = None if site.gate is None else site.gate[texts, places]
@@ -190,7 +194,7 @@ def _split_output(
         return Vectors(values, site.head_maps, gate), projected
     gate = None if gate is None else wide(gate)
     whole = wide(site.output_bias).repeat(*places.shape, 1)
-    for head, matrix in enumerate(site.head_maps):  # wide weights of all heads would be too large
+    for head, matrix in enumerate(site.head_maps):  # upcast weights of all heads would be too large
         mixed = wide(weights[:, head]) @ wide(site.head_values(head))
         if gate is not None:
             mixed = mixed * gate[:, :, head]
@@ -201,6 +205,8 @@ def _split_output(
 
 
 def has_outliers(site: Attention) -> bool:
-    """Is some value so much larger than the usual one that o_i - c_ij is rounding without it?"""
+    """Return whether some value is so much larger than the usual one that o_i - c_ij without it is
+    rounding.
+    """
     sizes = row_sizes(site.values)
     return bool((sizes.amax(-1) > _OUTLIER * sizes.median(-1).values).any())

@@ -89,8 +89,8 @@ def _try_change(
     count: int,
     scaled: bool,
 ) -> Trial:
-    """Both forms on small data with the dtypes (of products, sums, base and result) and options of
-    a call.
+    """Run both forms on small data with the dtypes (of products, sums, base and result) and options
+    of a call.
     """
     sampler, (of_products, of_sums, of_base, dtype) = Sampler(device), dtypes
     products = [sampler.normal(2, targets, width, dtype=of_products) for _ in range(count)]
@@ -129,7 +129,7 @@ class Ending:
     def outputs(
         self, stream: Float[Tensor, "*rows d_model"], branch: Float[Tensor, "*rows d_model"]
     ) -> Float[Tensor, "*rows d_model"]:
-        """Return the layer's output, from what the MLP is added to and what it returned."""
+        """Return the layer's output, from the residual and the output of the MLP."""
         branch = branch if self.branch_norm is None else self.branch_norm(branch)
         total = self.residual.total(stream, branch)
         return total if self.output_norm is None else self.output_norm(total)
@@ -142,7 +142,7 @@ class Ending:
         unedited: Float[Tensor, "target d_model"],
         distance: Distance,
     ) -> Float[Tensor, "source target"]:
-        """Return how far the output with `branch + change` is from the unedited one."""
+        """Return the distance of the output with `branch + change` from the unedited one."""
 
         def plain() -> Tensor:
             return self._plain_distances(change, stream, branch, unedited, distance)
@@ -217,8 +217,8 @@ def _try_distances(
     distance: str,
     centred: bool | None,
 ) -> Trial:
-    """Both forms on small data with the dtypes (of change, stream, branch and output) and the width
-    of a call; `centred`: of the norm, None without one.
+    """Run both forms on small data with the dtypes (of change, stream, branch and output) and the
+    width of a call; `centred` is that of the norm, None without one.
     """
     sampler, name = Sampler(device), Distance(distance)
     change, stream = (sampler.normal(2, targets, width, dtype=dtype) for dtype in dtypes[:2])
