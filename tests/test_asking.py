@@ -108,7 +108,7 @@ def test_predictions(lens: Lens) -> None:
     with pytest.raises(InvalidInput, match=r"2 mask tokens, not one. .* the option position"):
         lens.predictions(two)
     assert len(lens.predictions(two, position=3, top=2)) == 2
-    with pytest.raises(InvalidInput, match="at least one"):
+    with pytest.raises(InvalidInput, match="at least 1"):
         lens.predictions(TEXT, top=0)
 
 

@@ -158,7 +158,7 @@ def test_what_does_not_fit_together_is_refused() -> None:
     ):
         with pytest.raises(InvalidInput, match=words):
             lens.measure("gradient_norm", ONE, **options)
-    with pytest.raises(UnsupportedModel, match="load the encoder without a head"):
+    with pytest.raises(UnsupportedModel, match="Load the encoder without a head"):
         Lens.bundled().measure("gradient_norm", ONE, of="embedding", pooling="mean")
 
 

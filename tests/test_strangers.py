@@ -86,7 +86,7 @@ MAP = [
     (["--prompt-file", "object.json", "--generate", "3"], 2, "a list of messages"),
     ([TEXT, "-o", "distance"], 2, "Pass name=value"),
     ([TEXT, "-o", "distanc=cosine"], 2, "Did you mean distance?"),
-    ([TEXT, "-o", "distance=manhattan"], 2, "there is no distance 'manhattan'"),
+    ([TEXT, "-o", "distance=manhattan"], 2, "Unknown distance 'manhattan'"),
     ([TEXT, "--measure", "integrated_gradients", "-o", "steps=2.5"], 2, "is not of type int"),
     ([TEXT, "--measure", "blank_out", "-o", "word=zzzz"], 2, "'zzzz' is not one token"),
     ([TEXT, "--measure", "blank_out", "-o", "label=x"], 2, "predicts words, not classes"),

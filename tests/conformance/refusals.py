@@ -13,7 +13,7 @@ from tests.conformance.zoo import ZOO
 WITHOUT_OUTPUT = {"clip", "clip-text", "clip-vision"}  # transformers has no head for them
 # Routing to experts, and Bloom's own gelu, are steps whose differences cannot be followed.
 NOT_FOLLOWED = {"bloom", "mixtral", "qwen3-moe", "gpt-oss"}
-INCOMPLETE = "attributions miss"
+INCOMPLETE = "attributions differ"
 # Feed-forward parts that are mixtures, or that make gate and values in one product: a vector of
 # one source has no share in them.
 NOT_SPLIT = {"modernbert", "phi3", "mixtral", "qwen3-moe", "gpt-oss"}
@@ -40,9 +40,9 @@ def expected_refusal(measure: str, family: str, site: str, recording: Recording)
     if measure == "flow_routes":
         return _of_routes(family, chosen.stack.has_cross)
     if measure == "globenc" and ZOO[family].style != "post":
-        return "not followed by a norm"
+        return "no norm follows the attention block"
     if measure == "attention_norm_ff_res_ln" and ZOO[family].style != "post":
-        return "no norm follows the feed-forward part"
+        return "no norm follows the MLP"
     if measure in ("globenc", "decompx") or measure.startswith("attention_norm_ff"):
         return _with_feed_forward(family, chosen.stack.has_cross, measure)
     return None

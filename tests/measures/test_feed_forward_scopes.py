@@ -134,5 +134,5 @@ def test_the_norm_in_front_of_the_feed_forward_part() -> None:
     np.testing.assert_allclose(plain.values[:, 0], numbers["gpt2/joint/Atb"], atol=1e-12)
     assert (made.extras["mixing_ratio"] != plain.extras["mixing_ratio"]).all()
     for name in ("bert", "gpt_neox"):
-        with pytest.raises(UnsupportedModel, match="no such scope"):
+        with pytest.raises(UnsupportedModel, match="scope does not exist"):
             models.scores("attention_norm_res_ln", models.recording(name, 5), next_norm=True)

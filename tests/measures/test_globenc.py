@@ -29,9 +29,9 @@ def test_chosen_targets_are_rows_of_the_whole_map() -> None:
 @pytest.mark.parametrize(
     ("name", "site", "reason"),
     [
-        ("gpt2", None, "not followed by a norm"),
-        ("gemma2", None, "not followed by a norm"),
-        ("gpt_neox", None, "not followed by a norm"),
+        ("gpt2", None, "no norm follows the attention block"),
+        ("gemma2", None, "no norm follows the attention block"),
+        ("gpt_neox", None, "no norm follows the attention block"),
         ("bart", "decoder", "cross-attention block"),
         ("bart", "cross", "not defined for cross-attention"),
     ],

@@ -405,7 +405,7 @@ def test_each_text_may_have_its_own_word() -> None:
         ("masked", "the [MASK] [MASK] .", {}, "2 mask tokens"),
         ("masked", "the [MASK] .", {"label": 1}, "instead of label"),
         ("masked", "the [MASK] .", {"word": "elephants"}, "not one token"),
-        ("masked", "the [MASK] .", {"word": 999}, "outside"),
+        ("masked", "the [MASK] .", {"word": 999}, "out of range"),
         ("masked", "the [MASK] .", {"position": 7}, "out of range"),
         ("classifier", "the keys .", {"label": "great"}, "bad, fair, good"),
         ("classifier", "the keys .", {"label": 5}, "3 classes"),
@@ -425,10 +425,14 @@ def test_what_cannot_be_explained_says_why(name: str, text: str, given: Any, mes
 @pytest.mark.parametrize(
     ("measure", "given", "message"),
     [
-        ("gradient_norm", {}, "no tokenizer names the mask token"),
-        ("gradient_x_input", {"reduction": "mean", "position": 1}, "no reduction 'mean'"),
-        ("integrated_gradients", {"baseline": "unk", "position": 1}, "no baseline 'unk'"),
-        ("integrated_gradients", {"baseline": "mask", "position": 1}, "names a mask token"),
+        ("gradient_norm", {}, "No tokenizer names the mask token"),
+        ("gradient_x_input", {"reduction": "mean", "position": 1}, "Unknown reduction 'mean'"),
+        ("integrated_gradients", {"baseline": "unk", "position": 1}, "Unknown baseline 'unk'"),
+        (
+            "integrated_gradients",
+            {"baseline": "mask", "position": 1},
+            "no mask token. Pass baseline",
+        ),
     ],
 )
 def test_what_cannot_be_explained_without_a_tokenizer(
@@ -442,8 +446,8 @@ def test_what_cannot_be_explained_without_a_tokenizer(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda logits: logits[:, 1:], "logits have 5 positions, the last layer has 6 tokens"),
-        (lambda logits: logits[None], r"logits of shape \(1, 1, 6, 50\) for 1 texts are neither"),
+        (lambda logits: logits[:, 1:], "logits have 5 positions, but the last layer has 6 tokens"),
+        (lambda logits: logits[None], r"Logits of shape \(1, 1, 6, 50\) for 1 texts are neither"),
     ],
 )
 def test_logits_of_an_unknown_form_are_refused(
@@ -497,7 +501,7 @@ def test_embeddings_are_explained_as_their_tokens_are() -> None:
 def test_models_without_a_head_and_requests_for_targets_are_refused() -> None:
     with pytest.raises(InvalidInput, match="a checkpoint with a head"):
         models.scores("gradient_norm", models.recording("bert", 4))
-    with pytest.raises(InvalidInput, match="and no targets"):
+    with pytest.raises(InvalidInput, match="instead of targets"):
         models.scores(
             "gradient_norm", Lens(build("classifier")).record(inputs("classifier")), targets=[1]
         )

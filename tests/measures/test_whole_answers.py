@@ -308,7 +308,7 @@ def test_what_has_no_answer_is_refused(llama: Lens) -> None:
         explain((2, 2))
     for options, reason in (
         ({"of": "probability"}, "underflows"),
-        ({"of": "similarity"}, "choose log_probability or logit"),
+        ({"of": "similarity"}, "Choose log_probability or logit"),
         ({"foil": 3}, "cannot be combined with an answer"),
         ({"word": 3}, "cannot be combined with an answer"),
         ({"weights": [1.0]}, "the answer has 2 tokens"),

@@ -43,7 +43,10 @@ def test_rows_that_depend_on_each_other_are_named(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("mixlens.replay.layer_rest.find_shortcuts", lambda layer: [None])
     monkeypatch.setattr("mixlens.replay.folding._matrices_of", lambda *given: 1 / 0)
     for text in slow_paths(recording).values():
-        assert "runs whole sequences, because what follows attention does not work on rows" in text
+        assert (
+            "runs whole sequences, because the rest of the layer does not work on single tokens"
+            in text
+        )
         assert "cannot be folded into matrices" in text
 
 

@@ -1,7 +1,7 @@
-"""What a measure is, what it is asked for and what it gives back.
+"""The interface of a measure: its description, its arguments and its result.
 
 * `spec`: `Spec`, `Facts`, `Option`, `AttentionKind`, and the protocols of a measure
-* `request`: `Request`, the layers and targets that are asked for
+* `request`: `Request`, the requested layers and targets
 * `scores`: `Scores` and `LayerScores`, the numbers for the whole batch
 * `targets`: `Targets`, the targets that are scored
 * `span`: `Span` and `SpanRule`, several targets that are scored as one

@@ -1,4 +1,4 @@
-"""What a measure is asked for: layers and targets of one attention site."""
+"""The request of a measure: layers and targets of one attention."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """Which scores are asked for."""
+    """The requested scores."""
 
     site: str
     kind: AttentionKind
-    layers: tuple[int, ...]  # among the layers of the site, from 0
-    targets: tuple[tuple[int, ...], ...] | None  # for each row of the batch; None: all
+    layers: tuple[int, ...]  # indices among the layers of the attention, from 0
+    targets: tuple[tuple[int, ...], ...] | None  # for each text of the batch; None: all
     per_head: bool
     span: Span | None = None  # if the targets are scored as one
-    layers_named: bool = False  # did someone ask for these layers, or are they all there are?
+    layers_named: bool = False  # whether the caller chose these layers, or they are all there are
 
     @classmethod
     def resolved(
@@ -44,7 +44,9 @@ class Request:
         targets: int | str | Sequence[int | str] | EachText | None,
         per_head: bool,
     ) -> Request:
-        """The request in positions of this recording, with names and negative numbers resolved."""
+        """Return the request in positions of this recording, with names and negative numbers
+        resolved.
+        """
         chosen_site = recording.structure.site(site)
         numbers = whole_numbers(layers, "layers")
         named = targets if isinstance(targets, EachText) else listed(targets, "targets")
@@ -68,12 +70,12 @@ class Request:
         )
 
     def numbers(self, recording: Recording) -> tuple[int, ...]:
-        """The requested layers by the numbers that they have in the model."""
+        """Return the requested layers by their numbers in the model."""
         known = recording.structure.site(self.site).numbers
         return tuple(known[position] for position in self.layers)
 
     def sites(self, recording: Recording) -> Iterator[tuple[Layer, Attention]]:
-        """The requested layers, each with the requested attention site, one at a time."""
+        """Yield the requested layers, each with the requested attention, one at a time."""
         stack = recording.layers(self.site)
         for index in self.layers:
             yield stack[index], stack[index].site(self.kind)
@@ -88,8 +90,8 @@ class Request:
         )
 
     def chosen(self, recording: Recording, cut_at: Tensor | None = None) -> Targets:
-        """Return the requested targets of a recording; `cut_at`: their positions, if its layers
-        hold these targets alone.
+        """Return the requested targets of a recording. `cut_at` are their positions, if its layers
+        hold only these targets.
         """
         return Targets(
             positions=self.targets,
@@ -103,7 +105,9 @@ class Request:
 
 
 def _positions(recording: Recording, site: str, layers: Sequence[int] | None) -> tuple[int, ...]:
-    """Layer numbers as positions among those of a site; negative ones count from the end."""
+    """Return layer numbers as indices among those of an attention; negative ones count from the
+    end.
+    """
     numbers = recording.structure.site(site).numbers
     count = len(numbers)
     if layers is None:
@@ -113,7 +117,7 @@ def _positions(recording: Recording, site: str, layers: Sequence[int] | None) ->
             known = (
                 f"{count} layers, 0 to {count - 1}"
                 if numbers == tuple(range(count))
-                else f"attention that is measured in layers {', '.join(map(str, numbers))}"
+                else f"measured attention in layers {', '.join(map(str, numbers))}"
             )
             stack = recording.structure.stack_of(site).name
             raise InvalidInput(f"layers {list(layers)}: {stack} has {known}")

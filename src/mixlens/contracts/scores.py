@@ -1,4 +1,4 @@
-"""What a measure gives back: numbers for the whole batch, padding still inside."""
+"""The result of a measure: numbers for the whole batch, with padding."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 def by_layer(parts: Sequence[Tensor]) -> Tensor:
-    """Stack the scores of layers along a first axis, wherever each layer is."""
-    import torch  # not above: listing the measures needs no torch
+    """Stack the scores of layers along a first axis, from any devices."""
+    import torch  # not above, because listing the measures needs no torch
 
     if len(parts) == 1:
         return parts[0][None]
@@ -27,7 +27,7 @@ class LayerScores:
     """The numbers of one layer for the whole batch: [batch, target, source] or [batch, head,
     target, source].
 
-    Rows and columns of padding may hold anything finite: they are cut off afterwards.
+    Padding may hold any finite numbers, which are cut off afterwards.
     """
 
     values: Tensor
@@ -37,9 +37,9 @@ class LayerScores:
     extra_dims: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     _: KW_ONLY
     facts: Facts | None = None  # if options or the layer change them
-    # If the sources are not tokens but segments: their names, for each text of the batch.
+    # If the sources are segments: their names, for each text of the batch.
     source_labels: Sequence[Sequence[str]] | None = None
-    # [batch, target]: the size that a row's rounding is relative to (`Spec.empty_below`).
+    # [batch, target]: the size to which rounding is relative (`Spec.empty_below`).
     scale: Tensor | None = None
 
 
@@ -48,26 +48,26 @@ class Scores:
     """A measure's numbers for the whole batch: [layer, batch, target, source] or [layer, batch,
     head, target, source].
 
-    Rows and columns of padding may hold anything finite: they are cut off afterwards.
+    Padding may hold any finite numbers, which are cut off afterwards.
     """
 
     values: Tensor
-    # Extras have leading axes [layer, batch, ...]; an axis as long as the padded targets or sources
-    # is cut like `values` if its name says so in `extra_dims`.
+    # Extras have leading axes [layer, batch, ...]; axes named target or source in `extra_dims` are
+    # cut like `values`.
     extras: Mapping[str, Tensor] = field(default_factory=dict)
     extra_dims: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     _: KW_ONLY
     # If they are not the requested ones (0 = the input of the first layer, for gradients).
     layers: Sequence[int] | None = None
-    # If the targets are not tokens of the site (one explained output per row of the batch).
+    # If the targets are not tokens of the attention (one explained output per text of the batch).
     target_labels: Sequence[str] | None = None
     source_labels: Sequence[Sequence[str]] | None = None  # of segments, for each text of the batch
     facts: Facts | None = None  # if options change them
-    # [layer, batch, target]: the size that a row's rounding is relative to (`Spec.empty_below`).
+    # [layer, batch, target]: the size to which rounding is relative (`Spec.empty_below`).
     scale: Tensor | None = None
 
     def to(self, device: str | torch.device) -> Scores:
-        """The same numbers on a device."""
+        """Return the same numbers on a device."""
         return replace(
             self,
             values=self.values.to(device),
@@ -95,7 +95,7 @@ class Scores:
 
     @classmethod
     def of_outputs(cls, outputs: Sequence[Scores]) -> Scores:
-        """The scores of several explained outputs of one text, as rows below each other."""
+        """Return the scores of several explained outputs of one text, stacked as targets."""
         import torch
 
         first = outputs[0]
@@ -115,5 +115,5 @@ class Scores:
         )
 
     def known_facts(self, usual: Facts) -> Facts:
-        """What is true of these scores, `usual` being what is true of the measure's."""
+        """Return the properties of these scores; `usual` are those of the measure."""
         return usual if self.facts is None else self.facts

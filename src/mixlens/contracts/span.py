@@ -1,9 +1,8 @@
 """Several targets that are scored as one: an answer, a sentence, a reasoning span.
 
-There are three definitions. "sum": add the vectors of the targets, then measure; parts that the
-targets have in common count more. "joint": stack the vectors of the targets into one long vector,
-then measure; nothing cancels between targets. "mean": measure every target, then take the weighted
-mean.
+There are three definitions. "sum": add the vectors of the targets, then measure; common parts of
+the targets count more. "joint": stack the vectors of the targets into one long vector, then
+measure; nothing cancels between targets. "mean": measure every target, then take the weighted mean.
 """
 
 from __future__ import annotations
@@ -23,15 +22,15 @@ if TYPE_CHECKING:
     from mixlens.kernels.decomposition import Decomposition
 
 DEFINITIONS = ("sum", "joint", "mean")
-_FEW = 16  # targets up to which every measure of them is cheap
+_FEW = 16  # number of targets up to which every measure of them is cheap
 
 
 @dataclass(frozen=True)
 class Span:
-    """How the targets of a request become one."""
+    """How the targets of a request are combined."""
 
-    definition: str | None  # None: the one that suits the measure and the number of targets
-    weights: tuple[tuple[float, ...], ...]  # of each target of each text, as they were given
+    definition: str | None  # None: the default for the measure and the number of targets
+    weights: tuple[tuple[float, ...], ...]  # of each target of each text, as passed
 
     @classmethod
     def of(cls, definition: Any, weights: Any, targets: Sequence[Sequence[int]]) -> Span:
@@ -49,7 +48,7 @@ class Span:
         return cls(None if definition is True else definition, tuple(map(tuple, rows)))
 
     def chosen(self, rule: SpanRule | None) -> str:
-        """The definition: the one that was asked for, or the one that suits a measure."""
+        """Return the definition: the requested one, or the default for a measure."""
         if self.definition is not None:
             return self.definition
         few = max(map(len, self.weights)) <= _FEW
@@ -57,7 +56,7 @@ class Span:
 
 
 def _rows(weights: Any, targets: Sequence[Sequence[int]]) -> list[list[float]]:
-    """The weights of each text: one list for all texts, or one for each."""
+    """Return the weights of each text: one list for all texts, or one for each."""
     try:
         given = [entry.tolist() if hasattr(entry, "tolist") else entry for entry in weights]
         nested = all(isinstance(entry, (list, tuple)) for entry in given) and bool(given)
@@ -84,20 +83,19 @@ def _rows(weights: Any, targets: Sequence[Sequence[int]]) -> list[list[float]]:
 
 @dataclass(frozen=True, kw_only=True)
 class SpanRule:
-    """How a measure scores a span; a file of a measure has it as `SPAN`.
+    """How a measure scores a span; the file of a measure defines it as `SPAN`.
 
-    A measure of vectors is given in three steps. `split(layer, attention, targets, **options)`
-    returns the vectors of every source as a `Decomposition`. `weigh(parts, budget, **options)`
-    returns numbers [batch, target, ...] that add up over stacked targets. `score(weighed,
-    **options)` makes scores of them. "sum" folds the parts first, "joint" adds the numbers up, and
-    "mean" the scores.
+    A measure of vectors has three steps. `split(layer, attention, targets, **options)` returns the
+    vectors of every source as a `Decomposition`. `weigh(parts, budget, **options)` returns numbers
+    [batch, target, ...] that add up over stacked targets. `score(weighed, **options)` returns
+    scores. "sum" folds the parts first, "joint" adds the numbers up, and "mean" the scores.
     """
 
     split: Callable[..., Decomposition] | None = None
     weigh: Callable[..., Mapping[str, Tensor]] | None = None
     score: Callable[..., LayerScores] | None = None
-    adds_up: bool = False  # without vectors: is "sum" the weighted sum of the scores?
-    long: str = "mean"  # the definition for long spans, if none is named
+    adds_up: bool = False  # without vectors: whether "sum" is the weighted sum of the scores
+    long: str = "mean"  # the default definition for long spans
     refused: Mapping[str, str] = field(default_factory=dict)  # why there is no such definition
 
 
@@ -112,5 +110,7 @@ def require_definition(name: str, rule: SpanRule | None, definition: str) -> Non
     elif rule is not None and rule.adds_up and definition == "sum":
         return
     else:
-        reason = "its scores are not made of vectors of the targets that could be added or stacked"
+        reason = (
+            "its scores are not computed from vectors of the targets that could be added or stacked"
+        )
     raise InvalidInput(f"{name} has no span={definition!r}: {reason}. Use span='mean'.")

@@ -1,5 +1,5 @@
-"""What a measure is: its `Spec`, with the facts of its scores and its options, and the functions
-that it must have.
+"""The description of a measure (`Spec`) with the properties of its scores and its options, and the
+functions that it must have.
 """
 
 from __future__ import annotations
@@ -56,32 +56,36 @@ class AttentionKind(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """What is true of scores."""
+    """Properties of scores."""
 
-    signed: bool = False  # may they be negative?
+    signed: bool = False  # whether they may be negative
     rows_sum_to_one: bool = False
-    sums_vary: bool = False  # do rows sum to one, but for some from which a part is missing?
-    residual_included: bool = False  # does the diagonal hold the residual stream?
-    reaches_input: bool = False  # does each layer already speak of the input tokens?
-    same_tokens: bool = True  # are the targets the sources? Not so in cross-attention
-    joined_by: str | None = None  # the step that joined the layers, after which none can
+    sums_vary: bool = (
+        False  # whether the scores of a target sum to one, except where a part is missing
+    )
+    residual_included: bool = False  # whether the diagonal includes the residual stream
+    reaches_input: bool = False  # whether each layer already refers to the input tokens
+    same_tokens: bool = (
+        True  # whether targets and sources are the same tokens (not in cross-attention)
+    )
+    joined_by: str | None = None  # the step that aggregated the layers, after which none can
 
     @property
     def rows_are_shares(self) -> bool:
-        """Does a row sum to one unless a part of it is missing?"""
+        """Return whether the scores of a target sum to one unless a part is missing."""
         return self.rows_sum_to_one or self.sums_vary
 
     def of(self, scores: np.ndarray) -> Facts:
-        """Return what is true of these scores: shares may have rows from which a part is missing
-        (ALTI has empty ones).
-        """
+        """Return the properties of these scores. Targets may lack a part (ALTI has empty ones)."""
         if not self.rows_are_shares:
             return self
         whole = bool(self.whole_rows(scores).all())
         return replace(self, rows_sum_to_one=whole, sums_vary=not whole)
 
     def whole_rows(self, scores: np.ndarray) -> np.ndarray:
-        """Return which rows sum to one. Half-precision scores are rounded one by one."""
+        """Return which targets have scores that sum to one. Half-precision scores are rounded one
+        by one.
+        """
         bar = 2e-2 if self.joined_by is None else 2e-5
         whole: np.ndarray = np.abs(scores.sum(-1, dtype=np.float64) - 1) <= bar
         return whole
@@ -89,7 +93,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class Option:
-    """A keyword of a measure, in Python and on the command line."""
+    """A keyword argument of a measure, in Python and on the command line."""
 
     name: str
     default: Any
@@ -98,29 +102,31 @@ class Option:
 
 @dataclass(frozen=True, kw_only=True)
 class Spec:
-    """What a measure is. All that others need to know of it is here, and nowhere else."""
+    """The description of a measure. Nothing else needs to know about it."""
 
     summary: str
     citation: str
-    use_when: str  # when to use it, in plain words
+    use_when: str  # when to use it
     cost: str  # in forward passes, or as a formula of n
     facts: Facts
     sites: tuple[AttentionKind, ...] = tuple(AttentionKind)
-    one_stack: bool = False  # is it defined for models with one stack of layers alone?
+    one_stack: bool = False  # whether it supports only models with one stack of layers
     per_head: bool = False
-    # Does it explain what the model says (a word, a class)? Then `scores` is given an `Explained`,
-    # and the options that name the output (label, word, foil, position, of) come by themselves.
+    # Whether it explains an output of the model (a word, a class). Then `scores` receives an
+    # `Explained`, and the options that name the output (label, word, foil, position, of) are added.
     explains_output: bool = False
-    explains_embedding: bool = False  # may it be an embedding, or the similarity of two?
+    explains_embedding: bool = (
+        False  # whether the output may be an embedding, or the similarity of two
+    )
     explains_by_default: str = "probability"  # or "logit": the default of the option `of`
-    # What of a forward pass it reads: the "attention" inside, taken apart and verified; only what
-    # enters the layers and the "output"; or these two and the "gradient" of one by the other.
+    # The part of a forward pass that it reads: the "attention" inside, split and verified; only the
+    # inputs of the layers and the "output"; or these two and the "gradient" of one by the other.
     reads: str = "attention"
-    # "maps": [layer, target, source]. "rows": one row for each layer. "row": one row for the whole
-    # model. "graph": nodes and edges.
+    # "maps": [layer, target, source]. "rows": one set of scores per layer. "row": one set for the
+    # whole model. "graph": nodes and edges.
     gives: str = "maps"
-    # Does a layer's score of a target need that layer, its sources and this target alone? Then a
-    # few targets are measured without forming maps.
+    # Whether a layer's score of a target needs only that layer, its sources and this target. Then a
+    # few targets are measured without maps.
     row_by_row: bool = False
     # Does it need, of the layers, only the tokens whose logits are explained, and others in blocks?
     # Then one text is measured without forming maps.
@@ -128,46 +134,46 @@ class Spec:
     # Which sum it splits by source: what the output "projection" returns, or the output of the
     # whole "block", residual stream included. None: neither, so it is given for open layers too.
     splits: str | None = None
-    # Does it read nothing of a layer that comes after the attention block? Then the last layer is
-    # left there, and its feed-forward part does not run.
+    # Whether it reads nothing of a layer after the attention block. Then the forward pass stops
+    # there, and the MLP of the last layer does not run.
     within_blocks: bool = False
-    # How the rows of the layers become one ("rows" only): the "first" of them, or their "sum".
+    # How the scores of the layers are combined ("rows" only): the "first" of them, or their "sum".
     one_row: str = "first"
-    # The share of the identity that the paper's own rollout mixes in.
+    # The fraction of the identity in the paper's own rollout.
     rollout_residual: float | None = None
     rollout_normalised: bool = True
     rollout_adds_identity: bool = False  # R_l = R_(l-1) + M_l R_(l-1), as for relevance
-    # What it sees and what it misses, as a predicate: "`name` <blind_spots>."
+    # Its strengths and limitations, as a predicate: "`name` <blind_spots>."
     blind_spots: str = ""
-    # Peak of one text beyond recording, weights and scores, in numbers (not bytes).
+    # Peak memory of one text beyond recording, weights and scores, in numbers (not bytes).
     memory: Callable[[Sizes], float] | None = field(default=None, repr=False)
-    # Options for an answer in seconds, if the defaults take minutes (`compare`, `benchmark`).
+    # Options for a fast answer, if the defaults take minutes (`compare`, `benchmark`).
     quick: Mapping[str, Any] = field(default_factory=dict)
-    # Options with which the contract can be checked on any model, by the least work.
+    # Options for checking the contract on any model with the least work.
     least: Mapping[str, Any] = field(default_factory=dict)
-    # How far rounding in float32 may move scores, relative to the largest of a text.
+    # Largest change of scores by rounding in float32, relative to the largest of a text.
     rounding: float = 1e-5
-    # How far bfloat16 may move scores on average, relative to their mean. None: not known.
+    # Mean change of scores in bfloat16, relative to their mean. None: unknown.
     half_precision: float | None = 0.15
-    # A row is rounding, and counts as empty, if its largest score is below this many units of
-    # rounding (the dtype's epsilon) times `Scores.scale`. None: no row is.
+    # Scores of a target count as zero if the largest is below this many units of rounding (the
+    # dtype's epsilon) times `Scores.scale`. None: never.
     empty_below: float | None = None
-    # A floor to compare with, not a way to look into the model.
+    # A baseline for comparison, not an explanation of the model.
     baseline: bool = False
     options: tuple[Option, ...] = ()  # filled in from the signature of its function
 
     def __post_init__(self) -> None:
         if self.gives not in GIVES:
-            raise InvalidInput(f"gives={self.gives!r}: choose one of {', '.join(GIVES)}")
+            raise InvalidInput(f"Unknown gives {self.gives!r}. Choose one of: {', '.join(GIVES)}.")
         if self.reads not in READS:
-            raise InvalidInput(f"reads={self.reads!r}: choose one of {', '.join(READS)}")
+            raise InvalidInput(f"Unknown reads {self.reads!r}. Choose one of: {', '.join(READS)}.")
         if self.splits not in SPLITS:
-            raise InvalidInput(f"splits={self.splits!r}: choose projection, block or None")
+            raise InvalidInput(f"Unknown splits {self.splits!r}. Choose projection, block or None.")
         if self.one_row not in ("first", "sum"):
-            raise InvalidInput(f"one_row={self.one_row!r}: choose first or sum")
+            raise InvalidInput(f"Unknown one_row {self.one_row!r}. Choose first or sum.")
 
     def with_options(self, options: tuple[Option, ...]) -> Spec:
-        """The same measure with its options."""
+        """Return the same measure with its options."""
         return replace(self, options=options)
 
 
@@ -180,7 +186,7 @@ class ScoreLayer(Protocol):
     def __call__(
         self, layer: Layer, attention: Attention, targets: Targets, /, *args: Any, **options: Any
     ) -> LayerScores:
-        """Return the numbers of one layer for the whole batch, padding still inside."""
+        """Return the numbers of one layer for the whole batch, with padding."""
 
 
 @runtime_checkable
@@ -192,31 +198,31 @@ class ScoreModel(Protocol):
     def __call__(
         self, recording: Recording, request: Request, /, *args: Any, **options: Any
     ) -> Scores:
-        """Return the numbers for the whole batch, padding still inside."""
+        """Return the numbers for the whole batch, with padding."""
 
 
 @runtime_checkable
 class Refusal(Protocol):
-    """`refusal(layer, site)`: why a measure cannot be right on a layer of this structure."""
+    """`refusal(layer, site)`: why a measure does not support a layer of this structure."""
 
     def __call__(self, layer: LayerStructure, site: AttentionStructure, /) -> str | None:
-        """The reason, or None."""
+        """Return the reason, or None."""
 
 
 @runtime_checkable
 class Measure(Protocol):
-    """What a file in `mixlens.measures` is, and what a plug-in must be.
+    """Protocol of a file in `mixlens.measures` and of a plug-in.
 
     It has a `score_layer` or a `score_model`, and may have a `refusal` and a `require_layer`.
     """
 
     @property
     def SPEC(self) -> Spec:
-        """What it is."""
+        """Return the description."""
 
 
 def is_released(variant: str) -> bool:
-    """Is a measure to do as the authors' released code does, not as their paper says?"""
+    """Return whether a measure follows the authors' released code instead of their paper."""
     if variant not in ("paper", "released"):
-        raise InvalidInput(f"variant={variant!r}: choose paper or released")
+        raise InvalidInput(f"Unknown variant {variant!r}. Choose paper or released.")
     return variant == "released"

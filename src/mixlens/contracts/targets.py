@@ -1,4 +1,4 @@
-"""The targets that are scored, of each text of a batch."""
+"""The scored targets of each text of a batch."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 class Targets:
     """Positions of the targets in each text, or all of them, for layers of one attention.
 
-    The tensors of a layer hold all tokens of a text, or the targets alone (`is_cut`). Take targets
-    out of them by `take`, which is right for both.
+    The tensors of a layer hold all tokens of a text, or only the targets (`is_cut`). `take` selects
+    targets in both cases.
     """
 
     positions: tuple[tuple[int, ...], ...] | None  # for each text; None: all
     kind: AttentionKind
-    lengths: Sequence[int]  # tokens of each text, padding left out
-    source_lengths: Sequence[int]  # sources of each text, padding left out
+    lengths: Sequence[int]  # tokens of each text, without padding
+    source_lengths: Sequence[int]  # sources of each text, without padding
     weights: tuple[tuple[float, ...], ...] | None = None  # of each target, if they are a span
     source_row: Callable[[int], TokenRow] | None = field(default=None, compare=False, repr=False)
     cut_at: Tensor | None = field(default=None, compare=False, repr=False)  # the same, if cut
@@ -35,12 +35,12 @@ class Targets:
 
     @property
     def is_cut(self) -> bool:
-        """Do the tensors of a layer hold these targets alone?"""
+        """Return whether the tensors of a layer hold only these targets."""
         return self.cut_at is not None
 
     @property
     def are_all(self) -> bool:
-        """Are all targets wanted, in their order?"""
+        """Return whether all targets are wanted, in their order."""
         return self.positions is None
 
     def blocks(self, size: int) -> Iterator[Targets]:
@@ -81,7 +81,7 @@ class Targets:
         """Return the targets of a tensor [batch, ...] along its target axis."""
         if self.positions is None or self.is_cut:
             return tensor
-        import torch  # not above: listing the measures needs no torch
+        import torch  # not above, because listing the measures needs no torch
 
         index = torch.tensor(self.positions, device=tensor.device)
         dim = dim % tensor.dim()

@@ -1,28 +1,28 @@
-"""Measures: a file in this folder is a measure, and others can add theirs.
+"""Measures, one per file. You can add your own.
 
 `list_measures()` lists them, `mixlens.measure(name, recording)` computes one.
 
-A measure file holds
+A measure file defines
 
-* `SPEC`, a `Spec`: what it computes, its citation, where it is defined, what is true of its scores;
-* `score_layer(layer, attention, targets, **options) -> LayerScores`: the numbers of one layer for
-  the whole batch, padding still inside. With `SPEC.per_head` it also takes `per_head`. A measure
-  that needs more than a layer at a time has `score_model(recording, request, **options) -> Scores`
-  instead; if `SPEC.explains_output`, the resolved output comes third;
-* optionally `refusal(layer, site) -> str | None`: why it cannot be right on a layer of that
+* `SPEC`, a `Spec`: its summary, its citation, where it is defined, the properties of its scores;
+* `score_layer(layer, attention, targets, **options) -> LayerScores`: the scores of one layer for
+  the whole batch, with padding. With `SPEC.per_head` it also takes `per_head`. A measure that needs
+  more than one layer at a time has `score_model(recording, request, **options) -> Scores` instead;
+  if `SPEC.explains_output`, the resolved output is the third argument;
+* optionally `refusal(layer, site) -> str | None`: why it does not support a layer of that
   structure;
 * optionally `SPAN`, a `SpanRule`: how several targets are scored as one. Without it a span is the
   mean of its targets;
-* optionally `require_layer(layer)`: raises `UnsupportedModel` as scoring would, if a recorded
-  layer computes something that it cannot follow. Reports ask it before anything is measured.
+* optionally `require_layer(layer)`: raises `UnsupportedModel` like scoring, if it does not support
+  a recorded layer. Reports call it before anything is measured.
 
-A measure of your own, in a notebook, is a function with a description:
+Your own measure, in a notebook, is a function with a description:
 
     @register("my_measure", Spec(...))
     def my_measure(layer, attention, targets, *, option=1): ...
 
 In a package it is a module or object like the files here, named by an entry point of the group
-`mixlens.measures`. `mixlens.testing.check_measure` checks either.
+`mixlens.measures`. `mixlens.testing.check_measure` checks both.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class RegisteredMeasure:
 def register(
     name: str, spec: Spec, *, refusal: Refusal | None = None
 ) -> Callable[[Function], Function]:
-    """Makes the decorated function the measure `name`, everywhere."""
+    """Register the decorated function as the measure `name`."""
 
     def add(function: Function) -> Function:
         kind = "score_layer" if _first_name(function) == "layer" else "score_model"
@@ -134,12 +134,12 @@ def register(
 
 
 def unregister(name: str) -> None:
-    """Takes back what `register` added."""
+    """Undo `register`."""
     MEASURES.unregister(name)
 
 
 def names() -> tuple[str, ...]:
-    """Names of all measures, without importing them."""
+    """Return the names of all measures, without importing them."""
     return MEASURES.names()
 
 
@@ -161,12 +161,12 @@ def list_measures() -> dict[str, Spec]:
 
 
 def spec_of(name: str) -> Spec:
-    """What one measure is."""
+    """Return the spec of one measure."""
     return _described(MEASURES.entry(name))
 
 
 def known_spec(name: str) -> Spec | None:
-    """What a measure is, or None if there is no such measure."""
+    """Return the spec of a measure, or None if there is no such measure."""
     return spec_of(name) if name in names() else None
 
 
@@ -181,7 +181,7 @@ def _options(measure: Measure) -> tuple[Option, ...]:
     return (*OUTPUT_OPTIONS, Option("of", spec.explains_by_default, "str"), *own)
 
 
-@functools.lru_cache(maxsize=256)  # asked for every layer that is measured by itself
+@functools.lru_cache(maxsize=256)  # called for every layer that is measured alone
 def _own_options(function: Callable[..., Any]) -> tuple[Option, ...]:
     return tuple(
         Option(p.name, p.default, _kind(p))
@@ -191,7 +191,7 @@ def _own_options(function: Callable[..., Any]) -> tuple[Option, ...]:
 
 
 def _kind(parameter: inspect.Parameter) -> str:
-    """The annotation as it is written; without one, what the default is."""
+    """Return the annotation as it is written, or the type of the default without one."""
     said = parameter.annotation
     if isinstance(said, str):
         return said
@@ -201,13 +201,13 @@ def _kind(parameter: inspect.Parameter) -> str:
 
 
 def refusal(name: str, structure: ModelStructure, site: str | None = None) -> str | None:
-    """Why a measure is not given for a model, or None if it is."""
+    """Return why a measure does not support a model, or None if it does."""
     measure = MEASURES.entry(name)
     chosen = structure.site(site)
     stack, kind = chosen.stack, chosen.kind
     if kind not in measure.SPEC.sites:
         fits = [key for key, site in structure.sites.items() if site.kind in measure.SPEC.sites]
-        instead = f": choose the site {' or '.join(fits)}" if fits else ""
+        instead = f". Choose the site {' or '.join(fits)}" if fits else ""
         return f"{name} is not defined for {kind}-attention{instead}"
     check: Refusal | None = getattr(measure, "refusal", None)
     for number, layer in enumerate(stack.layers):
@@ -224,7 +224,7 @@ def refusal(name: str, structure: ModelStructure, site: str | None = None) -> st
 
 
 def recorded_refusal(name: str, recording: Recording, site: str) -> str | None:
-    """The same for a recording of it, with a look at one layer of each kind."""
+    """Return the same for a recording, and check one layer of each kind."""
     reason = refusal(name, recording.structure, site)
     require_layer: Callable[[Layer], None] | None
     require_layer = getattr(MEASURES.entry(name), "require_layer", None)
@@ -240,14 +240,14 @@ def recorded_refusal(name: str, recording: Recording, site: str) -> str | None:
 
 
 def _no_sum(spec: Spec, site: AttentionStructure) -> str | None:
-    """Why an open site lacks the sum that a measure splits."""
+    """Return why an open attention lacks the sum that a measure splits."""
     if spec.splits == "block" and site.open is not None:
         return (
-            f"the sum that it splits is not known: {site.open}. attention and value_zeroing do"
-            " without it"
+            f"the sum that it splits is unknown: {site.open}. Use attention or value_zeroing, "
+            "which do not need it"
         )
     if spec.splits == "projection" and site.projection is None:
-        return f"what a source writes is not known: {site.open}"
+        return f"the vector of a source is unknown: {site.open}"
     return None
 
 
@@ -267,7 +267,7 @@ def _is_of_layers(measure: Measure) -> bool:
 
 
 def scores_layers(name: str) -> bool:
-    """Does a measure score one layer at a time?"""
+    """Return whether a measure scores one layer at a time."""
     return _is_of_layers(MEASURES.entry(name))
 
 
@@ -285,7 +285,7 @@ def _function_of(name: str, measure: Measure) -> Callable[..., Any]:
 def scores_of(
     name: str, recording: Recording, request: Request, options: Mapping[str, Any]
 ) -> Scores:
-    """A measure's numbers for the whole batch, without rows that are rounding."""
+    """Return a measure's scores for the whole batch, without targets whose scores are rounding."""
     measure = MEASURES.entry(name)
     if _is_of_layers(measure):
         from mixlens.recording.layer_loop import score_layers
@@ -302,8 +302,8 @@ def scores_of(
 def layer_function(
     name: str, options: Mapping[str, Any], *, per_head: bool
 ) -> Callable[[Layer, Attention, Targets], LayerScores]:
-    """Return the function that scores one layer with these options, which are checked here, once
-    for all layers.
+    """Return the function that scores one layer with these options, which are checked once for all
+    layers.
     """
     measure = MEASURES.entry(name)
     _check_options(name, measure, options)
@@ -314,7 +314,7 @@ def layer_function(
 def requested_function(
     name: str, options: Mapping[str, Any], request: Request
 ) -> Callable[[Layer, Attention, Targets], LayerScores | SpanPart]:
-    """The same for a request, which may be for a span."""
+    """Return the same for a request, which may contain a span."""
     function = layer_function(name, options, per_head=request.per_head)
     if request.span is None:
         return function
@@ -330,7 +330,7 @@ def requested_function(
 
 
 def span_rule(name: str) -> SpanRule | None:
-    """How a measure scores a span; None if it has only the mean of its targets."""
+    """Return how a measure scores a span, or None if it has only the mean of its targets."""
     rule: SpanRule | None = getattr(MEASURES.entry(name), "SPAN", None)
     return rule
 
@@ -359,7 +359,9 @@ def _check_options(name: str, measure: Measure, options: Mapping[str, Any]) -> N
             not isinstance(value, _PLAIN[known[key]])
             or (isinstance(value, bool) and known[key] != "bool")
         ):
-            raise InvalidInput(f"{name}: {key}={value!r} is not {_WORDS[known[key]]}")
+            raise InvalidInput(
+                f"{key}={value!r} of {name} is not {_WORDS[known[key]]}. Pass {_WORDS[known[key]]}."
+            )
 
 
 def _explaining_scores(
@@ -369,17 +371,18 @@ def _explaining_scores(
     recording: Recording,
     request: Request,
 ) -> Scores:
-    """The output that a measure explains is resolved first."""
+    """Resolve the explained output first, then score."""
     if recording.rows(request.site) != recording.batch:
         raise UnsupportedModel(
-            f"{name} explains what the model says of each row of the input, and {request.site} has"
-            f" {recording.rows(request.site)} rows for {recording.batch}: choose a different site"
+            f"{name} explains the output of each text, but {request.site} has "
+            f"{recording.rows(request.site)} sequences for {recording.batch}. Choose a "
+            "different site"
         )
     naming = {"of", *(option.name for option in OUTPUT_OPTIONS)}
     if request.targets is not None and measure.SPEC.gives != "maps":
         raise InvalidInput(
-            f"{name} explains one output of the model, not tokens: name its class, its word or its"
-            " position, and no targets"
+            f"{name} explains one output of the model, not tokens. Pass its class, its word "
+            "or its position instead of targets."
         )
     named = {key: options[key] for key in options if key in naming}
     # not above: listing the measures needs no torch
@@ -392,8 +395,8 @@ def _explaining_scores(
 
 
 def without_noise(name: str, scores: Scores) -> Scores:
-    """Rows that are rounding (`Spec.empty_below`) are empty: normalised they would be confident
-    shares.
+    """Set scores that are rounding (`Spec.empty_below`) to zero: normalised they would look
+    confident.
     """
     spec = MEASURES.entry(name).SPEC
     if spec.empty_below is None or scores.scale is None:

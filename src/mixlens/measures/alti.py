@@ -1,18 +1,17 @@
-"""ALTI: how much nearer each source's part brings the block's output, max(0, ||y_i||_1 - ||y_i -
-T_ij||_1), rows summing to one.
+"""ALTI: the L1 contribution of each source to the block's output, max(0, ||y_i||_1 - ||y_i -
+T_ij||_1), normalised to sum to one.
 
 Ferrando, Gallego & Costa-jussa 2022, Measuring the Mixing of Contextual Information in the
-Transformer (https://aclanthology.org/2022.emnlp-main.595), eq. 9-10. y_i has the biases, the parts
-T_ij do not.
+Transformer (https://aclanthology.org/2022.emnlp-main.595), eq. 9-10. y_i includes the biases, the
+parts T_ij do not.
 
 Cross-attention follows their paper on translation (Ferrando et al. 2022,
 https://aclanthology.org/2022.emnlp-main.599, eq. 10-12): the decoder's residual stream competes
-with the encoder's tokens, so the scores of a row sum to one together with `residual_share`.
+with the encoder's tokens, so the scores of a target sum to one together with `residual_share`.
 
-`variant="released"` imitates the published code: 1e-6 is added to every difference (as
-`pairwise_distance` does), sigma has no epsilon, and a token that a target cannot see counts as a
-zero vector. A row none of whose parts brings the output nearer has no defined contributions; its
-scores are zero.
+`variant="released"` imitates the published code: 1e-6 is added to every difference (as in
+`pairwise_distance`), sigma has no epsilon, and a token that a target cannot see counts as a zero
+vector. If no part moves the output closer, contributions are undefined and the scores are zero.
 """
 
 from __future__ import annotations
@@ -77,7 +76,7 @@ SPEC = Spec(
         + sizes.block
     ),
     # Differences of large L1 norms are clipped at zero: if they nearly cancel, half precision
-    # decides on which side they fall.
+    # decides their sign.
     half_precision=0.35,
 )
 
@@ -87,7 +86,7 @@ _RELEASED_SHIFT = 1e-6
 def score_layer(
     layer: Layer, attention: Attention, targets: Targets, *, variant: str = "paper"
 ) -> LayerScores:
-    """`variant`: paper or released."""
+    """Return the contributions. `variant` is paper or released."""
     near, residual = contributions(
         attention, targets, layer.memory_budget, released=is_released(variant)
     )
@@ -99,7 +98,7 @@ def score_layer(
 def contributions(
     site: Attention, targets: Targets, budget: int, *, released: bool = False
 ) -> tuple[Float[Tensor, "batch target source"], Float[Tensor, "batch target"]]:
-    """The scores, and the share of the residual stream if it is not one of the sources."""
+    """Return the scores, and the normalised score of the residual stream if it is not a source."""
     parts = _parts(site, targets, released)
     sources = parts.weights.shape[-1]
     seen = sources if released else _last_seen(site, targets, sources)
@@ -123,7 +122,7 @@ def _last_seen(site: Attention, targets: Targets, sources: int) -> int:
 
 
 def _parts(site: Attention, targets: Targets, released: bool) -> Decomposition:
-    """The block's output, split by source; next to it the output that contributions approach."""
+    """Return the block's output split by source, and the output that contributions approach."""
     y = targets.take(site.block_output, 1)
     if released and site.output_norm is not None:
         norm = replace(site.output_norm, epsilon=0.0)
@@ -137,7 +136,7 @@ def _parts(site: Attention, targets: Targets, released: bool) -> Decomposition:
 def _gains(
     parts: Decomposition, budget: int, released: bool
 ) -> tuple[Float[Tensor, "batch target source"], Float[Tensor, "batch target"]]:
-    """How much nearer sources and residual stream bring a target to its output."""
+    """Return the L1 contributions of sources and residual stream."""
     y, shift = parts.beside["output"], _RELEASED_SHIFT if released else 0.0
     limit = cached_bytes(budget, y.device)
     gains = manhattan_gains(parts, y, limit, shift=shift, ends=parts.ends)
@@ -157,7 +156,7 @@ def _shares(
 def _with_residual(
     near: Float[Tensor, "batch target source"], residual: Float[Tensor, "batch target"]
 ) -> LayerScores:
-    """Scores of cross-attention, where the residual stream is no source."""
+    """Return scores of cross-attention, where the residual stream is not a source."""
     extras = {"residual_share": residual}
     return LayerScores(near, extras, {"residual_share": ("target",)}, facts=Facts())
 
@@ -166,7 +165,7 @@ def _split(
     layer: Layer, attention: Attention, targets: Targets, *, variant: str = "paper"
 ) -> Decomposition:
     if is_released(variant):
-        raise InvalidInput("variant='released' has no spans: the released code has none.")
+        raise InvalidInput("variant='released' has no spans. Use variant='paper'.")
     return _parts(attention, targets, False)
 
 
@@ -190,7 +189,9 @@ def _with_unseen(
     of_nothing: Float[Tensor, "batch target"],
     lengths: Sequence[int],
 ) -> Float[Tensor, "batch target source"]:
-    """The gain of a zero vector for each source without any weight, padding left out."""
+    """Return the contribution of a zero vector for each source without any weight, except
+    padding.
+    """
     ends = sent(torch.tensor(lengths), gains.device)
     real = torch.arange(gains.shape[-1], device=gains.device) < ends[:, None]
     unseen = (parts.weights == 0).all(1) & real[:, None]

@@ -1,16 +1,15 @@
-"""ALTI-Logit: what each input token adds to one logit, layer by layer.
+"""ALTI-Logit: the contribution of each input token to one logit, layer by layer.
 
 Ferrando et al. 2023, Explaining How Transformers Use Context to Build Predictions (ACL): the logit
-updates of a layer belong to its tokens, which are mixtures of the input's. They are carried down
-to the input by ALTI's maps of the layers below, V_l = D_l M_(l-1) ... M_0, so that each layer keeps
-its sum. The feed-forward part is taken to keep every token to itself.
+updates of a layer belong to its tokens, which are mixtures of the input's. ALTI's maps of the
+layers below carry them down to the input, V_l = D_l M_(l-1) ... M_0, so that each layer keeps its
+sum. The MLP is assumed to keep every token separate.
 
-`variant="released"` has the maps of the authors' code: 1e-6 is added to every difference, and
-tokens that a target cannot see count as zero vectors. The layers are walked from the top, so that
-only rows are multiplied, and the last layer's map is not needed.
+`variant="released"` uses the maps of the authors' code: 1e-6 is added to every difference, and
+tokens that a target cannot see count as zero vectors. The layers are processed from the top, so
+that only vectors are multiplied, and the last layer's map is not needed.
 
-A target none of whose parts brings its output nearer has no ALTI row: what it would pass on belongs
-to no token.
+A target without ALTI scores passes on nothing; its update belongs to no token.
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ _BLOCKS, _LEAST = 8, 128
 
 
 def refusal(layer: LayerStructure, site: AttentionStructure) -> str | None:
-    """Why a logit is not a sum over layers."""
+    """Return why a logit is not a sum over layers."""
     return not_a_sum(layer, site)
 
 
@@ -87,8 +86,8 @@ def score_model(
     initial: bool = False,
     variant: str = "paper",
 ) -> Scores:
-    """`initial`: the embedding's own part is added to the explained token, in layer 0; `variant`:
-    paper or released.
+    """Return the contributions. `initial` adds the embedding's own part to the explained token, in
+    layer 0; `variant` is paper or released.
     """
     parts = LogitParts.of("alti_logit", recording, request, output)
     product = _CarriedDown(

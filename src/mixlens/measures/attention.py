@@ -1,9 +1,9 @@
-"""Raw attention: the weight A_ij that target i gives to source j, after softmax, masks, soft-caps
-and sinks.
+"""Raw attention: the weight A_ij of source j for target i, after softmax, masks, soft-caps and
+sinks.
 
 The layer's map is the mean over heads, as in attention rollout (Abnar & Zuidema 2020,
 https://aclanthology.org/2020.acl-main.385). If a model has attention sinks (a column that is
-dropped after the softmax), rows sum to less than one and are left so.
+dropped after the softmax), the weights of a target sum to less than one.
 """
 
 from __future__ import annotations

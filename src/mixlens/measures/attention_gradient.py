@@ -2,12 +2,12 @@
 
 Chefer, Gur, Wolf 2021, Generic Attention-model Explainability for Interpreting Bi-Modal and
 Encoder-Decoder Transformers (ICCV), equation 5: the mean over heads of (dy/dA * A)+, entry by
-entry, negative products cut for each head. y is the raw logit of what is explained. Their relevance
-is the rollout R_l = R_(l-1) + A_l R_(l-1) of these maps, not normalised, which `rollout()` gives.
-`mixlens.maps.relevance` has their rules for encoder and decoder. The older variant that puts
-a relevance by layer-wise propagation instead of A is left out.
+entry, with negative products clipped for each head. y is the raw logit of the explained output.
+Their relevance is the rollout R_l = R_(l-1) + A_l R_(l-1) of these maps, not normalised, which
+`rollout()` computes. `mixlens.maps.relevance` has their rules for encoder and decoder. The older
+variant with layer-wise relevance propagation instead of A is not included.
 
-In the last layer only the explained token's row has a gradient.
+In the last layer only the explained token has a gradient.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ SPEC = Spec(
 
 
 def score_model(recording: Recording, request: Request, output: Explained) -> Scores:
-    """Per head, or the mean over heads."""
+    """Return the products per head, or their mean over heads."""
     gradients = projection_gradients(recording, request.site, request.kind, output)
     layers, wanted = [], request.chosen(recording)
     for index, (_, site) in zip(request.layers, request.sites(recording), strict=True):

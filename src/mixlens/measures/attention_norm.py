@@ -1,10 +1,10 @@
-"""The norm of what each source writes: ||A_ij f(x_j)|| per head, ||sum_h A^h_ij f^h(x_j)|| for a
+"""The norm of each source's vector: ||A_ij f(x_j)|| per head, ||sum_h A^h_ij f^h(x_j)|| for a
 layer.
 
 Kobayashi et al. 2020, Attention is Not Only a Weight
-(https://aclanthology.org/2020.emnlp-main.574), eq. 3-5. f is the value vector, its bias included,
+(https://aclanthology.org/2020.emnlp-main.574), eq. 3-5. f is the value vector, including its bias,
 times the head's part of the output projection; the projection's own bias belongs to no source. A
-layer's map sums the heads first and takes the norm afterwards; the sum is never formed (see
+layer's map sums the heads first and takes the norm afterwards; the sum is never computed (see
 `kernels.gram`).
 """
 

@@ -1,8 +1,8 @@
-"""The norm of each source's part of the layer's sum: feed-forward output plus residual stream.
+"""The norm of each source's part of the layer's sum: MLP output plus residual stream.
 
 Kobayashi et al. 2024, Analyzing Feed-Forward Blocks in Transformers through the Lens of Attention
-Maps, the scope AtbFfRes (pre-norm: AtbLnFfRes, the whole layer).
-`mixlens.replay.mlp_scopes` says how, and what the two readings of the bias are.
+Maps, the scope AtbFfRes (pre-norm: AtbLnFfRes, the whole layer). `mixlens.replay.mlp_scopes`
+describes the computation and the two treatments of the bias.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ SPEC = scope_spec(
 
 
 def refusal(layer: LayerStructure, site: AttentionStructure) -> str | None:
-    """Why parts cannot be followed through such a layer."""
+    """Return why parts cannot pass through such a layer."""
     return no_feed_forward(layer, site)
 
 
 def require_layer(layer: Layer) -> None:
-    """Its feed-forward part must be a plain one."""
+    """Raise unless its MLP is plain."""
     plain_perceptron(layer)
 
 
 def score_layer(
     layer: Layer, attention: Attention, targets: Targets, *, bias: str = "joint"
 ) -> LayerScores:
-    """`bias`: joint or fixed."""
+    """Return the norms. `bias` is joint or fixed."""
     return scope_norms(layer, attention, targets, bias=bias, residual=True)

@@ -1,8 +1,8 @@
 """The norm of each source's part of the layer's output, after its last norm.
 
 Kobayashi et al. 2024, Analyzing Feed-Forward Blocks in Transformers through the Lens of Attention
-Maps, the scope AtbFfResLn. `mixlens.replay.mlp_scopes` says how, and what the two
-readings of the bias are. Pre-norm layers end without a norm and have no such scope: refused.
+Maps, the scope AtbFfResLn. `mixlens.replay.mlp_scopes` describes the computation and the two
+treatments of the bias. Pre-norm layers end without a norm and raise an error.
 """
 
 from __future__ import annotations
@@ -27,22 +27,19 @@ SPEC = scope_spec(
 
 
 def refusal(layer: LayerStructure, site: AttentionStructure) -> str | None:
-    """Why parts cannot be followed through such a layer."""
+    """Return why parts cannot pass through such a layer."""
     if layer.feed_forward is not None and layer.feed_forward.output_norm is None:
-        return (
-            "no norm follows the feed-forward part, so there is no such scope; its last one is"
-            " attention_norm_ff_res"
-        )
+        return "no norm follows the MLP, so this scope does not exist. Use attention_norm_ff_res"
     return no_feed_forward(layer, site)
 
 
 def require_layer(layer: Layer) -> None:
-    """Its feed-forward part must be a plain one."""
+    """Raise unless its MLP is plain."""
     plain_perceptron(layer)
 
 
 def score_layer(
     layer: Layer, attention: Attention, targets: Targets, *, bias: str = "joint"
 ) -> LayerScores:
-    """`bias`: joint or fixed."""
+    """Return the norms. `bias` is joint or fixed."""
     return scope_norms(layer, attention, targets, bias=bias, residual=True, last_norm=True)

@@ -3,9 +3,9 @@
 
 Kobayashi et al. 2021, Incorporating Residual and Normalization Layers
 (https://aclanthology.org/2021.emnlp-main.373), eq. 6. Norms and scales on the attention branch
-(sandwich blocks, layer scale) and residual scales, which the paper's models do not have, are
-applied in their linear form with the true sigma. Not defined for cross-attention, where the
-residual is not one of the sources.
+(sandwich blocks, layer scale) and residual scales, which the paper's models do not have, use their
+linear form with the true sigma. It is not defined for cross-attention, where the residual is not a
+source.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@
 Kobayashi et al. 2021, Incorporating Residual and Normalization Layers
 (https://aclanthology.org/2021.emnlp-main.373), eq. 9-10: the norm is linear once its sigma is taken
 from the true input; its shift belongs to no source. For pre-norm blocks, whose output has no norm,
-the scores are those of `attention_norm_res`. With `next_norm=True` they go on through the norm in
-front of the feed-forward part: the scope AtbLn of Kobayashi et al. 2024, Analyzing Feed-Forward
-Blocks in Transformers through the Lens of Attention Maps. `mixing_ratio` is the ratio of 2021,
+the scores are those of `attention_norm_res`. With `next_norm=True` they also pass the norm before
+the MLP: the scope AtbLn of Kobayashi et al. 2024, Analyzing Feed-Forward Blocks in Transformers
+through the Lens of Attention Maps. `mixing_ratio` is the ratio of 2021,
 ||sum_{j != i} T_ij|| / (the same + ||T_ii||). Not defined for cross-attention, where the residual
 is not one of the sources.
 """
@@ -60,7 +60,7 @@ SPEC = Spec(
 def score_layer(
     layer: Layer, attention: Attention, targets: Targets, *, next_norm: bool = False
 ) -> LayerScores:
-    """`next_norm`: of pre-norm layers, with the norm in front of the MLP."""
+    """Return the norms. `next_norm` adds the norm before the MLP of pre-norm layers."""
     parts = _split(layer, attention, targets, next_norm=next_norm)
     norms = part_norms(parts, block_bytes(layer.memory_budget))
     return _with_ratio(norms, *_others_and_kept(parts))
@@ -91,13 +91,13 @@ def _with_ratio(
     others: Float[Tensor, "batch target"],
     kept: Float[Tensor, "batch target"],
 ) -> LayerScores:
-    """Norms, with the share of the other tokens."""
+    """Return norms, with the mixing ratio of the other tokens."""
     ratio = {"mixing_ratio": others / (others + kept)}
     return LayerScores(norms, ratio, {"mixing_ratio": ("target",)})
 
 
 def _norm_in_front(layer: Layer, site: Attention) -> LinearisedNorm:
-    """Of the feed-forward part that reads the block's output."""
+    """Return the norm before the MLP that reads the block's output."""
     feed_forward, block = layer.structure.feed_forward, layer.structure.sites[-1]
     path = None if feed_forward is None else feed_forward.input_norm
     norm = None
@@ -105,8 +105,8 @@ def _norm_in_front(layer: Layer, site: Attention) -> LinearisedNorm:
         norm = norm_of(layer.module.get_submodule(path), site.block_output)
     if norm is None or len(layer.structure.sites) > 1:
         raise UnsupportedModel(
-            f"`{layer.structure.path}`: no norm of its own reads the output of the attention block"
-            f" ({layer.structure.style}), so there is no such scope: leave out next_norm"
+            f"`{layer.structure.path}`: no separate norm reads the output of the attention "
+            f"block ({layer.structure.style}), so this scope does not exist. Drop next_norm"
         )
     return norm
 
@@ -116,7 +116,7 @@ def _others_and_kept(
 ) -> tuple[Float[Tensor, "batch target"], Float[Tensor, "batch target"]]:
     """||sum_{j != i} T_ij|| and ||T_ii||; of a span, its own targets are kept.
 
-    The sum is the output minus everything else.
+    Return the norms of the others' sum, as the output minus everything else, and of the kept part.
     """
     kept = parts.diagonal.sum(1, keepdim=True) if parts.folded else parts.diagonal
     assert parts.constant is not None  # these parts are the block's own

@@ -1,10 +1,10 @@
 """Blank-out: how much one output of the model changes when a token is replaced.
 
-The erasure baseline (Li et al. 2016) of two papers. Ferrando et al. 2022: each token becomes
-[MASK], the absolute change of the probability over the whole vocabulary (the defaults). Mohebbi et
-al. 2023: each token becomes [UNK], the signed change of the probability among {target, foil}:
-`replacement="unk", signed=True` with `word` and `foil`. A score is f(text) - f(text with token j
-replaced): positive if the token supports the explained output (see
+This is the erasure baseline (Li et al. 2016) of two papers. Ferrando et al. 2022: each token
+becomes [MASK], the absolute change of the probability over the whole vocabulary (the defaults).
+Mohebbi et al. 2023: each token becomes [UNK], the signed change of the probability among {target,
+foil}: `replacement="unk", signed=True` with `word` and `foil`. A score is f(text) - f(text with
+token j replaced): positive if the token supports the explained output (see
 `mixlens.replay.explained_output`).
 """
 
@@ -68,13 +68,13 @@ def score_model(
     signed: bool = False,
     moves: str = "prompt",
 ) -> Scores:
-    """`replacement`: mask, unk, pad, zero or a token id; `moves`: prompt or all, the tokens that
-    are replaced if an answer is explained.
+    """Return the changes. `replacement` is mask, unk, pad, zero or a token id; `moves` (prompt or
+    all) selects the tokens to replace if an answer is explained.
     """
     if request.layers_named and request.layers != (0,):
         raise InvalidInput(
-            "blank_out replaces tokens of the input: it has one row for the whole model, and no"
-            " layers to choose from"
+            "blank_out has one set of scores for the whole model and no layers to choose "
+            "from. Drop layers."
         )
     token = replacement_id(recording, replacement)
     hidden = ModelFrom(recording, request.site).hidden(0)
@@ -112,8 +112,8 @@ def _blanked(
     places: Tensor,
     token: int | None,
 ) -> Float[Tensor, " place"]:
-    """The explained output with the tokens at these places replaced, one at a time (by zeros if
-    there is no token).
+    """Return the explained output with the tokens at these positions replaced, one at a time (by
+    zeros if there is no token).
     """
     rows = torch.full_like(places, row)
     order = torch.arange(len(places), device=places.device)
@@ -130,8 +130,8 @@ def _blanked(
 
 
 def replacement_id(recording: Recording, given: str | int | None) -> int | None:
-    """The id that takes a token's place, named by `REPLACEMENTS` or by itself; None: a zero
-    embedding.
+    """Return the id of the replacement, by a name of `REPLACEMENTS` or as a number, or None for a
+    zero embedding.
     """
     if isinstance(given, int) or (isinstance(given, str) and given.isdigit()):
         return int(given)
@@ -141,20 +141,19 @@ def replacement_id(recording: Recording, given: str | int | None) -> int | None:
             if number is not None:
                 return number
         raise InvalidInput(
-            "no tokenizer names a mask or an unknown token: choose replacement='zero', or give a"
-            " token id"
+            "No tokenizer names a mask or an unknown token. Pass replacement='zero', or a token id."
         )
     if given not in REPLACEMENTS:
         raise InvalidInput(
-            f"there is no replacement {given!r}; choose one of: {', '.join(REPLACEMENTS)}, or a"
-            " token id"
+            f"Unknown replacement {given!r}. Choose one of: {', '.join(REPLACEMENTS)}, or "
+            "pass a token id."
         )
     if given == "zero":
         return None
     number = special_id(recording, given)
     if number is None:
         raise InvalidInput(
-            f"no tokenizer or config names a token for replacement={given!r}: choose"
-            " replacement='zero', or give a token id"
+            f"The tokenizer and the config have no token for replacement={given!r}. Pass "
+            "replacement='zero', or a token id."
         )
     return number

@@ -1,11 +1,11 @@
-"""Contribution weights: the projection of what each source writes on all that attention writes,
-c_ij . o_i / |o_i|^2 with o_i = sum_j c_ij.
+"""Contribution weights: the projection of each source's vector onto the attention output, c_ij .
+o_i / |o_i|^2 with o_i = sum_j c_ij.
 
-After Cunningham & Cirone 2026 (https://arxiv.org/abs/2606.07604): weight, length of the value and
-its direction count. Their equation was not available, so this one is ours. Per head the vectors are
-those of the head, A_hij f_hj against their sum. The bias of the output projection belongs to no
-source and is left out. Scores are signed, and a row sums to one. If values cancel, o_i is short and
-scores are large: `uncancelled` is |o_i| / sum_j |c_ij|, one if nothing cancels.
+After Cunningham & Cirone 2026 (https://arxiv.org/abs/2606.07604): the weight, the norm of the value
+and its direction count. Their equation was not available, so this one is ours. Per head the vectors
+are those of the head, A_hij f_hj against their sum. The bias of the output projection belongs to no
+source and is excluded. Scores are signed and sum to one. If values cancel, o_i is short and scores
+are large: `uncancelled` is |o_i| / sum_j |c_ij|, one if nothing cancels.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _weigh(parts: Decomposition, budget: int, *, per_head: bool = False) -> Mapp
 
 
 def _score(weighed: Mapping[str, Tensor], *, per_head: bool = False) -> LayerScores:
-    """c_ij . o_i / |o_i|^2; zeros for a target into which nothing is written."""
+    """Return c_ij . o_i / |o_i|^2, or zeros for a target with an attention output of zero."""
     products, whole = weighed["products"].movedim(1, -2), weighed["whole"].movedim(1, -1)
     values = torch.where(whole[..., None] > 0, products / whole[..., None], 0.0)
     lengths = weighed["lengths"].movedim(1, -2).sqrt().sum(-1)

@@ -1,10 +1,10 @@
-"""DecompX: the length of the part of each hidden token that comes from each input token.
+"""DecompX: the norm of the part of each hidden state that comes from each input token.
 
 Modarressi et al. 2023, DecompX: Explaining Transformers Decisions by Propagating Token
-Decomposition (https://aclanthology.org/2023.acl-long.149), equations 3-13. Vectors are carried from
-layer to layer, so that the map of a layer speaks of the input tokens, cumulatively. With
-`local=True` each layer is taken by itself. `mixlens.replay.vector_parts` says how, what the
-released code does differently (`variant="released"`), and what goes beyond the authors.
+Decomposition (https://aclanthology.org/2023.acl-long.149), equations 3-13. Vectors are propagated
+from layer to layer, so that the map of a layer refers to the input tokens, cumulatively. With
+`local=True` each layer is decomposed separately. `mixlens.replay.vector_parts` describes the
+computation, the differences of the released code (`variant="released"`), and extensions.
 """
 
 from __future__ import annotations
@@ -64,12 +64,12 @@ SPEC = Spec(
 
 
 def refusal(layer: LayerStructure, site: AttentionStructure) -> str | None:
-    """Why vectors cannot be followed through such a layer."""
+    """Return why vectors cannot pass through such a layer."""
     return no_feed_forward(layer, site)
 
 
 def require_layer(layer: Layer) -> None:
-    """Its values and its feed-forward part must be ones that vectors are followed through."""
+    """Raise unless vectors can pass through its values and its MLP."""
     require_followed(layer)
 
 
@@ -83,8 +83,8 @@ def score_model(
     local: bool = False,
     feed_forward: bool = True,
 ) -> Scores:
-    """`bias`: absdot, abssim, norm, equal, cls, none or column; `variant`: paper or released;
-    `local`: each layer by itself; `feed_forward`: False leaves that part out.
+    """Return the norms. `bias` is absdot, abssim, norm, equal, cls, none or column; `variant` is
+    paper or released; `local` decomposes each layer separately; `feed_forward=False` omits the MLP.
     """
     rules = chosen_rules(bias, variant, feed_forward)
     if not local:
@@ -97,7 +97,7 @@ def score_model(
     lengths = recording.lengths[recording.structure.stack_of(request.site).name]
     for text, length in enumerate(lengths):
         for place, rows, norms in _text_norms(recording, request, text, length, rules, local):
-            device = values.device  # layers may be on several
+            device = values.device  # layers may be on several devices
             rows, norms = rows.to(device), norms.to(device)
             values[place, text, rows, :length] = norms[:, :length]
             if bias == "column":
@@ -112,16 +112,16 @@ def score_model(
 
 
 def chosen_rules(bias: str, variant: str, feed_forward: bool) -> PartRules:
-    """The options as rules, if there are such."""
+    """Return the options as rules."""
     if bias not in BIASES:
-        raise InvalidInput(f"bias={bias!r}: choose one of {', '.join(BIASES)}")
+        raise InvalidInput(f"Unknown bias {bias!r}. Choose one of: {', '.join(BIASES)}.")
     return PartRules(bias, is_released(variant), feed_forward)
 
 
 def _text_norms(
     recording: Recording, request: Request, text: int, length: int, rules: PartRules, local: bool
 ) -> Iterator[tuple[int, Tensor, Tensor]]:
-    """The place of each requested layer, its targets, and their norms [target, source]."""
+    """Yield the index of each requested layer, its targets, and their norms [target, source]."""
     layers, budget = recording.layers(request.site), recording.memory_budget
     wanted = None if request.targets is None else request.targets[text]
     if local:

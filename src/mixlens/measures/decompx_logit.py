@@ -1,13 +1,13 @@
-"""DecompX down to one logit: each input token's signed part of what the model says.
+"""DecompX for one logit: each input token's signed contribution to the model's output.
 
 Modarressi et al. 2023, DecompX: Explaining Transformers Decisions by Propagating Token
-Decomposition, equations 14-15: the vectors of `decompx` at the token that the output is read off go
-on through the head, whose activations are chords too. Parts add up to the logit if biases are
-shared or kept in a column. In the last product a bias is shared by what each source has in *all*
-logits, as the authors do: the table of sources and outputs is formed for it. Rules that stay linear
-need no table, but one backward pass (`mixlens.replay.frozen_parts`).
+Decomposition, equations 14-15: the vectors of `decompx` at the token that the output is read from
+pass through the head, whose activations are chords too. Parts add up to the logit if biases are
+shared or kept in a column. In the last product a bias is shared by each source's part of *all*
+logits, as in the authors' code, which needs the table of sources and outputs. Linear rules need no
+table, but one backward pass (`mixlens.replay.frozen_parts`).
 
-Beyond the authors, who have classifiers: masked and causal language models, at a position.
+Beyond the authors' classifiers, it supports masked and causal language models, at a position.
 """
 
 from __future__ import annotations
@@ -71,12 +71,12 @@ SPEC = Spec(
 
 
 def refusal(layer: LayerStructure, site: AttentionStructure) -> str | None:
-    """Why vectors cannot be followed through such a layer."""
+    """Return why vectors cannot pass through such a layer."""
     return no_feed_forward(layer, site)
 
 
 def require_layer(layer: Layer) -> None:
-    """Its values and its feed-forward part must be ones that vectors are followed through."""
+    """Raise unless vectors can pass through its values and its MLP."""
     require_followed(layer)
 
 
@@ -90,18 +90,18 @@ def score_model(
     variant: str = "paper",
     feed_forward: bool = True,
 ) -> Scores:
-    """`bias`: absdot, abssim, norm, equal, cls, none or column; `variant`: paper or released;
-    `feed_forward`: False leaves that part out.
+    """Return the contributions. `bias` is absdot, abssim, norm, equal, cls, none or column;
+    `variant` is paper or released; `feed_forward=False` omits the MLP.
     """
     rules = chosen_rules(bias, variant, feed_forward)
     layers = recording.layers(request.site)
     if output.of != "logit":
         raise InvalidInput(
-            f"a {output.of.replace('_', '-')} is not a sum of parts: decompx_logit explains"
-            " of='logit'"
+            f"A {output.of.replace('_', '-')} is not a sum of parts. Pass of='logit' to "
+            "decompx_logit."
         )
     if request.layers_named and request.layers != (len(layers) - 1,):
-        raise InvalidInput("decompx_logit goes through all layers: it has none to choose from")
+        raise InvalidInput("decompx_logit uses all layers. Drop layers.")
     recording.structure.stacks[0].require_every_layer("decompx_logit")
     lengths = recording.lengths[recording.structure.stack_of(request.site).name]
     logits = logits_of(recording.output)
@@ -131,7 +131,7 @@ def _parts(
     rules: PartRules,
     budget: int,
 ) -> tuple[Tensor, Tensor]:
-    """Each token's part of a weighted sum of logits, and that of the bias column."""
+    """Return each token's contribution to a weighted sum of logits, and that of the bias column."""
     if rules.bias in LINEAR:
         return logit_parts(layers, text, length, head, terms, rules)
     places = head.places[text]

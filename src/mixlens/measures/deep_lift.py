@@ -1,15 +1,16 @@
-"""DeepLIFT: what each token's difference from a baseline adds to the difference of one output.
+"""DeepLIFT: the contribution of each token's difference from a baseline to the difference of one
+output.
 
 Shrikumar, Greenside, Kundaje, "Learning Important Features Through Propagating Activation
 Differences", ICML 2017 (Rescale rule); a baseline of Mohebbi et al. 2023, section 4.3. Attributions
 are multiplier . (x_j - x'_j) and add up to f(x) - f(baseline).
 
-Captum's DeepLift attaches its rule to the activation modules that it knows; transformers call
-activations, softmax and products of activations as functions, and norms stay plain gradients, so
-that its attributions do not add up and come close to gradient times input. Here every operation has
-its rule (`mixlens.kernels.rescale`); on networks of linear layers and activations the two agree.
-If the sum is missed beyond rounding, because the model uses an operation without a rule, no
-numbers are given.
+Captum's DeepLift attaches its rule to known activation modules; transformers call activations,
+softmax and products of activations as functions, and norms stay plain gradients, so that its
+attributions do not add up and are close to gradient times input. Here every operation has its rule
+(`mixlens.kernels.rescale`); on networks of linear layers and activations both agree. If the
+attributions do not add up within rounding, because the model uses an operation without a rule, an
+error is raised.
 """
 
 from __future__ import annotations
@@ -66,9 +67,9 @@ SPEC = Spec(
     half_precision=None,
 )
 
-# What rounding may do to the sum: relative to f(x) - f(baseline), and to the sum of all
-# attributions without their signs. Some models compute norms and softmax in float32 whatever their
-# dtype. A missing rule is off by percents.
+# Rounding errors of the sum: relative to f(x) - f(baseline), and to the sum of all absolute
+# attributions. Some models compute norms and softmax in float32 whatever their dtype. A missing
+# rule causes errors of percents.
 _TOLERANCE = {
     torch.float64: (1e-3, 1e-6),
     torch.float32: (1e-2, 1e-5),
@@ -86,8 +87,9 @@ def score_model(
     baseline: str | int = "zero",
     moves: str = "prompt",
 ) -> Scores:
-    """`reduction`: sum, l2 or l1; `baseline`: zero, pad, mask or a token id; `moves`: prompt or
-    all, the tokens that come from the baseline if an answer is explained.
+    """Return the attributions. `reduction` is sum, l2 or l1; `baseline` is zero, pad, mask or a
+    token id; `moves` (prompt or all) selects the tokens that come from the baseline if an answer is
+    explained.
     """
     moving = moving_counts(recording, request, output, moves)
     errors: list[Tensor] = []
@@ -100,14 +102,16 @@ def score_model(
                 lambda both: value(both, torch.cat([rows, rows])), hidden, base
             )
         relative, rounding = _TOLERANCE[hidden.dtype]
-        with torch.no_grad():  # f(x) may be f(baseline): then only its own size says what is small
+        with (
+            torch.no_grad()
+        ):  # f(x) may equal f(baseline): then only its own size tells what is small
             size = output(recording.output, rows).abs() + attributions.flatten(1).abs().sum(1)
         if not bool((off.abs() <= relative * wanted.abs() + rounding * size).all()):
             worst = float((off.abs() / wanted.abs().clamp_min(1e-30)).max())
             raise UnsupportedModel(
-                f"deep_lift: attributions miss f(x) - f(baseline) by {worst:.1e} (relative), so"
-                " this model uses an operation whose differences cannot be followed. Use"
-                " integrated_gradients, or load a half-precision model in float32."
+                f"deep_lift: attributions differ from f(x) - f(baseline) by {worst:.1e} "
+                "(relative), so this model uses an operation without a rule. Use "
+                "integrated_gradients, or load a half-precision model in float32."
             )
         errors.append(off)
         return attributions

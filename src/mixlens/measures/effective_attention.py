@@ -2,18 +2,18 @@
 
 Brunner et al. 2020, On Identifiability in Transformers
 (https://openreview.net/forum?id=BJg1f6EFDB), eq. 9. P projects onto the column space of T = V W_O
-(source x d_model): what it removes, `null_attention`, lies in T's left null space and never reaches
-the output. Scores may be negative. They equal A if there are no more tokens than the rank. Rows of
-padding are not part of T.
+(source x d_model). The removed component, `null_attention`, lies in T's left null space and never
+reaches the output. Scores may be negative. They equal A if there are no more tokens than the rank.
+Padding is not part of T.
 
-Departures. The paper's projector is that of a whole text. If a target cannot see every source
-(causal masks, windows, packed texts), its projector is that of the rows it sees, so that hidden
-tokens keep weight zero and the product with V stays (see `kernels.prefixes`). The mask of the pass
-decides what is seen (see `kernels.visibility`). `rank` and `null_dimension` (tokens minus rank) are
-those of all tokens of the text, seen or not: what the last target of a causal model sees.
+Differences: the paper's projector is that of a whole text. If a target cannot see every source
+(causal masks, windows, packed texts), its projector is that of the visible rows, so that hidden
+tokens keep weight zero and the product with V stays the same (see `kernels.prefixes`). The mask of
+the pass decides the visibility (see `kernels.visibility`). `rank` and `null_dimension` (tokens
+minus rank) are those of all tokens of the text, as the last target of a causal model sees them.
 
-`constraint` takes up what section 3.4 of the paper leaves open: "sum" removes only what also leaves
-the row's sum as it is (the left null space of [T, 1]); "simplex" is the shortest row of
+`constraint` follows an open question of the paper's section 3.4: "sum" removes only components that
+also keep the sum of the weights (the left null space of [T, 1]); "simplex" returns the shortest
 non-negative weights with the same sum and the same output.
 """
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from mixlens.recording.layer import Layer
     from mixlens.structure.layer_structure import AttentionStructure, LayerStructure
 
-_full_rows: Remembered[Tensor] = Remembered()  # of output projections: no text changes them
+_full_rows: Remembered[Tensor] = Remembered()  # of output projections, which no text changes
 
 SPEC = Spec(
     summary="the attention weights without the component that cannot reach the layer's output",
@@ -74,9 +74,9 @@ CONSTRAINTS = ("none", "sum", "simplex")
 
 
 def refusal(layer: LayerStructure, site: AttentionStructure) -> str | None:
-    """The null space of a head is that of one output map."""
+    """Return a reason if there is no single output map, which the null space of a head needs."""
     if site.gated:
-        return "its attention is gated: each target has an output map of its own"
+        return "its attention is gated, so each target has its own output map"
     return None
 
 
@@ -88,13 +88,12 @@ def score_layer(
     per_head: bool = False,
     constraint: str = "none",
 ) -> LayerScores:
-    """`constraint`: none, sum or simplex."""
+    """Return effective attention. `constraint` is none, sum or simplex."""
     if constraint not in CONSTRAINTS:
         raise InvalidInput(
-            f"effective_attention has no constraint {constraint!r}; choose one of:"
-            f" {', '.join(CONSTRAINTS)}"
+            f"Unknown constraint {constraint!r}. Choose one of: {', '.join(CONSTRAINTS)}."
         )
-    if layer.deferred is not None:  # a decomposition of NaN raises in words of its own
+    if layer.deferred is not None:  # a decomposition of NaN raises its own error
         layer.deferred.settle()
     visible = visible_sources(attention, targets)
     projection = layer.submodule(attention.structure.output_projection)
@@ -118,7 +117,7 @@ def score_layer(
         dims,
         facts=Facts(
             signed=constraint != "simplex",
-            # only then rows keep the sum that attention gave them
+            # only then the weights keep their sum
             rows_sum_to_one=constraint != "none" and attention.structure.rows_sum_to_one,
         ),
     )
@@ -126,21 +125,22 @@ def score_layer(
 
 @dataclass(frozen=True)
 class VisibleSources:
-    """The sources that each recorded target of a site can see, padding left out."""
+    """The sources that each recorded target of an attention can see, without padding."""
 
     lengths: Int[Tensor, " batch"]  # real sources
     seen: Bool[Tensor, "batch heads_or_one target source"]
-    shared: bool  # do all real targets see all real sources?
+    shared: bool  # whether all real targets see all real sources
 
     def of_head(self, head: int) -> Bool[Tensor, "batch target source"]:
-        """The sources that targets see in one head."""
+        """Return the sources that targets see in one head."""
         return self.seen[:, min(head, self.seen.shape[1] - 1)]
 
 
 def visible_sources(site: Attention, wanted: Targets) -> VisibleSources:
-    """Which sources every recorded target of a site can see.
+    """Return which sources every recorded target of an attention can see.
 
-    Targets of a causal model have a projector each, so that one alone is scored as in a map.
+    Each target of a causal model has its own projector, so that a single one gets the same scores
+    as in a map.
     """
     (batch, _, targets, sources), device = site.weights.shape, site.weights.device
     lengths = torch.tensor(wanted.source_lengths, device=device)
@@ -161,7 +161,9 @@ def _effective(
     constraint: str,
     limit: int,
 ) -> tuple[Float[Tensor, "batch head target source"], Int[Tensor, "batch head"]]:
-    """Effective attention of the requested targets, and the rank of T (never that of [T, 1])."""
+    """Return effective attention of the requested targets, and the rank of T (never that of [T,
+    1]).
+    """
     batch, _, targets, _ = site.weights.shape
     weights, dtype = wanted.take(site.weights, 2), site.weights.dtype
     positions = wanted.at(batch, targets, weights.device)

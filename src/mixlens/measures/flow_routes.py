@@ -1,12 +1,13 @@
-"""Information flow routes: what part of each token's state comes through which attention edge.
+"""Information flow routes: the fraction of each token's state that comes through each attention
+edge.
 
 Ferrando & Voita 2024, Information Flow Routes: Automatically Interpreting Language Models at Scale
-(EMNLP). `mixlens.replay.route_shares` says what a share is, and where this goes beyond the
-authors. The map of a layer has the shares of all heads added up, and the share of the residual
-stream on the diagonal. `mixlens.maps.routes` finds the route of one target.
+(EMNLP). `mixlens.replay.route_shares` defines the fractions and extensions. The map of a layer is
+the sum over heads, with the residual stream on the diagonal. `mixlens.maps.routes` finds the route
+of one target.
 
-`variant="released"` takes shares as the authors' code does: 1e-6 is added to every difference,
-every summand counts 1e-5 at least, and sources that a target cannot see are summands too.
+`variant="released"` follows the authors' code: 1e-6 is added to every difference, every term counts
+at least 1e-5, and sources that a target cannot see are terms too.
 """
 
 from __future__ import annotations
@@ -78,14 +79,14 @@ SPEC = Spec(
         + 3 * sizes.heads * sizes.targets * sizes.d_model
         + 2 * sizes.block
     ),
-    # Differences of L1 norms are clipped at zero: if they nearly cancel, half precision decides on
-    # which side they fall.
+    # Differences of L1 norms are clipped at zero: if they nearly cancel, half precision decides
+    # their sign.
     half_precision=0.35,
 )
 
 
 def refusal(layer: LayerStructure, site: AttentionStructure) -> str | None:
-    """Why a layer of this structure has no such shares."""
+    """Return why a layer of this structure has no such fractions."""
     return no_routes(layer, site)
 
 
@@ -99,7 +100,9 @@ def score_layer(
     value_bias: bool = False,
     variant: str = "paper",
 ) -> LayerScores:
-    """`value_bias`: the bias of the values belongs to the sources; `variant`: paper or released."""
+    """Return the fractions. `value_bias` assigns the bias of the values to the sources; `variant`
+    is paper or released.
+    """
     rules = RouteRules.of(value_bias, variant)
     shares = attention_shares(layer, attention, targets, rules)
     batch, _, count, _ = attention.weights.shape
@@ -142,7 +145,7 @@ def _split(
     variant: str = "paper",
 ) -> Decomposition:
     if is_released(variant):
-        raise InvalidInput("variant='released' has no spans: the released code has none.")
+        raise InvalidInput("variant='released' has no spans. Use variant='paper'.")
     parts = route_parts(layer, attention, targets, RouteRules(value_bias))
     return replace(parts, beside=feed_forward_parts(layer, attention, targets))
 
@@ -171,7 +174,9 @@ def _score(
     value_bias: bool = False,
     variant: str = "paper",
 ) -> LayerScores:
-    """The residual streams of the targets are one part, which belongs to no source."""
+    """Return the scores. The residual streams of the targets are one part, which belongs to no
+    source.
+    """
     residual = gains["residual"].clamp_min(0)
     shares = as_shares(gains["heads"].transpose(1, 2).clamp_min(0), residual)
     added, stream = torch.zeros_like(residual), torch.ones_like(residual)

@@ -2,13 +2,12 @@
 (T_ij - mean T_ij) / sigma_2,i||.
 
 Modarressi et al. 2022, GlobEnc: Quantifying Global Token Attribution by Incorporating the Whole
-Encoder Layer (https://aclanthology.org/2022.naacl-main.19), eq. 6-8. The feed-forward part enters
-through sigma_2 alone, which is taken from the true input of the second norm. If the residual of
-the feed-forward part is scaled, T_ij is scaled with it. The authors roll their maps out as they
-are, without making rows sum to one.
+Encoder Layer (https://aclanthology.org/2022.naacl-main.19), eq. 6-8. The MLP enters only through
+sigma_2, which is taken from the true input of the second norm. If the residual of the MLP is
+scaled, T_ij is scaled with it. The authors' rollout does not normalise the maps.
 
-Defined for post-norm layers with one attention site and a norm after the feed-forward part;
-anything else is refused.
+It is defined for post-norm layers with one attention and a norm after the MLP, and raises an error
+for others.
 """
 
 from __future__ import annotations
@@ -59,22 +58,19 @@ SPEC = Spec(
 
 
 def refusal(layer: LayerStructure, site: AttentionStructure) -> str | None:
-    """Why there is no second norm to pass through."""
-    use = "; use attention_norm_res_ln or alti instead"
+    """Return why there is no second norm."""
+    use = ". Use attention_norm_res_ln or alti instead"
     if site.output_norm is None:
         return (
-            f"the attention block is not followed by a norm ({layer.style}), and the measure is"
-            f" defined for post-norm layers only{use}"
+            f"no norm follows the attention block ({layer.style}), but the measure is defined "
+            f"only for post-norm layers{use}"
         )
     if layer.feed_forward is None or layer.feed_forward.output_norm is None:
-        return (
-            "no norm follows the feed-forward part, so there is no second norm to pass"
-            f" through{use}"
-        )
+        return f"no norm follows the MLP, so there is no second norm{use}"
     if len(layer.sites) > 1:
         return (
-            "a cross-attention block is between the self-attention and the last norm, which"
-            f" the measure does not know{use}"
+            "a cross-attention block is between the self-attention and the last norm, which "
+            f"the measure does not support{use}"
         )
     return None
 
@@ -87,7 +83,7 @@ def score_layer(layer: Layer, attention: Attention, targets: Targets) -> LayerSc
 
 def _split(layer: Layer, attention: Attention, targets: Targets) -> Decomposition:
     feed_forward = layer.structure.feed_forward
-    assert feed_forward is not None  # `refusal` was asked before
+    assert feed_forward is not None  # `refusal` excludes this
     assert feed_forward.output_norm is not None
     norm = norm_of(layer.module.get_submodule(feed_forward.output_norm), attention.block_output)
     assert norm is not None

@@ -1,5 +1,4 @@
-"""Gradient norm: how much an infinitesimal change of each token's representation would change one
-output of the model.
+"""Gradient norm: the sensitivity of one output of the model to each token's representation.
 
 |d f / d x_j|, the sensitivity of the explained output f (see `mixlens.replay.explained_output`) to
 the representation x_j that enters a layer (the first by default). Simonyan et al. 2014 for images;
@@ -59,11 +58,11 @@ def score_model(
     noise: float = 0.15,
     seed: int = 0,
 ) -> Scores:
-    """`reduction`: l2 or l1; `smooth`:
-    noisy copies, `noise`: their size.
+    """Return the norms. `reduction` is l2 or l1; `smooth` is the number of noisy copies, `noise`
+    their size.
     """
     if reduction == "sum":
-        raise InvalidInput("the channels of a gradient do not add up to anything: choose l2 or l1")
+        raise InvalidInput("reduction='sum' has no meaning for a gradient norm. Pass l2 or l1.")
     return smooth_gradients(
         recording,
         request,

@@ -1,16 +1,16 @@
-"""Hidden Token Attribution: how strongly each input token moves each hidden token, by the gradient
-between them.
+"""Hidden Token Attribution: the normalised gradient norm of each hidden token with respect to each
+input token.
 
 Brunner et al., "On Identifiability in Transformers", ICLR 2020, eq. 11: c_ij = |d e_i / d x0_j|_F /
-sum_k |d e_i / d x0_k|_F for the output e of every layer and the input x0 of the first. x0 is what
-the embedding module returns (`wrt="embedding"`), or the sum of the embeddings before their norm
+sum_k |d e_i / d x0_k|_F for the output e of every layer and the input x0 of the first. x0 is the
+output of the embedding module (`wrt="embedding"`), or the sum of the embeddings before their norm
 (`wrt="embedding_sum"`).
 
-Exact by forward-mode differentiation (with what follows each attention folded into one matrix per
-target, if that saves time and fits into half of the memory budget), or with `probes=k` estimated
-from k Gaussian vectors per source token: the squared norm is unbiased, and `standard_error` says
-how far each contribution may be off. For cross-attention x0 is the encoder's output. The decoder's
-own self-attention is measured with the encoder's output held fixed.
+The result is exact by forward-mode differentiation (with the rest of each layer after its attention
+folded into one matrix per target, if that saves time and fits into half of the memory budget), or
+with `probes=k` estimated from k Gaussian vectors per source token: the squared norm is unbiased,
+and `standard_error` is the error of each contribution. For cross-attention x0 is the encoder's
+output. The decoder's own self-attention is measured with a fixed encoder output.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ SPEC = Spec(
         + sizes.chunk
         + sizes.budget / 2
     ),
-    # An unbiased estimate, about 3 % off, of what takes n * d_model tangents exactly.
+    # An unbiased estimate with an error of about 3 %; the exact result takes n * d_model tangents.
     quick={"probes": 32},
     least={"probes": 2},
 )
@@ -76,7 +76,9 @@ class _NormStep:
 
 
 def refusal(layer: LayerStructure, site: AttentionStructure) -> str | None:
-    """Derivatives of one layer at a time miss what an earlier layer hands past it."""
+    """Return a reason if values come from an earlier layer, which derivatives of one layer at a
+    time miss.
+    """
     if site.kind is AttentionKind.SELF and not site.own_values:
         return "its values come from an earlier layer, so its derivatives are not the model's"
     return None
@@ -90,17 +92,17 @@ def score_model(
     wrt: str = "embedding",
     seed: int = 0,
 ) -> Scores:
-    """`probes`: Gaussian vectors per source token (None: exact); `wrt`: embedding or embedding_sum;
-    `seed`: of the probes.
+    """Return the attributions. `probes` is the number of Gaussian vectors per source token (None:
+    exact); `wrt` is embedding or embedding_sum; `seed` is that of the probes.
     """
     if wrt not in ("embedding", "embedding_sum"):
-        raise InvalidInput(f"there is no wrt={wrt!r}; choose embedding or embedding_sum")
+        raise InvalidInput(f"Unknown wrt {wrt!r}. Choose embedding or embedding_sum.")
     if probes is not None and probes < 2:
-        raise InvalidInput("probes: at least 2 are needed to know their standard error")
+        raise InvalidInput("probes is too small for a standard error. Pass at least 2.")
     if wrt == "embedding_sum" and request.kind is AttentionKind.CROSS:
         raise InvalidInput(
-            "for cross-attention the sources are the encoder's output, which is not a sum of"
-            " embeddings: use wrt='embedding'"
+            "The sources of cross-attention are the encoder's output, which is not a sum of "
+            "embeddings. Pass wrt='embedding'."
         )
     norm = embedding_norm(recording, request.site) if wrt == "embedding_sum" else None
     layers = recording.layers(request.site)[: max(request.layers) + 1]
@@ -169,8 +171,8 @@ def _row_norms(
 def _contributions(
     squared: SquaredNorms,
 ) -> tuple[Float[Tensor, "layer target source"], Float[Tensor, "layer target source"] | None]:
-    """Rows that sum to one, with standard errors carried through the root and the division to first
-    order.
+    """Return scores that sum to one, with standard errors propagated through the root and the
+    division to first order.
     """
     norms = squared.mean.clamp_min(0).sqrt()
     total = norms.sum(-1, keepdim=True).clamp_min(torch.finfo(norms.dtype).tiny)
@@ -188,8 +190,8 @@ def _contributions(
 
 
 def _tangent_bytes(layer: Layer) -> int:
-    """What one tangent needs inside a layer: a few copies of its rows, of the widest product and of
-    the attention weights.
+    """Return the bytes of one tangent inside a layer: a few copies of its vectors, of the widest
+    product and of the attention weights.
     """
     tokens, d_model = layer.input.shape[1:]
     widest = max((max(p.shape) for p in layer.module.parameters() if p.dim() > 1), default=d_model)

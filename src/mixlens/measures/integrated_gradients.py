@@ -1,17 +1,16 @@
-"""Integrated gradients: what each token's representation adds on the way from a baseline to the
-text.
+"""Integrated gradients: the contribution of each token's representation along a path from a
+baseline to the text.
 
 Sundararajan, Taly, Yan 2017, Axiomatic Attribution for Deep Networks (ICML), eq. 1: (x_j - x'_j) .
-integral over a of d f(x' + a (x - x')) / d x_j, by Gauss-Legendre quadrature.
-Attributions add up to f(x) - f(baseline); `completeness_error` says how far the sum is off, and
-more `steps` bring it down.
+integral over a of d f(x' + a (x - x')) / d x_j, by Gauss-Legendre quadrature. Attributions add up
+to f(x) - f(baseline); `completeness_error` is the error of the sum, which more `steps` reduce.
 
-Two more paths. "sequential" (Enguehard 2023, Sequential Integrated Gradients, ACL Findings): for
-each token a path of its own, on which it alone comes from the baseline. Its score is then
-f(x) - f(x with this token replaced), and `completeness_error` is given for each token.
+There are two more paths. "sequential" (Enguehard 2023, Sequential Integrated Gradients, ACL
+Findings): each token has its own path, on which only it comes from the baseline. Its score is then
+f(x) - f(x with this token replaced), and `completeness_error` has one value per token.
 "discretised" (Sanyal & Ren 2021, Discretized Integrated Gradients, EMNLP): from the words to a
-baseline word through the vectors of other words (`mixlens.kernels.word_paths`). Its variable are
-the vectors of the word embedding, not the first layer's input, and its left sums meet the
+baseline word through the vectors of other words (`mixlens.kernels.word_paths`). Its variables are
+the vectors of the word embedding, not the first layer's input, and its left sums match the
 difference only roughly.
 """
 
@@ -89,14 +88,15 @@ def score_model(
     anchors: str = "greedy",
     moves: str = "prompt",
 ) -> Scores:
-    """`reduction`: sum, l2 or l1; `baseline`: zero, pad, mask or a token id; `path`: straight,
-    sequential or discretised; `anchors` of a discretised path: greedy or maxcount; `moves`: prompt
-    or all, the tokens that come from the baseline if an answer is explained.
+    """Return the attributions. `reduction` is sum, l2 or l1; `baseline` is zero, pad, mask or a
+    token id; `path` is straight, sequential or discretised; `anchors` of a discretised path is
+    greedy or maxcount; `moves` (prompt or all) selects the tokens that come from the baseline if an
+    answer is explained.
     """
     if not 1 <= steps <= MOST_STEPS:
-        raise InvalidInput(f"steps={steps}: at least one, at most {MOST_STEPS:,}")
+        raise InvalidInput(f"steps={steps} is out of range. Pass 1 to {MOST_STEPS:,}.")
     if path not in PATHS:
-        raise InvalidInput(f"path={path!r}: choose one of {', '.join(PATHS)}")
+        raise InvalidInput(f"Unknown path {path!r}. Choose one of: {', '.join(PATHS)}.")
     if path == "discretised":
         moving = moving_counts(recording, request, output, moves)
         return _through_words(
@@ -132,14 +132,14 @@ def _through_words(
     moving: Sequence[int],
 ) -> Scores:
     if anchors not in ANCHORS:
-        raise InvalidInput(f"anchors={anchors!r}: choose one of {', '.join(ANCHORS)}")
+        raise InvalidInput(f"Unknown anchors {anchors!r}. Choose one of: {', '.join(ANCHORS)}.")
     if baseline == "zero":
         raise InvalidInput(
-            "a discretised path goes from word to word, and zero is not a word: choose"
-            " baseline='mask' or 'pad'"
+            "A discretised path needs a baseline word, and zero is not a word. Pass "
+            "baseline='mask' or 'pad'."
         )
     if steps < 2:
-        raise InvalidInput("steps: a discretised path has at least two points")
+        raise InvalidInput("steps is too small for a discretised path. Pass at least 2.")
     token = baseline_token(recording, baseline)
     model, errors = ModelFromWords(recording, request.site), list[Tensor]()
     size = copies_at_once(recording, request, output)
@@ -168,7 +168,7 @@ def _through_words(
 def _error(
     recording: Recording, output: Explained, value: Value, base: Hidden, parts: Hidden
 ) -> Tensor:
-    """How far the sum of each text's parts is from the difference of two outputs."""
+    """Return the error of the sum of each text's parts against the difference of two outputs."""
     rows = torch.arange(len(base), device=base.device)
     return parts.flatten(1).sum(1) - (output(recording.output, rows) - value(base, rows))
 
@@ -182,7 +182,7 @@ def _token_errors(
     hidden: Hidden,
     parts: Hidden,
 ) -> Tensor:
-    """The same for each token, replaced alone."""
+    """Return the same for each token, replaced alone."""
     rows = torch.arange(len(base), device=base.device)
     whole, errors = output(recording.output, rows), []
     for token in range(hidden.shape[1]):

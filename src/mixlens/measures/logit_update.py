@@ -1,9 +1,10 @@
-"""Logit updates: what each token adds to one logit through the attention of each layer.
+"""Logit updates: the contribution of each token to one logit through the attention of each layer.
 
 Ferrando et al. 2023, Explaining How Transformers Use Context to Build Predictions (ACL), their
 "Logit" method: D_l,j = sum_h A_h,ij f_h,j . g, with g the direction of the explained logit after
-the final norm, whose sigma is held. The token of a layer is taken for the input token at its place.
-`mixlens.replay.logit_parts` says what belongs to no token; `extras["unattributed"]` has it.
+the final norm, with fixed sigma. The token of a layer stands for the input token at its position.
+`mixlens.replay.logit_parts` defines the rest that belongs to no token, which is in
+`extras["unattributed"]`.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ SPEC = Spec(
 
 
 def refusal(layer: LayerStructure, site: AttentionStructure) -> str | None:
-    """Why a logit is not a sum over layers."""
+    """Return why a logit is not a sum over layers."""
     return not_a_sum(layer, site)
 
 
@@ -67,10 +68,10 @@ def score_model(
     initial: bool = False,
     variant: str = "paper",
 ) -> Scores:
-    """`initial`: the embedding's own part is added to the explained token, in layer 0; `variant`:
-    paper or released, which are the same here.
+    """Return the updates. `initial` adds the embedding's own part to the explained token, in layer
+    0; `variant` is paper or released, which are the same here.
     """
-    is_released(variant)  # for its check alone
+    is_released(variant)  # only for its check
     parts = LogitParts.of("logit_update", recording, request, output)
     check, rows, rest = StreamCheck("logit_update"), dict[int, Tensor](), dict[int, Tensor]()
 

@@ -1,6 +1,6 @@
-"""Uniform noise: the floor that every comparison should show.
+"""Uniform noise: the baseline of every comparison.
 
-The numbers depend on the seed, the layer and the row's own tokens, so that a text has the same
+The numbers depend on the seed, the layer and the tokens of a text, so that a text has the same
 noise alone, in a batch, and padded. Sources that a target cannot see in any head get zero.
 """
 
@@ -33,7 +33,7 @@ SPEC = Spec(
 
 
 def score_model(recording: Recording, request: Request, *, seed: int = 0) -> Scores:
-    """Numbers from [0, 1) that depend on the text and the `seed` alone."""
+    """Return numbers from [0, 1) that depend only on the text and the `seed`."""
     layers = recording.layers(request.site)
     sources = [
         recording.source_tokens(request.site, row) for row in range(recording.rows(request.site))
@@ -49,14 +49,14 @@ def score_model(recording: Recording, request: Request, *, seed: int = 0) -> Sco
         for row, (rows, columns) in enumerate(zip(targets, sources, strict=True)):
             drawn = _noise((seed, index, rows.labels, columns.labels), len(rows), len(columns))
             noise[row, : len(rows), : len(columns)] = drawn.to(noise)
-        if seen is not None:  # of sources that are padding in every text (LUKE entities) as well
+        if seen is not None:  # including sources that are padding in every text (LUKE entities)
             noise = noise * seen.any(1)[..., : noise.shape[-1]]
         drawn_layers.append(wanted.take(noise, 1))
     return Scores(by_layer(drawn_layers))
 
 
 def _noise(key: object, rows: int, columns: int) -> Tensor:
-    """The same numbers for the same key, on every machine."""
+    """Return the same numbers for the same key, on every machine."""
     seed = int.from_bytes(hashlib.sha256(repr(key).encode()).digest()[:8], "big") >> 1
     return torch.rand(
         rows, columns, generator=torch.Generator().manual_seed(seed), dtype=torch.float64

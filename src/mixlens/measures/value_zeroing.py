@@ -1,17 +1,17 @@
-"""Value Zeroing: how far a token's new representation moves when the value vector of another token
-is set to zero.
+"""Value Zeroing: the distance between a token's new representation with and without the value
+vector of another token.
 
 Mohebbi, Zuidema, Chrupała, Alishahi, "Quantifying Context Mixing in Transformers", EACL 2023, eq.
-10: C_ij = distance(e_i, e_i with v_j = 0 in every head); attention weights stay as they are, the
-whole layer behind them is recomputed.
+10: C_ij = distance(e_i, e_i with v_j = 0 in every head); attention weights stay fixed, and the rest
+of the layer is recomputed.
 
 The distance is the cosine distance (the paper's choice), Euclidean, or one minus Spearman's
-correlation of the channels. `normalised=True` first gives every representation mean zero and
-variance one over its channels. The paper shows results for normalised representations (figure A.1)
-without a formula, and the published code names the option but leaves out its code. With grouped
-heads `per_head` gives every query head: its own share A^h f^h leaves the output, not the value it
-shares with others. Scores are not divided by their row sum; the authors' code does that before
-rollout, as `normalised()` does here.
+correlation of the channels. `normalised=True` first standardises every representation to mean zero
+and variance one over its channels. The paper shows results for normalised representations (figure
+A.1) without a formula, and the published code names the option without its code. With grouped heads
+`per_head` scores every query head: its own part A^h f^h is removed, not the value it shares with
+others. Scores are not normalised; the authors' code does that before rollout, like `normalised()`
+here.
 
 With `segments` all values of a segment are zero at once: distance(e_i, e_i without sum_j c_ij over
 the tokens j of the segment). This is the joint effect of the segment, not the sum of the effects of
@@ -84,13 +84,11 @@ def score_layer(
     normalised: bool = False,
     segments: Any = None,
 ) -> LayerScores:
-    """`distance`: cosine, euclidean or spearman; `normalised`: compare representations of mean zero
-    and variance one; `segments`: zero all values of a segment at once.
+    """Return the distances. `distance` is cosine, euclidean or spearman; `normalised` compares
+    standardised representations; `segments` zeroes all values of a segment at once.
     """
     if distance not in DISTANCES:
-        raise InvalidInput(
-            f"there is no distance {distance!r}; choose one of: {', '.join(DISTANCES)}"
-        )
+        raise InvalidInput(f"Unknown distance {distance!r}. Choose one of: {', '.join(DISTANCES)}.")
     named = None if segments is None else targets.segments(segments)
     values = zeroing_distances(
         layer,
@@ -107,7 +105,7 @@ def score_layer(
 
 
 def _rounding_scale(layer: Layer, targets: Targets, distance: str) -> Float[Tensor, "batch target"]:
-    """What the rounding of a distance is relative to: the length of the states, or for angles,
+    """Return the scale of rounding errors of a distance: the norm of the states, or for angles,
     which are squared, a unit of rounding.
     """
     if distance == "euclidean":
