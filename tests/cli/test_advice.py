@@ -42,6 +42,7 @@ IN_PYTHON_ALONE = {
     "recording/layer.py": {"lens.record"},
     "replay/explained_output.py": {"lens.record"},
     "structure/user_hooks.py": {"handle.remove"},
+    "text/answer_tokens.py": {"lens.generate"},
     "text/generation_options.py": {"lens.generate", "lens.record"},
     "text/padding.py": {"Lens."},
     "text/processing.py": {"Lens("},

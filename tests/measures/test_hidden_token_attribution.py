@@ -183,7 +183,7 @@ def test_wrong_options_are_refused() -> None:
         models.scores("hidden_token_attribution", recorded, wrt="logits")
     with pytest.raises(InvalidInput, match="at least 2"):
         models.scores("hidden_token_attribution", recorded, probes=1)
-    with pytest.raises(InvalidInput, match="not a sum of embeddings. Pass wrt='embedding'"):
+    with pytest.raises(InvalidInput, match=r"not a sum of embeddings. Pass wrt='embedding'"):
         models.scores(
             "hidden_token_attribution",
             models.recording("bart", 4),

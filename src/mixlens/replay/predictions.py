@@ -24,7 +24,7 @@ def predicted(
         raise InvalidInput(f"top={top} is out of range. Pass at least 1.")
     if recording.batch > 1:
         raise InvalidInput(
-            f"predictions() takes one text, got {recording.batch}. Pass one at a time."
+            f"predictions take one text, got {recording.batch}. Pass one at a time."
         )
     logits = logits_of(recording.output)
     where = explained(recording, position=position, of="logit").positions
