@@ -131,8 +131,8 @@ class Spec:
     # Does it need, of the layers, only the tokens whose logits are explained, and others in blocks?
     # Then one text is measured without forming maps.
     follows_output: bool = False
-    # Which sum it splits by source: what the output "projection" returns, or the output of the
-    # whole "block", residual stream included. None: neither, so it is given for open layers too.
+    # The sum that it splits by source: the output "projection", or the output of the whole "block",
+    # including the residual stream. None: neither, so it supports open layers too.
     splits: str | None = None
     # Whether it reads nothing of a layer after the attention block. Then the forward pass stops
     # there, and the MLP of the last layer does not run.

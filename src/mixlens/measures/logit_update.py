@@ -97,6 +97,6 @@ def score_model(
 
 
 def with_initial(parts: LogitParts, row: Tensor, first: Layer, targets: Targets) -> Tensor:
-    """A row [batch, source] with what the embeddings of the explained tokens add."""
+    """Return scores [batch, source] with the contribution of the explained tokens' embeddings."""
     places = torch.tensor(parts.places, device=row.device)
     return row.scatter_add(1, places, parts.initial(first, targets).to(row))

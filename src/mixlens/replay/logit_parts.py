@@ -66,8 +66,10 @@ class LogitParts:
     """
 
     places: tuple[tuple[int, ...], ...]  # the tokens of each text whose logits are read
-    directions: Float[Tensor, "batch place d_model"]  # in which they are read off final states
-    reach: tuple[float, ...]  # by what the output of each layer is multiplied on its way up
+    directions: Float[
+        Tensor, "batch place d_model"
+    ]  # directions that read logits from final states
+    reach: tuple[float, ...]  # factor of each layer's output on its way up
 
     @classmethod
     def of(cls, name: str, recording: Recording, request: Request, output: Explained) -> LogitParts:
@@ -78,7 +80,7 @@ class LogitParts:
             )
         stack = recording.structure.stack_of(request.site)
         if recording.structure.left_out:
-            raise UnsupportedModel(f"{name}: some layers of this model are not measured, {_NO_SUM}")
+            raise UnsupportedModel(f"{name}: some layers of this model are unsupported, {_NO_SUM}")
         lengths = recording.lengths[stack.name]
         head = head_chain(recording, logits_of(recording.output), output.places_read, lengths)
         directions = [head.directions(*own) for own in zip(head.states, *output.terms, strict=True)]
@@ -88,15 +90,15 @@ class LogitParts:
         return cls(head.places, torch.stack(directions), tuple(reach))
 
     def initial(self, first: Layer, targets: Targets) -> Float[Tensor, "batch place"]:
-        """What the embeddings of these tokens add."""
+        """Return the contribution of these tokens' embeddings."""
         scale = first.structure.sites[0].residual_scale * _scale_after(first.structure)
         return self._read(self.reach[0] * scale * targets.take(first.input, 1))
 
     def updates(
         self, layer: Layer, site: Attention, targets: Targets
     ) -> Float[Tensor, "batch source"]:
-        """What each source adds in one layer: sum_i,h A_hij v_hj . (W_O^h g_i). The products with
-        the directions come first, so that no vector of a source is formed.
+        """Return the contribution of each source in one layer: sum_i,h A_hij v_hj . (W_O^h g_i).
+        The products with the directions come first, so that no vector of a source is computed.
         """
         parts, take = site.parts(), targets.take
         factor = self.reach[layer.index] * _scale_after(layer.structure)
@@ -114,7 +116,7 @@ class LogitParts:
     def unattributed(
         self, layer: Layer, updates: Float[Tensor, "batch source"], targets: Targets
     ) -> Float[Tensor, " batch"]:
-        """What a layer adds that belongs to no source: biases and the MLP."""
+        """Return the contribution of a layer that belongs to no source: biases and the MLP."""
         kept = layer.structure.sites[0].residual_scale * _scale_after(layer.structure)
         added = targets.take(layer.output, 1) - kept * targets.take(layer.input, 1)
         return self._read(self.reach[layer.index] * added).sum(-1) - updates.sum(-1)
@@ -152,7 +154,7 @@ class _Ends(NamedTuple):
     left: Tensor
 
 
-_NO_SUM = "so a logit is not a sum over the layers: use gradient_x_input or blank_out instead"
+_NO_SUM = "so a logit is not a sum over the layers. Use gradient_x_input or blank_out instead"
 
 
 def _scale_after(layer: LayerStructure) -> float:
