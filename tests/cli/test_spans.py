@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -67,3 +68,27 @@ def test_wrong_spans(given: tuple[str, ...], words: str) -> None:
     ran = run("map", "Keys of the old cabinet and the door.", "--measure", "alti", *given)
     assert ran.status == 2, ran.err
     assert words in ran.err
+
+
+def test_a_whole_answer_is_one_explained_output() -> None:
+    """The answer, a word of it, or the tokens that positions produce."""
+    rows = Lens.bundled("causal").generate("The keys to the cabinet", answer=" are on the table.")
+    assert rows.targets is not None
+    first, measure = rows.targets[0][0], ("--measure", "gradient_x_input")
+    chosen: list[tuple[tuple[str, ...], dict[str, Any]]] = [
+        (("--span", "sum"), {"answer": True}),
+        (("--span", "mean", "--target", "the table"), {"answer": "the table", "reduce": "mean"}),
+        (
+            ("--span", "auto", "--target", f"{first}-{first + 1}"),
+            {"answer": (first + 1, first + 3)},
+        ),
+    ]
+    for given, options in chosen:
+        ran = run(*GIVEN, *measure, *given)
+        assert ran.status == 0, ran.err
+        expected = mixlens.measure("gradient_x_input", rows, **options)
+        assert isinstance(expected, MixingMaps)
+        np.testing.assert_allclose(json.loads(ran.out)["scores"], expected.scores, atol=1e-6)
+    failed = run(*GIVEN, *measure, "--span", "joint")
+    assert failed.status == 2
+    assert "takes --span sum or mean" in failed.err

@@ -34,7 +34,7 @@ from mixlens.cli.prompting import (
     SegmentsOption,
     read_prompting,
 )
-from mixlens.cli.span_targets import SpanOption, WeightsOption, span_arguments
+from mixlens.cli.span_targets import SpanOption, WeightsOption, answer_arguments, span_arguments
 from mixlens.cli.texts import (
     SiteOption,
     TargetTextOption,
@@ -231,7 +231,9 @@ def map_command(
     options = measure_arguments(wanted, own_options, lens, prompt)
     with heartbeat(f"measuring {measure}"):
         recording = prompt.recorded(lens, wanted.site) if prompt.continues else None
-        if span is not None:
+        if span is not None and wanted.spec.explains_output:
+            options |= answer_arguments(span, weights, target, recording)
+        elif span is not None:
             options |= span_arguments(
                 span, weights, target, lens, prompt.given, recording, wanted.site
             )

@@ -46,12 +46,7 @@ def span_arguments(
     """Return the arguments of a measure for the targets of a span."""
     arguments: dict[str, Any] = {"span": True if span == "auto" else span}
     if weights is not None:
-        try:
-            arguments["weights"] = [float(each) for each in weights.split(",")]
-        except ValueError:
-            raise InvalidInput(
-                f"--weights {weights} are not numbers separated by commas, such as 1,0.5,2."
-            ) from None
+        arguments["weights"] = _numbers(weights)
     if target is None:
         if recording is None:
             raise InvalidInput("--span needs targets. Pass --target 3-7, or --generate.")
@@ -61,6 +56,36 @@ def span_arguments(
     row = known.named_targets(known.site if site is None else site, 0)
     arguments["targets"] = span_positions(target, row, held)
     return arguments
+
+
+def answer_arguments(
+    span: str, weights: str | None, target: str | None, recording: Recording | None
+) -> dict[str, Any]:
+    """Return the arguments of a measure that explains the tokens of a span as one output."""
+    if span not in ("sum", "mean", "auto"):
+        raise InvalidInput(
+            f"--span {span} is for measures of layers. An explained output takes --span sum or"
+            " mean."
+        )
+    if target is None and recording is None:
+        raise InvalidInput("--span needs targets. Pass --target 3-7, or --generate.")
+    arguments: dict[str, Any] = {"answer": True if target is None else target}
+    if target is not None and (numbers := re.fullmatch(r"(\d+)\s*-\s*(\d+)", target)):
+        arguments["answer"] = (int(numbers[1]) + 1, int(numbers[2]) + 2)  # which they produce
+    if span == "mean":
+        arguments["reduce"] = "mean"
+    if weights is not None:
+        arguments["weights"] = _numbers(weights)
+    return arguments
+
+
+def _numbers(weights: str) -> list[float]:
+    try:
+        return [float(each) for each in weights.split(",")]
+    except ValueError:
+        raise InvalidInput(
+            f"--weights {weights} are not numbers separated by commas, such as 1,0.5,2."
+        ) from None
 
 
 def span_positions(target: str, row: TokenRow, held: tuple[int, ...] | None) -> list[int]:
