@@ -9,6 +9,7 @@ The evaluations themselves are in `evaluations`.
     contracts       What an evaluation says of itself and what it gives back.
     drawn_pairs     Pairs of a target and a source with their weight and norm, drawn from every
                     text, for the rank correlations of `norm_statistics`.
+    known_evidence  A prompt with known evidence under one model.
     online_code     How many bits a sequence of labels takes when it is sent in blocks, each by a
                     probe trained on the blocks before it.
     pair_sample     A uniform sample of all pairs of a data set, drawn text by text without

@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from mixlens.datasets.examples import Agreement, Aligned, Example, Span
+from mixlens.datasets.examples import Agreement, Aligned, EvidencePrompt, Example, Span
 from mixlens.errors import InvalidInput, MissingTokenizer
 from mixlens.maps.one_row import layer_rows, target_row
 from mixlens.measures import list_measures, spec_of
@@ -97,7 +97,9 @@ class Case:
 
     @cached_property
     def recording(self) -> Recording:
-        """Return the recorded text. It is recorded once."""
+        """Return the recorded text, a prompt with its answer. It is recorded once."""
+        if isinstance(self.example, EvidencePrompt):
+            return self.lens.generate(self.example.text, answer=self.example.answer)
         recording = self.lens.record(self.given)
         if len(recording.structure.stacks) > 1 and not isinstance(self.example, Aligned):
             raise InvalidInput(

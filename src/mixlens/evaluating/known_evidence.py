@@ -1,0 +1,119 @@
+"""A prompt with known evidence under one model: does the model answer, and what is the evidence?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from mixlens.answers.answered_prompt import AnsweredPrompt, read_answered_prompt
+from mixlens.datasets.examples import EvidencePrompt
+from mixlens.errors import InvalidInput
+from mixlens.maps.one_row import shares
+from mixlens.measures import scores_layers, spec_of
+from mixlens.measuring.answer_odds import answer_log_probabilities, read_answers
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from mixlens.evaluating.case import Case
+
+_KNOWN: WeakKeyDictionary[Case, KnownEvidence] = WeakKeyDictionary()
+
+
+@dataclass(eq=False)
+class KnownEvidence:
+    """Tokens of the documents and of the evidence, and the model's answer with and without them."""
+
+    case: Case
+    example: EvidencePrompt
+    prompt: AnsweredPrompt
+    _effects: dict[frozenset[int], float] = field(default_factory=dict, init=False, repr=False)
+
+    @classmethod
+    def of(cls, case: Case) -> KnownEvidence:
+        """Return the evidence of a case. All measures share it."""
+        if not isinstance(case.example, EvidencePrompt):
+            raise InvalidInput(f"{case.example.kind} examples have no known evidence.")
+        if case not in _KNOWN:
+            lens = case.lens
+            prompt = read_answered_prompt(lens.model, lens.tokenizer, case.recording, None, {})
+            _KNOWN[case] = cls(case, case.example, prompt)
+        return _KNOWN[case]
+
+    @cached_property
+    def documents(self) -> list[tuple[int, ...]]:
+        """Tokens of each document."""
+        return [self.case.tokens_of(span) for span in self.example.documents]
+
+    @cached_property
+    def needles(self) -> list[int]:
+        """Tokens of the evidence."""
+        spans = (self.case.tokens_of(span) for span in self.example.needles)
+        return sorted({token for tokens in spans for token in tokens})
+
+    @property
+    def length(self) -> int:
+        """Number of the prompt's tokens."""
+        return len(self.prompt.ids)
+
+    @cached_property
+    def counts(self) -> bool:
+        """Does the model give the answer, and another one without the evidence?"""
+        with_it, without_it = self._answered([self.prompt.ids, self.prompt.without(self.needles)])
+        return with_it and not without_it
+
+    @cached_property
+    def answers(self) -> bool:
+        """Does the model choose every token of the answer?"""
+        return self._answered([self.prompt.ids])[0]
+
+    def _answered(self, prompts: Sequence[Sequence[int]]) -> list[bool]:
+        wanted = list(self.prompt.answer_ids)
+
+        def read(logits: Tensor) -> bool:
+            return bool(logits.argmax(-1).tolist() == wanted)
+
+        model, tokenizer = self.case.lens.model, self.case.lens.tokenizer
+        return read_answers(model, tokenizer, prompts, wanted, read)
+
+    def log_probabilities(self, removed: Sequence[Sequence[int]]) -> np.ndarray:
+        """Return the answer's log-probability without each of these sets of documents. Measures
+        share the passes.
+        """
+        sets = [frozenset(documents) for documents in removed]
+        new = list(dict.fromkeys(each for each in sets if each not in self._effects))
+        if new:
+            prompts = [
+                self.prompt.without([token for each in documents for token in self.documents[each]])
+                for documents in new
+            ]
+            lens, answer = self.case.lens, self.prompt.answer_ids
+            by_token = answer_log_probabilities(lens.model, lens.tokenizer, prompts, answer)
+            self._effects.update(zip(new, by_token.sum(1).tolist(), strict=True))
+        return np.array([self._effects[each] for each in sets])
+
+    def scores(self, measure: str) -> np.ndarray:
+        """Return one score for each token of the prompt: the answer as a span, or the mean of its
+        tokens if the measure has no spans; the layers as they are read by default.
+        """
+        if spec_of(measure).explains_output:
+            maps = self.case.maps(measure, answer=True)
+        elif scores_layers(measure):
+            maps = self.case.maps(measure, span=True)
+        else:
+            maps = self.case.maps(measure)
+        rows = shares(maps.reading.of(maps.scores))
+        return np.array(np.atleast_2d(rows).mean(0)[: self.length], np.float64)
+
+    def document_scores(self, measure: str) -> np.ndarray:
+        """Return the sum over the tokens of each document, the first token left out: it takes most
+        attention as a sink.
+        """
+        scores = self.scores(measure)
+        scores[0] = 0.0
+        return np.array([scores[list(tokens)].sum() for tokens in self.documents])

@@ -1,0 +1,49 @@
+"""Injection recovery: does a measure find the instruction that the model followed?
+
+One document of a prompt holds an instruction to answer with a certain word instead of answering the
+question (`generated:injection`). If the model follows it, the instruction is the evidence of the
+answer, and the numbers are those of `needle_recovery`. Prompts of other tasks, and prompts on which
+the model does not follow the instruction, do not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from mixlens.errors import InvalidInput
+from mixlens.evaluating.contracts import Result
+from mixlens.evaluations import needle_recovery
+
+if TYPE_CHECKING:
+    from mixlens.evaluating.case import Case
+
+SPEC = replace(
+    needle_recovery.SPEC,
+    summary="reciprocal rank of the document with the instruction that the model followed",
+    citation=(
+        "Protocol after Wang et al. 2025 (TracLLM, injected instructions); generated prompts of our"
+        " own"
+    ),
+    by_default=False,
+)
+
+
+def observe(case: Case, measure: str, *, sink: bool = False) -> dict[str, Any]:
+    """Return the numbers of one prompt, or NaN if the model does not follow the instruction."""
+    if case.example.group != "injection":
+        raise InvalidInput(
+            f"{case.example.name} holds no injected instruction. Use --data generated:injection."
+        )
+    return needle_recovery.observe(case, measure, sink=sink)
+
+
+def conclude(observations: Sequence[dict[str, Any]]) -> Result:
+    """Return the mean over the prompts that count."""
+    return needle_recovery.conclude(observations)
+
+
+def evaluate(cases: Iterable[Case], measure: str, **options: Any) -> Result:
+    """Return the mean over prompts with an injected instruction; options as in `observe`."""
+    return conclude([observe(case, measure, **options) for case in cases])

@@ -1,0 +1,55 @@
+"""Linear datamodelling score: do a measure's scores predict what random ablations do?
+
+Documents are kept at random with probability 1/2, `masks` times. The score is the rank correlation
+(Spearman) of the sum of the kept documents' scores with the log-probability of the answer, over
+these ablations (Park et al. 2023; Cohen-Wang et al. 2024). It favours surrogates that were fitted
+on ablations of the same kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mixlens.evaluating.contracts import EvaluationSpec, Result
+from mixlens.evaluating.known_evidence import KnownEvidence
+from mixlens.evaluating.statistics import spearman
+
+if TYPE_CHECKING:
+    from mixlens.evaluating.case import Case
+
+SPEC = EvaluationSpec(
+    summary="rank correlation of summed scores with the answer's log-probability when documents"
+    " are removed at random",
+    citation=(
+        'Park et al. (2023), "TRAK"; Cohen-Wang et al. (2024), "ContextCite: Attributing Model'
+        ' Generation to Context"'
+    ),
+    direction="higher",
+    kinds=("evidence",),
+    chance=0.0,
+    cost="the measure and 32 forward passes",
+    same_method=("blank_out",),
+)
+
+
+def observe(case: Case, measure: str, *, masks: int = 32, seed: int = 0) -> float:
+    """Return the rank correlation of one prompt."""
+    known = KnownEvidence.of(case)
+    generator = np.random.default_rng([seed, len(case.example.text)])
+    kept = generator.random((masks, len(known.documents))) < 0.5
+    removed = [np.flatnonzero(~row).tolist() for row in kept]
+    effects = known.log_probabilities(removed)
+    return float(spearman(kept @ known.document_scores(measure), effects))
+
+
+def conclude(observations: Iterable[float]) -> Result:
+    """Return the mean over prompts."""
+    return Result.of(SPEC, list(observations))
+
+
+def evaluate(cases: Iterable[Case], measure: str, **options: Any) -> Result:
+    """Return the mean over prompts of documents; options as in `observe`."""
+    return conclude([observe(case, measure, **options) for case in cases])

@@ -1,0 +1,97 @@
+"""Needle recovery: does a measure find the documents that an answer rests on?
+
+A prompt holds several documents and a question, and it is known which documents hold the evidence
+(`generated:TASK`). The answer is read by the model, all its tokens are targets, and the scores of
+the prompt's tokens are compared with the truth. The value is the reciprocal rank of the best
+evidence document. `details` has the recall of evidence documents among the best k (k = their
+number), how often the first document is evidence, and the recall of evidence tokens among the best
+10 % of the prompt's tokens (Pan et al. 2026, FlashTrace).
+
+Only prompts that the model answers correctly, and answers differently without the evidence, count.
+`details["counted"]` is their number. Baselines on the same prompts: `first_document`,
+`last_document` and `shared_words` (documents by the words they share with question and answer).
+
+Layers of a measure are read by the mean of their normalised scores, the targets of an answer by
+the measure's own definition of a span. The first token, which takes most attention as a sink, does
+not take part; `sink=True` adds it to its document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mixlens.evaluating.contracts import Detail, EvaluationSpec, Result
+from mixlens.evaluating.known_evidence import KnownEvidence
+from mixlens.evaluating.recovery import overlap_scores, reciprocal_rank, recovery
+
+if TYPE_CHECKING:
+    from mixlens.evaluating.case import Case
+
+SPEC = EvaluationSpec(
+    summary="reciprocal rank of the documents that an answer rests on",
+    citation=(
+        "Protocol after Pan et al. 2026 (FlashTrace, token recovery) and Wang et al. 2025 (TracLLM,"
+        " precision and recall of segments); generated prompts of our own"
+    ),
+    direction="higher",
+    kinds=("evidence",),
+    reports={
+        "recall": Detail("recall of the evidence documents"),
+        "first": Detail("the first document is evidence"),
+        "token_recovery": Detail("evidence tokens among the best 10 %"),
+        "counted": Detail("prompts that count"),
+        "shared_words": Detail("baseline: words shared with question and answer"),
+        "first_document": Detail("baseline: documents in their order"),
+        "last_document": Detail("baseline: documents in reverse order"),
+    },
+)
+
+_NUMBERS = ("value", "recall", "first", "token_recovery")
+_BASELINES = ("shared_words", "first_document", "last_document", "chance")
+
+
+def observe(case: Case, measure: str, *, sink: bool = False) -> dict[str, Any]:
+    """Return the numbers of one prompt, or NaN if it does not count."""
+    known = KnownEvidence.of(case)
+    if not known.counts:
+        return dict.fromkeys((*_NUMBERS, *_BASELINES), float("nan"))
+    scores = known.scores(measure)
+    if not sink:
+        scores[0] = 0.0
+    example, count = known.example, len(known.documents)
+    evidence = example.evidence
+    recovered = recovery(
+        scores, known.documents, evidence, known.needles, range(1 - sink, known.length)
+    )
+    texts = [example.text[slice(*span)] for span in example.documents]
+    question = example.text[example.documents[-1][1] :] + example.answer
+    return {
+        "value": recovered.reciprocal_rank,
+        "recall": recovered.recall,
+        "first": recovered.first,
+        "token_recovery": recovered.token_recovery,
+        "shared_words": reciprocal_rank(overlap_scores(texts, question), evidence),
+        "first_document": reciprocal_rank(-np.arange(count), evidence),
+        "last_document": reciprocal_rank(np.arange(count), evidence),
+        "chance": reciprocal_rank(np.zeros(count), evidence),
+    }
+
+
+def conclude(observations: Sequence[dict[str, Any]]) -> Result:
+    """Return the mean over the prompts that count."""
+    values = [each["value"] for each in observations]
+    counted = [each for each in observations if not np.isnan(each["value"])]
+    details: dict[str, Any] = {
+        name: float(np.mean([each[name] for each in counted])) if counted else float("nan")
+        for name in (*_NUMBERS[1:], *_BASELINES)
+    }
+    details["counted"] = len(counted)
+    return Result.of(SPEC, values, details=details)
+
+
+def evaluate(cases: Iterable[Case], measure: str, **options: Any) -> Result:
+    """Return the mean over prompts with known evidence; options as in `observe`."""
+    return conclude([observe(case, measure, **options) for case in cases])

@@ -1,0 +1,125 @@
+"""Evaluations on prompts with known evidence, on the bundled causal model."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from mixlens import Lens
+from mixlens import datasets as corpus
+from mixlens.datasets.examples import Example
+from mixlens.datasets.generated_prompts import generate_prompts
+from mixlens.errors import InvalidInput
+from mixlens.evaluating.case import Case
+from mixlens.evaluating.known_evidence import KnownEvidence
+from mixlens.evaluating.recovery import recovery
+from mixlens.evaluations import evaluate, injection_recovery, lds, needle_recovery, top_k_drop
+
+ANSWERED, LOST = 19, 0  # numbers of prompts that the bundled model answers, and does not
+
+
+@pytest.fixture(scope="module")
+def cases() -> list[Case]:
+    lens = Lens.bundled("causal")
+    prompts = generate_prompts("fact", 24, documents=2)
+    return [Case(lens, prompts[number]) for number in (ANSWERED, LOST, 22, 23)]
+
+
+def log_probability(lens: Lens, prompt: str, answer: str) -> float:
+    """By the model alone."""
+    tokenizer = lens.tokenizer
+    before = tokenizer(prompt).input_ids
+    wanted = tokenizer(answer, add_special_tokens=False).input_ids
+    with torch.no_grad():
+        logits = lens.model(input_ids=torch.tensor([before + wanted])).logits[0]
+    chosen = logits[len(before) - 1 : -1].log_softmax(-1)
+    return float(chosen[range(len(wanted)), wanted].sum())
+
+
+def test_only_answered_prompts_count(cases: list[Case]) -> None:
+    for case, expected in zip(cases, (True, False, True, True), strict=True):
+        known, lens = KnownEvidence.of(case), case.lens
+        assert known.counts is expected
+        with torch.no_grad():
+            ids = lens.tokenizer(case.example.text, return_tensors="pt").input_ids
+            word = lens.tokenizer.decode(lens.model(input_ids=ids).logits[0, -1].argmax())
+        assert (word == known.example.answer) is expected
+    lost = needle_recovery.observe(cases[1], "attention")
+    assert math.isnan(lost["value"])
+
+
+def test_numbers_are_those_of_the_measure(cases: list[Case]) -> None:
+    case = cases[0]
+    known = KnownEvidence.of(case)
+    numbers = needle_recovery.observe(case, "alti")
+    recording = case.lens.generate(case.example.text, answer=known.example.answer)
+    maps = case.lens.measure("alti", recording, span=True)
+    layers = maps.scores[:, 0] / maps.scores[:, 0].sum(-1, keepdims=True)
+    row = layers.mean(0)[: known.length].astype(np.float64)
+    row[0] = 0
+    by_hand = recovery(
+        row, known.documents, known.example.evidence, known.needles, range(1, known.length)
+    )
+    assert numbers["value"] == pytest.approx(by_hand.reciprocal_rank)
+    assert numbers["token_recovery"] == pytest.approx(by_hand.token_recovery)
+    assert {numbers["first_document"], numbers["last_document"]} == {0.5, 1.0}
+    assert numbers["chance"] == pytest.approx(0.75)
+
+
+def test_all_kinds_of_measures_are_judged(cases: list[Case]) -> None:
+    for measure in ("attention", "gradient_x_input", "random"):
+        result = evaluate("needle_recovery", cases, measure)
+        assert result.details["counted"] == 3
+        assert 0.5 <= result.value <= 1
+        assert np.isnan(result.per_example[1])
+
+
+def test_drops_are_those_of_the_model(cases: list[Case]) -> None:
+    case = cases[0]
+    known = KnownEvidence.of(case)
+    numbers = top_k_drop.observe(case, "attention")
+    best = int(np.argmax(known.document_scores("attention")))
+    text, (start, stop) = case.example.text, known.example.documents[best]
+    answer = known.example.answer
+    whole = log_probability(case.lens, text, answer)
+    removed = [known.prompt.ids[i] for i in range(known.length) if i not in known.documents[best]]
+    assert case.lens.tokenizer.decode(removed, skip_special_tokens=True) == (
+        text[:start] + text[stop:]
+    )
+    ids = torch.tensor([[*removed, *known.prompt.answer_ids]])
+    with torch.no_grad():
+        after = case.lens.model(input_ids=ids).logits[0, len(removed) - 1].log_softmax(-1)
+    assert numbers["value"] == pytest.approx(
+        whole - float(after[known.prompt.answer_ids[0]]), abs=1e-4
+    )
+    assert math.isnan(numbers["drop_3"])
+    assert math.isnan(top_k_drop.evaluate([case], "attention").details["drop_5"])
+
+
+def test_ablations_are_the_same_for_all_measures() -> None:
+    case = Case(Lens.bundled("causal"), generate_prompts("fact", 1, documents=4)[0])
+    known = KnownEvidence.of(case)
+    value = lds.observe(case, "attention", masks=12)
+    assert -1 <= value <= 1
+    assert value == lds.observe(case, "attention", masks=12)
+    assert len(known._effects) <= 12  # each set once
+    assert lds.evaluate([case], "attention", masks=12).value == pytest.approx(value)
+
+
+def test_other_examples_are_refused(cases: list[Case]) -> None:
+    with pytest.raises(InvalidInput, match="no injected instruction"):
+        injection_recovery.observe(cases[0], "attention")
+    plain = Case(cases[0].lens, Example(name="x", text="The dogs bark."))
+    with pytest.raises(InvalidInput, match="no known evidence"):
+        needle_recovery.observe(plain, "attention")
+
+
+def test_a_benchmark_reads_generated_prompts() -> None:
+    data = corpus.read("generated:injection?count=2&documents=3")
+    result = evaluate(
+        "injection_recovery", [Case(Lens.bundled("causal"), each) for each in data.examples], "alti"
+    )
+    assert result.details["counted"] == 0
