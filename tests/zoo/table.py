@@ -34,8 +34,8 @@ layer structures that mixlens verifies.
 
 ## Reasons
 
-We compared each kind of reason with the code of one class. Some make a layer open, others leave it
-out.
+For each reason, we looked at the code of at least one class. Some reasons make a layer open, others
+exclude it.
 
 | reason | class | code |
 |---|---|---|
