@@ -196,8 +196,10 @@ class Answer:
 
         Parameters
         ----------
-        sentence, word, method
+        sentence, word
             As for `top`.
+        method
+            A measure of the answer. By default its first one.
 
         Returns
         -------
@@ -215,7 +217,8 @@ class Answer:
         >>> list(answer.shares())
         ['documents', 'question', 'own words', 'first token']
         """
-        scores = self._scored(method)
+        measures = [name for name, own in self.methods.items() if not own.removes]
+        scores = self._scored(measures[0] if method is None and measures else method)
         if scores.removes:
             raise InvalidInput(
                 f"{scores.name} scores documents alone. Choose a measure: {self._measures()}."

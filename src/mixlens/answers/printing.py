@@ -70,9 +70,11 @@ def _notes(answer: Answer, width: int) -> list[str]:
     """Return where everything came from, and where methods disagree."""
     scores = answer.methods[answer.method]
     notes = [f"Method: {answer.method} ({scores.reading})."]
-    if not scores.removes:
+    measure = next((name for name, own in answer.methods.items() if not own.removes), None)
+    if measure is not None:
         parts = [f"{name} {share:.0%}" for name, share in answer.shares().items()]
-        notes.append(f"Shares of all sources: {', '.join(parts)}.")
+        by = f" by {measure}" if measure != answer.method else ""
+        notes.append(f"Shares of all sources{by}: {', '.join(parts)}.")
     if len(answer.methods) > 1:
         notes += _agreement(answer)
     if answer.uses_template:
