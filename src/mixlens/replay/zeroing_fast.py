@@ -115,28 +115,34 @@ class FastZeroing:
         self, block: ZeroedBlock, linked: Bool[Tensor, "text target column"]
     ) -> Float[Tensor, "text target column"]:
         """Return the change of each target if a column is zeroed, zero if they are not linked."""
-        rows, matrix = self.unedited.part(block), self.mlp.second[0]
+        rows = self.unedited.part(block)
         moved = (rows.sums - block.write(self.written, self.weights)).contiguous()
         normed, inverse = self._normed(moved)
+        change = _times(self._hidden_change(block, rows, normed, inverse), self.mlp.second[0])
+        stream = self._stream(moved, normed)
+        made = self.ending.distances(change, stream, rows.branch, rows.outputs, self.distance)
+        return made.T.reshape(linked.shape) * linked
+
+    def _hidden_change(
+        self, block: ZeroedBlock, rows: _Unedited, normed: Tensor, inverse: Tensor | None
+    ) -> Float[Tensor, "column row d_ff"]:
+        dtype = self.mlp.second[0].dtype
         if inverse is not None:
             products = [block.write(vectors, self.weights) for vectors in self.first]
         else:
             # contiguous: with odd strides torch computes one product per source
-            change = normed.new_empty(normed.shape, dtype=matrix.dtype)
+            change = normed.new_empty(normed.shape, dtype=dtype)
             torch.sub(normed, rows.normed, out=change)  # rounded on writing
             products = [change @ first for first, _ in self.mlp.first]
-        hidden = hidden_change(
+        return hidden_change(
             products,
             rows.first,
             rows.hidden,
             activation=self.mlp.activation_name,
             inverse=None if inverse is None else inverse[..., 0],
             constants=self.constants,
-            dtype=matrix.dtype,
+            dtype=dtype,
         )
-        change, stream = _times(hidden, matrix), self._stream(moved, normed)
-        made = self.ending.distances(change, stream, rows.branch, rows.outputs, self.distance)
-        return made.T.reshape(linked.shape) * linked
 
     def _normed(self, sums: Tensor) -> tuple[Tensor, Tensor | None]:
         """Return z, and 1 / sigma if the first product is folded."""
