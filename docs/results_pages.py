@@ -190,15 +190,23 @@ def _numbers(runs: list[tuple[str, dict[str, Any], Path]], spec: Any) -> str:
 
 
 def _figure(runs: list[tuple[str, dict[str, Any], Path]]) -> str:
-    """The first figure that is at hand."""
+    """Return the first available figure, with its first finding as caption."""
     for model, result, folder in runs:
         for name in result["figures"]:
             if (folder / name).is_file():
-                return (
-                    f"![{result['settings']['experiment']},"
-                    f" {MODELS[model]}]({(folder / name).relative_to(RESULTS).as_posix()})"
-                )
+                title = f"{result['settings']['experiment']}, {MODELS[model]}"
+                path = (folder / name).relative_to(RESULTS).as_posix()
+                return f"![{title}]({path})" + _caption(MODELS[model], result["findings"])
     return ""
+
+
+def _caption(model: str, findings: list[dict[str, Any]]) -> str:
+    model = f"{model[0].upper()}{model[1:]}"
+    if not findings:
+        return f"\n\n*{model}*"
+    first = findings[0]
+    verdict = VERDICTS[first["holds"]].strip("*")
+    return "\n\n" + wrapped(f"*{model}: “{first['statement']}” {verdict}.*")
 
 
 def index_page() -> str:
