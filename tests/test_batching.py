@@ -31,7 +31,7 @@ def test_every_text_once_and_no_batch_above_the_bound(lengths: list[int], memory
 
 def test_a_batch_size_takes_the_place_of_memory() -> None:
     assert plan_batches([5, 1, 3, 4, 2], MODEL, batch_size=2, memory=1) == [[1, 4], [2, 3], [0]]
-    with pytest.raises(InvalidInput, match="at least one text"):
+    with pytest.raises(InvalidInput, match="is out of range"):
         plan_batches([1], MODEL, batch_size=0)
 
 

@@ -130,8 +130,8 @@ def test_a_classifier_is_explained_by_its_label() -> None:
         ({"only": FEW, "options": {"globenc": {}}}, "globenc, which is not compared"),
         ({"aggregate": "sideways"}, "choose one of mean, rollout, last"),
         ({"aggregate": 6}, "there are 6 layers, 0 to 5"),
-        ({"explain": "are"}, "explain is a dict of options, not str"),
-        ({"options": {"attention": 3}}, r"options\['attention'\] is a dict, not int"),
+        ({"explain": "are"}, "explain is str. Pass a dict"),
+        ({"options": {"attention": 3}}, r"options\['attention'\] is int"),
         ({"only": [3]}, "Unknown measure 3"),
     ],
 )

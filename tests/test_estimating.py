@@ -50,7 +50,7 @@ def test_what_cannot_fit_says_what_would() -> None:
     model = llama()
     whole = estimate_of(model, "value_zeroing", 131_072)
     assert whole.least > 1000 * GIB  # the weights of one layer: 32 heads of 131,072 squared
-    with pytest.raises(OutOfMemory, match=r"needs about .* TiB, and 100 GiB are free") as error:
+    with pytest.raises(OutOfMemory, match=r"needs about .* TiB, but 100 GiB are free") as error:
         require_room(whole, 100 * GIB)
     assert "One target takes about" in str(error.value)
     require_room(estimate_of(model, "value_zeroing", 131_072, targets=1), 100 * GIB)
@@ -224,7 +224,7 @@ def test_a_text_that_cannot_fit_is_refused_before_the_model_runs(
         lambda: mixlens.measure("value_zeroing", rows),
         lambda: mixlens.measure("value_zeroing", recording),
     ):
-        with pytest.raises(OutOfMemory, match=r"needs about .*, and 0.977 KiB are free"):
+        with pytest.raises(OutOfMemory, match=r"needs about .*, but 0.977 KiB are free"):
             refused()
     assert not calls
 

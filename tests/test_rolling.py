@@ -79,7 +79,7 @@ def test_what_cannot_be_taken_by_rows_is_rolled_out_from_maps() -> None:
     np.testing.assert_allclose(made.scores, whole.rollout().at(targets=[2]).scores, atol=1e-6)
     with pytest.raises(InvalidInput, match="both signs"):
         Lens.bundled("causal").rollout("effective_attention", "The keys are old.", [-1])
-    with pytest.raises(InvalidInput, match="name the targets"):
+    with pytest.raises(InvalidInput, match="Name the targets"):
         lens.rollout("alti", given)
 
 
@@ -91,11 +91,11 @@ def test_a_rollout_says_how_long_it_takes_before_it_starts(
     rows = lens.generate(text, answer=" They are old")
     with pytest.raises(InvalidInput, match=r"rollout of value_zeroing over .* takes about .* s,"):
         lens.rollout("value_zeroing", rows, budget=0.001)
-    with pytest.raises(InvalidInput, match="a budget of -1"):
+    with pytest.raises(InvalidInput, match="budget=-1 is not a number"):
         lens.rollout("attention", rows, budget=-1)
     plain = lens.rollout("attention", rows)
     assert lens.rollout("attention", rows, budget=1000) == plain
     monkeypatch.setattr("mixlens.measuring.rollout_time.LONG", 0.001)
     monkeypatch.setattr("mixlens.measuring.rollout_time._TOKENS", 16)
-    with pytest.warns(UserWarning, match="takes about .* With budget=SECONDS"):
+    with pytest.warns(UserWarning, match="takes about .* Pass budget=SECONDS"):
         assert lens.rollout("attention", text, targets=-1).scores.shape[1] == 1

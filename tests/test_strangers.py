@@ -129,7 +129,7 @@ OTHERS = [
         2,
         "Unknown --layer 'foo'. Choose one of mean, rollout, last",
     ),
-    (["compare", TEXT, "--layers", "6"], 2, "6 layers, 0 to 5"),
+    (["compare", TEXT, "--layers", "6"], 2, "out of range (0–5)"),
     (["compare", TEXT, "--word", "zzzz"], 2, "'zzzz' is not one token"),
     (["compare", TEXT, "--word", "is", "--foil", "is"], 2, "Pass a different foil"),
     (["compare", TEXT, "--label", "good"], 2, "predicts words, not classes"),

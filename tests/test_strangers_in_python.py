@@ -61,7 +61,7 @@ TEXTS: list[tuple[Any, type[MixlensError], str]] = [
     (
         {"input_ids": IDS, "attention_mask": torch.ones(1, 10, 10).tril().long()},
         InvalidInput,
-        "BertForMaskedLM does not take this input",
+        "BertForMaskedLM rejects this input",
     ),
 ]
 
@@ -80,7 +80,7 @@ ASKED: list[tuple[str, dict[str, Any], str]] = [
     ("attention", {"probes": 3}, "Unknown option 'probes'. attention has: none"),
     ("attention", {"text_target": "x"}, "Unknown option 'text_target'"),
     ("attention", {"precision": "fp8"}, "float32, tf32, bf16"),
-    ("alti", {"per_head": True}, "for whole layers only"),
+    ("alti", {"per_head": True}, "only for whole layers"),
     ("integrated_gradients", {"steps": 0}, "is out of range"),
     ("integrated_gradients", {"steps": -5}, "is out of range"),
     ("hidden_token_attribution", {"probes": 0}, "Pass at least 2"),
@@ -134,12 +134,15 @@ USED: list[tuple[Callable[[Lens, MixingMaps], Any], str]] = [
     (lambda lens, maps: maps.to_html("/no/such/page.html"), "Folder /no/such of"),
     (lambda lens, maps: mixlens.load(None), "NoneType"),  # type: ignore[arg-type]
     (lambda lens, maps: mixlens.datasets.read(5), "int is not a"),  # type: ignore[arg-type]
-    (lambda lens, maps: lens.compare(TEXT, only=["attention"], budget=-1), "budget of -1: sec"),
+    (
+        lambda lens, maps: lens.compare(TEXT, only=["attention"], budget=-1),
+        "budget=-1 is not a number",
+    ),
     (lambda lens, maps: lens.record(TEXT, memory_budget=-1), "memory_budget=-1: bytes"),
     (lambda lens, maps: lens.record(TEXT, memory_budget="1GB"), "memory_budget='1GB'"),  # type: ignore[arg-type]
     (lambda lens, maps: Lens(lens.model, "bert"), "str is not a tokenizer"),
-    (lambda lens, maps: mixlens.measure("attention", TEXT), "a recording is needed"),  # type: ignore[arg-type]
-    (lambda lens, maps: mixlens.measure(lens.record(TEXT), "alti"), "name .* comes first"),  # type: ignore[arg-type]
+    (lambda lens, maps: mixlens.measure("attention", TEXT), "is not a recording"),  # type: ignore[arg-type]
+    (lambda lens, maps: mixlens.measure(lens.record(TEXT), "alti"), "Pass the name of a measure"),  # type: ignore[arg-type]
     (
         lambda lens, maps: mixlens.alternative_attention(lens.record(TEXT), 0, 0, "dogs"),  # type: ignore[arg-type]
         "target 'dogs' is out of range",
@@ -158,7 +161,7 @@ USED: list[tuple[Callable[[Lens, MixingMaps], Any], str]] = [
     (lambda lens, maps: MixingMaps.of(np.full((1, 2, 2), np.nan)), "NaN or infinity"),
     (lambda lens, maps: MixingMaps.of(np.ones((1, 2, 2))).segments("words"), "one of: sentences"),
     (lambda lens, maps: maps.segments("sentences").segments(), "already sums of segments"),
-    (lambda lens, maps: lens.rollout("attention", lens.record(TEXT)), "name the targets"),
+    (lambda lens, maps: lens.rollout("attention", lens.record(TEXT)), "Name the targets"),
     (
         lambda lens, maps: lens.rollout("attention", lens.record([TEXT, TEXT]), [1]),
         "one text at a time",
@@ -174,7 +177,7 @@ USED: list[tuple[Callable[[Lens, MixingMaps], Any], str]] = [
         lambda lens, maps: Lens(lens.model.get_submodule("bert"), lens.tokenizer).compare(
             TEXT, 3, only=["gradient_norm"]
         ),
-        "no measure applies: gradient_norm: .*a checkpoint with a head",
+        "No measure applies: gradient_norm: .*a checkpoint with a head",
     ),
 ]
 

@@ -51,7 +51,7 @@ def test_a_measure_that_reads_more_than_it_says_is_named() -> None:
         rows = attention(recording, request)
         return Scores(torch.stack([r * e for r, e in zip(rows, ends, strict=True)]))
 
-    with pytest.raises(AssertionError, match="if only what it says it needs is recorded"):
+    with pytest.raises(AssertionError, match="if only the declared inputs are recorded"):
         check_measure("toy")
     with pytest.raises(AssertionError, match="ends with the attention block of the last layer"):
         check_measure("toy", {"Llama": MODELS["RMS norm, grouped heads (Llama)"]})
@@ -89,11 +89,11 @@ def test_a_wrong_measure_is_named() -> None:
 
     promises = {
         "order": "different order",
-        "chance": "asked twice",
+        "chance": "in a second call",
         "later": "later tokens",
         "sign": "negative",
         "parts": "targets=",
-        "model": "left as it was",
+        "model": "the model was changed",
     }
     for wrong, message in promises.items():
         with pytest.raises(AssertionError, match=message):

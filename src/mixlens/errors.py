@@ -74,20 +74,20 @@ class MissingExtra(MixlensError, ImportError):
     """Raised if an optional dependency is not installed."""
 
     def __init__(self, package: str, extra: str = "eval") -> None:
-        super().__init__(f"this needs {package}: pip install 'mixlens[{extra}]'")
+        super().__init__(f"This feature needs {package}. Run pip install 'mixlens[{extra}]'.")
 
 
 def about(subject: str, error: MixlensError) -> MixlensError:
-    """The same error, with what it is about in front."""
+    """Return the same error with its subject before the message."""
     error.args = (f"{subject}: {error}",)
     return error
 
 
 def without_subject(name: str, message: str) -> str:
-    """A message without the name that it begins with, to be shown next to that name."""
+    """Return a message without the name that it begins with, to show it next to that name."""
     return re.sub(rf"^{re.escape(name)}[,:]? ", "", message)
 
 
 def in_short(error: Exception) -> str:
-    """The kind of an exception and the beginning of what it says."""
+    """Return the class of an exception and the beginning of its message."""
     return f"{type(error).__name__} ({' '.join(str(error).split())[:200]})"

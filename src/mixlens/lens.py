@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from mixlens.text.segments import By, Spans
 
 BUNDLED = ("masked", "causal")
-_BUNDLED_AT = "mixlens/bundled/"  # what such a model is called, wherever it lies
+_BUNDLED_AT = "mixlens/bundled/"  # names of bundled models, independent of their location
 
 
 class Lens:
@@ -184,7 +184,7 @@ class Lens:
         with quiet_loading():
             lens = cls.from_pretrained(os.fspath(folder), **options)  # type: ignore[call-overload]
         config: Any = lens.model.config
-        config._name_or_path = f"{_BUNDLED_AT}{name}"  # not where this machine keeps it
+        config._name_or_path = f"{_BUNDLED_AT}{name}"  # not its location on this machine
         return lens
 
     # ------------------------------------------------------------------------------------ recording
@@ -628,7 +628,10 @@ class Lens:
         how: dict[str, Any] = {"residual": residual, "normalise": normalise, **options}
         if not isinstance(given, Recording):
             if targets is None:
-                raise InvalidInput("name the targets that are rolled out; all: measure().rollout()")
+                raise InvalidInput(
+                    "No targets were passed. Name the targets of the rollout, or use "
+                    "measure().rollout() for all."
+                )
             given, targets = self.record(given, targets=targets, site=site), None
         check_rollout_time(name, given, partial(self.record, targets=-1, site=site), budget, how)
         how |= {"span": span, "weights": weights}
@@ -765,7 +768,7 @@ class Lens:
         how: dict[str, Any] = {"targets": None, "site": None, "memory_budget": None}
         with open_session(self.model, restores=False):
             return routes(
-                # no logits: the model is left after its last layer
+                # no logits: the pass stops after the last layer
                 record(self, given, **how, measures=["flow_routes"]),
                 target,
                 site=site,

@@ -1,10 +1,10 @@
-"""Registries of measures, evaluations and experiments: open to others.
+"""Registries of measures, evaluations and experiments, open to plug-ins.
 
-An entry comes from one of three places:
+An entry comes from one of three sources:
 
-* a file of our own package that says what it is in a `SPEC`, found without importing it;
+* a file of this package that defines a `SPEC`, found without importing it;
 * `register(name, entry)`, in a notebook;
-* an entry point of an installed package, in the group that has our package's name:
+* an entry point of an installed package, in the group with our package's name:
 
       [project.entry-points."mixlens.measures"]
       my_measure = "my_package.my_module"
@@ -42,12 +42,12 @@ class Registry(Generic[Entry]):
         self._registered: dict[str, Entry] = {}
 
     def names(self) -> tuple[str, ...]:
-        """All names, in order. Nothing is imported for it."""
+        """Return all names in order, without importing anything."""
         every = {*self._own(), *self._installed(), *self._registered}
         return tuple(sorted(every, key=self._order))
 
     def entry(self, name: str) -> Entry:
-        """The module or object behind a name."""
+        """Return the module or object of a name."""
         if name in self._registered:
             return self._registered[name]
         if name in self._own():
@@ -59,14 +59,14 @@ class Registry(Generic[Entry]):
             loaded: Entry = self._installed()[name].load()
         except Exception as error:
             raise InvalidInput(
-                f"the {self.kind} {name!r} comes from an installed package and cannot be loaded"
-                f" ({self._installed()[name].value}: {error!r})"
+                f"The {self.kind} {name!r} of an installed package cannot be loaded "
+                f"({self._installed()[name].value}: {error!r}). Fix or remove the package."
             ) from error
         self._check(name, loaded)
         return loaded
 
     def entries(self) -> dict[str, Entry]:
-        """Every entry by name. A plug-in that cannot be loaded is left out with a warning."""
+        """Return every entry by name. A plug-in that cannot be loaded is skipped with a warning."""
         loaded = {}
         for name in self.names():
             try:
@@ -76,19 +76,19 @@ class Registry(Generic[Entry]):
         return loaded
 
     def register(self, name: str, entry: Entry) -> None:
-        """Adds an entry. A name that was registered before is replaced, one of ours is refused."""
+        """Add an entry. It replaces an earlier registration, but not a built-in name."""
         if name in self._own() or name in self._installed():
-            raise InvalidInput(f"there is a {self.kind} {name!r} already: choose a different name")
+            raise InvalidInput(f"The {self.kind} {name!r} already exists. Choose a different name.")
         self._check(name, entry)
         self._registered[name] = entry
 
     def unregister(self, name: str) -> None:
-        """Takes back what `register` added."""
+        """Undo `register`."""
         self._registered.pop(name, None)
 
     def _check(self, name: str, entry: object) -> None:
         if not hasattr(entry, "SPEC"):
-            raise InvalidInput(f"the {self.kind} {name!r} has no SPEC that says what it is")
+            raise InvalidInput(f"The {self.kind} {name!r} has no SPEC. Add one.")
 
     def _own(self) -> tuple[str, ...]:
         if self._files is None:
@@ -101,8 +101,8 @@ class Registry(Generic[Entry]):
             for point in entry_points(group=self.package):
                 if point.name in self._own():
                     warnings.warn(
-                        f"{point.value} offers a {self.kind} {point.name!r}, a name that mixlens"
-                        " has itself: it is left out"
+                        f"{point.value} provides a {self.kind} {point.name!r}, which is a "
+                        "built-in name, so it is skipped"
                     )
                 else:
                     self._plug_ins[point.name] = point
@@ -110,7 +110,9 @@ class Registry(Generic[Entry]):
 
 
 def described_files(paths: Iterable[str]) -> tuple[str, ...]:
-    """Names of the modules below `paths` that define a `SPEC`, found without importing them."""
+    """Return the names of the modules below `paths` that define a `SPEC`, without importing
+    them.
+    """
     names = []
     for path in paths:
         for info in pkgutil.iter_modules([path]):

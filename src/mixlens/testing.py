@@ -1,8 +1,8 @@
-"""The contract of a measure, as code: `check_measure("my_measure")` holds any measure to it.
+"""Check the contract of a measure: `check_measure("my_measure")`.
 
-What a measure says of itself is true of its scores, and what should not matter does not: the order
-of a batch, padding, asking for a part, asking twice. The model is left as it was. Our own tests
-hold every measure to the same contract on every architecture.
+The description of a measure must hold for its scores, and they must not depend on the order of a
+batch, on padding, on the requested part or on earlier calls. The model must stay unchanged. The
+tests of mixlens check every measure on every architecture in the same way.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from mixlens.measuring.recorder import record
 from mixlens.recording.recording import Recording
 
 Inputs = dict[str, Tensor]
-Rows = dict[str, list[MixingMaps]]  # site -> one map for each text
+Rows = dict[str, list[MixingMaps]]  # site -> one map per text
 
 
 def check_measure(
     name: str, models: Mapping[str, Callable[[], nn.Module]] | None = None, **options: Any
 ) -> dict[str, str]:
-    """Holds a measure to its contract on small random models, or on those that `models` makes.
+    """Check a measure on small random models, or on those that `models` creates.
 
-    Raises AssertionError, which names the broken promise. Returns for each model "checked", or why
-    the measure is not given there; one that is given nowhere fails.
+    Raise AssertionError with the broken rule. Return "checked" for each model, or why the measure
+    does not support it; a measure that supports none fails.
     """
     check_description(name)
     verdicts = {}
@@ -51,15 +51,15 @@ def check_measure(
             verdicts[model_name] = str(error)
         except AssertionError as error:
             raise AssertionError(f"{name} on {model_name}: {error}") from error
-    assert "checked" in verdicts.values(), f"{name} is given on no model: {verdicts}"
+    assert "checked" in verdicts.values(), f"{name} supports no model: {verdicts}"
     return verdicts
 
 
 def check_description(name: str) -> None:
-    """A measure says what it is, and every option has a default."""
+    """Check that a measure has a description, and every option a default."""
     spec = spec_of(name)
     for part in ("summary", "citation", "use_when", "cost"):
-        assert getattr(spec, part).strip(), f"SPEC.{part} says nothing"
+        assert getattr(spec, part).strip(), f"SPEC.{part} is empty"
     for option in spec.options:
         given = option.default is not inspect.Parameter.empty
         assert given, f"the option {option.name} has no default"
@@ -71,10 +71,10 @@ def _check_on(name: str, model: nn.Module, options: Mapping[str, Any]) -> None:
     whole = measured(name, recording, options)
     for site, rows in whole.items():
         check_maps(spec_of(name), recording, site, rows)
-    require_same(name, whole, measured(name, recording, options), "asked twice", 0.0)
+    require_same(name, whole, measured(name, recording, options), "in a second call", 0.0)
     how: dict[str, Any] = {"targets": None, "site": None, "memory_budget": None}
     needed = measured(name, record(lens, given, **how, measures=[name]), options)
-    require_same(name, whole, needed, "if only what it says it needs is recorded")
+    require_same(name, whole, needed, "if only the declared inputs are recorded")
     flipped = lens.record({key: value.flip(0) for key, value in given.items()})
     backwards = {site: rows[::-1] for site, rows in measured(name, flipped, options).items()}
     require_same(name, whole, backwards, "in a batch of a different order")
@@ -83,19 +83,19 @@ def _check_on(name: str, model: nn.Module, options: Mapping[str, Any]) -> None:
         one, both = (measured(name, lens.record(part), options) for part in (alone, padded))
         require_same(name, one, both, f"with padding on the {side}")
     _check_parts(name, recording, whole, options)
-    assert _state(model) == before, "the model is not left as it was"
+    assert _state(model) == before, "the model was changed"
 
 
 def measured(
     name: str, recording: Recording, options: Mapping[str, Any] | None = None, **chosen: Any
 ) -> Rows:
-    """One measure on every site where it is given. If it is given on none, the first refusal is
-    raised.
+    """Return one measure on every attention that it supports, or raise the first error if there is
+    none.
     """
     spec = spec_of(name)
     given = {**spec.least, **fixed_output(spec, recording), **(options or {}), **chosen}
     rows, refused = {}, []
-    # One row is about the whole model: the first site is enough.
+    # One set of scores describes the whole model: the first attention is enough.
     for site in recording.sites if spec.gives == "maps" else recording.sites[:1]:
         try:
             maps = measure(name, recording, site=site, **given)
@@ -109,7 +109,9 @@ def measured(
 
 
 def fixed_output(spec: Spec, recording: Recording) -> dict[str, Any]:
-    """Options that name one output, so that a tie between two likely words cannot move scores."""
+    """Return options that name one output, so that a tie between two likely words cannot change
+    scores.
+    """
     logits = getattr(recording.output, "logits", None)
     if not spec.explains_output or logits is None:
         return {}
@@ -117,12 +119,14 @@ def fixed_output(spec: Spec, recording: Recording) -> dict[str, Any]:
 
 
 def require_reason(error: Exception) -> None:
-    """A refusal says why."""
-    assert len(str(error)) > 20, f"{error!r} does not say why"
+    """Raise unless an error gives a reason."""
+    assert len(str(error)) > 20, f"{error!r} gives no reason"
 
 
 def check_maps(spec: Spec, recording: Recording, site: str, rows: list[MixingMaps]) -> None:
-    """Shapes, labels and facts of the maps of every text, and their way to a file and back."""
+    """Check shapes, labels and properties of the maps of every text, and that they can be saved and
+    loaded.
+    """
     assert len(rows) == recording.batch, f"{len(rows)} maps for {recording.batch} texts"
     chosen = recording.structure.site(site)
     for row, maps in enumerate(rows):
@@ -134,39 +138,41 @@ def check_maps(spec: Spec, recording: Recording, site: str, rows: list[MixingMap
             assert maps.scores.shape == expected, f"shape {maps.scores.shape}, not {expected}"
             assert maps.tokens == targets.labels, "wrong targets"
             if chosen.kind == AttentionKind.SELF and chosen.stack.layers[0].sites[0].causal:
-                assert not np.triu(maps.scores, 1).any(), "a causal target takes from later tokens"
+                assert not np.triu(maps.scores, 1).any(), (
+                    "a causal target has scores for later tokens"
+                )
         if maps.facts.rows_are_shares:
-            sums = maps.scores.sum(-1)[maps.scores.any(-1)]  # a row may be empty
-            assert np.allclose(sums, 1, atol=1e-4), "rows do not sum to one"
+            sums = maps.scores.sum(-1)[maps.scores.any(-1)]  # a target may have no scores
+            assert np.allclose(sums, 1, atol=1e-4), "scores do not sum to one"
         if not maps.facts.signed:
             least = -1e-6 * np.abs(maps.scores).max()
-            assert (maps.scores >= least).all(), "scores are negative, and SPEC.facts denies it"
+            assert (maps.scores >= least).all(), "scores are negative, but SPEC.facts excludes it"
     with tempfile.TemporaryDirectory() as folder:
         rows[0].save(Path(folder) / "maps")
-        assert mixlens.load(Path(folder) / "maps") == rows[0], "maps are not saved as they are"
+        assert mixlens.load(Path(folder) / "maps") == rows[0], "maps change when saved and loaded"
 
 
 def require_same(
     name: str, one: Rows, other: Rows, when: str, tolerance: float | None = None
 ) -> None:
-    """The texts that both have get the same scores, up to the measure's own rounding."""
-    assert one.keys() == other.keys(), f"given on different sites {when}"
+    """Raise unless the texts that both have get the same scores, up to the measure's rounding."""
+    assert one.keys() == other.keys(), f"supported on different sites {when}"
     bar = spec_of(name).rounding if tolerance is None else tolerance
     for site in one:
         for maps, again in zip(one[site], other[site], strict=False):
             difference = largest_difference(maps, again)
-            assert difference <= bar, f"scores move by {difference:.1e} {when} ({site})"
+            assert difference <= bar, f"scores change by {difference:.1e} {when} ({site})"
 
 
 def largest_difference(one: MixingMaps, other: MixingMaps) -> float:
-    """Relative to the largest score of the first."""
+    """Return the largest difference, relative to the largest score of the first."""
     assert one.scores.shape == other.scores.shape, "shapes differ"
     scale = max(float(np.abs(one.scores).max()), 1e-12)
     return float(np.abs(one.scores - other.scores).max()) / scale
 
 
 def _check_parts(name: str, recording: Recording, whole: Rows, options: Mapping[str, Any]) -> None:
-    """Some layers and targets are the same rows as those of all."""
+    """Check that some layers and targets have the same scores as in all."""
     spec = spec_of(name)
     if spec.gives != "maps":
         return
@@ -174,7 +180,7 @@ def _check_parts(name: str, recording: Recording, whole: Rows, options: Mapping[
         part = measured(name, recording, options, layers=[-1], targets=[1, -1])[site][0]
         rows = whole[site][0].at(layers=[-1], targets=[1, -1])
         difference = largest_difference(rows, part)
-        assert difference <= spec.rounding, f"targets= moves scores by {difference:.1e} ({site})"
+        assert difference <= spec.rounding, f"targets= changes scores by {difference:.1e} ({site})"
 
 
 # ------------------------------------------------------------------------------- models and inputs
@@ -201,7 +207,9 @@ _BART: dict[str, Any] = {
 
 
 def _random(model: nn.Module) -> nn.Module:
-    """Every weight, bias and norm random: zeros and ones would hide a forgotten one."""
+    """Return a model with random weights, biases and norms: zeros and ones would hide a missing
+    one.
+    """
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -239,7 +247,7 @@ MODELS: dict[str, Callable[[], nn.Module]] = {
 
 
 def _inputs(model: nn.Module) -> Inputs:
-    """Two texts of eight tokens, none of them twice in a text."""
+    """Return two texts of eight tokens without repetitions."""
     generator = torch.Generator().manual_seed(0)
     ids = torch.stack([torch.randperm(47, generator=generator)[:8] + 3 for _ in range(2)])
     inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
@@ -249,7 +257,7 @@ def _inputs(model: nn.Module) -> Inputs:
 
 
 def _padded(given: Inputs, side: str) -> tuple[Inputs, Inputs]:
-    """The first text cut to six tokens, alone, and padded next to the second."""
+    """Return the first text cut to six tokens, alone, and padded next to the second."""
     sizes = {"input_ids": 6, "attention_mask": 6}
     alone = {key: value[:1, : sizes.get(key)] for key, value in given.items()}
     both = {}
@@ -261,7 +269,7 @@ def _padded(given: Inputs, side: str) -> tuple[Inputs, Inputs]:
 
 
 def _state(model: nn.Module) -> tuple[Any, ...]:
-    """All that a measure could leave behind."""
+    """Return all state that a measure could change."""
     parts = [
         (set(vars(part)), len(part._forward_hooks), len(part._forward_pre_hooks))
         for part in model.modules()

@@ -99,13 +99,17 @@ LONG = "The dogs are old, and the cats are young. " * 17
             f"map|{LONG}|--generate|2|--measure|decompx",
             "^error: decompx of .* are free. A t",
         ),
-        (1.87e6, f"compare|{LONG}|--model|{CAUSAL}", "One target, row by row, takes"),
+        (1.87e6, f"compare|{LONG}|--model|{CAUSAL}", "One target, in single-target mode, takes"),
         (
             None,
             f"compare|{LONG * 2}|--model|{CAUSAL}",
             "raise max_position_embeddings in its configuration",
         ),
-        (None, "compare|The dogs are old.|--measures|attention|--word|are", "name no word"),
+        (
+            None,
+            "compare|The dogs are old.|--measures|attention|--word|are",
+            "None of these measures explains",
+        ),
         (None, "map|The dogs|--segments|own", "choose sentences or paragraphs"),
         (None, "map|The dogs|--layer|1|--figure|x.png|--kind|flow", "Measure all layers"),
         (

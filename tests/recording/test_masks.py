@@ -168,7 +168,7 @@ def test_a_direction_that_is_changed_later_is_followed() -> None:
 def test_a_mask_that_the_model_refuses_is_reported() -> None:
     lens = Lens(mask_oracles.built("llama", "sdpa"))
     mask = mask_oracles.mask_of("prefix", "boolean").long()
-    with pytest.raises(mixlens.InvalidInput, match="does not take this input"):
+    with pytest.raises(mixlens.InvalidInput, match="rejects this input"):
         lens.measure("attention", {"input_ids": mask_oracles.ids(), "attention_mask": mask})
 
 

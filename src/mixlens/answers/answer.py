@@ -1,9 +1,9 @@
 """Answer: a generated or given answer, and the passages of the prompt that it rests on.
 
-A score of a measure is a share: the scores of all sources of a token of the answer sum to one in
-size. A document has the sum of its tokens' scores. A word or a sentence of the answer has the mean
-of its tokens' scores. Scores of removal methods (`leave_one_out`, `context_cite`) are what the
-log-probability or the log-odds of the answer lose.
+A score of a measure is normalised: the absolute scores of all sources of a token of the answer sum
+to one. A document has the sum of its tokens' scores. A word or a sentence of the answer has the
+mean of its tokens' scores. Scores of removal methods (`leave_one_out`, `context_cite`) are the loss
+of the answer's log-probability or log-odds.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from mixlens.answers.method_scores import MethodScores
 
 LEVELS = ("documents", "sentences")
-_CLOSE = 0.6  # of the best score: what else is cited
+_CLOSE = 0.6  # fraction of the best score from which other passages are cited
 _MOST_CITED = 3
 
 
@@ -43,7 +43,7 @@ class RankedPassage(NamedTuple):
     document: str
     text: str
     score: float
-    share: float  # of what all passages have, negative scores left out
+    share: float  # of the sum over all passages, without negative scores
     start: int  # its first character in the prompt
     stop: int  # after its last
 

@@ -34,7 +34,7 @@ _DESCRIPTION = {
 
 
 def save(answer: Answer, path: str | os.PathLike[str]) -> None:
-    """`Answer.save`."""
+    """Implement `Answer.save`."""
     arrays = {f"scores.{name}": own.values for name, own in answer.methods.items()}
     content = {
         "text": answer.text,
@@ -87,7 +87,8 @@ def load(path: str | os.PathLike[str], make: type[Answer]) -> Answer:
         _require_shapes(answer)
     except (KeyError, TypeError, ValueError) as error:
         raise InvalidInput(
-            f"cannot read {os.fspath(path)}: its description does not fit its numbers ({error!r})"
+            f"{os.fspath(path)} cannot be read: its description does not fit its numbers "
+            f"({error!r}). Save it again."
         ) from error
     return answer
 

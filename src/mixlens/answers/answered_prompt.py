@@ -122,7 +122,7 @@ def _of_recording(
 
 
 def _cut(row: TokenRow, end: int) -> TokenRow:
-    """The first tokens of a row, with the text up to them."""
+    """Return the first tokens of a sequence, with the text up to them."""
     known = None if row.offsets is None else row.offsets[:end]
     text = row.text if known is None or row.text is None else row.text[: max(b for _, b in known)]
     segments = row.segments and tuple(
@@ -158,7 +158,9 @@ def find_passages(row: TokenRow, segments: By) -> list[Passage]:
 
 
 def _inside_turns(row: TokenRow, kind: str) -> By:
-    """Sentences and paragraphs of each message: template text between them is not part of any."""
+    """Return sentences and paragraphs of each message. Template text between them is not part of
+    any.
+    """
     turns = [part for part in row.segments or () if part.name != OTHER]
     whole = len(turns) == 1 and turns[0].stop - turns[0].start == len(row)
     if kind not in ("sentences", "paragraphs") or row.text is None or row.offsets is None or whole:

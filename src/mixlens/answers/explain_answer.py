@@ -36,7 +36,7 @@ def explain_answer(
     memory_budget: int | None,
     options: Mapping[str, Any],
 ) -> Answer:
-    """`Lens.answer`."""
+    """Implement `Lens.answer`."""
     names = check_methods(methods)
     if isinstance(answer, str) and not answer.strip():
         raise EmptyInput("The answer is empty. Pass its text, or leave it out to generate one.")

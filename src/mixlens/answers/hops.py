@@ -141,7 +141,7 @@ def trace_hops(
     recursion: str,
     left_out: Sequence[int] | None,
 ) -> Hops:
-    """`Lens.hops`."""
+    """Implement `Lens.hops`."""
     for value, known, what in (
         (variant, VARIANTS, "variant"),
         (recursion, RECURSIONS, "recursion"),
@@ -201,13 +201,13 @@ def _listed(positions: Any, what: str) -> list[int]:
 
 @dataclass(frozen=True, kw_only=True)
 class _HopSpans:
-    """Which targets a hop has, and which sources count."""
+    """The targets of a hop, and the sources that count."""
 
     answer: tuple[int, ...]  # targets
     reasoning: tuple[int, ...]
     first: tuple[int, ...]  # the targets of the first span
     through: tuple[int, ...]  # the targets that mass is passed on through
-    shift: int  # from a target to the token that it stands for
+    shift: int  # from a target to its token
     released: bool
     counts: np.ndarray  # [source], False: left out
     keeps: np.ndarray  # [source], M
@@ -259,7 +259,7 @@ class _HopSpans:
         )
 
     def tokens_of(self, targets: Sequence[int], scores: np.ndarray) -> np.ndarray:
-        """The scores of the tokens that targets stand for; a token after the text has none."""
+        """Return the scores of the targets' tokens; a token after the text has none."""
         own: np.ndarray = np.append(scores, 0.0)[np.array(targets, int) + self.shift]
         return own
 
@@ -280,7 +280,7 @@ def _is_left_out(label: str) -> bool:
 
 
 class _Walked:
-    """The spans that were scored so far, and what they add."""
+    """The scored spans so far, and their contributions."""
 
     def __init__(self, recording: Recording, plan: _HopSpans) -> None:
         self.recording, self.plan = recording, plan
@@ -291,7 +291,7 @@ class _Walked:
         self.coherence: list[np.ndarray] = []
 
     def score(self, targets: Sequence[int], weights: Sequence[float]) -> np.ndarray:
-        """The scores of one span, added up over layers."""
+        """Return the scores of one span, summed over layers."""
         chosen = [(at, w) for at, w in zip(targets, weights, strict=True) if w > 0]
         maps = measure(
             "flow_routes",
@@ -308,12 +308,12 @@ class _Walked:
         return scores if self.plan.released or not total else scores / total
 
     def counted(self, targets: Sequence[int]) -> np.ndarray:
-        """1 for each target whose token counts."""
+        """Return 1 for each target whose token counts."""
         return self.plan.tokens_of(targets, self.plan.counts.astype(float))
 
 
 def _in_turn(walk: _Walked, hops: int) -> None:
-    """Each hop has the whole reasoning as its span."""
+    """Run hops with the whole reasoning as their span."""
     plan = walk.plan
     weights, left = walk.counted(plan.first), 1.0
     targets: Sequence[int] = plan.first
@@ -330,8 +330,8 @@ def _in_turn(walk: _Walked, hops: int) -> None:
 
 
 def _in_segments(walk: _Walked, hops: int) -> None:
-    """The reasoning in as many segments as there are hops, the last first: each passes on what it
-    has to the tokens in front of it.
+    """Run hops over as many segments of the reasoning, the last first: each passes its score on to
+    the tokens before it.
     """
     plan = walk.plan
     base = walk.score(plan.first, walk.counted(plan.first).tolist())

@@ -49,7 +49,7 @@ from mixlens.text.segments import By
 from mixlens.text.suggestions import no_such
 
 Progress = Callable[[int, int], None]
-"""Gets the number of finished passes and of all passes."""
+"""Takes the number of finished passes and of all passes."""
 
 SCORES = ("log_probability", "arc_jsd")
 _REMOVED = {"log_probability": "leave_one_out", "arc_jsd": "arc_jsd"}
@@ -72,7 +72,7 @@ def leave_one_out(
     progress: Progress | None,
     options: Mapping[str, Any],
 ) -> PassageScores:
-    """`Lens.leave_one_out`."""
+    """Implement `Lens.leave_one_out`."""
     require_eval(model)
     require_head(model)
     _check_options(score, variant, within, best)
@@ -206,7 +206,9 @@ def _inside_best(
     best: int | None,
     max_passes: int | None,
 ) -> list[Passage]:
-    """Segments of the best larger passages, as many of them as `best` and the budget allow."""
+    """Return segments of the best larger passages, as many of them as `best` and the budget
+    allow.
+    """
     most = 3 if best is None and max_passes is None else best
     left = None if max_passes is None else max_passes - len(larger) - 1
     chosen: list[Passage] = []

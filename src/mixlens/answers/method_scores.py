@@ -45,12 +45,12 @@ class MethodScores:
 
     name: str
     values: Float[np.ndarray, "target column"]  # a column is a source token, or a unit
-    removes: bool  # are the columns units that were removed?
-    reading: str  # how layers were read as one, or what was computed
+    removes: bool  # whether the columns are removed units
+    reading: str  # how layers were aggregated, or the computed quantity
 
     def of_tokens(self, first: int, stop: int) -> Float[np.ndarray, " column"]:
-        """Return the scores of some tokens of the answer: the mean of their shares, or the sum of
-        what their log-probabilities lose.
+        """Return the scores of some tokens of the answer: the mean of their normalised scores, or
+        the sum of their log-probability losses.
         """
         rows = self.values[first:stop]
         if self.removes:
@@ -116,10 +116,10 @@ def score_by_methods(
 
 
 def _of_maps(name: str, maps: MixingMaps, recording: Recording, site: str) -> MethodScores:
-    """Layers become one, and each row sums to one in size.
+    """Return aggregated layers, normalised to absolute sums of one.
 
-    If a measure includes the residual stream, it gives it to the position itself, which is the
-    token before the produced one. That is no source of the answer, so its score is left out.
+    A measure that includes the residual stream assigns it to the position itself, which is the
+    token before the produced one. That is not a source of the answer, so its score is dropped.
     """
     assert recording.targets is not None
     values = maps.reading.of(maps.scores).astype(np.float64)

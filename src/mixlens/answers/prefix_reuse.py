@@ -93,7 +93,7 @@ def keys_and_values(model: nn.Module, ids: Sequence[int], last: int) -> KeysAndV
         return None
     try:
         return KeysAndValues(model, ids, last)
-    except Exception as failure:  # whatever a model does with a cache that is not its own
+    except Exception as failure:  # a model may do anything with a foreign cache
         raise_if_out_of_memory(failure)
         return None
 
@@ -119,13 +119,13 @@ class AnswerPasses:
 
     @property
     def reuses(self) -> bool:
-        """Do shortened prompts run on the keys and values of the whole one?"""
+        """Return whether shortened prompts run on the keys and values of the whole one."""
         return self._known is not None
 
     def without(
         self, removals: Sequence[Sequence[int]], read: Callable[[Tensor], Item]
     ) -> Iterator[Item]:
-        """Yield what `read` returns of the logits [token, word] of the answer, for the prompt
+        """Yield the result of `read` on the logits [token, word] of the answer, for the prompt
         without each set of positions.
         """
         prompts = [self.prompt.without(removed) for removed in removals]
@@ -139,10 +139,12 @@ class AnswerPasses:
         return [*ids, *self.prompt.answer_ids[:-1]]
 
     def _is_right(self, known: KeysAndValues) -> bool:
-        """Does the whole prompt give on these keys and values what it gives without them?"""
+        """Return whether the whole prompt gives the same on these keys and values as without
+        them.
+        """
         try:
             again = known.read(known.ids, len(self.prompt.answer_ids))
-        except Exception as failure:  # whatever a model does with a cache that is not its own
+        except Exception as failure:  # a model may do anything with a foreign cache
             raise_if_out_of_memory(failure)
             return False
         bar = rounding(self.whole)

@@ -15,8 +15,8 @@ _CLEAR, _MOST_WORDS = 0.4, 5  # share of a word's best document, and words that 
 
 
 def format_answer(answer: Answer, width: int = _WIDTH) -> str:
-    """Return the answer with numbered citations, the cited passages, and where the rest came
-    from.
+    """Return the answer with numbered citations, the cited passages, and the sources of the
+    rest.
     """
     numbers: dict[tuple[int, int], int] = {}
     cited: dict[int, RankedPassage] = {}
@@ -67,7 +67,7 @@ def _words_from(answer: Answer, document: str) -> list[str]:
 
 
 def _notes(answer: Answer, width: int) -> list[str]:
-    """Return where everything came from, and where methods disagree."""
+    """Return notes on all sources, and on disagreements of methods."""
     scores = answer.methods[answer.method]
     notes = [f"Method: {answer.method} ({scores.reading})."]
     measure = next((name for name, own in answer.methods.items() if not own.removes), None)

@@ -2,9 +2,9 @@
 text that the chat template adds.
 
 Documents are named by lines such as === document 1 === in the prompt, or passed next to it. A line
-=== question === ends the last document: what follows it is not a document. A document that is
-passed must be in the prompt exactly once, unless the prompt says {documents}: then mixlens writes
-all documents in its place.
+=== question === ends the last document: the text after it is not a document. A passed document must
+be in the prompt exactly once, unless the prompt contains {documents}: then mixlens writes all
+documents there.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class PromptParts(NamedTuple):
     given: Any
     text: str
     parts: tuple[PromptPart, ...]
-    uses_template: bool  # did mixlens apply the chat template to a plain text?
-    adds_special: bool  # does the tokenizer add special tokens, or are they in the text?
+    uses_template: bool  # whether mixlens applied the chat template to a plain text
+    adds_special: bool  # whether the tokenizer adds special tokens, or the text contains them
 
     @property
     def documents(self) -> list[PromptPart]:
@@ -133,7 +133,7 @@ def _named_texts(documents: Any) -> dict[str, str]:
 
 
 def _write_documents(messages: Any, texts: Mapping[str, str]) -> Any:
-    """Write the documents where the prompt says {documents}, if it does."""
+    """Write the documents in place of {documents}, if the prompt contains it."""
     listed = "\n\n".join(f"{name}:\n{text.strip()}" for name, text in texts.items())
     if isinstance(messages, str):
         return messages.replace(PLACE, listed, 1)
@@ -185,7 +185,7 @@ def _split(
     if turns is None:  # a plain text, or a template that changes the messages
         around = [(QUESTION, QUESTION, 0, len(text))]
     if not documents:
-        # what is asked about cannot be told from the question
+        # the subject cannot be separated from the question
         own = [turn for turn in around if turn[1] == QUESTION] or around
         documents = [(WHOLE, start, stop) for _, _, start, stop in own[-1:]]
     known = [PromptPart(name, DOCUMENT, start, stop) for name, start, stop in documents]

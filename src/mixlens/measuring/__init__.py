@@ -1,4 +1,4 @@
-"""From a request to scores: record what a measure needs, estimate its memory, run it.
+"""From a request to scores: record the inputs of a measure, estimate its memory, run it.
 
 Measures themselves are in `measures`.
 

@@ -47,8 +47,8 @@ def answer_odds(
     batch_size: int | None = None,
     start: int | None = None,
 ) -> np.ndarray:
-    """The log-odds of the answer after each prompt; both are token ids. A decoder begins with
-    `start`, by default the token that the model names.
+    """Return the log-odds of the answer after each prompt; both are token ids. A decoder begins
+    with `start`, by default the model's start token.
     """
     by_token = answer_log_probabilities(model, tokenizer, prompts, answer, batch_size, start)
     odds = log_odds(by_token.sum(1))
@@ -85,7 +85,7 @@ def read_answers(
     batch_size: int | None = None,
     start: int | None = None,
 ) -> list[Item]:
-    """Return what `read` makes of the logits [token, word] that produce the answer, for each
+    """Return the result of `read` on the logits [token, word] that produce the answer, for each
     prompt. Other arguments are those of `answer_odds`.
     """
     lengths = [len(prompt) + len(answer) for prompt in prompts]
@@ -107,7 +107,10 @@ def read_answers(
 
 def _require_finite(numbers: np.ndarray) -> None:
     if not np.isfinite(numbers).all():
-        raise NonFiniteActivations("the logits of the answer are not finite after some prompts")
+        raise NonFiniteActivations(
+            "The logits of the answer are not finite after some prompts. Check the weights "
+            "of the model's head."
+        )
 
 
 def log_odds(log_probability: Float[np.ndarray, " prompt"]) -> Float[np.ndarray, " prompt"]:
@@ -123,7 +126,7 @@ def _may_be_batched(
     answer: Sequence[int],
     start: int | None,
 ) -> bool:
-    """Does each prompt give in a batch what it gives alone?"""
+    """Return whether each prompt gives the same in a batch as alone."""
     tensors = made_ready(model, _tensors(model, tokenizer, prompts, answer, start))
     try:
         require_independent_texts(model, tensors, text_lengths(tensors), None, output=True)
@@ -139,7 +142,7 @@ def _tensors(
     answer: Sequence[int],
     start: int | None,
 ) -> dict[str, Any]:
-    """The prompts, each with the answer but for its last token."""
+    """Return the prompts, each with the answer except its last token."""
     decodes = takes_decoder_ids(model)
     following = [] if decodes else list(answer[:-1])
     rows = [{"input_ids": [*prompt, *following]} for prompt in prompts]
@@ -169,13 +172,16 @@ def _batch_logits(
 
 
 def _logits(model: nn.Module, tensors: dict[str, Any], last: int) -> Tensor:
-    """Logits, of the `last` positions alone if the model can leave out the others."""
+    """Return logits, only of the `last` positions if the model can skip the others."""
     known = _parameters(model)
     keep = {"logits_to_keep": last} if "logits_to_keep" in known else {}
     with restored(model):  # a longer prompt may leave its rotary frequencies behind
         logits = logits_of(forward(model, {**made_ready(model, tensors), **keep}))
     if logits.dim() != 3 or gives_token_classes(model.config, logits):
-        raise UnsupportedModel(f"{type(model).__name__} predicts classes, not the next token")
+        raise UnsupportedModel(
+            f"{type(model).__name__} predicts classes, not the next token. Use a causal or "
+            "encoder-decoder language model."
+        )
     return logits
 
 
@@ -186,7 +192,10 @@ def token_log_probabilities(
     positions that produce it.
     """
     if max(answer) >= logits.shape[1]:
-        raise InvalidInput(f"token {max(answer)} is outside a vocabulary of {logits.shape[1]}")
+        raise InvalidInput(
+            f"Token {max(answer)} is out of range (0–{logits.shape[1] - 1}). Pass tokens of "
+            "the model."
+        )
     logits = logits.double()
     places = torch.tensor(list(answer), device=logits.device)[:, None]
     chosen = logits.gather(1, places)[:, 0]
@@ -197,7 +206,7 @@ def token_log_probabilities(
 
 @torch.no_grad()
 def require_causal(model: nn.Module, ids: Sequence[int]) -> None:
-    """The last token must not change what is predicted in front of it."""
+    """Raise if the last token changes the predictions before it."""
     if len(ids) < 2 or takes_decoder_ids(model):
         return
     other = [*ids[:-1], ids[-1] - 1 if ids[-1] else 1]
@@ -207,8 +216,8 @@ def require_causal(model: nn.Module, ids: Sequence[int]) -> None:
     bar = _ALIKE * torch.finfo(one.dtype).eps * one.abs().max()
     if bool(((one - two)[:, :-1].abs() > bar).any()):
         raise UnsupportedModel(
-            f"{type(model).__name__} reads a text in both directions, so that no position predicts"
-            " the next token: a causal or encoder-decoder language model is needed"
+            f"{type(model).__name__} reads a text in both directions, so no position predicts "
+            "the next token. Use a causal or encoder-decoder language model."
         )
 
 

@@ -1,8 +1,8 @@
 """Group texts of similar length into batches that fit into memory.
 
-The bound is on an estimate of what a batch holds at once, and the estimate depends on the model and
-the lengths alone. The same texts under the same bound are therefore always cut the same way, and
-give the same bits. A batch that does not fit after all is halved.
+The limit applies to an estimate of the memory of a batch, which depends only on the model and the
+lengths. The same texts under the same limit are therefore always batched the same way, and give the
+same bits. A batch that does not fit is halved.
 """
 
 from __future__ import annotations
@@ -24,20 +24,22 @@ Item = TypeVar("Item")
 
 BATCH_BYTES = {"cpu": 2**30}
 BATCH_BYTES_ELSEWHERE = 2**33  # a GPU is slow on small batches
-MOST_TOKENS = {"cpu": 4096}  # more at once is not faster on a CPU
+MOST_TOKENS = {"cpu": 4096}  # larger batches are not faster on a CPU
 MOST_TOKENS_ELSEWHERE = 65_536
-ENOUGH_TOKENS = {"cpu": 1024}  # a batch of so many takes no text that would pad it too much
-ENOUGH_TOKENS_ELSEWHERE = 32_768  # to start a batch takes a GPU's host longer than some padding
+ENOUGH_TOKENS = {"cpu": 1024}  # a batch of this size takes no text that would need much padding
+ENOUGH_TOKENS_ELSEWHERE = 32_768  # launching a batch takes a GPU's host longer than some padding
 MOST_PADDING = 0.1
 
 
 def token_counts(tokenizer: Any, texts: Sequence[Any]) -> list[int]:
-    """Tokens of each text or pair; one for what is not a text, which the recording will refuse."""
+    """Return the number of tokens of each text or pair, and one for other inputs, which the
+    recording rejects.
+    """
     parts = [part for text in texts for part in _parts(text)]
     try:
         rows = tokenized_batch(tokenizer, len(parts), text=parts)[1] if parts else []
         sizes = [len(row["input_ids"]) for row in rows]
-    except (TypeError, ValueError):  # no tokenizer, or something that is not a text
+    except (TypeError, ValueError):  # no tokenizer, or not a text
         sizes = [_count(tokenizer, part) for part in parts]
     taken = iter(sizes)
     return [max(1, sum(next(taken) for _ in _parts(text))) for text in texts]
@@ -50,19 +52,19 @@ def _parts(text: Any) -> Sequence[Any]:
 def _count(tokenizer: Any, part: Any) -> int:
     try:
         return len(tokenized(tokenizer, part)["input_ids"]) if isinstance(part, str) else 1
-    except (TypeError, ValueError):  # half of a character: the recording says what is wrong
+    except (TypeError, ValueError):  # a lone surrogate: the recording reports it
         return 1
 
 
 def text_bytes(shape: Shape, length: int, *, logits: bool = True) -> int:
-    """About what one text of this many tokens holds at once, its maps included."""
+    """Return the approximate memory of one text of this many tokens, including its maps."""
     words, size = shape.words if logits else 0, shape.number
     states = length * (6 * shape.d_model * shape.layers + 2 * words)
     return size * states + (size * (shape.heads + 2) + 8) * shape.layers * length**2
 
 
 def batch_bytes(model: nn.Module) -> int:
-    """What a batch may hold by default; the same on every machine."""
+    """Return the default memory of a batch, the same on every machine."""
     return BATCH_BYTES.get(entry_device(model).type, BATCH_BYTES_ELSEWHERE)
 
 
@@ -74,11 +76,11 @@ def plan_batches(
     batch_size: int | None = None,
     logits: bool = True,
 ) -> list[list[int]]:
-    """Places of texts, batch by batch, short texts first; each batch fits `memory` bytes, or has
-    `batch_size` texts. `logits`: does anything need them?
+    """Return indices of texts, batch by batch, short texts first; each batch fits `memory` bytes,
+    or has `batch_size` texts. `logits` is set if logits are needed.
     """
     if batch_size is not None and batch_size < 1:
-        raise InvalidInput(f"batch_size={batch_size}: a batch has at least one text")
+        raise InvalidInput(f"batch_size={batch_size} is out of range. Pass at least 1.")
     memory = batch_bytes(model) if memory is None else memory
     shape, device = Shape.of(model), entry_device(model).type
     most_tokens = MOST_TOKENS.get(device, MOST_TOKENS_ELSEWHERE)
@@ -109,7 +111,7 @@ def halve_until_it_fits(
     places: list[int],
     halved: Callable[[list[int]], None] | None = None,
 ) -> list[Item]:
-    """Measures a batch; if memory runs out, each half of it in turn. `halved` hears of it."""
+    """Measure a batch; if memory runs out, measure each half in turn, and call `halved`."""
     try:
         return measure(places)
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Resolve the target, measures, cue and explained output of a comparison. All of it is checked
+"""Resolve the target, measures, cue and explained output of a comparison. Everything is checked
 before anything is measured.
 """
 
@@ -26,21 +26,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class TargetChoice:
-    """The target of a recording, and how its rows are read."""
+    """The target of a recording, and how its scores are read."""
 
     site: str
-    place: int  # of the target among tokens
+    place: int  # index of the target among tokens
     word_tokens: tuple[int, ...]  # all tokens of its word, or itself
-    chosen: int  # of the target among what is shown, tokens or words
+    chosen: int  # index of the target among the shown tokens or words
     label: str
     aggregate: str | int
     words: bool
-    row: TokenRow  # all targets, as results name them
+    row: TokenRow  # labels of all targets
 
 
 def default_target(recording: Recording, site: str | None) -> int:
-    """The last of the targets that a recording was made for. Else the mask, the [CLS] of a
-    classifier that sees the whole text (its first token, if it has none), or the last token.
+    """Return the last of a recording's targets. Without them, return the mask, the [CLS] of a
+    bidirectional classifier (its first token, if it has none), or the last token.
     """
     if recording.targets and recording.target_stack == recording.structure.stack_of(site).name:
         return recording.targets[0][-1]
@@ -55,21 +55,21 @@ def default_target(recording: Recording, site: str | None) -> int:
 
 
 def site_of(recording: Recording, site: str | None) -> str:
-    """The named site; without a name, the one that the recording was made for, or the first."""
+    """Return the named attention, by default that of the recording, or the first."""
     return recording.structure.site(recording.site if site is None else site).name
 
 
 def by_rows(only: Sequence[str] | str | None, aggregate: str | int) -> bool:
-    """Can these measures be compared for a target without forming maps?"""
+    """Return whether these measures can score a target without maps."""
     specs, names = list_measures(), _names(only) or []
     known = all(name in specs and specs[name].row_by_row for name in names)
-    # Layers of scores with both signs are joined by their sizes, which needs maps.
+    # Signed scores are aggregated by absolute value, which needs maps.
     signed = known and any(specs[name].facts.signed for name in names)
     return bool(names) and known and not (signed and aggregate == "rollout")
 
 
 def _names(only: Sequence[str] | str | None) -> list[str] | None:
-    """The measures that were named; None if none were, which means all."""
+    """Return the named measures, or None for all."""
     names = listed(only, "measures")
     for name in names or ():
         if not isinstance(name, str):
@@ -80,12 +80,13 @@ def _names(only: Sequence[str] | str | None) -> list[str] | None:
 def choose_target(
     recording: Recording, target: int | str, site: str, aggregate: str | int, words: bool
 ) -> TargetChoice:
-    """The target by its position or label, and how its rows are read."""
+    """Return the target by its position or label, and how its scores are read."""
     if recording.batch != 1:
-        raise InvalidInput("compare one text at a time")
+        raise InvalidInput("compare takes one text. Pass one text at a time")
     if not isinstance(aggregate, int) and aggregate not in AGGREGATES:
         raise InvalidInput(
-            f"aggregate {aggregate!r}: choose one of {', '.join(AGGREGATES)}, or a layer's number"
+            f"Unknown aggregate {aggregate!r}. Choose one of: {', '.join(AGGREGATES)}, or "
+            "pass a layer number."
         )
     row = recording.named_targets(site, 0)
     known = recording.targets
@@ -94,7 +95,9 @@ def choose_target(
     ((place,),) = positions_by_text([target], [row], first=known)
     layers = len(recording.structure.site(site).numbers)
     if isinstance(aggregate, int) and not -layers <= aggregate < layers:
-        raise InvalidInput(f"layer {aggregate}: there are {layers} layers, 0 to {layers - 1}")
+        raise InvalidInput(
+            f"Layer {aggregate} is out of range (0–{layers - 1}). Pass a number in this range."
+        )
     word_tokens: tuple[int, ...] = (place,)
     chosen, label = place, row.labels[place]
     if words:
@@ -116,7 +119,7 @@ def choose_target(
 def chosen_specs(
     only: Sequence[str] | None, options: Mapping[str, Mapping[str, Any]] | None
 ) -> dict[str, Spec]:
-    """The measures that are compared; those that `options` names must be among them."""
+    """Return the compared measures; those in `options` must be among them."""
     specs = list_measures()
     names = _names(only) or list(specs)
     for name in (*names, *(options or {})):
@@ -124,16 +127,19 @@ def chosen_specs(
             raise InvalidInput(no_such("measure", name, specs))
     for name, given in (options or {}).items():
         if not isinstance(given, Mapping):
-            raise InvalidInput(f"options[{name!r}] is a dict, not {type(given).__name__}")
+            raise InvalidInput(f"options[{name!r}] is {type(given).__name__}. Pass a dict.")
         if name not in names:
-            raise InvalidInput(f"options were given for {name}, which is not compared")
+            raise InvalidInput(
+                f"Options were passed for {name}, which is not compared. Add it to the "
+                "measures, or drop the options."
+            )
     return {name: specs[name] for name in names}
 
 
 def own_source(recording: Recording, choice: TargetChoice) -> int | None:
-    """Where the target itself is among the sources that are shown; None in cross-attention.
+    """Return the index of the target among the shown sources, or None in cross-attention.
 
-    Of a continued prompt, it is what the position that produced the target has read.
+    For a continued prompt, it is the token that was read at the position that produced the target.
     """
     if recording.structure.site(choice.site).kind is not AttentionKind.SELF:
         return None
@@ -144,7 +150,7 @@ def own_source(recording: Recording, choice: TargetChoice) -> int | None:
 
 
 def cue_position(recording: Recording, choice: TargetChoice, cue: int | str) -> int:
-    """Where the cue is among the sources that are shown."""
+    """Return the index of the cue among the shown sources."""
     row = recording.source_tokens(choice.site, 0)
     shown = merged_words(row)[1] if choice.words else row
     try:
@@ -161,7 +167,7 @@ def with_all_targets(recording: Recording, name: str) -> Recording:
 def explained_output(
     recording: Recording, choice: TargetChoice, specs: Mapping[str, Spec], explain: dict[str, Any]
 ) -> tuple[dict[str, Any], str | None]:
-    """The options that name the explained output, and its name; what was asked for must exist."""
+    """Return the options that name the explained output, and its name. The output must exist."""
     known = [name for name in inspect.signature(explained).parameters if name != "recording"]
     for name in explain:
         if name not in known:
@@ -169,7 +175,8 @@ def explained_output(
     if not any(spec.explains_output for spec in specs.values()):
         if explain:
             raise InvalidInput(
-                "none of these measures explains an output: name no word or class to explain"
+                "None of these measures explains an output. Drop word, foil and label, or "
+                "add such a measure."
             )
         return {}, None
     whole = with_all_targets(recording, next(name for name in specs if specs[name].explains_output))
@@ -184,4 +191,4 @@ def explained_output(
     except MixlensError:
         if explain:
             raise
-        return given, None  # each measure says why it is left out
+        return given, None  # each measure reports its own reason

@@ -1,6 +1,6 @@
 """Apply every suitable measure to one target of a recording.
 
-Unless layers are rolled out, only the target's rows are computed.
+Unless layers are aggregated by rollout, only the target's scores are computed.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ if TYPE_CHECKING:
     from mixlens.recording.recording import Recording
 
 Progress = Callable[[str, int, int], None]
-"""Called before each measure with its name, how many are done, and how many there are."""
+"""Called before each measure with its name, the number of finished measures, and their total."""
 
 
 @dataclass(kw_only=True)
 class _Rows:
-    """What each measure says, as it comes in."""
+    """Scores of each measure, as they are computed."""
 
     scores: dict[str, np.ndarray] = field(default_factory=dict)
     by_layer: dict[str, np.ndarray] = field(default_factory=dict)
@@ -69,24 +69,23 @@ def compare(
     budget: Budget | None = None,
     progress: Progress | None = None,
 ) -> Comparison:
-    """Measures one recording by every measure that applies to it.
+    """Compare all applicable measures on one recording.
 
-    Of a continued prompt (`lens.generate`) a target is named by the token that it produced.
+    For a continued prompt (`lens.generate`), a target is named by the token that it produced.
 
-    `explain` says which output the gradients and the erasure explain (`word` and `foil`, or
-    `label`; default: the model's own prediction at the target); `options` holds further options by
-    measure. Hidden token attribution is estimated with 32 probes unless they say otherwise.
+    `explain` names the output that gradients and erasure explain (`word` and `foil`, or `label`;
+    default: the model's own prediction at the target); `options` holds further options by measure.
+    Hidden token attribution uses 32 probes by default.
 
-    `aggregate` is how layers become one row: "mean" of the normalised layers, "rollout", "last", or
-    a layer's number. Measures of the whole model (hidden token attribution and those that explain
-    an output) have a single natural row and use that.
+    `aggregate` is the aggregation of layers: "mean" of the normalised layers, "rollout", "last", or
+    a layer number. Measures of the whole model (hidden token attribution and those that explain an
+    output) have a single natural set of scores.
 
-    `cue` is a source whose rank is of interest. With a `budget`, measures that would take longer
-    are left out.
+    `cue` is a source whose rank is of interest. With a `budget`, slower measures are skipped.
     """
     for name, given in (("explain", explain), ("options", options)):
         if not isinstance(given, (Mapping, NoneType)):
-            raise InvalidInput(f"{name} is a dict of options, not {type(given).__name__}")
+            raise InvalidInput(f"{name} is {type(given).__name__}. Pass a dict of options.")
     recording.require_state()
     choice = choose_target(recording, target, site_of(recording, site), aggregate, words)
     specs = chosen_specs(only, options)
@@ -129,7 +128,7 @@ def _rows_of(
     budget: Budget | None,
     progress: Progress | None,
 ) -> _Rows:
-    """What each measure says, or why it is left out."""
+    """Return the scores of each measure, or the reason for skipping it."""
     rows, shared = _Rows(), _shared(recording, choice, specs, arguments)
     kinds: set[type[BaseException]] = set()
     for number, (name, spec) in enumerate(specs.items()):
@@ -137,7 +136,7 @@ def _rows_of(
         if progress is not None:
             progress(name, number, len(specs))
         try:
-            # the time of maps would say nothing of rows
+            # the time of maps does not predict that of a few targets
             if budget is not None and not _by_rows(recording, spec, choice):
                 _require_time(name, spec, choice, given, recording, budget)
             maps = shared.get(name) or _measured(name, spec, choice, given, recording)
@@ -150,7 +149,7 @@ def _rows_of(
         reasons = "; ".join(f"{name}: {reason}" for name, reason in rows.left_out.items())
         if kinds == {OutOfMemory}:
             raise OutOfMemory(reasons)
-        raise InvalidInput(f"no measure applies: {reasons}")
+        raise InvalidInput(f"No measure applies: {reasons}")
     return rows
 
 
@@ -160,8 +159,8 @@ def _shared(
     specs: Mapping[str, Spec],
     arguments: Mapping[str, Mapping[str, Any]],
 ) -> dict[str, MixingMaps]:
-    """What measures of single rows say of a recording of rows, from one pass; nothing if one of
-    them fails, so that each says so by itself.
+    """Return the scores of single-target measures from one pass, or nothing if one of them fails,
+    so that each reports its own error.
     """
     if recording.is_kept:
         return {}
@@ -183,14 +182,14 @@ def _shared(
 
 
 def _by_rows(recording: Recording, spec: Spec, choice: TargetChoice) -> bool:
-    """Is no map formed?"""
+    """Return whether no map is computed."""
     rows = not recording.is_kept and spec.row_by_row
     return rows and _takes_rows(recording, spec, choice)
 
 
 def _takes_rows(recording: Recording, spec: Spec, choice: TargetChoice) -> bool:
-    """Are the target's rows enough? Layers are joined from maps, unless rows of them can be: of
-    scores without signs, which are not joined by their sizes.
+    """Return whether the target's scores are enough. Aggregation needs maps, except for unsigned
+    scores of a few targets.
     """
     rolls = not recording.is_kept and not spec.facts.signed
     return spec.gives == "maps" and (choice.aggregate != "rollout" or rolls)
@@ -202,7 +201,9 @@ def _measured(
     rows = _takes_rows(recording, spec, choice)
     whole = recording if rows else with_all_targets(recording, name)
     if spec.gives == "maps" and not rows:
-        whole = replace(whole, produced=None)  # layers are joined: targets and sources are alike
+        whole = replace(
+            whole, produced=None
+        )  # aggregated layers: targets and sources are the same tokens
     targets = list(choice.word_tokens) if rows else None
     maps = measure(name, whole, site=choice.site, targets=targets, **given)
     assert not isinstance(maps, list)
@@ -212,7 +213,7 @@ def _measured(
 def _rolled_rows(
     name: str, spec: Spec, choice: TargetChoice, given: Mapping[str, Any], recording: Recording
 ) -> MixingMaps | None:
-    """The target's rows of joined layers, if they are asked for and there are no maps to join."""
+    """Return the target's aggregated scores, if requested and there are no maps."""
     if choice.aggregate != "rollout" or spec.facts.reaches_input:
         return None
     if recording.is_kept or not _takes_rows(recording, spec, choice):
@@ -229,7 +230,7 @@ def _require_time(
     recording: Recording,
     budget: Budget,
 ) -> None:
-    """Raises `InvalidInput` if the measure would take longer than the budget."""
+    """Raise `InvalidInput` if the measure would take longer than the budget."""
     length = max(len(row[0]) for row in recording.tokens.values())
     if length <= 2 * SHORTEST:
         return
@@ -258,12 +259,12 @@ def _add(
     maps: MixingMaps,
     rolled: MixingMaps | None,
 ) -> None:
-    """The target's row: one number for each source, adding up to one in absolute value."""
+    """Add the target's scores: one number per source, with absolute values that sum to one."""
     aggregate, joined = choice.aggregate, maps
     if rolled is not None:
         joined, aggregate = rolled, "last"
     elif aggregate == "rollout" and spec.gives == "maps" and not maps.facts.reaches_input:
-        # layers are joined token by token, then merged into words
+        # layers are aggregated token by token, then merged into words
         joined, aggregate = rolled_out_absolute(maps), "last"
     collapse = collapse_of(joined)
     if collapse is not None:

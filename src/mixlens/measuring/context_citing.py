@@ -1,15 +1,15 @@
-"""ContextCite: which parts of a context an answer rests on, by leaving parts out.
+"""ContextCite: find the parts of a context that support an answer, by leaving parts out.
 
-Cohen-Wang et al. 2024, ContextCite: Attributing Model Generation to Context (NeurIPS). A
-part of the context is kept with probability 1/2, many times over. The log-odds of the answer after
-each shortened prompt are fitted by a linear function of what was kept (LASSO). The weight of a part
-is its score: by how much the log-odds fall if it is left out.
+Cohen-Wang et al. 2024, ContextCite: Attributing Model Generation to Context (NeurIPS). Each part of
+the context is kept with probability 1/2, many times. A linear function of the kept parts (LASSO) is
+fitted to the log-odds of the answer after each shortened prompt. The weight of a part is its score:
+the fall of the log-odds without it.
 
-As in the released code, the log-odds are divided by the number of tokens for the fit, alpha is
-0.01 and mask k is drawn with seed k. How well the surrogate fits is the rank correlation of its
-predictions with the log-odds after more prompts, drawn apart from the fitted ones (the paper's
-linear datamodeling score). We depart in three points: what a model generated is not tokenised
-again, probabilities close to one stay finite, and a prompt that comes twice runs once.
+As in the released code, the log-odds are divided by the number of tokens for the fit, alpha is 0.01
+and mask k is drawn with seed k. The quality of the surrogate is the rank correlation of its
+predictions with the log-odds on held-out prompts (the paper's linear datamodeling score). There are
+three differences: generated text is not tokenised again, probabilities close to one stay finite,
+and a repeated prompt runs once.
 """
 
 from __future__ import annotations
@@ -74,12 +74,12 @@ class ContextCitation:
     """
 
     segments: tuple[str, ...]  # their names
-    texts: tuple[str, ...]  # what they say
+    texts: tuple[str, ...]  # their texts
     scores: np.ndarray
     intercept: float  # the surrogate's log-odds without any part
     correlation: float
     answer: str
-    kept: np.ndarray  # [ablation, segment]: what each prompt had
+    kept: np.ndarray  # [ablation, segment]: the parts in each prompt
     log_odds: np.ndarray  # [ablation]: of the answer after it
 
     def __repr__(self) -> str:
@@ -145,16 +145,14 @@ def context_cite(
 ) -> ContextCitation:
     """`Lens.context_cite`."""
     if tokenizer is None:
-        raise MissingTokenizer(
-            "a context is cut as a text, and the model came without a tokenizer: give it one"
-        )
+        raise MissingTokenizer("The model has no tokenizer, which a context needs. Add one.")
     require_eval(model)
     require_head(model)
     for name, count in (("ablations", ablations), ("held_out", held_out)):
         if isinstance(count, bool) or not isinstance(count, int) or count < 2:
-            raise InvalidInput(f"{name}={count!r}: at least 2 are needed")
+            raise InvalidInput(f"{name}={count!r} is out of range. Pass at least 2.")
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise InvalidInput(f"seed={seed!r}: it is a whole number from 0 on")
+        raise InvalidInput(f"seed={seed!r} is out of range. Pass an integer of at least 0.")
     spans = _spans(context, segments)
 
     def prompt(kept: Sequence[bool]) -> Any:
@@ -186,7 +184,7 @@ def context_cite(
 
 
 def shortened(context: str, spans: Spans, kept: Sequence[bool]) -> str:
-    """The context with these segments alone. Blanks in front of a segment go with it; other text
+    """Return the context with only these segments. Spaces before a segment belong to it; other text
     between segments stays.
     """
     text, end = "", 0
@@ -200,13 +198,13 @@ def shortened(context: str, spans: Spans, kept: Sequence[bool]) -> str:
 
 
 def drawn_masks(count: int, segments: int, seed: int) -> np.ndarray:
-    """[ablation, segment]: what is kept. Masks of different seeds have nothing in common."""
+    """Return the kept segments [ablation, segment]. Masks of different seeds are independent."""
     seeds = range(seed * count, (seed + 1) * count)
     return np.stack([np.random.RandomState(k).random_sample(segments) >= 0.5 for k in seeds])
 
 
 def surrogate(kept: np.ndarray, log_odds: np.ndarray, tokens: int) -> tuple[np.ndarray, float]:
-    """The weight of each segment and the intercept: LASSO on standardised columns."""
+    """Return the weight of each segment and the intercept: LASSO on standardised columns."""
     try:
         from sklearn.linear_model import Lasso
     except ImportError as error:
@@ -222,7 +220,7 @@ def surrogate(kept: np.ndarray, log_odds: np.ndarray, tokens: int) -> tuple[np.n
 
 
 def _correlation(predicted: np.ndarray, actual: np.ndarray) -> float:
-    """Spearman's."""
+    """Return Spearman's correlation."""
     from scipy.stats import spearmanr
 
     if np.ptp(predicted) == 0 or np.ptp(actual) == 0:
@@ -232,11 +230,11 @@ def _correlation(predicted: np.ndarray, actual: np.ndarray) -> float:
 
 def _spans(context: str, segments: Any) -> Spans:
     if not isinstance(context, str) or not context.strip():
-        raise EmptyInput("the context is empty")
+        raise EmptyInput("The context is empty. Pass a text.")
     spans = sorted(spans_of(context, segments), key=lambda span: span[1:])
     require_apart(spans, len(context))
     if not spans:
-        raise InvalidInput("no segment of the context is named")
+        raise InvalidInput("The context has no segments. Pass at least one.")
     return spans
 
 
@@ -245,17 +243,19 @@ def fill_template(template: str, context: str, query: str) -> str:
     try:
         text = template.format(context=context, query=query)
     except (KeyError, IndexError, ValueError) as error:
-        raise InvalidInput(f"template {template!r}: it has {{context}} and {{query}}") from error
+        raise InvalidInput(
+            f"template {template!r} is invalid. It needs {{context}} and {{query}}."
+        ) from error
     if context not in text or "{context}" not in template:
-        raise InvalidInput(f"template {template!r}: it does not say where {{context}} goes")
+        raise InvalidInput(f"template {template!r} has no {{context}}. Add it.")
     return text
 
 
 def _answer_ids(
     model: nn.Module, tokenizer: Any, prompt: Any, answer: Any, options: Mapping[str, Any]
 ) -> tuple[list[int], int | None]:
-    """Tokens of the answer, generated after the whole prompt or given, and the token that a decoder
-    begins with.
+    """Return the tokens of the answer, generated after the whole prompt or passed, and the start
+    token of a decoder.
     """
     own = prompt_of(tokenizer, prompt).ids
     require_causal(model, own)
@@ -265,8 +265,8 @@ def _answer_ids(
     before = tuple(made.ready.tensors["input_ids"][0, :count].tolist())
     if not takes_decoder_ids(model) and before != own:
         raise InvalidInput(
-            "the prompt has other tokens if the answer follows it: begin the answer with a space,"
-            " or give it as token ids"
+            "The prompt has other tokens when the answer follows it. Begin the answer with a "
+            "space, or pass it as token ids."
         )
     begun = made.ready.tensors.get("decoder_input_ids")
     start = None if begun is None else int(begun[0, 0])

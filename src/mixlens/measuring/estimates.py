@@ -1,11 +1,11 @@
 """Estimate the memory and work of a measure from shapes alone.
 
-`needed` is about what is held at once beyond the weights. What a recording keeps up to its memory
-budget is not counted: it is kept only if there is room. `sure` is what cannot be less. Shapes come
-from the configuration, so that a model on the meta device will do.
+`needed` is the approximate memory beyond the weights. Tensors that a recording keeps up to its
+memory budget are not counted, because it keeps them only if they fit. `sure` is a lower bound.
+Shapes come from the configuration, so that a model on the meta device is enough.
 
-An estimate whose `sure` does not fit is refused before the model runs. If memory runs out after
-all, the error says the same.
+An estimate whose `sure` does not fit raises an error before the model runs. If memory runs out
+later, the error gives the same advice.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ _FALLBACKS = {
     "intermediate_size": 0,
     "vocab_size": 0,
 }
-_BLOCK = 2**28  # bytes of a block or a chunk, at most; they shrink with the memory that is free
-# Blocks left out, `needed` is less than this many times what tensors held in the end
+_BLOCK = 2**28  # largest bytes of a block or a chunk; they shrink with the free memory
+# Without blocks, `needed` is less than this many times the size of the tensors at the end
 # (tests/test_estimating.py).
 _MARGIN = 2
-_SMALLEST = 2**18  # numbers of a block, at least
+_SMALLEST = 2**18  # smallest number of elements in a block
 
 
 def _largest(size: Any) -> int:
-    """A model of several stages (PVT) has one for each."""
+    """Return the largest value. A model of several stages (PVT) has one for each."""
     if isinstance(size, dict):  # LXMERT has one for each of its stacks
         size = list(size.values())
     return int(max(size) if isinstance(size, (list, tuple)) else size)
@@ -55,13 +55,13 @@ class Shape:
     layers: int
     heads: int
     d_ff: int
-    words: int  # outputs for each token; 0 without a head for words
+    words: int  # outputs per token; 0 without a language model head
     number: int  # bytes of one number
-    forms_weights: bool  # does the model's own attention form n x n weights?
+    forms_weights: bool  # whether the model's own attention computes n x n weights
 
     @classmethod
     def of(cls, model: nn.Module) -> Shape:
-        """Of the text part, if there are several."""
+        """Return the shape of the text part, if there are several."""
         config: Any = getattr(model.config, "text_config", None) or model.config
         width, layers, heads, inner, words = (
             _largest(getattr(config, name, None) or fallback)
@@ -81,97 +81,97 @@ class Shape:
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """One measure of one text."""
+    """The estimate of one measure of one text."""
 
     measure: str
     spec: Spec
     shape: Shape
     tokens: int
-    targets: int | None = None  # how many; None: all
-    layers: int | None = None  # how many; None: all
+    targets: int | None = None  # number of targets; None: all
+    layers: int | None = None  # number of layers; None: all
     texts: int = 1
     options: Mapping[str, Any] = field(default_factory=dict)  # of the measure
-    recorded: bool = False  # is there a recording of all targets already?
+    recorded: bool = False  # whether a recording of all targets exists
 
     @property
     def by_rows(self) -> bool:
-        """Are a few targets measured without maps?"""
+        """Return whether a few targets are measured without maps."""
         return self.targets is not None and self.spec.row_by_row
 
     @property
     def scores(self) -> int:
-        """Bytes of the scores."""
+        """Return the bytes of the scores."""
         layers, rows = self.layers or self.shape.layers, self.targets or self.tokens
         lines = 1 if self.spec.gives in ("row", "rows") else layers * rows
         return self.texts * max(4, self.shape.number) * lines * self.tokens
 
     @property
     def least(self) -> int:
-        """Bytes that must be there at once, beyond the weights: what enters each layer, and the
+        """Return the smallest number of bytes beyond the weights: the input of each layer, and the
         attention weights of one.
         """
         return self._states + self._weights
 
     @property
     def needed(self) -> int:
-        """About what is held at once, beyond the weights."""
+        """Return the approximate memory beyond the weights."""
         return self.needed_within(4 * _BLOCK)
 
     def needed_within(self, available: int) -> int:
-        """The same if so many bytes are free: blocks are at most a quarter of them."""
+        """Return the same with this many free bytes: blocks are at most a quarter of them."""
         words = self.tokens * self.shape.words if self.spec.explains_output else 0
         logits = self.texts * self.shape.number * words * (not self.recorded)
         return logits + self._held(self.texts * self._working(min(_BLOCK, available // 4)))
 
     @property
     def sure(self) -> int:
-        """Bytes without which it will not do, however small the blocks are. Logits may be computed
-        for one token alone, and a measure may take texts one after the other.
+        """Return the bytes that are needed even with the smallest blocks. Logits may be computed
+        for one token alone, and a measure may process texts one after the other.
         """
         held = self._held(self._working(0)) / _MARGIN
         return int(held if self.recorded else max(held, self.least))
 
     @property
     def _states(self) -> int:
-        """Bytes of what enters each layer, or two of them if they are not kept."""
+        """Return the bytes of the inputs of each layer, or of two of them if they are not kept."""
         kept = 2 if self.by_rows else self.shape.layers + 1
         return self.texts * self.shape.number * self.tokens * self.shape.d_model * kept
 
     @property
     def _weights(self) -> int:
-        """Bytes of the attention weights of one layer, if they are taken apart as a whole."""
+        """Return the bytes of the attention weights of one layer, if the whole layer is split."""
         maps = self.spec.reads == "attention" and not self.by_rows
         return self.texts * self.shape.number * self.shape.heads * self.tokens**2 * maps
 
     def _held(self, work: int) -> int:
-        """Bytes with so many of them in the hands of the measure: while the model runs if it is by
-        rows, else after the recording.
+        """Return the total bytes, including the measure's working memory: during the forward pass
+        in single-target mode, else after the recording.
         """
         if self.recorded:
             return self.scores + work
         passing = self.texts * self.shape.number * self._passing(False)
-        if self.spec.reads != "attention":  # a pass is part of what the measure does
+        if self.spec.reads != "attention":  # the measure includes a pass
             passing = 0
         at_once = passing + work if self.by_rows else max(passing + self._weights, work)
         return self._states + self._weights + at_once + self.scores
 
     def _passing(self, weights: bool) -> int:
-        """Numbers of a text on its way through one layer, with attention weights before and after
-        the softmax or without.
+        """Return the number of elements of a text in one layer, with attention weights before and
+        after the softmax or without.
         """
         shape, n = self.shape, self.tokens
         return n * (8 * shape.d_model + 2 * shape.d_ff + (2 * shape.heads * n if weights else 0))
 
     def _working(self, block: int) -> int:
-        """Bytes of one text in the hands of the measure, with blocks of this many bytes."""
+        """Return the working memory of the measure for one text, with blocks of this many bytes."""
         shape, n = self.shape, self.tokens
-        # layers are taken apart in float32, and the model's own passes are in its precision
+        # layers are split in float32, and the model's own passes use its precision
         wide = max(4, shape.number) if self.spec.reads == "attention" else shape.number
         kept = 2 if shape.number > 2 else 3  # a softmax of half precision is in float32 too
         weights = kept * shape.heads * n if shape.forms_weights else 0
         graph = shape.layers * n * (12 * shape.d_model + 3 * shape.d_ff + weights)
         rows = (self.targets if self.by_rows else None) or n
-        pairs = rows * n  # a block is not larger than all of them at once, nor is a chunk
+        pairs = rows * n  # a block or a chunk is not larger than all of them at once
         chunk = block // 4
         if self.spec.reads == "attention":
             chunk = min(chunk, max(_SMALLEST, pairs * (6 * shape.d_model + 4 * shape.d_ff)))
@@ -197,7 +197,7 @@ class Estimate:
 
     @property
     def products(self) -> float:
-        """Multiplications of one forward pass, the head left out."""
+        """Return the multiplications of one forward pass, without the head."""
         shape, n = self.shape, self.tokens
         inside = 4 * shape.d_model**2 + 3 * shape.d_model * shape.d_ff + 2 * n * shape.d_model
         return float(shape.layers) * n * inside
@@ -214,7 +214,9 @@ def estimate_of(
     options: Mapping[str, Any] | None = None,
     recorded: bool = False,
 ) -> Estimate:
-    """A measure of texts of this many tokens, for all targets and layers or this many of them."""
+    """Return the estimate of a measure of texts of this many tokens, for all targets and layers or
+    this many of them.
+    """
     return Estimate(
         measure=measure,
         spec=spec_of(measure),
@@ -231,8 +233,8 @@ def estimate_of(
 def estimate_of_recording(
     model: nn.Module, tokens: int, *, targets: int | None, texts: int, like: str = "attention"
 ) -> Estimate:
-    """A recording that can be read as one measure reads it: no scores, and nothing to compute
-    them.
+    """Return the estimate of a recording for one measure, without its scores and their
+    computation.
     """
     return Estimate(
         measure="a recording",
@@ -245,13 +247,15 @@ def estimate_of_recording(
 
 
 def estimate_of_prompt(model: nn.Module, tokenizer: Any, prompt: Given) -> Estimate:
-    """A prompt that the model reads with its own attention, and of which nothing is kept."""
+    """Return the estimate of a prompt that the model reads with its own attention, without a
+    recording.
+    """
     tokens = len(prompt_of(tokenizer, prompt).ids)
     return replace(estimate_of_recording(model, tokens, targets=1, texts=1), measure="a prompt")
 
 
 def products_per_second(device: torch.device, dtype: torch.dtype) -> float:
-    """How fast a device multiplies, by one product that takes milliseconds."""
+    """Return the speed of products on a device, from one product that takes milliseconds."""
     size = 512 if device.type == "cpu" else 4096
     one = torch.ones(size, size, device=device, dtype=dtype)
     best = float("inf")
@@ -262,15 +266,15 @@ def products_per_second(device: torch.device, dtype: torch.dtype) -> float:
     return float(size**3 / best)
 
 
-_SHORTEST = 16  # tokens of a text that is worth advising
+_SHORTEST = 16  # shortest text worth suggesting, in tokens
 
 
 def require_room(estimate: Estimate, available: int) -> None:
-    """Refuses an estimate that does not fit into the available bytes, and says what would."""
+    """Raise if an estimate does not fit into the available bytes, and report what would."""
     if estimate.sure > available:
         raise OutOfMemory(
-            f"{_subject(estimate)} needs about {spelled(estimate.needed_within(available))}, and"
-            f" {spelled(available)} are free. {what_fits(estimate, available)}"
+            f"{_subject(estimate)} needs about {spelled(estimate.needed_within(available))}, "
+            f"but {spelled(available)} are free. {what_fits(estimate, available)}"
         )
 
 
@@ -280,7 +284,7 @@ def _subject(estimate: Estimate) -> str:
 
 
 def what_fits(estimate: Estimate, available: int) -> str:
-    """Targets, layers or a precision with which an estimate fits, in words."""
+    """Return targets, layers or a precision with which an estimate fits, in words."""
     estimate = replace(estimate, recorded=False)
 
     def size(tried: Estimate) -> int:
@@ -289,7 +293,9 @@ def what_fits(estimate: Estimate, available: int) -> str:
     fewer = replace(estimate, targets=1)
     tries = []
     if estimate.targets is None and fewer.by_rows and size(fewer) <= available:
-        alone = "one target" if estimate.spec.gives == "maps" else "one target, row by row,"
+        alone = (
+            "one target" if estimate.spec.gives == "maps" else "one target, in single-target mode,"
+        )
         tries.append(f"{alone} takes about {spelled(size(fewer))}")
     if (estimate.layers or estimate.shape.layers) > 1 and estimate.spec.gives == "maps":
         one = replace(estimate, layers=1)
@@ -311,7 +317,7 @@ def what_fits(estimate: Estimate, available: int) -> str:
 
 @contextlib.contextmanager
 def memory_in_words(estimate: Callable[[], Estimate], available: int) -> Iterator[None]:
-    """If memory runs out inside, our error says so and what would fit."""
+    """Raise `OutOfMemory` with advice if memory runs out inside."""
     try:
         yield
     except (RuntimeError, MemoryError) as error:
@@ -320,14 +326,14 @@ def memory_in_words(estimate: Callable[[], Estimate], available: int) -> Iterato
         tried = estimate()
         needed = tried.needed_within(available)
         raise OutOfMemory(
-            f"memory ran out: {_subject(tried)} takes about {spelled(needed)} beyond the"
-            f" weights{' and the recording' * tried.recorded}, and {spelled(available)} were free."
-            f" {what_fits(tried, min(available, needed - 1))}"
+            f"memory ran out: {_subject(tried)} takes about {spelled(needed)} beyond the "
+            f"weights{' and the recording' * tried.recorded}, but {spelled(available)} were "
+            f"free. {what_fits(tried, min(available, needed - 1))}"
         ) from error
 
 
 def spelled(size: float) -> str:
-    """Bytes with a unit."""
+    """Return bytes with a unit."""
     for unit in ("bytes", "KiB", "MiB", "GiB"):
         if size < 999.5:
             return f"{size:.3g} {unit}"

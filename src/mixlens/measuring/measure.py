@@ -82,7 +82,9 @@ def measure(
     (6, 6, 6)
     """
     if isinstance(name, Recording):
-        raise InvalidInput("the name of a measure comes first, then the recording")
+        raise InvalidInput(
+            "The arguments are in the wrong order. Pass the name of a measure, then the recording."
+        )
     chosen: dict[str, Any] = {"site": site, "layers": layers, "targets": targets}
     chosen |= {"per_head": per_head, "span": span, "weights": weights, "precision": precision}
     batches = measure_batches({name: options}, recording, **chosen)
@@ -101,7 +103,7 @@ def measure_together(
     weights: Any = None,
     precision: str | None = None,
 ) -> dict[str, MixingMaps | list[MixingMaps]]:
-    """Several measures of one recording, by name (or by name with their options).
+    """Return several measures of one recording, by name (or by name with their options).
 
     A recording of a few targets (`lens.record(text, targets=...)`, `lens.generate(...)`) runs the
     model once for all of them.
@@ -125,11 +127,11 @@ def measure_batches(
     weights: Any = None,
     precision: str | None = None,
 ) -> dict[str, MeasuredBatch]:
-    """The same, texts next to each other and padding still inside."""
+    """Return the same as batches, with padding."""
     if not isinstance(recording, Recording):
         raise InvalidInput(
-            f"a recording is needed (lens.record), not {type(recording).__name__}: for a text there"
-            " is lens.measure"
+            f"{type(recording).__name__} is not a recording. Pass one from lens.record, or "
+            "use lens.measure for a text."
         )
     measures, weights = _with_own_weights(measures, weights)
     requests = {
@@ -150,10 +152,10 @@ def _batches(
     requests: Mapping[str, Request],
     precision: str | None,
 ) -> dict[str, MeasuredBatch]:
-    """Several measures (with their options) of a recording.
+    """Return several measures (with their options) of a recording.
 
-    Those that score a layer share one loop over the layers. If the layers are not kept, the others
-    need a recording of all targets, and so does a measure whose layers cannot be cut.
+    Measures that score a layer share one loop over the layers. If the layers are not kept, the
+    others need a recording of all targets, and so does a measure whose layers cannot be cut.
     """
     refused: dict[str, str] = {}
     scores: dict[str, Scores] = {}
@@ -163,11 +165,13 @@ def _batches(
         if scores_layers(name) and (recording.is_kept or spec_of(name).row_by_row)
     }
     if of_layers:
-        request = requests[next(iter(of_layers))]  # all of them give maps, so it is one for all
+        request = requests[
+            next(iter(of_layers))
+        ]  # all of them need maps, so one recording serves all
         try:
             with at_work(of_layers, recording, request, precision):
                 scores = _scores_of_layers(of_layers, recording, request, refused)
-        except TargetsUnavailable as error:  # the proof of a cut layer is one for all measures
+        except TargetsUnavailable as error:  # the proof of a cut layer holds for all measures
             refused = {name: str(error) for name in of_layers}
     batches = {}
     for name, options in measures.items():
@@ -226,8 +230,8 @@ def _scores_of_layers(
 
 
 def why_not_cut(recording: Recording) -> str | None:
-    """Return why the targets of a recording are taken from whole maps; None if they are measured by
-    themselves, which is found out by measuring them.
+    """Return why the targets of a recording need whole maps, or None if they are measured alone. It
+    measures them to find out.
     """
     if recording.is_kept:
         return recording.not_cut
@@ -249,17 +253,17 @@ def _from_maps(
     reason: str,
     precision: str | None,
 ) -> MeasuredBatch:
-    """The named targets of whole maps, which are always right. The log and the provenance of the
-    maps (`recorded`) say why.
+    """Return the named targets of whole maps, which are always right. The log and the provenance of
+    the maps (`recorded`) give the reason.
     """
-    _log.info("%s: whole maps are recorded for these targets: %s", name, reason)
+    _log.info("%s uses whole maps for these targets: %s", name, reason)
     require_room(_largest({name: options}, recording, request), available_to(recording.model))
     whole = replace(record_all_targets(recording, name), not_cut=reason)
     stack = recording.structure.stack_of(recording.site).name
     if whole.lengths[stack] != recording.lengths[stack]:
         raise InvalidInput(
-            f"the tokens of {stack} are not those of the text, so its targets were not the ones"
-            " that were named: record the whole text, and name targets of that"
+            f"The tokens of {stack} are not those of the text, so the targets do not refer to "
+            f"them. Record the whole text, and pass targets of {stack}."
         )
 
     def measured(own: Mapping[str, Any], asked: Request) -> MeasuredBatch:
@@ -282,10 +286,10 @@ def _from_maps(
     ]
     has_targets = spec.gives == "maps"
     if len(words) > 1 and (recording.batch > 1 or {"position", "word"} & set(options)):
-        if has_targets:  # one output for the rows of all targets, as the options say
+        if has_targets:  # one output for all targets, from the options
             return measured(options, request)
         raise InvalidInput(
-            f"{name} explains one output of the model: name one of the {len(words)} targets"
+            f"{name} explains one output of the model. Pass one of the {len(words)} targets."
         )
     outputs = []
     for own, at in zip(words, places, strict=True):
@@ -323,7 +327,7 @@ def _largest(
     recording: Recording,
     request: Request,
 ) -> Estimate:
-    """What the measure that needs most will need of a recording. They work one after the other."""
+    """Return the largest requirements of the measures, which run one after the other."""
     estimates = [
         estimate_of(
             recording.model,
@@ -341,7 +345,7 @@ def _largest(
 
 
 def _targets_in_memory(recording: Recording, request: Request) -> int | None:
-    """How many targets are scored at once; None: all."""
+    """Return how many targets are scored at once, or None for all."""
     if request.targets is None:
         return None
     count = len(request.targets[0])
@@ -361,9 +365,7 @@ def at_work(
     request: Request,
     precision: str | None,
 ) -> Iterator[None]:
-    """While measures run the model or its layers, and nobody else does. What cannot fit into memory
-    is refused before.
-    """
+    """Lock the model while measures run it. Raise beforehand if the work cannot fit into memory."""
     model = recording.model
     with open_session(model, precision=precision):
         recording.require_state()
@@ -381,10 +383,10 @@ def _checked_request(
     targets: int | str | Sequence[int | str] | EachText | None,
     per_head: bool,
 ) -> Request:
-    """What is asked for, or the reason why it cannot be given."""
+    """Return the checked request, or raise an error with the reason."""
     spec = spec_of(name)
     if per_head and not spec.per_head:
-        raise InvalidInput(f"{name} is defined for whole layers only, not per head")
+        raise InvalidInput(f"{name} is defined only for whole layers. Drop per_head.")
     site = recording.site if site is None else site
     reason = refusal(name, recording.structure, site)
     if reason is not None:
@@ -404,7 +406,7 @@ def _checked_request(
 def _with_own_weights(
     measures: Mapping[str, Mapping[str, Any]], weights: Any
 ) -> tuple[Mapping[str, Mapping[str, Any]], Any]:
-    """A measure with an option `weights` takes them; else they are those of a span."""
+    """Pass `weights` to a measure that has this option; else they belong to a span."""
     if weights is None:
         return measures, None
     own = {name for name in measures if any(o.name == "weights" for o in spec_of(name).options)}
@@ -416,7 +418,7 @@ def _with_own_weights(
 
 
 def _with_span(name: str, request: Request, span: str | bool | None, weights: Any) -> Request:
-    """The same request with its targets as one, if that is asked for."""
+    """Return the same request with its targets as a span, if requested."""
     if span is None or span is False:
         if weights is not None:
             raise InvalidInput("weights= are those of a span. Pass span='sum', 'joint' or 'mean'.")

@@ -1,6 +1,6 @@
 """Measure one text, or several in batches of similar length.
 
-A text that cannot be measured is named.
+A text that cannot be measured is named in the error.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ ON_ERROR = ("raise", "skip")
 
 
 class MeasuredTexts(list["MixingMaps"]):
-    """The maps of those texts that could be measured, in their order.
+    """The maps of the measured texts, in their order.
 
-    `names` says which text each is of; `errors` holds (name, reason) of each that was left out.
+    `names` are the names of these texts; `errors` holds the (name, reason) of each skipped one.
     """
 
     def __init__(
@@ -68,7 +68,9 @@ def measure_given(
     on_error: str,
     batch_size: int | None,
 ) -> MixingMaps | list[MixingMaps]:
-    """`Lens.measure`. An option of the measure may be a list with one entry for each text."""
+    """Implement `Lens.measure`. An option of the measure may be a list with one entry for each
+    text.
+    """
     if isinstance(given, Recording):
         if on_error != "raise" or batch_size is not None:
             raise InvalidInput("a recording has run already: leave out on_error and batch_size")
@@ -88,7 +90,7 @@ def measure_given(
         each = {**options, "weights": chosen.get("weights")}
         own = {key: _entries(key, value, places, len(texts)) for key, value in each.items()}
         batch = [texts[place] for place in places]
-        inputs = batch[0] if isinstance(given, Mapping) else batch  # its rows go one by one
+        inputs = batch[0] if isinstance(given, Mapping) else batch  # its texts run one by one
         maps = _measure_at_once(lens, name, inputs, {**chosen, **own})
         return maps if isinstance(maps, list) else [maps]
 
@@ -98,8 +100,8 @@ def measure_given(
 def _planned(
     lens: Lens, name: str, given: Any, batch_size: int | None
 ) -> tuple[list[Any], list[str], list[list[int]]]:
-    """The texts, their names, and which are recorded together."""
-    if isinstance(given, Mapping):  # padded sounds, or texts that depend on each other
+    """Return the texts, their names, and their batches."""
+    if isinstance(given, Mapping):  # padded audio, or texts that depend on each other
         rows, sounds = range(text_count(given)), is_padded_sound(given)
         cut = [
             unpadded_row(given, row) if sounds else unpadded_text(given, row, len(rows))
@@ -123,8 +125,8 @@ def _planned(
 
 
 def _entries(key: str, value: Any, places: list[int], count: int) -> Any:
-    """An option for some texts: their entries, if it is a list with one for each text. A tuple of
-    positions is one answer, and a list of numbers the weights of one.
+    """Return an option for some texts: their entries, if it is a list with one for each text. A
+    tuple of positions is one answer, and a list of numbers its weights.
     """
     one_for_each = isinstance(value, (list, tuple)) and len(value) == count
     if key == "answer":
@@ -137,7 +139,7 @@ def _entries(key: str, value: Any, places: list[int], count: int) -> Any:
 def _measure_at_once(
     lens: Lens, name: str, given: Any, chosen: dict[str, Any]
 ) -> MixingMaps | list[MixingMaps]:
-    with open_session(lens.model, restores=False):  # looked at once for both
+    with open_session(lens.model, restores=False):  # checked once for both
         recording, rest = _recorded_for(lens, name, given, chosen)
         return measure(name, recording, **rest)
 
@@ -151,7 +153,7 @@ def measure_batch(
     *,
     device: str | torch.device | None,
 ) -> MeasuredBatch:
-    """`Lens.measure_batch`."""
+    """Implement `Lens.measure_batch`."""
     if device is not None:
         _require_device(device)
     with open_session(lens.model, restores=False):
@@ -162,7 +164,7 @@ def measure_batch(
 
 
 def _require_device(device: str | torch.device) -> None:
-    """Known before the model runs."""
+    """Check the device before the model runs."""
     try:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError, TypeError) as error:
@@ -172,8 +174,8 @@ def _require_device(device: str | torch.device) -> None:
 def _recorded_for(
     lens: Lens, name: str, given: Any, chosen: dict[str, Any]
 ) -> tuple[Recording, dict[str, Any]]:
-    """One recording, of the wanted targets alone if the measure and the model allow it, and what is
-    still to be chosen of it.
+    """Return one recording, only of the wanted targets if the measure and the model allow it, and
+    the remaining selection.
     """
     targets, spec, site = chosen.get("targets"), spec_of(name), chosen.get("site")
     if targets is None or not spec.row_by_row:
@@ -189,13 +191,13 @@ def _measure_groups(
     names: Sequence[str],
     on_error: str,
 ) -> MeasuredTexts:
-    """Measures groups of texts, given by their places.
+    """Measure groups of texts, by their indices.
 
-    If a group fails, its texts are measured one by one. One that fails is named in the error, or
-    left out with the reason.
+    If a group fails, its texts are measured one by one. A failing text is named in the error, or
+    skipped with the reason.
     """
     if on_error not in ON_ERROR:
-        raise InvalidInput(f"on_error={on_error!r}: choose one of {', '.join(ON_ERROR)}")
+        raise InvalidInput(f"Unknown on_error {on_error!r}. Choose one of: {', '.join(ON_ERROR)}.")
     maps: dict[int, MixingMaps] = {}
     errors: dict[int, MixlensError] = {}
     for group in groups:
@@ -224,8 +226,8 @@ def _measure_groups(
 def _one_by_one(
     measured: Callable[[list[int]], list[MixingMaps]], group: list[int], *, until_known: bool
 ) -> tuple[dict[int, MixingMaps], dict[int, MixlensError]]:
-    """The maps of each text, or the reason why it has none; `until_known`: stop when some fail and
-    others do not, which shows that it is the text's fault.
+    """Return the maps of each text, or the reason why it has none. With `until_known`, stop when
+    some fail and others do not, which shows that the text is the cause.
     """
     maps: dict[int, MixingMaps] = {}
     failed: dict[int, MixlensError] = {}

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredBatch:
-    """One measure of a recording: its texts next to each other, padding still inside."""
+    """One measure of a recording, as a batch with padding."""
 
     name: str
     spec: Spec
@@ -46,40 +46,43 @@ class MeasuredBatch:
 
     @property
     def layers(self) -> tuple[int, ...]:
-        """The layers by their numbers in the model."""
+        """Return the layers by their numbers in the model."""
         numbers = self.scores.layers
         return tuple(self.request.numbers(self.recording) if numbers is None else numbers)
 
     @cached_property
     def facts(self) -> Facts:
-        """Of all texts, with this attention and these options; a text may have empty rows."""
+        """Return the properties of all texts, with this attention and these options; some targets
+        may have no scores.
+        """
         facts, own = (
             self.scores.known_facts(self.spec.facts),
             self.request.kind == AttentionKind.SELF,
         )
         return replace(
             facts,
-            residual_included=facts.residual_included and own,  # a cross target is not a source
+            residual_included=facts.residual_included
+            and own,  # a target of cross-attention is not a source
             same_tokens=own
             and self.scores.target_labels is None
             and self.scores.source_labels is None,
         )
 
     def to(self, device: str | torch.device) -> MeasuredBatch:
-        """The same scores on a device; nothing is copied if they are there."""
+        """Return the same scores on a device, without a copy if they are there."""
         return replace(self, scores=self.scores.to(device))
 
     def provenance(self) -> dict[str, Any]:
-        """Where the numbers come from."""
+        """Return the provenance of the scores."""
         return provenance_of(self.name, self.spec, self.recording, self.request, self.options)
 
     def maps(self) -> list[MixingMaps]:
-        """Of every text."""
+        """Return the maps of every text."""
         return [maps_of_row(self, row) for row in range(self.recording.rows(self.request.site))]
 
 
 def maps_of_row(batch: MeasuredBatch, row: int) -> MixingMaps:
-    """One row of a measure's batch, padding cut off."""
+    """Return one text of a measure's batch, without padding."""
     recording, request, scores, spec = batch.recording, batch.request, batch.scores, batch.spec
     targets, positions = target_tokens(recording, request, scores, row)
     sources = recording.source_tokens(request.site, row)
@@ -110,7 +113,7 @@ def maps_of_row(batch: MeasuredBatch, row: int) -> MixingMaps:
 def target_tokens(
     recording: Recording, request: Request, scores: Scores, row: int
 ) -> tuple[TokenRow, tuple[int, ...]]:
-    """All targets of a row, and the positions of those that were measured.
+    """Return all targets of a text, and the positions of the measured ones.
 
     Explained outputs are not tokens of the text. They count as special, so that they never merge
     into a word.
@@ -118,7 +121,7 @@ def target_tokens(
     if scores.target_labels is not None:
         count = int(scores.values.shape[-2])
         labels = list(scores.target_labels)
-        if count == 1:  # one explained output for each row of the batch
+        if count == 1:  # one explained output for each text of the batch
             labels = [labels[row if len(labels) > 1 else 0]]
         return TokenRow(tuple(labels), special=(True,) * count), tuple(range(count))
     targets = recording.named_targets(request.site, row)
@@ -130,8 +133,8 @@ def target_tokens(
 def without_padding(
     tensor: Tensor, row: int, dims: Sequence[str], sizes: Mapping[str, int]
 ) -> np.ndarray:
-    """One row of [layer, batch, *dims]: axes with a size are cut to it, half precision is widened
-    to float32.
+    """Return one text of [layer, batch, *dims], with axes cut to their sizes and half precision
+    upcast to float32.
     """
     index = (slice(None), row, *(slice(sizes.get(dim)) for dim in dims))
     values = tensor[index].detach()

@@ -75,7 +75,7 @@ _RAISED_BY_MODELS = (
     ValueError,
 )
 _log = logging.getLogger(__name__)
-_damages: Remembered[str | None] = Remembered()  # a hybrid model leaves out layers in every call
+_damages: Remembered[str | None] = Remembered()  # a hybrid model skips layers in every call
 _DEFAULT_TARGET = "Les clefs de la vieille armoire sont sur la table."
 _DEFAULT_TEXT = (
     "The keys to the old cabinet near the door are on the kitchen table, and nobody has touched"
@@ -93,10 +93,10 @@ def record(
     measures: Sequence[str] = (),
     asked: Mapping[str, Any] | None = None,
 ) -> Recording:
-    """`Lens.record`; with `measures`, what these need: without an output the model is left after
-    its last layer or the attention block in it, without attention nothing is taken apart. With what
-    is `asked` of one measure (as `Lens.measure` takes it) the estimate is that of the measure, and
-    logits are computed at the explained tokens alone if the model can.
+    """Implement `Lens.record`. With `measures`, record only what these need: without an output the
+    pass stops after the last layer or its attention block, and without attention no layer is split.
+    With the arguments of one measure in `asked` (as in `Lens.measure`), the estimate is that of the
+    measure, and logits are computed only at the explained tokens if the model supports it.
     """
     model = lens.model
     require_eval(model)
@@ -168,13 +168,15 @@ def _require_independent_texts(
 
 
 def _own_refusal(model: nn.Module, ready: Prepared) -> InvalidInput | None:
-    """What the model raises for an input when nobody listens; None if it takes the input."""
+    """Return the error that the native model raises for an input, or None if it accepts the
+    input.
+    """
     try:
         with torch.no_grad(), runnable_experts(model):
             model(**ready.tensors)
     except _RAISED_BY_MODELS as error:
         kind = InvalidInput if batch_size(ready.tensors) < 2 else DependentTexts
-        return kind(f"{type(model).__name__} does not take this input: {in_short(error)}")
+        return kind(f"{type(model).__name__} rejects this input: {in_short(error)}")
     return None
 
 
@@ -188,7 +190,7 @@ def generate(
     explain_end: bool,
     options: Mapping[str, Any],
 ) -> Recording:
-    """`Lens.generate`."""
+    """Implement `Lens.generate`."""
     model = lens.model
     require_eval(model)
     if answer is None:
@@ -215,16 +217,16 @@ def generate(
     stack = structure.calls[-1][0]
     if not stack.layers[0].sites[0].causal:
         raise UnsupportedModel(
-            f"{type(model).__name__} reads a text in both directions, so no position produces"
-            " the next token: a causal or encoder-decoder language model is needed"
+            f"{type(model).__name__} reads a text in both directions, so no position produces "
+            "the next token. Use a causal or encoder-decoder language model."
         )
     fits = [name for name, known in structure.sites.items() if known.stack is stack]
-    if site is None:  # cross-attention, if there is any: what a word took from the prompt
+    if site is None:  # cross-attention, if there is any: the contribution of the prompt to a word
         site = fits[-1]
     elif structure.stack_of(site) is not stack:
         raise InvalidInput(
-            f"what is generated are tokens of {stack.name}, not of the site {site}: choose"
-            f" {' or '.join(fits)}"
+            f"Generated tokens belong to {stack.name}, not to the site {site}. Choose "
+            f"{' or '.join(fits)}."
         )
     return record(lens, made.ready, targets=made.targets, site=site, memory_budget=memory_budget)
 
@@ -236,18 +238,18 @@ def _recorded_targets(
     targets: Sequence[int | str] | EachText,
     budget: int,
 ) -> Recording:
-    """A recording of these targets alone, or of everything if the model does not allow that.
-    Nothing runs before the targets are measured.
+    """Return a recording of only these targets, or of everything if the model does not support
+    that. Nothing runs before the targets are measured.
     """
     structure = model_structure(lens.model, ready.tensors)
     chosen = structure.site(site)
     try:
         if not len(targets):
-            raise TargetsUnavailable("no target is named")
+            raise TargetsUnavailable("no target was passed")
         require_cuttable(structure, chosen)
         tokens = _tokens_before_pass(structure, chosen, ready)
     except TargetsUnavailable as error:
-        _log.info("whole maps are recorded for these targets: %s", error)
+        _log.info("using whole maps for these targets: %s", error)
         whole = record(lens, ready, targets=None, site=None, memory_budget=budget)
         named = [whole.named_targets(site, row) for row in range(whole.rows(site))]
         return replace(
@@ -283,11 +285,11 @@ def _recorded_targets(
 def _tokens_before_pass(
     structure: ModelStructure, site: AttentionSite, ready: Prepared
 ) -> dict[str, Sequence[TokenRow]]:
-    """The tokens of every stack, as far as they are known before the model runs; raises
-    `TargetsUnavailable` if those of the site are not.
+    """Return the tokens of every stack that are known before the model runs. Raise
+    `TargetsUnavailable` if those of the attention are not.
 
-    Of several towers, the last is a causal language model that reads the text; else they are not
-    known. Of more than two stacks, one may read what others made of the text.
+    With several towers, the last must be a causal language model that reads the text. With more
+    than two stacks, one may read the outputs of others.
     """
     last, stacks = structure.calls[-1][0], structure.stacks
     if len(stacks) > 1 and not any(stack.has_cross for stack in stacks):
@@ -352,7 +354,9 @@ def _recorded_as_probed(
     measures: Sequence[str],
     asked: Mapping[str, Any] | None,
 ) -> Recording:
-    """With the structure of a short probe, or of the whole input if that shows more."""
+    """Return a recording with the structure of a short probe, or of the whole input if that shows
+    more.
+    """
     specs = [spec_of(name) for name in measures]
     options = asked if any(spec.explains_output for spec in specs) else None
     structure = model_structure(lens.model, ready.tensors)
@@ -430,7 +434,7 @@ def _estimate(
     measures: Sequence[str],
     asked: Mapping[str, Any] | None,
 ) -> Estimate:
-    """What is about to be recorded, and the measure of it, if it is known what is asked of one."""
+    """Return the estimate of a recording, and of its measure if known."""
     named = [value for name, value in ready.tensors.items() if name.endswith("input_ids")]
     texts, tokens = named[0].shape[:2] if named and named[0].dim() == 2 else (1, 1)
     if asked is None:
@@ -451,8 +455,8 @@ def _estimate(
 
 
 def _count(named: Any) -> int | None:
-    """How many targets or layers were named; None: all are meant. What they are is checked later,
-    and a tensor without axes has no length.
+    """Return the number of named targets or layers, or None for all. They are checked later, and a
+    tensor without axes has no length.
     """
     several = isinstance(named, Sized) and not isinstance(named, str)
     has_axes = getattr(named, "ndim", None) != 0
@@ -470,12 +474,14 @@ def _bytes_to_keep(lens: Lens, memory_budget: int | None) -> int:
     if budget is None:
         return free_memory(entry_device(lens.model)) // 4
     if not isinstance(budget, Real) or not budget >= 0:
-        raise InvalidInput(f"memory_budget={budget!r}: bytes are needed, or None")
+        raise InvalidInput(
+            f"memory_budget={budget!r} is not a number of bytes. Pass bytes, or None."
+        )
     return int(budget)
 
 
 def default_input(model: nn.Module, tokenizer: Any) -> Any:
-    """What a model is verified on if no input is given: a sentence, or made-up tensors."""
+    """Return the default input for verifying a model: a sentence, or dummy tensors."""
     takes_text = main_inputs(model)[0] == "input_ids"
     if tokenizer is None or not takes_text or hasattr(model.config, "vision_config"):
         return stand_in_inputs(model)

@@ -1,11 +1,11 @@
 """Roll out a few targets to the input without storing maps, from the last layer down.
 
-R_l = M_l R_(l-1) (Abnar & Zuidema 2020), so a target's row of R_l is that of M_l, multiplied by
-M_(l-1), then by M_(l-2), and so on to the input. A layer's map is needed in blocks of rows only,
-and only for targets that something above reads. The numbers are those of `MixingMaps.rollout`.
+R_l = M_l R_(l-1) (Abnar & Zuidema 2020), so a target's row of R_l is its row of M_l, multiplied by
+M_(l-1), then by M_(l-2), and so on to the input. A layer's map is needed only in blocks of targets,
+and only for targets that contribute above. The scores are those of `MixingMaps.rollout`.
 
-Time: what the maps of all layers below the last take. Memory: that of `Recording.visit` in blocks,
-and layers x targets x n numbers in float64.
+The time is that of the maps of all layers below the last. The memory is that of `Recording.visit`
+in blocks, and layers x targets x n numbers in float64.
 """
 
 from __future__ import annotations
@@ -55,17 +55,17 @@ def roll_out_targets(
     mean of the rollouts of its targets.
     """
     if recording.batch != 1:
-        raise InvalidInput("roll out one text at a time")
+        raise InvalidInput("rollout takes one text. Pass one text at a time")
     site = recording.site if site is None else site
     request = Request.resolved(recording, site=site, layers=None, targets=targets, per_head=False)
     request = replace(request, targets=request.targets or recording.targets)
     if request.targets is None:
-        raise InvalidInput("name the targets that are rolled out")
+        raise InvalidInput("No targets were passed. Name the targets of the rollout")
     request = _with_mean(request, span, weights)
     if request.kind is AttentionKind.CROSS:
         raise InvalidInput(
-            "layers can be joined only if targets and sources are the same tokens"
-            " (self-attention): choose a different site"
+            "Targets and sources of this site are different tokens. Layers can be aggregated "
+            "only for self-attention; choose a different site."
         )
     reason = refusal(name, recording.structure, request.site)
     if reason is not None:
@@ -75,7 +75,7 @@ def roll_out_targets(
         try:
             return _in_blocks(name, recording, request, residual, normalise, options)
         except TargetsUnavailable as error:
-            _log.info("%s: whole maps are rolled out for these targets: %s", name, error)
+            _log.info("%s rolls out whole maps for these targets: %s", name, error)
             recording = replace(record_all_targets(recording, name), not_cut=str(error))
     return _from_maps(name, recording, request, residual, normalise, options)
 
@@ -134,7 +134,7 @@ def _from_maps(
 
 @dataclass(kw_only=True)
 class _RolledRows:
-    """The rows of every R_l, as far down as the layer that was visited last."""
+    """The targets' scores of every R_l, down to the last visited layer."""
 
     rows: np.ndarray  # [layer, row, source]
     targets: tuple[int, ...]
@@ -142,20 +142,20 @@ class _RolledRows:
     below: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
     def begin(self, layer: int) -> np.ndarray:
-        """The targets of a layer that some row above reads, and those that begin here."""
+        """Return the targets of a layer that contribute above, and those that begin here."""
         self.below = np.zeros_like(self.rows[layer + 1 :])
         read = np.nonzero(self.rows[layer + 1 :].any((0, 1)))[0]
         return np.union1d(read, self.targets)
 
     def add(self, layer: int, block: Sequence[int], passed: np.ndarray) -> None:
-        """What a block of a layer's targets passes on."""
+        """Add the transitions of a block of a layer's targets."""
         self.below += self.rows[layer + 1 :][:, :, list(block)] @ passed
         here = [number for number, target in enumerate(self.targets) if target in block]
         own = [list(block).index(self.targets[number]) for number in here]
         self.rows[layer] += self.start[:, here] @ passed[own]
 
     def end(self, layer: int) -> None:
-        """All targets of the layer have been added."""
+        """Finish a layer after all its targets."""
         self.rows[layer + 1 :] = self.below
 
 

@@ -13,8 +13,8 @@ from mixlens.measuring.timing import Budget, estimated_seconds
 if TYPE_CHECKING:
     from mixlens.recording.recording import Recording
 
-LONG = 60.0  # seconds from which on a warning gives the estimate
-_TOKENS = 256  # shorter texts are not estimated unless a budget is given
+LONG = 60.0  # seconds from which a warning gives the estimate
+_TOKENS = 256  # shorter texts are not estimated without a budget
 
 
 def check_rollout_time(
@@ -44,9 +44,9 @@ def check_rollout_time(
     about = f"The rollout of {name} over {tokens:,} tokens takes about {_in_words(seconds)}"
     advice = "Use a shorter text or a cheaper measure, such as attention."
     if budget is not None:
-        raise InvalidInput(f"{about}, and the budget is {_in_words(budget)}. {advice}")
+        raise InvalidInput(f"{about}, but the budget is {_in_words(budget)}. {advice}")
     warnings.warn(
-        f"{about}. {advice} With budget=SECONDS it is not started if it takes longer.",
+        f"{about}. {advice} Pass budget=SECONDS to stop it beforehand if it takes longer.",
         stacklevel=3,
     )
 

@@ -25,7 +25,7 @@ def span_labels(recording: Recording, request: Request) -> list[str]:
 
 
 def _label(row: TokenRow, places: tuple[int, ...]) -> str:
-    """The text of neighbouring targets, with an ellipsis where some are left out."""
+    """Return the text of neighbouring targets, with an ellipsis for gaps."""
     runs: list[list[int]] = []
     for place in sorted(places):
         if runs and place == runs[-1][-1] + 1:
@@ -42,7 +42,7 @@ def _text(row: TokenRow, run: list[int]) -> str:
         if row.text[start:stop].strip():
             return " ".join(row.text[start:stop].split())
     labels = [row.labels[place] for place in run]
-    if row.text is None:  # numbers, or labels of which no text is known
+    if row.text is None:  # numbers, or labels without a text
         return " ".join(labels)
     return "".join(label.translate(_MARKS) for label in labels).strip()
 

@@ -1,7 +1,7 @@
 """Estimate the time of a measure on a long text from its first tokens.
 
 Time is a constant plus a power of the length, between the first and the third. A few short runs,
-each twice as long as the one before, show how it grows. They stop as soon as the answer is clear.
+each twice as long as the one before, show its growth. They stop as soon as the answer is clear.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from mixlens.recording.recording import Recording
 
 SHORTEST = 16
-_FLATTEST, _STEEPEST = 1.0, 3.0  # a pass over the text; n copies of it, each token meeting all
+_FLATTEST, _STEEPEST = 1.0, 3.0  # a pass over the text; n copies of it with all pairs of tokens
 
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """Seconds that one measure may take, and shorter recordings of the text to try it on."""
+    """Seconds that one measure may take, and shorter recordings of the text for estimates."""
 
     seconds: float
     shorter: Callable[[int], Recording]
@@ -37,9 +37,11 @@ class Budget:
     def of(
         cls, seconds: float, recording: Recording, record: Callable[[Mapping[str, Any]], Recording]
     ) -> Budget | None:
-        """None if the input cannot be made shorter: it is not tokens alone."""
+        """Return the budget, or None if the input cannot be shortened because it is not only
+        tokens.
+        """
         if not isinstance(seconds, Real) or not seconds >= 0:
-            raise InvalidInput(f"a budget of {seconds!r}: seconds are needed")
+            raise InvalidInput(f"budget={seconds!r} is not a number of seconds. Pass one.")
         inputs = recording.inputs
         if first_tokens(inputs, 1) is None:
             return None
@@ -53,10 +55,10 @@ def estimated_seconds(
     length: int,
     budget: float,
 ) -> float:
-    """About how long `run` takes on a recording of `length` tokens: exact enough to be compared
-    with `budget`.
+    """Return about how long `run` takes on a recording of `length` tokens, precisely enough to
+    compare it with `budget`.
     """
-    run(shorter(SHORTEST))  # whatever is loaded and found out only once
+    run(shorter(SHORTEST))  # includes work that is done only once
     times = [_timed(run, shorter(SHORTEST))]
     most = times[0] * math.pow(length / SHORTEST, _STEEPEST)
     if most <= budget:
@@ -75,7 +77,7 @@ def estimated_seconds(
 
 
 def _power(times: list[float]) -> float:
-    """By how much the last doubling cost more than the one before it."""
+    """Return the growth exponent from the last two doublings."""
     if len(times) < 3 or times[-2] <= times[-3] or times[-1] <= times[-2]:
         return _STEEPEST
     ratio = (times[-1] - times[-2]) / (times[-2] - times[-3])
@@ -83,7 +85,7 @@ def _power(times: list[float]) -> float:
 
 
 def _grown(times: list[float], size: int, length: int, power: float) -> float:
-    """The last time and what the rest of the text adds, if time grows by this power."""
+    """Return the last time plus that of the rest of the text, for this growth exponent."""
     if len(times) < 2:
         return times[-1] * math.pow(length / size, power)
     step = max(times[-1] - times[-2], 0.0) / (1 - math.pow(0.5, power))
@@ -91,8 +93,8 @@ def _grown(times: list[float], size: int, length: int, power: float) -> float:
 
 
 def _timed(run: Callable[[Recording], object], recording: Recording) -> float:
-    """Seconds of one run, the better of two. On a busy machine the processor's own count is nearer
-    to what the run needs.
+    """Return the seconds of one run, the better of two. On a busy machine the CPU time is more
+    accurate.
     """
     taken = []
     for _ in range(2):
@@ -103,7 +105,7 @@ def _timed(run: Callable[[Recording], object], recording: Recording) -> float:
 
 
 def first_tokens(inputs: Mapping[str, Any], count: int) -> dict[str, Any] | None:
-    """The first tokens of a batch of texts; None if the input is not tokens alone."""
+    """Return the first tokens of a batch of texts, or None if the input is not only tokens."""
     cut = {}
     for name, value in inputs.items():
         if name.removeprefix("decoder_") not in PER_TOKEN or not isinstance(value, Tensor):

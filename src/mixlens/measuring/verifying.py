@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
 
 def verify(lens: Lens, given: Text | Sequence[Text] | Mapping[str, Any] | None) -> Report:
-    """`Lens.verify`."""
+    """Implement `Lens.verify`."""
     model = lens.model
     given = default_input(model, lens.tokenizer) if given is None else given
-    damage = damaged_weights(model)  # of the head too, behind which no layer follows
+    damage = damaged_weights(model)  # of the head too, after which no layer follows
     if damage is not None:
         raise NonFiniteActivations(damage)
     recording = lens.record(given)
@@ -53,7 +53,9 @@ def verify(lens: Lens, given: Text | Sequence[Text] | Mapping[str, Any] | None) 
 
 @torch.no_grad()
 def _refusals(recording: Recording) -> dict[str, str | None]:
-    """Measure -> why it cannot be right on any site of this model; None if it can."""
+    """Return, by measure, why it does not support any attention of this model, or None if it
+    does.
+    """
     refusals: dict[str, str | None] = {}
     for name, spec in list_measures().items():
         reasons = [recorded_refusal(name, recording, site) for site in recording.sites]
@@ -67,8 +69,8 @@ def _refusals(recording: Recording) -> dict[str, str | None]:
 
 
 def _measured_refusal(recording: Recording, name: str, spec: Spec) -> str | None:
-    """Why a measure of the output refuses this model: it is asked, with its cheapest options. An
-    input or options that do not suit it say nothing about the model.
+    """Return why an output measure does not support this model, by running it with its cheapest
+    options. Unsuitable inputs or options tell nothing about the model.
     """
     logits = recording.output.logits
     known = {option.name for option in spec.options}
@@ -89,8 +91,8 @@ def _measured_refusal(recording: Recording, name: str, spec: Spec) -> str | None
 
 
 def _why_from_maps(lens: Lens, given: Any, site: str) -> str | None:
-    """Why a named target of a site is taken from maps, or None if it is measured by itself: found
-    out by measuring the last one.
+    """Return why a named target of an attention needs maps, or None if it is measured alone. It
+    measures the last one to find out.
     """
     try:
         return why_not_cut(record(lens, given, targets=[-1], site=site, memory_budget=None))
