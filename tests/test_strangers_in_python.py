@@ -136,9 +136,9 @@ USED: list[tuple[Callable[[Lens, MixingMaps], Any], str]] = [
     (lambda lens, maps: mixlens.datasets.read(5), "int is not a"),  # type: ignore[arg-type]
     (
         lambda lens, maps: lens.compare(TEXT, only=["attention"], budget=-1),
-        "budget=-1 is not a number",
+        "budget=-1 is",
     ),
-    (lambda lens, maps: lens.record(TEXT, memory_budget=-1), "memory_budget=-1: bytes"),
+    (lambda lens, maps: lens.record(TEXT, memory_budget=-1), "memory_budget=-1 is not"),
     (lambda lens, maps: lens.record(TEXT, memory_budget="1GB"), "memory_budget='1GB'"),  # type: ignore[arg-type]
     (lambda lens, maps: Lens(lens.model, "bert"), "str is not a tokenizer"),
     (lambda lens, maps: mixlens.measure("attention", TEXT), "is not a recording"),  # type: ignore[arg-type]

@@ -40,7 +40,7 @@ def test_a_right_measure_passes_and_refusals_are_listed() -> None:
         return Scores(torch.stack(attention(recording, request)) ** power)
 
     assert set(check_measure("toy").values()) == {"checked"}
-    with pytest.raises(AssertionError, match="rows do not sum to one"):
+    with pytest.raises(AssertionError, match="scores do not sum to one"):
         check_measure("toy", power=2)
 
 

@@ -28,6 +28,8 @@ PYTHON = re.compile(
 # themselves.
 IN_PYTHON_ALONE = {
     "answers/answered_prompt.py": {"lens.generate"},
+    "answers/attention_edges.py": {"lens.leave_one_out"},
+    "answers/hops.py": {"lens.generate"},
     "answers/prompt_parts.py": {"Lens("},
     "benchmark/run.py": {"mixlens.datasets"},
     "lens.py": {"device=", "e()", "lens.measure", "lens.measure_batch", "t()"},
@@ -51,6 +53,7 @@ IN_PYTHON_ALONE = {
 }
 # Models that must be loaded with eager attention: commands have no option for that.
 IMPOSSIBLE_YET = {
+    "capture/native_attention.py": {"attn_implementation="},
     "structure/model_discovery.py": {"attn_implementation="},
     "structure/probe_passes.py": {"attn_implementation="},
 }
@@ -108,14 +111,14 @@ LONG = "The dogs are old, and the cats are young. " * 17
         (
             None,
             "compare|The dogs are old.|--measures|attention|--word|are",
-            "None of these measures explains",
+            "None of these measures",
         ),
         (None, "map|The dogs|--segments|own", "choose sentences or paragraphs"),
         (None, "map|The dogs|--layer|1|--figure|x.png|--kind|flow", "Measure all layers"),
         (
             None,
             "map|The dogs|--generate|2|--measure|gradient_norm|-o|word=are",
-            "name one of the 2 targets",
+            "Pass one of the 2 targets",
         ),
     ],
 )

@@ -297,7 +297,7 @@ def test_what_explains_an_output_explains_the_token_that_was_produced() -> None:
     for number, name in enumerate(("Ġare", "Ġon", "Ġthe")):
         alone = one(mixlens.measure("gradient_norm", rows, targets=[name]))
         np.testing.assert_allclose(every.scores[:, number], alone.scores[:, 0], rtol=1e-6)
-    with pytest.raises(InvalidInput, match="name one of the 4 targets"):
+    with pytest.raises(InvalidInput, match="Pass one of the 4 targets"):
         mixlens.measure("gradient_norm", rows, word="table")
 
 

@@ -360,7 +360,7 @@ def _check_options(name: str, measure: Measure, options: Mapping[str, Any]) -> N
             or (isinstance(value, bool) and known[key] != "bool")
         ):
             raise InvalidInput(
-                f"{key}={value!r} of {name} is not {_WORDS[known[key]]}. Pass {_WORDS[known[key]]}."
+                f"{key}={value!r} is not {_WORDS[known[key]]}. Change this option of {name}."
             )
 
 
