@@ -89,7 +89,7 @@ ASKED: list[tuple[str, dict[str, Any], str]] = [
     ("blank_out", {"word": "are", "foil": "🤷"}, r"split into: \[UNK\]"),
     ("blank_out", {"word": "are", "position": 99}, "Token 99 is out of range .0–9"),
     ("blank_out", {"label": "x"}, "predicts words, not classes"),
-    ("blank_out", {"of": "chance"}, "choose probability, logit, similarity or embedding"),
+    ("blank_out", {"of": "chance"}, "Choose probability, logit, similarity or embedding"),
     ("blank_out", {"position": [1, 2]}, "2 values do not match 1 texts"),
     ("blank_out", {"layers": [2]}, "no layers to choose from"),
     ("blank_out", {"word": False}, "False is not a word or a class"),
@@ -97,7 +97,7 @@ ASKED: list[tuple[str, dict[str, Any], str]] = [
     ("blank_out", {"position": 2.5}, "2.5 is not an integer"),
     ("blank_out", {"position": ""}, "'' is not an integer"),
     ("integrated_gradients", {"steps": True}, "steps=True is not a whole number"),
-    ("integrated_gradients", {"steps": 10**20}, "at most 1,000,000"),
+    ("integrated_gradients", {"steps": 10**20}, "Pass 1 to 1,000,000"),
 ]
 
 
@@ -112,7 +112,7 @@ def test_measures_and_options(
 USED: list[tuple[Callable[[Lens, MixingMaps], Any], str]] = [
     (lambda lens, maps: lens.measure("blank_out", TWO_MASKS), "2 mask tokens, not one"),
     (lambda lens, maps: lens.predictions("No mask."), "0 mask tokens, not one"),
-    (lambda lens, maps: lens.compare([TEXT, TEXT]), "compare one text at a time"),  # type: ignore[arg-type]
+    (lambda lens, maps: lens.compare([TEXT, TEXT]), "compare takes one text"),  # type: ignore[arg-type]
     (lambda lens, maps: Lens.bundled("bert"), "Unknown bundled model 'bert'. .*masked, causal"),
     (lambda lens, maps: Lens.bundled(dtype="float13"), "valid `torch.dtype`"),
     (lambda lens, maps: Job(corpus="a", out="b", measures=()), "No measure was passed"),

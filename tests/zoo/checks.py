@@ -255,9 +255,7 @@ def wrong_facts(what: str, maps: Any) -> list[str]:
         return [f"{what}: not finite"]
     sums = maps.scores.sum(-1)
     off = np.abs(sums[sums != 0] - 1).max(initial=0)
-    return (
-        [f"{what}: scores do not sum to one"] if maps.facts.rows_sum_to_one and off > 1e-3 else []
-    )
+    return [f"{what}: rows do not sum to one"] if maps.facts.rows_sum_to_one and off > 1e-3 else []
 
 
 def first_row(maps: Any) -> Any:
