@@ -185,7 +185,7 @@ def test_a_mask_under_which_the_model_computes_nan_is_refused() -> None:
     lens = Lens(mask_oracles.built("llama", "eager"))
     inputs = {"input_ids": mask_oracles.ids(), "attention_mask": _FIRST_HIDDEN}
     with pytest.raises(
-        mixlens.UnsupportedModel, match="differs from the native model .relative error nan"
+        mixlens.UnsupportedModel, match=r"differs from the native model .relative error nan"
     ):
         lens.measure("attention", inputs)
 
