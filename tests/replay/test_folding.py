@@ -10,10 +10,9 @@ import torch
 import transformers as hf
 
 from mixlens import Lens
-from mixlens.replay import attention_slopes, folding, jacobian
-from mixlens.replay import mlp_slopes as perceptron_slopes
+from mixlens.replay import attention_slopes, folding, jacobian, mlp_slopes
+from mixlens.replay.folding import AfterAttention
 from mixlens.replay.forward_derivative import Push, forward_derivative
-from mixlens.replay.halves import AfterAttention
 from mixlens.replay.intervention import LayerFunction
 from tests.conformance import zoo
 from tests.measures import models
@@ -78,7 +77,7 @@ def test_every_way_equals_one_backward_pass_per_scalar(
     if path in ("differentiated", "basis"):
         monkeypatch.setattr(folding, "_written_out", _refused)
     if path == "basis":
-        monkeypatch.setattr(folding, "perceptron", lambda layer: None)
+        monkeypatch.setattr(folding, "find_mlp", lambda layer: None)
     if path == "banded":  # room for the matrices of one layer only
         monkeypatch.setattr("mixlens.kernels.chunks.LARGEST", 200_000)
         schedule = jacobian._Schedule.__init__
@@ -129,14 +128,14 @@ def test_the_closed_forms_are_used_where_they_hold() -> None:
     ("name", "site"),
     [("bert", "encoder"), ("gpt2", "decoder"), ("llama", "decoder"), ("bart", "encoder")],
 )
-def test_a_perceptron_in_closed_form_equals_its_derivative(
+def test_an_mlp_in_closed_form_equals_its_derivative(
     name: str, site: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     step = _step(name, site)
     rest = AfterAttention(step)
     with torch.no_grad():
         (closed,) = folding._matrices_of(step, rest, 5)
-        monkeypatch.setattr(folding, "perceptron", lambda layer: None)
+        monkeypatch.setattr(folding, "find_mlp", lambda layer: None)
         (pushed,) = folding._matrices_of(step, rest, 5)
     torch.testing.assert_close(
         closed, pushed, atol=ROUNDED.get(name, 1e-11), rtol=ROUNDED.get(name, 0)
@@ -180,10 +179,8 @@ def test_other_layers_fold_or_are_left_alone(name: str) -> None:
 def test_a_wrong_closed_form_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     step = _step("bert", "encoder")
     whole = _derivative(step)
-    right = perceptron_slopes._norm_then
-    monkeypatch.setattr(
-        perceptron_slopes, "_norm_then", lambda *arguments: 1.0001 * right(*arguments)
-    )
+    right = mlp_slopes._norm_then
+    monkeypatch.setattr(mlp_slopes, "_norm_then", lambda *arguments: 1.0001 * right(*arguments))
     made = folding.fold(step, whole, size=64)  # then the matrices come from the layer's own code
     assert made is not None
     torch.testing.assert_close(

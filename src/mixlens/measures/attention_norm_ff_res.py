@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mixlens.contracts import LayerScores, Targets
-from mixlens.replay.mlp_scopes import no_feed_forward, plain_perceptron, scope_norms, scope_spec
+from mixlens.replay.mlp_scopes import no_mlp, require_plain_mlp, scope_norms, scope_spec
 
 if TYPE_CHECKING:
     from mixlens.recording.attention import Attention
@@ -29,12 +29,12 @@ SPEC = scope_spec(
 
 def refusal(layer: LayerStructure, site: AttentionStructure) -> str | None:
     """Return why parts cannot pass through such a layer."""
-    return no_feed_forward(layer, site)
+    return no_mlp(layer, site)
 
 
 def require_layer(layer: Layer) -> None:
     """Raise unless its MLP is plain."""
-    plain_perceptron(layer)
+    require_plain_mlp(layer)
 
 
 def score_layer(

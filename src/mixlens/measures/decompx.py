@@ -18,7 +18,7 @@ from torch import Tensor
 from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec, is_released
 from mixlens.errors import InvalidInput
 from mixlens.kernels.shares import BIASES
-from mixlens.replay.mlp_scopes import no_feed_forward
+from mixlens.replay.mlp_scopes import no_mlp
 from mixlens.replay.vector_parts import (
     PartRules,
     carried,
@@ -65,7 +65,7 @@ SPEC = Spec(
 
 def refusal(layer: LayerStructure, site: AttentionStructure) -> str | None:
     """Return why vectors cannot pass through such a layer."""
-    return no_feed_forward(layer, site)
+    return no_mlp(layer, site)
 
 
 def require_layer(layer: Layer) -> None:

@@ -25,7 +25,7 @@ from mixlens.measures.decompx import chosen_rules
 from mixlens.replay.explained_output import Explained, logits_of
 from mixlens.replay.frozen_parts import LINEAR, Terms, logit_parts
 from mixlens.replay.head_chain import head_chain
-from mixlens.replay.mlp_scopes import no_feed_forward
+from mixlens.replay.mlp_scopes import no_mlp
 from mixlens.replay.vector_parts import PartRules, carried, require_followed
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ SPEC = Spec(
 
 def refusal(layer: LayerStructure, site: AttentionStructure) -> str | None:
     """Return why vectors cannot pass through such a layer."""
-    return no_feed_forward(layer, site)
+    return no_mlp(layer, site)
 
 
 def require_layer(layer: Layer) -> None:

@@ -27,8 +27,7 @@ from mixlens.errors import InvalidInput
 from mixlens.kernels.chunks import tangents_at_once
 from mixlens.replay.forward_derivative import Step
 from mixlens.replay.intervention import LayerFunction, embedding_norm
-from mixlens.replay.jacobian import squared_norms
-from mixlens.replay.tangents import Seeds, SquaredNorms
+from mixlens.replay.jacobian import Seeds, SquaredNorms, squared_norms
 
 if TYPE_CHECKING:
     from mixlens.recording.layer import Layer

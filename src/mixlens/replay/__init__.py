@@ -1,8 +1,6 @@
 """Run recorded layers and models again: with edits, from the attention output on, or as linear
 maps; and the parts that several measures share.
 
-    attention_gradients  How an explained output depends on every attention weight, from one
-                         backward pass.
     attention_slopes     The derivative of plain softmax attention, written out: o = W_O [sum_j
                          A_ij v_j], A = softmax(c q k^T + bias).
     attribution          Shared by the gradient measures: one explained output, the layers at
@@ -18,8 +16,6 @@ maps; and the parts that several measures share.
                          derivative.
     frozen_parts         Each input token's part of one logit by one backward pass, for rules that
                          stay linear.
-    halves               Split a layer into its attention and the rest as a function of the
-                         attention output.
     head_chain           Read the head of a model as a chain of products, norms and activations.
     head_steps           The steps of a model's head, applied to the final state and to its parts.
     intervention         Run a layer, or the model from one layer on, as a function of its input.
@@ -44,7 +40,6 @@ maps; and the parts that several measures share.
                          layer run with these outputs given.
     slow_paths           List the layers that do not allow the fast forms, and why (`mixlens
                          doctor`).
-    tangents             Tangent vectors pushed through layers, and their squared lengths.
     value_map            The value projection of an attention site as matrices, one for each head:
                          found by numbers.
     vector_parts         The stream as a sum of vectors, one for each input token, layer by layer.

@@ -41,7 +41,7 @@ class _Paths:
 
 
 @dataclass(frozen=True)
-class _PerceptronModules:
+class _MlpModules:
     """The modules of one layer, not their matrices, which would outlive a move to a different
     device.
     """
@@ -94,9 +94,7 @@ class Mlp:
         return made if len(products) == 1 else made.mul_(products[1])
 
 
-def perceptron(
-    layer: Layer, dtype: torch.dtype | None = None, *, normed: bool = True
-) -> Mlp | None:
+def find_mlp(layer: Layer, dtype: torch.dtype | None = None, *, normed: bool = True) -> Mlp | None:
     """Return the MLP of a layer, or None if it has no such form.
 
     Its matrices are in float32 or better, or in `dtype`: the model's own needs no copy. With
@@ -137,15 +135,15 @@ def _identity(like: Tensor) -> LinearisedNorm:
 
 
 _known: Remembered[_Paths | None] = Remembered()
-_modules: Remembered[_PerceptronModules | None] = Remembered()
+_modules: Remembered[_MlpModules | None] = Remembered()
 
 
-def _modules_of(layer: Layer) -> _PerceptronModules | None:
+def _modules_of(layer: Layer) -> _MlpModules | None:
     paths = _known.of(layer.model, layer.signature, lambda: _discovered_paths(layer.whole))
     if paths is None:
         return None
     first, second = tuple(map(layer.submodule, paths.first)), layer.submodule(paths.second)
-    return _PerceptronModules(
+    return _MlpModules(
         norm=None if paths.norm is None else layer.submodule(paths.norm),
         first=first,
         second=second,

@@ -26,7 +26,7 @@ from mixlens.errors import InvalidInput, UnsupportedModel
 from mixlens.kernels.chords import chord, chord_norms
 from mixlens.kernels.chunks import block_bytes
 from mixlens.kernels.decomposition import Decomposition, Vectors
-from mixlens.replay.mlp import Mlp, perceptron
+from mixlens.replay.mlp import Mlp, find_mlp
 from mixlens.structure.norms import LinearisedNorm, norm_of
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def scope_spec(*, summary: str, use_when: str, also: str = "") -> Spec:
     )
 
 
-def no_feed_forward(layer: LayerStructure, site: AttentionStructure) -> str | None:
+def no_mlp(layer: LayerStructure, site: AttentionStructure) -> str | None:
     """Return why parts cannot pass through the MLP of such a layer."""
     use = ". Use attention_norm_res_ln or value_zeroing instead"
     if layer.has_other_parts:
@@ -82,9 +82,9 @@ def no_feed_forward(layer: LayerStructure, site: AttentionStructure) -> str | No
     return None
 
 
-def plain_perceptron(layer: Layer) -> Mlp:
+def require_plain_mlp(layer: Layer) -> Mlp:
     """Return the MLP of a layer, if it has the only form for which these parts are defined."""
-    mlp = perceptron(layer, normed=False)
+    mlp = find_mlp(layer, normed=False)
     if mlp is None or len(mlp.first) > 1 or mlp.after is not None:
         raise UnsupportedModel(
             f"`{layer.structure.path}`: its MLP is not one activation between two products "
@@ -109,7 +109,7 @@ def scope_norms(
     """
     if bias not in BIASES:
         raise InvalidInput(f"Unknown bias {bias!r}. Choose one of: {', '.join(BIASES)}.")
-    mlp, feed_forward = plain_perceptron(layer), layer.structure.feed_forward
+    mlp, feed_forward = require_plain_mlp(layer), layer.structure.feed_forward
     assert feed_forward is not None  # `refusal` excludes this
     stream = site.decomposition(targets)
     first, slope = _first_product(stream, mlp, site, bias)

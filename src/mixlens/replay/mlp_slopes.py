@@ -21,7 +21,7 @@ from mixlens.replay.mlp import Mlp
 from mixlens.structure.norms import LinearisedNorm, norm_of
 
 
-class PerceptronSlopes:
+class MlpSlopes:
     """E_i for tokens of the stream and of the attention output, for a layer with one attention."""
 
     def __init__(

@@ -32,7 +32,7 @@ from mixlens.kernels.differences import difference, row_sizes
 from mixlens.kernels.shares import SHIFT, share
 from mixlens.recording.attention import Attention
 from mixlens.recording.layer import Layer
-from mixlens.replay.mlp import Mlp, perceptron
+from mixlens.replay.mlp import Mlp, find_mlp
 from mixlens.replay.value_map import value_map
 from mixlens.structure.layer_structure import FeedForwardStructure
 from mixlens.structure.norms import LinearisedNorm, norm_of
@@ -70,11 +70,11 @@ class PartRules:
 def require_followed(layer: Layer) -> None:
     """Raise `UnsupportedModel` if vectors cannot pass through a layer."""
     value_map(layer, layer.site(AttentionKind.SELF))
-    _perceptron(layer)
+    _require_mlp(layer)
 
 
-def _perceptron(layer: Layer) -> Mlp:
-    mlp = perceptron(layer, normed=False)
+def _require_mlp(layer: Layer) -> Mlp:
+    mlp = find_mlp(layer, normed=False)
     if mlp is None or mlp.after is not None:
         raise UnsupportedModel(
             f"`{layer.structure.path}`: its MLP is not one activation or gate between two "
@@ -103,7 +103,7 @@ class VectorLayer:
         self.input_norm: LinearisedNorm | None = _norm(layer, site.structure.input_norm)
         self.output_norm: LinearisedNorm | None = site.output_norm
         self._require_values_of_the_stream(layer, text)
-        self.mlp: Mlp = _perceptron(layer)
+        self.mlp: Mlp = _require_mlp(layer)
         self.last_norm: LinearisedNorm | None = _norm(layer, feed_forward.output_norm)
         self.entering_last: Tensor | None = None
         if feed_forward.output_norm is not None:

@@ -33,7 +33,7 @@ from mixlens.model.session import Remembered, matmul_precision
 from mixlens.recording.deferred_checks import row_errors
 from mixlens.replay.fallbacks import note_fallback
 from mixlens.replay.layer_rest import LayerRest
-from mixlens.replay.mlp import Mlp, perceptron
+from mixlens.replay.mlp import Mlp, find_mlp
 from mixlens.replay.zeroing_literal import LiteralZeroing, ZeroedBlock, has_outliers
 from mixlens.replay.zeroing_steps import Ending, end_of_layer, hidden_change
 
@@ -172,7 +172,7 @@ def read_mlp(layer_rest: LayerRest) -> Mlp | None:
         reason = "a gate makes the contribution of a source differ by target"
     elif has_outliers(site):
         reason = "a value is a thousand times as large as the others"
-    elif (mlp := perceptron(layer_rest.layer, site.values.dtype)) is not None:
+    elif (mlp := find_mlp(layer_rest.layer, site.values.dtype)) is not None:
         return mlp
     else:
         reason = "the rest of the layer after its attention is not one norm and a plain MLP"
@@ -229,7 +229,7 @@ def _prove(layer_rest: LayerRest, distance: Distance, folded: bool) -> bool:
     """Compare both forms on a few pairs of the first text of the whole layer."""
     whole = LayerRest(layer_rest.layer.whole, layer_rest.kind, rows=layer_rest.rows)
     native = layer_rest.site.values.dtype
-    mlp = perceptron(whole.layer, native)
+    mlp = find_mlp(whole.layer, native)
     if mlp is None or whole.mode != "shortcut" or whole.site.gate is not None:
         return False
     weights = whole.site.weights[:, :, :_PROVED]
