@@ -57,7 +57,7 @@ def in_float32(parts: Decomposition) -> Decomposition:
     rounded = {
         item.name: getattr(parts, item.name).float()
         for item in fields(parts)
-        if item.name not in ("own_is_source", "positions", "vectors", "causal", "ends")
+        if item.name in ("weights", "scale", "own", "constant", "total")
     }
     return replace(parts, vectors=vectors, **rounded)
 
