@@ -240,3 +240,19 @@ def test_passages_by_removal_and_knockout(tmp_path: Path) -> None:
     assert "  layer 2  two: The dogs" in run(app, [*knockout, "--window", "1"]).stdout
     for wrong in (["--method", "other"], [*knockout[-2:], "--window", "wide"]):
         assert run(app, [*command, *wrong]).exit_code != 0
+
+
+def test_head_weights_are_fitted_and_used(tmp_path: Path) -> None:
+    data, out = tmp_path / "prompts.jsonl", tmp_path / "heads.safetensors"
+    data.write_text('{"prompt": "The keys are here. The dogs sleep. Where?", "answer": " Here."}\n')
+    command = ["fit-heads", str(data), "--out", str(out), "--masks", "4", "--steps", "2"]
+    result = run(app, command)
+    assert result.exit_code == 0, result.output
+    assert "1 of 1 prompt, 1 target" in result.stdout
+    printed = json.loads(run(app, [*command, "--json"]).stdout)
+    assert printed["model"] == "mixlens/bundled/causal"
+    text = ["map", "The dogs bark.", "--model", "mixlens/bundled/causal"]
+    mapped = run(app, [*text, "--measure", "learned_heads", "-o", f"weights={out}", "--json"])
+    assert mapped.exit_code == 0, mapped.output
+    assert run(app, [*text, "--measure", "learned_heads"]).exit_code != 0
+    assert run(app, [*command[:2], "--out", str(tmp_path / "heads.bin")]).exit_code != 0

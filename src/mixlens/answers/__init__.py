@@ -12,6 +12,10 @@ is in `measuring`.
     answered_prompt     A prompt with its answer, as token ids, and the passages of the prompt.
     attention_edges     Run an answer with attention edges blocked.
     explain_answer      Generate or take an answer, and score the passages of its prompt.
+    fit_heads           Fit head weights on prompts with answers, and write them to a file.
+    head_examples       Features and outputs from which head weights are learned, of prompts with
+                        answers.
+    head_fitting        Learn the weights of attention heads from hidden sources.
     hops                Hops: which tokens of a prompt an answer rests on, through the reasoning
                         between them.
     knockout            Attention knockout: block the attention to one passage, in windows of

@@ -43,6 +43,7 @@ class AnsweredPrompt:
     answer_tokens: tuple[str, ...]
     answer: str  # the text of the answer
     start: int | None = None  # the token that a decoder begins with
+    answer_offsets: tuple[tuple[int, int], ...] | None = None  # of its tokens in `answer`, if known
 
     def without(self, removed: Sequence[int]) -> list[int]:
         """Return the token ids of the prompt without some positions."""
@@ -118,7 +119,11 @@ def _of_recording(
         start = int(recording.inputs["decoder_input_ids"][0, 0])
     chosen = tuple(produced[place] for place in places)
     labels = tuple(tokens.labels[place] for place in places)
-    return AnsweredPrompt(ids, row, chosen, labels, recording.answer or "".join(labels), start)
+    text, offsets = recording.answer or "".join(labels), None
+    if recording.answer and tokens.offsets is not None:
+        shift = max(tokens.offsets[place][1] for place in places) - len(text)
+        offsets = tuple((a - shift, b - shift) for a, b in map(tokens.offsets.__getitem__, places))
+    return AnsweredPrompt(ids, row, chosen, labels, text, start, offsets)
 
 
 def _cut(row: TokenRow, end: int) -> TokenRow:

@@ -40,18 +40,27 @@ from mixlens.text.inputs import made_ready
 
 @dataclass(frozen=True)
 class Edges:
-    """Edges from some sources into all targets, in some layers."""
+    """Edges from some sources into the positions that produce the answer, in some layers.
+
+    With `everywhere`, edges into all tokens but the sources themselves.
+    """
 
     name: str
     sources: tuple[int, ...]
     layers: frozenset[int]
+    everywhere: bool = False
 
 
 class BlockedAnswers:
     """Logits of an answer with sets of edges blocked."""
 
     def __init__(
-        self, model: nn.Module, prompt: AnsweredPrompt, *, batch_size: int | None = None
+        self,
+        model: nn.Module,
+        prompt: AnsweredPrompt,
+        *,
+        reuse: bool = True,
+        batch_size: int | None = None,
     ) -> None:
         self.model, self.prompt = model, prompt
         self.last = len(prompt.answer_ids)
@@ -62,7 +71,7 @@ class BlockedAnswers:
         with torch.no_grad(), restored(model):
             self.whole: Tensor = logits_of(forward(model, self.tensors))[0, -self.last :]
         text = self.tensors["input_ids"][0].tolist()
-        self._known = keys_and_values(model, text, self.last)
+        self._known = keys_and_values(model, text, self.last) if reuse else None
         self._verified = False
 
     @property
@@ -72,6 +81,8 @@ class BlockedAnswers:
 
     def run(self, edges: Sequence[Edges]) -> Iterator[Tensor]:
         """Yield the logits [token, word] of the answer with each set of edges blocked."""
+        if any(each.everywhere for each in edges):
+            self._known = None  # tokens in front of the answer change
         if self._known is not None and not self._verified:
             self._known = self._known if self._is_right(self._known, edges[0]) else None
             self._verified = True
@@ -171,7 +182,9 @@ class _Blocking:
         first = targets - self.answers.last
         for number, (each, is_active) in enumerate(zip(self.edges, active, strict=True)):
             if is_active:
-                pairs[number, first:, list(each.sources)] = True
+                pairs[number, 0 if each.everywhere else first :, list(each.sources)] = True
+            if each.everywhere:  # else the row of the first token may be empty
+                pairs[number, list(each.sources), list(each.sources)] = False
         return pairs
 
 

@@ -17,6 +17,7 @@ from mixlens.cli import (
     demo,
     doctor,
     finetune,
+    fit_heads,
     map,
     measures,
     reproduce,
@@ -78,6 +79,7 @@ _COMMANDS: dict[str, tuple[tuple[str, Any, str], ...]] = {
         ("benchmark", benchmark.benchmark, benchmark.EXAMPLES),
         ("reproduce", reproduce.reproduce_command, reproduce.EXAMPLES),
         ("finetune", finetune.finetune, finetune.EXAMPLES),
+        ("fit-heads", fit_heads.fit_heads_command, fit_heads.EXAMPLES),
     ),
     "Get started": (
         ("demo", demo.demo, demo.EXAMPLES),

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 def described(name: str) -> Spec:
     """Return the spec of a measure, or raise an error that lists similar names."""
-    from mixlens.measures import list_measures
+    from mixlens.measures import known_spec, list_measures
 
-    specs = list_measures()
-    if name not in specs:
-        raise InvalidInput(no_such("measure", name, specs))
-    return specs[name]
+    spec = known_spec(name)
+    if spec is None:
+        raise InvalidInput(no_such("measure", name, list_measures()))
+    return spec
 
 
 def measure_options(name: str, given: Sequence[str]) -> dict[str, Any]:

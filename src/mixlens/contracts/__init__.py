@@ -1,6 +1,7 @@
 """The interface of a measure: its description, its arguments and its result.
 
 * `spec`: `Spec`, `Facts`, `Option`, `AttentionKind`, and the protocols of a measure
+* `head_weights`: `HeadWeights`, learned weights of attention heads, and their file
 * `request`: `Request`, the requested layers and targets
 * `scores`: `Scores` and `LayerScores`, the numbers for the whole batch
 * `targets`: `Targets`, the targets that are scored

@@ -160,6 +160,8 @@ class Spec:
     empty_below: float | None = None
     # A baseline for comparison, not an explanation of the model.
     baseline: bool = False
+    # An option without which it has no scores, such as a file. Lists of measures leave it out.
+    needs: str | None = None
     options: tuple[Option, ...] = ()  # filled in from the signature of its function
 
     def __post_init__(self) -> None:

@@ -139,12 +139,14 @@ def unregister(name: str) -> None:
 
 
 def names() -> tuple[str, ...]:
-    """Return the names of all measures, without importing them."""
-    return MEASURES.names()
+    """Return the names of the listed measures."""
+    return tuple(list_measures())
 
 
 def list_measures() -> dict[str, Spec]:
-    """Return the description of every measure.
+    """Return the description of every measure that has scores for any text.
+
+    `learned_heads` is not in the list, because it needs a file that was fitted on the model.
 
     Returns
     -------
@@ -157,7 +159,8 @@ def list_measures() -> dict[str, Spec]:
     >>> mixlens.list_measures()["alti"].per_head
     False
     """
-    return {name: _described(measure) for name, measure in MEASURES.entries().items()}
+    every = {name: _described(measure) for name, measure in MEASURES.entries().items()}
+    return {name: spec for name, spec in every.items() if spec.needs is None}
 
 
 def spec_of(name: str) -> Spec:
@@ -167,7 +170,7 @@ def spec_of(name: str) -> Spec:
 
 def known_spec(name: str) -> Spec | None:
     """Return the spec of a measure, or None if there is no such measure."""
-    return spec_of(name) if name in names() else None
+    return spec_of(name) if name in MEASURES.names() else None
 
 
 def _described(measure: Measure) -> Spec:

@@ -1,0 +1,216 @@
+"""Features and outputs from which head weights are learned, of prompts with answers.
+
+A prompt file has one JSON object in each line: a `prompt` (a text) or `messages` (a chat), the
+`answer`, and optionally `documents`, a list or an object of texts that stand in front of the
+prompt. The sources are then the documents, else the sentences of the prompt. Each sentence of the
+answer is a target.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mixlens.answers.answered_prompt import (
+    AnsweredPrompt,
+    Passage,
+    find_passages,
+    read_answered_prompt,
+)
+from mixlens.answers.attention_edges import BlockedAnswers, Edges
+from mixlens.answers.head_fitting import HeadExample, draw_masks, mask_features
+from mixlens.capture.attention_capture import runnable_experts
+from mixlens.errors import InvalidInput
+from mixlens.measuring.answer_odds import log_odds, token_log_probabilities
+from mixlens.measuring.measure import measure
+from mixlens.model.json_values import parse_json
+from mixlens.model.session import open_session
+from mixlens.text.prompts import Given
+from mixlens.text.segments import By, spans_of
+
+if TYPE_CHECKING:
+    from mixlens.recording.recording import Recording
+
+
+@dataclass(frozen=True)
+class FitPrompt:
+    """A prompt with its answer and its sources."""
+
+    name: str
+    prompt: Given
+    answer: str | Sequence[int] | None
+    segments: By = "sentences"
+
+
+def read_fit_prompts(path: str | os.PathLike[str]) -> list[FitPrompt]:
+    """Return the prompts of a file with one JSON object in each line."""
+    try:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"{os.fspath(path)} cannot be read ({error}).") from None
+    prompts = [
+        _fit_prompt(f"{Path(path).name}:{number}", line)
+        for number, line in enumerate(lines, 1)
+        if line.strip()
+    ]
+    if not prompts:
+        raise InvalidInput(f"{os.fspath(path)} is empty. Write one prompt in each line.")
+    return prompts
+
+
+def _fit_prompt(name: str, line: str) -> FitPrompt:
+    try:
+        given = parse_json(line)
+    except ValueError as error:
+        raise InvalidInput(f"{name} is not valid JSON ({error}).") from None
+    known = {"prompt", "messages", "documents", "answer"}
+    if not isinstance(given, Mapping) or not set(given) <= known or "answer" not in given:
+        raise InvalidInput(
+            f"{name} is not an object with an answer and one of prompt, messages and documents."
+        )
+    if not isinstance(given["answer"], str) or not given["answer"].strip():
+        raise InvalidInput(f"{name} has an empty answer. Pass the text that follows the prompt.")
+    if ("messages" in given) == ("prompt" in given or "documents" in given):
+        raise InvalidInput(f"{name} needs either messages, or a prompt with or without documents.")
+    if "messages" in given:
+        return FitPrompt(name, given["messages"], given["answer"])
+    text, spans = _with_documents(name, given.get("prompt", ""), given.get("documents") or {})
+    return FitPrompt(name, text, given["answer"], spans or "sentences")
+
+
+def _with_documents(name: str, prompt: Any, documents: Any) -> tuple[str, Any]:
+    if isinstance(documents, list):
+        documents = {f"document {number}": text for number, text in enumerate(documents, 1)}
+    texts = [prompt, *documents.values()] if isinstance(documents, Mapping) else [None]
+    if not all(isinstance(text, str) for text in texts):
+        raise InvalidInput(f"{name}: the prompt and its documents are not all texts.")
+    written, spans = "", []
+    for title, text in documents.items():
+        spans.append((title, len(written), len(written) + len(text)))
+        written += text + "\n\n"
+    return written + prompt, spans
+
+
+# ---------------------------------------------------------------------------------------- examples
+
+
+def collect_examples(
+    lens: Any, given: FitPrompt, features: str, masks: int, batch_size: int | None = None
+) -> list[HeadExample]:
+    """Return features and outputs of each target of one prompt.
+
+    Targets whose outputs or features are the same for every mask say nothing, and are left out.
+    """
+    model, tokenizer = lens.model, lens.tokenizer
+    recording = lens.generate(given.prompt, answer=given.answer)
+    prompt = read_answered_prompt(model, tokenizer, recording, None, {})
+    sources = find_passages(prompt.row, given.segments)
+    if len(sources) < 2:
+        raise InvalidInput(f"{given.name} has one segment. At least two are needed to learn from.")
+    kept = draw_masks(masks, len(sources))
+    by_token = head_scores(recording, features)
+    logs = hidden_log_probabilities(model, prompt, sources, kept, batch_size)
+    examples = []
+    for target in answer_targets(prompt):
+        phi = source_features(by_token, sources, target)
+        made = HeadExample(mask_features(kept, phi), log_odds(logs[:, target].sum(1)))
+        if not np.isfinite(made.outputs).all() or not np.isfinite(made.features).all():
+            raise InvalidInput(f"{given.name}: scores or log-odds are not finite.")
+        if np.ptp(made.outputs) > 0 and np.ptp(made.features, axis=0).max() > 0:
+            examples.append(made)
+    return examples
+
+
+def head_scores(recording: Recording, features: str) -> np.ndarray:
+    """Return the scores of every head: [layer, head, target, source]."""
+    maps: Any = measure(features, recording, per_head=True)
+    scores: np.ndarray = maps.scores
+    return scores
+
+
+def source_features(
+    by_token: np.ndarray, sources: Sequence[Passage], target: Sequence[int]
+) -> np.ndarray:
+    """Return [source, layer * head]: the mean over the target's tokens, summed over the tokens of
+    each source.
+    """
+    mean = by_token[:, :, list(target)].astype(np.float64).mean(2)
+    columns = [mean[:, :, list(source.tokens)].sum(-1).reshape(-1) for source in sources]
+    return np.stack(columns)
+
+
+def hidden_log_probabilities(
+    model: Any,
+    prompt: AnsweredPrompt,
+    sources: Sequence[Passage],
+    kept: np.ndarray,
+    batch_size: int | None = None,
+) -> np.ndarray:
+    """Return [mask, token of the answer]: log-probabilities if the keys of the other sources are
+    hidden from every other token, in all layers.
+    """
+    with open_session(model, restores=False), runnable_experts(model):
+        answers = BlockedAnswers(model, prompt, reuse=False, batch_size=batch_size)
+        layers = frozenset(range(answers.layers))
+        edges = [
+            Edges(
+                f"mask {number}",
+                tuple(
+                    place
+                    for source, keep in zip(sources, mask, strict=True)
+                    if not keep
+                    for place in source.tokens
+                ),
+                layers,
+                everywhere=True,
+            )
+            for number, mask in enumerate(kept)
+        ]
+        ids = prompt.answer_ids
+        return np.stack([token_log_probabilities(logits, ids) for logits in answers.run(edges)])
+
+
+def answer_targets(prompt: AnsweredPrompt) -> list[list[int]]:
+    """Return the places of the tokens of each sentence of the answer."""
+    places = list(range(len(prompt.answer_ids)))
+    ends = [stop for _, _, stop in spans_of(prompt.answer, "sentences")] if prompt.answer else []
+    if prompt.answer_offsets is None or len(ends) < 2:
+        return [places]
+    targets: list[list[int]] = [[] for _ in ends]
+    for place, (start, _) in zip(places, prompt.answer_offsets, strict=True):
+        number = sum(end <= start for end in ends)
+        targets[min(number, len(ends) - 1)].append(place)
+    return [target for target in targets if target]
+
+
+def example_key(given: FitPrompt, features: str, masks: int, model: str) -> str:
+    """Return a name for the examples of a prompt, which differs if anything that they depend on
+    does.
+    """
+    parts = (repr(given.prompt), repr(given.answer), repr(given.segments), features, masks, model)
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:24]
+
+
+def keep_examples(path: Path, examples: Sequence[HeadExample]) -> None:
+    """Write the examples of one prompt."""
+    part = path.with_suffix(".part")
+    with part.open("wb") as file:
+        np.savez(
+            file,
+            features=np.array([each.features for each in examples]),
+            outputs=np.array([each.outputs for each in examples]),
+        )
+    part.replace(path)
+
+
+def kept_examples(path: Path) -> list[HeadExample]:
+    """Read the examples of one prompt."""
+    with np.load(path, allow_pickle=False) as file:
+        features, outputs = file["features"], file["outputs"]
+    return [HeadExample(*pair) for pair in zip(features, outputs, strict=True)]

@@ -1,0 +1,130 @@
+"""Learned weights of attention heads, and the file that holds them.
+
+The file is a safetensors file: the weights [layer, head], a few numbers of each layer of the model
+that they were learned on, and in its metadata the features and how they were learned.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mixlens.errors import CannotWrite, InvalidInput
+
+if TYPE_CHECKING:
+    from torch import nn
+
+FEATURES = ("attention", "attention_norm", "contribution_weights", "flow_routes")
+_FORMAT = "mixlens head weights 1"
+_SAMPLED = 16  # numbers of a layer by which it is recognised
+_CLOSE = 0.02  # of their size: a model may be loaded in a different precision
+
+
+@dataclass(frozen=True)
+class HeadWeights:
+    """A weight for each attention head, learned on one model."""
+
+    weights: np.ndarray  # [layer, head]
+    features: str  # the measure whose scores by head are weighted
+    samples: np.ndarray  # [layer, number]: of the model's own weights
+    about: Mapping[str, Any]  # how they were learned
+
+    def __repr__(self) -> str:
+        layers, heads = self.weights.shape
+        return (
+            f"<HeadWeights of {self.features} for {self.about.get('model')}: {layers} layers,"
+            f" {heads} heads>"
+        )
+
+    def of_layer(self, number: int, module: nn.Module, heads: int) -> np.ndarray:
+        """Return the weights of one layer, or raise `InvalidInput` if they were learned on another
+        model.
+        """
+        layers, own = self.weights.shape
+        if number >= layers or heads != own:
+            raise InvalidInput(
+                f"The head weights are those of {layers} layers with {own} heads, and layer"
+                f" {number} of this model has {heads} heads. Fit them on this model with"
+                " `mixlens fit-heads`."
+            )
+        sample = sample_layer(module)
+        if sample is not None and not _same(sample, self.samples[number]):
+            raise InvalidInput(
+                f"Layer {number} of this model has other weights than {self.about.get('model')},"
+                " on which the head weights were learned. Fit them on this model with"
+                " `mixlens fit-heads`."
+            )
+        row: np.ndarray = self.weights[number]
+        return row
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the weights to a safetensors file."""
+        from safetensors.numpy import save_file
+
+        about = {
+            "format": _FORMAT,
+            "features": self.features,
+            "about": json.dumps(dict(self.about)),
+        }
+        tensors = {"weights": self.weights, "samples": self.samples}
+        try:
+            save_file(tensors, os.fspath(path), metadata=about)
+        except OSError as error:
+            raise CannotWrite(f"{os.fspath(path)} cannot be written ({error}).") from None
+
+
+def load_head_weights(path: str | os.PathLike[str]) -> HeadWeights:
+    """Return the weights of a file that `HeadWeights.save` has written."""
+    name = os.fspath(path)
+    try:
+        changed = os.stat(name).st_mtime_ns
+    except OSError as error:
+        raise InvalidInput(
+            f"{name} cannot be read ({error.strerror}). Write it with `mixlens fit-heads`."
+        ) from None
+    return _loaded(name, changed)
+
+
+@functools.lru_cache(maxsize=8)
+def _loaded(name: str, changed: int) -> HeadWeights:
+    """`changed`: when the file was written, so that it is read again after that."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(name, framework="numpy") as file:
+            about = file.metadata() or {}
+            if about.get("format") != _FORMAT or about.get("features") not in FEATURES:
+                raise ValueError("it is another kind of file")
+            weights, samples = file.get_tensor("weights"), file.get_tensor("samples")
+            return HeadWeights(weights, about["features"], samples, json.loads(about["about"]))
+    except (SafetensorError, OSError, ValueError, KeyError) as error:
+        raise InvalidInput(
+            f"{name} does not hold head weights ({error}). Write it with `mixlens fit-heads`."
+        ) from None
+
+
+def sample_layer(module: nn.Module) -> np.ndarray | None:
+    """Return a few numbers of a layer's weights, or None if they cannot be read."""
+    import torch
+
+    tensors = [each for each in module.parameters() if each.is_floating_point()]
+    if not tensors or any(each.is_meta for each in tensors):
+        return None
+    flat = torch.stack(
+        [each.detach().reshape(-1)[each.numel() // 2].double().cpu() for each in tensors]
+    ).numpy()
+    places = np.linspace(0, len(flat) - 1, _SAMPLED).round().astype(int)
+    sample: np.ndarray = flat[places]
+    return sample
+
+
+def _same(one: np.ndarray, other: np.ndarray) -> bool:
+    if one.shape != other.shape:
+        return False
+    return bool((np.abs(one - other) <= _CLOSE * np.abs(other) + 1e-12).all())

@@ -1,0 +1,174 @@
+"""Learned head weights against the authors' numbers (AT2), and through files and commands."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import mixlens
+from mixlens import InvalidInput, Lens
+from mixlens.answers.fit_heads import fit_heads
+from mixlens.answers.head_examples import FitPrompt, collect_examples, read_fit_prompts
+from mixlens.answers.head_fitting import HeadExample, draw_masks, fit_weights, pearson_loss
+from mixlens.contracts.head_weights import FEATURES, HeadWeights, load_head_weights
+from tests import reference
+from tests.answers import models
+
+PROMPTS = [
+    {"prompt": "The keys are on the table. The dogs sleep. Where are they?", "answer": " Here."},
+    {
+        "documents": ["The dogs bark at night.", "The cat likes fish."],
+        "prompt": "Who barks?",
+        "answer": " The dogs bark. They are old.",
+    },
+]
+
+
+@pytest.fixture(scope="module")
+def numbers() -> dict[str, np.ndarray]:
+    return reference.arrays("at2/llama_n12.npz")
+
+
+@pytest.fixture(scope="module")
+def lens() -> Lens:
+    return Lens.bundled("causal")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("fit") / "prompts.jsonl"
+    path.write_text("\n".join(map(json.dumps, PROMPTS)) + "\n\n")
+    return path
+
+
+def _prompts(numbers: dict[str, np.ndarray]) -> list[FitPrompt]:
+    first, end = numbers["target"].tolist()
+    named: Any = {f"s{i}": tuple(span) for i, span in enumerate(numbers["sources"].tolist())}
+    return [
+        FitPrompt(f"text {i}", {"input_ids": [ids[:first]]}, ids[first:end], named)
+        for i, ids in enumerate(numbers["input_ids"].tolist())
+    ]
+
+
+@pytest.mark.smoke
+def test_training_is_that_of_the_authors(numbers: dict[str, np.ndarray]) -> None:
+    assert (draw_masks(32, 4) == numbers["masks"]).all()
+    features, outputs = (torch.from_numpy(numbers[name]) for name in ("features", "outputs"))
+    theta = torch.full((12,), 1 / 12, dtype=torch.float64, requires_grad=True)
+    loss = pearson_loss(theta, features, outputs)
+    assert loss.detach().numpy() == pytest.approx(numbers["start/loss_each"], abs=1e-10)
+    loss.mean().backward()
+    assert theta.grad is not None
+    assert theta.grad.numpy() == pytest.approx(numbers["start/gradient"], abs=1e-10)
+    pairs = zip(features.numpy(), outputs.numpy(), strict=True)
+    examples = [[HeadExample(*each)] for each in pairs]
+    for steps in (1, 20, 200):
+        fit = fit_weights(examples, steps)
+        assert fit.before == pytest.approx(numbers[f"trained_{steps}/weights_before_l1"], abs=1e-9)
+        assert fit.weights == pytest.approx(numbers[f"trained_{steps}/weights"], abs=1e-9)
+        assert fit.loss == pytest.approx(numbers[f"trained_{steps}/loss"], abs=1e-9)
+
+
+def test_features_and_outputs_are_those_of_the_authors(numbers: dict[str, np.ndarray]) -> None:
+    lens = Lens(models.at2())
+    for number, prompt in enumerate(_prompts(numbers)[:3]):
+        (made,) = collect_examples(lens, prompt, "attention", 32)
+        assert made.features == pytest.approx(numbers["features"][number], abs=1e-9)
+        assert made.outputs == pytest.approx(numbers["outputs"][number], abs=1e-9)
+
+
+def test_scores_are_those_of_the_authors(numbers: dict[str, np.ndarray]) -> None:
+    """From texts to the scores of the sources of the first one, by the measure."""
+    lens, prompts = Lens(models.at2()), _prompts(numbers)
+    weights = fit_heads(lens, prompts, steps=20)
+    flat = weights.weights.reshape(-1)
+    assert flat == pytest.approx(numbers["trained_20/weights"], abs=1e-8)
+    recording = lens.generate(prompts[0].prompt, answer=prompts[0].answer)
+    maps: Any = mixlens.measure("learned_heads", recording, weights=weights)
+    by_token = maps.scores.sum(0).mean(0)
+    scores = [by_token[first:stop].sum() for first, stop in numbers["sources"]]
+    assert scores == pytest.approx(numbers["trained_20/first_text_scores"], abs=1e-8)
+
+
+@pytest.mark.parametrize("features", FEATURES)
+def test_every_kind_of_features(features: str, lens: Lens, data: Path, tmp_path: Path) -> None:
+    """The measure is the sum over heads of the features by head, times the weights."""
+    weights = fit_heads(lens, data, features=features, masks=4, steps=3)
+    assert weights.weights.shape == (6, lens.model.config.num_attention_heads)
+    assert np.abs(weights.weights).sum() == pytest.approx(1)
+    weights.save(tmp_path / "heads.safetensors")
+    text = "The dogs bark at night."
+    maps = lens.measure("learned_heads", text, weights=tmp_path / "heads.safetensors")
+    by_head = lens.measure(features, text, per_head=True).scores
+    expected = (by_head * weights.weights[:, :, None, None]).sum(1)
+    assert maps.scores == pytest.approx(expected, abs=1e-5 * np.abs(expected).max())
+    few = lens.measure("learned_heads", text, weights=weights, targets=[-1])
+    assert few.scores[:, 0] == pytest.approx(maps.scores[:, -1], abs=1e-6)
+
+
+def test_weights_are_needed(lens: Lens) -> None:
+    with pytest.raises(InvalidInput, match="needs the weights of the heads"):
+        lens.measure("learned_heads", "The dogs bark.")
+    assert "learned_heads" not in mixlens.list_measures()
+
+
+def test_examples_are_kept(lens: Lens, data: Path, tmp_path: Path) -> None:
+    first = fit_heads(lens, data, masks=4, steps=2, keep=tmp_path)
+    files = sorted(tmp_path.glob("*.npz"))
+    assert len(files) == 2
+    before = [file.stat().st_mtime_ns for file in files]
+    again = fit_heads(lens, data, masks=4, steps=2, keep=tmp_path)
+    assert [file.stat().st_mtime_ns for file in files] == before
+    assert (again.weights == first.weights).all()
+    assert first.about["targets"] == 3  # the second answer has two sentences
+    fit_heads(lens, data, masks=5, steps=2, keep=tmp_path)
+    assert len(list(tmp_path.glob("*.npz"))) == 4
+
+
+def test_weights_of_another_model_are_refused(lens: Lens, data: Path, tmp_path: Path) -> None:
+    weights = fit_heads(lens, data, masks=4, steps=2)
+    half = Lens.bundled("causal", dtype=torch.bfloat16)
+    half.measure("learned_heads", "The dogs bark.", weights=weights)  # the same model
+    other = Lens.bundled("causal")
+    with torch.no_grad():
+        for parameter in other.model.parameters():
+            parameter.mul_(1.1)
+    with pytest.raises(InvalidInput, match="has other weights than mixlens/bundled/causal"):
+        other.measure("learned_heads", "The dogs bark.", weights=weights)
+    fewer = HeadWeights(weights.weights[:, :2], "attention", weights.samples, weights.about)
+    with pytest.raises(InvalidInput, match="6 layers with 2 heads"):
+        lens.measure("learned_heads", "The dogs bark.", weights=fewer)
+    (tmp_path / "wrong.safetensors").write_bytes(b"nothing")
+    for wrong in ("wrong.safetensors", "absent.safetensors"):
+        with pytest.raises(InvalidInput, match="fit-heads"):
+            load_head_weights(tmp_path / wrong)
+    assert "6 layers" in repr(weights)
+
+
+def test_wrong_prompts_are_refused(lens: Lens, tmp_path: Path) -> None:
+    file = tmp_path / "prompts.jsonl"
+    cases = {
+        "": "is empty",
+        "{": "not valid JSON",
+        '{"prompt": "a"}': "is not an object with an answer",
+        '{"prompt": "a", "answer": " "}': "empty answer",
+        '{"prompt": "a", "messages": [], "answer": "b"}': "needs either messages",
+        '{"documents": [3], "answer": "b"}': "not all texts",
+    }
+    for line, match in cases.items():
+        file.write_text(line)
+        with pytest.raises(InvalidInput, match=match):
+            read_fit_prompts(file)
+    file.write_text('{"prompt": "One sentence.", "answer": " Yes."}')
+    with pytest.raises(InvalidInput, match="has one segment"):
+        fit_heads(lens, file)
+    for wrong in ({"features": "alti"}, {"masks": 2}, {"steps": 0}):
+        with pytest.raises(InvalidInput):
+            fit_heads(lens, file, **wrong)
+    with pytest.raises(InvalidInput, match="cannot be read"):
+        read_fit_prompts(tmp_path / "absent.jsonl")
