@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mixlens.kernels.chunks import chunked, slices
+from mixlens.kernels.chunks import chunked, product_bytes, slices
 from mixlens.kernels.decomposition import Decomposition
 
 _WIDTHS = (8, 32, 128)  # channels that are read, if they are enough; else all
@@ -34,39 +34,45 @@ def head_gains(
     """||y_i||_1 - ||z - y_i + shift||_1 for every head and source; `limit` bounds a block in
     bytes.
     """
-    by_text = [
-        _of_text(
-            parts.weights[text] * parts.scale[text, :, None],
-            parts.vectors.heads()[text].to(y),
-            parts.vectors.matrix.to(y),
-            y[text],
-            limit,
-            shift,
+    sources = parts.weights.shape[-1]
+    vector_bytes = 4 * len(parts.vectors.matrix) * parts.vectors.width
+    gains = [
+        torch.cat(
+            [
+                _of_text(parts, text, part, y[text], limit, shift)
+                for part in slices(sources, vector_bytes, product_bytes(y.device))
+            ],
+            -1,
         )
         for text in range(len(y))
     ]
-    return torch.stack(by_text)
+    return torch.stack(gains)
 
 
 def _of_text(
-    weights: Float[Tensor, "head target source"],
-    values: Float[Tensor, "head source d_head"],
-    matrix: Float[Tensor, "head d_head d_model"],
+    parts: Decomposition,
+    text: int,
+    part: slice,
     y: Float[Tensor, "target d_model"],
     limit: int,
     shift: float,
-) -> Float[Tensor, "head target source"]:
-    wanted = y - shift
-    vectors = values @ matrix
+) -> Float[Tensor, "head target part"]:
+    """Of some sources of one text."""
+    weights = parts.weights[text, ..., part] * parts.scale[text, :, None]
+    values, matrix = parts.vectors.heads(part)[text], parts.vectors.matrix
+    if y.device.type == "cpu":  # a GPU has fast products of half-precision numbers
+        values, matrix = values.to(y), matrix.to(y)
+    wanted, vectors = y - shift, values @ matrix
     if weights.numel() * y.shape[-1] * y.element_size() <= FEW:
         left = (weights[..., None] * vectors[:, None]).sub_(wanted[:, None]).abs_()
         return torch.sub(y.abs()[:, None], left, out=left).sum(-1)  # exactly 0 for a weight of 0
     signs = torch.where(wanted < 0, -1.0, 1.0).to(y)
-    along = (signs @ matrix.mT) @ values.mT  # sign(y_i) . f_hj
+    along = (signs @ matrix.to(y).mT) @ values.to(y).mT  # sign(y_i) . f_hj
     gains = along.mul_(weights)
     if shift:
         gains.add_((y.abs() - wanted.abs()).sum(-1)[:, None])
-    reach = vectors.abs().amax(-1)  # [head, source]
+    lowest, highest = vectors.aminmax(dim=-1)  # [head, source]
+    reach = torch.maximum(-lowest, highest).to(y)
     pair_bytes = 32 + 2 * y.element_size()  # its three numbers, its bound and its weight
     row_bytes = pair_bytes * weights.shape[0] * weights.shape[2]
     for rows in slices(len(y), row_bytes, limit):
