@@ -10,6 +10,7 @@ the span of the answer, and one hop more.
 from __future__ import annotations
 
 import argparse
+import importlib
 import importlib.util
 from collections.abc import Callable
 from typing import Any
@@ -62,7 +63,6 @@ def _theirs(lens: mixlens.Lens, inputs: Any, answer: int) -> dict[str, Callable[
     """FlashTrace on the same tokens, which a tokenizer of one word for each token gives it."""
     if importlib.util.find_spec("flashtrace") is None:
         return {}
-    from flashtrace import FlashTrace
     from tokenizers import Tokenizer
     from tokenizers.models import WordLevel
     from tokenizers.pre_tokenizers import WhitespaceSplit
@@ -74,12 +74,14 @@ def _theirs(lens: mixlens.Lens, inputs: Any, answer: int) -> dict[str, Callable[
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="w2", pad_token="w0")
     spelled = [_WORDS[token] for token in inputs["input_ids"][0].tolist()]
     prompt, rest = spelled[: -2 * answer], spelled[-2 * answer :]
+    base: Any = lens.model
     with torch.device("meta"):
-        model = LlamaForCausalLM(lens.model.config)
-    model.model = lens.model
-    model.lm_head = torch.nn.Linear(lens.model.config.hidden_size, len(_WORDS), bias=False)
-    model = model.to(lens.model.device, lens.model.dtype).eval()
-    tracer = FlashTrace(model, tokenizer, recompute_attention=True)
+        model: Any = LlamaForCausalLM(base.config)
+    model.model = base
+    model.lm_head = torch.nn.Linear(base.config.hidden_size, len(_WORDS), bias=False)
+    model = model.to(base.device, base.dtype).eval()
+    flashtrace = importlib.import_module("flashtrace")
+    tracer = flashtrace.FlashTrace(model, tokenizer, recompute_attention=True)
 
     def trace(hops: int) -> Callable[[], Any]:
         return lambda: tracer.trace(

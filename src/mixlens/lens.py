@@ -792,7 +792,7 @@ class Lens:
 
         The first span is the answer (`flow_routes` with `span="sum"`). The part of its scores that
         goes to the reasoning is passed on in the next hop, whose span is the reasoning, weighted by
-        these scores. Each hop takes one forward pass.
+        these scores. All hops share one forward pass.
 
         Parameters
         ----------

@@ -11,6 +11,7 @@ import pytest
 from torch import Tensor
 
 from mixlens import InvalidInput, Lens
+from mixlens.recording import span_scores, target_pass
 from tests import reference
 from tests.answers.models import stored
 
@@ -93,6 +94,26 @@ def test_the_default_by_hand() -> None:
     np.testing.assert_array_equal(table["score"], made.scores)
     whole = lens.hops(lens.record(x), answer=[8, 9, 10], reasoning=[4, 5, 6, 7])
     np.testing.assert_allclose(whole.scores, expected, atol=1e-6)
+
+
+def test_all_hops_share_one_forward_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if the weights of a span are computed in blocks of targets."""
+    lens, x, _, spans = example("qwen2_n12")
+    lens.hops(x, **spans, hops=1)  # the structure of the model is known from here on
+    passes = []
+    handle = lens.model.model.register_forward_pre_hook(lambda *_: passes.append(1))
+    try:
+        alone = lens.hops(x, **spans, hops=0)
+        few = len(passes)
+        whole = lens.hops(x, **spans, hops=3, variant="released")
+    finally:
+        handle.remove()
+    assert len(passes) <= 2 * few
+    assert len(alone.spans) == 1
+    for module in (span_scores, target_pass):
+        monkeypatch.setattr(module, "targets_at_once", lambda *_: 2)
+    again = lens.hops(x, **spans, hops=3, variant="released")
+    np.testing.assert_allclose(again.spans, whole.spans, atol=1e-12)
 
 
 def test_a_generated_answer() -> None:

@@ -16,13 +16,14 @@ tokens themselves.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mixlens.errors import InvalidInput
 from mixlens.measuring.measure import measure
+from mixlens.recording.passed_layers import PassedLayers
 from mixlens.recording.recording import Recording
 from mixlens.text.suggestions import no_such
 from mixlens.text.tokens import TokenRow, resolved, whole_numbers
@@ -157,6 +158,9 @@ def trace_hops(
     plan = _HopSpans.of(recording, row, answer, reasoning, variant, recursion, left_out)
     if hops and not plan.through:
         raise InvalidInput("A hop needs the reasoning. Pass reasoning=[…], or hops=0.")
+    if hops and not recording.is_kept:  # one forward pass for all hops
+        every = {*plan.first, *plan.through}
+        recording = replace(recording, passed=PassedLayers(recording, every))
     walk = _Walked(recording, plan)
     (_in_segments if recursion == "split_hop" and hops else _in_turn)(walk, hops)
     scores = np.sum(walk.added, 0)

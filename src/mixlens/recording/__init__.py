@@ -11,6 +11,7 @@ built; `replay` runs layers again.
     forward_pass        Run the model once, and keep its layers or what entered them.
     layer               One recorded layer: its attention, and methods to run it again.
     layer_loop          The loop over layers: every measure scores a layer while it is available.
+    passed_layers       Layers of one forward pass, kept for several spans of the same targets.
     rebuilding          Rebuild the attention of a layer from its structure, and check it against
                         the captured tensors.
     recording           One forward pass with its layers: kept, recomputed, or passing by.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from jaxtyping import Float, Int
@@ -29,6 +29,9 @@ from mixlens.text.inputs import Prepared
 from mixlens.text.padding import row_lengths
 from mixlens.text.plurals import counted
 from mixlens.text.tokens import Produced, TokenRow
+
+if TYPE_CHECKING:
+    from mixlens.recording.passed_layers import PassedLayers
 
 
 @dataclass(kw_only=True, repr=False)
@@ -91,6 +94,7 @@ class Recording:
     lens: Any = None
     prepared: Prepared | None = None
     whole: Recording | None = None
+    passed: PassedLayers | None = None  # if the layers of a pass are kept for several spans
 
     def __post_init__(self) -> None:
         if self.state is None:
@@ -234,7 +238,9 @@ class Recording:
                     f"The targets of this recording are tokens of {self.target_stack}. Record "
                     f"again for the site {request.site}."
                 )
-            if blocks is None:
+            if blocks is None and self.passed is not None:
+                self.passed.visit(self, request, visitor)
+            elif blocks is None:
                 visit_up(self, request, visitor)
             else:
                 visit_down(self, request, visitor, blocks)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -40,10 +41,23 @@ class Wanted:
         self._range = _range(positions)
         self._places: dict[torch.device, Tensor] = {}
         self._last: tuple[Tensor, int, Tensor] | None = None
+        self._held_count: int | None = None
+        self._among_held: Wanted | None = None
 
-    def part(self, block: slice) -> Wanted:
-        """Return some of these targets."""
-        return Wanted(self.targets[:, block], [row[block] for row in self.positions])
+    def part(self, places: Sequence[int]) -> Wanted:
+        """Return some of these targets, by their place among them. They are also taken out of
+        tensors that hold these targets alone.
+        """
+        rows = [[row[place] for place in places] for row in self.positions]
+        part = Wanted(self.targets[:, list(places)], rows)
+        held = [list(places)] * len(self.positions)
+        part._held_count = self.targets.shape[1]
+        part._among_held = Wanted(torch.tensor(held, device=self.targets.device), held)
+        return part
+
+    def cut(self, call: NativeCall) -> NativeCall:
+        """Return a copy of an attention call with queries and outputs of these targets alone."""
+        return replace(call, query=self.of(call.query, 2), output=self.of(call.output, 1))
 
     def on(self, device: torch.device) -> Int[Tensor, "batch target"] | Int[Tensor, " target"]:
         """Return their positions on the device of a tensor, because layers may be on several. Those
@@ -63,6 +77,8 @@ class Wanted:
             sizes = [-1] * tensor.dim()
             sizes[dim] = self.targets.shape[1]
             return tensor.expand(sizes)
+        if self._among_held is not None and tensor.shape[dim] == self._held_count:
+            return self._among_held.of(tensor, dim, copied=copied)
         if self._range is not None:  # the fastest way, and the usual one
             part = tensor.narrow(dim, *self._range)
             return part.clone(memory_format=torch.contiguous_format) if copied else part

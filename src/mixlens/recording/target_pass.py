@@ -91,25 +91,54 @@ def visit_up(recording: Recording, request: Request, visitor: Visitor) -> None:
     """
     assert request.targets is not None
     places = sent(torch.tensor(request.targets), entry_device(recording.model))
-    wanted, cut = Wanted(places, request.targets), _Cut(recording, request)
+    wanted, cut = Wanted(places, request.targets), LayerCut(recording, request)
     targets, attention = request.chosen(recording, places), RowAttention(wanted)
-    blocks = _blocks(recording, request)
-    shape = (recording.batch, recording.width)
-    by_path = {layer.path: layer for layer in cut.stack.layers}
-    count = 0
-    inside: list[str] = []
+    blocks = target_blocks(recording, request)
     captured: list[AttentionCall] = []
     native: list[NativeCall] = []
 
     def on_call(call: NativeCall) -> None:
-        if not inside or not can_be_cut(call):
-            return
-        if (
-            len(blocks) > 1
-        ):  # the weights of all targets do not fit, so they are computed block by block
-            native.append(call)
+        if len(blocks) > 1:  # all weights do not fit, so they are computed block by block
+            native.append(call if places.shape[1] == recording.width else wanted.cut(call))
         else:
             captured.append(attention.call(call))
+
+    def on_layer(index: int, call: LayerCall, seen: Mapping[Any, Tensor]) -> None:
+        calls, kept = list(captured), list(native)
+        captured.clear()
+        native.clear()
+        for block in blocks:
+            here, own = wanted, seen
+            if len(blocks) > 1:
+                here = wanted.part(range(places.shape[1])[block])
+                calls = [RowAttention(here).call(each) for each in kept]
+                own = {point: tensor[:, block] for point, tensor in seen.items()}
+            layer = cut.layer(index, call, calls, own, here)
+            if index in request.layers:
+                visitor(index, layer, targets.block(block))
+
+    run_layers(recording, cut, wanted, on_call, on_layer)
+    cut.deferred.settle()
+
+
+def run_layers(
+    recording: Recording,
+    cut: LayerCut,
+    wanted: Wanted,
+    on_call: Callable[[NativeCall], None],
+    on_layer: Callable[[int, LayerCall, Mapping[Any, Tensor]], None],
+) -> None:
+    """Run the model up to the end of the stack, and report its attention calls and its layers, with
+    their witnesses cut to the wanted targets.
+    """
+    shape = (recording.batch, recording.width)
+    by_path = {layer.path: layer for layer in cut.stack.layers}
+    count = 0
+    inside: list[str] = []
+
+    def on_attention(call: NativeCall) -> None:
+        if inside and can_be_cut(call):
+            on_call(call)
 
     def on_enter(number: int, call: LayerCall) -> None:
         if call.hidden_in.shape[:2] != shape:
@@ -117,25 +146,13 @@ def visit_up(recording: Recording, request: Request, visitor: Visitor) -> None:
                 f"layer `{call.path}` takes other tokens than those of the text"
             )
         inside.append(call.path)
-        captured.clear()
 
-    def on_layer(call: LayerCall, seen: Mapping[Any, Tensor]) -> None:
+    def on_end(call: LayerCall, seen: Mapping[Any, Tensor]) -> None:
         nonlocal count
         inside.pop()
         if cut.stack.layers[count].path != call.path:
             raise TargetsUnavailable("the layers are called in a different order than on the probe")
-        calls, kept = list(captured), list(native)
-        captured.clear()
-        native.clear()
-        for block in blocks:
-            here, own = wanted, seen
-            if len(blocks) > 1:
-                here = wanted.part(block)
-                calls = [RowAttention(here).call(each) for each in kept]
-                own = {point: tensor[:, block] for point, tensor in seen.items()}
-            layer = cut.layer(count, call, calls, own, here)
-            if count in request.layers:
-                visitor(count, layer, targets.block(block))
+        on_layer(count, call, seen)
         count += 1
         call.args, call.kwargs, call.output = (), {}, None
 
@@ -145,13 +162,13 @@ def visit_up(recording: Recording, request: Request, visitor: Visitor) -> None:
 
         return [watch(module, hook_point, keep, rows) for hook_point in by_path[path].watched]
 
-    with torch.no_grad(), native_attention(on_call), runnable_experts(recording.model):
+    with torch.no_grad(), native_attention(on_attention), runnable_experts(recording.model):
         layer_calls(
             recording.model,
             recording.inputs,
             set(by_path),
             None,
-            on_layer=on_layer,
+            on_layer=on_end,
             on_enter=on_enter,
             watch=watches,
             stop_after=len(cut.stack.layers),
@@ -160,10 +177,9 @@ def visit_up(recording: Recording, request: Request, visitor: Visitor) -> None:
         raise TargetsUnavailable(
             f"{count} of {len(cut.stack.layers)} layers were called on this input"
         )
-    cut.deferred.settle()
 
 
-def _blocks(recording: Recording, request: Request) -> list[slice]:
+def target_blocks(recording: Recording, request: Request) -> list[slice]:
     """Return the targets that are passed on together. Those of a span are summed in blocks."""
     assert request.targets is not None
     count = size = len(request.targets[0])
@@ -179,7 +195,7 @@ def visit_down(recording: Recording, request: Request, visitor: Visitor, blocks:
     """Pass on every layer of the stack, the last first, cut to each block of its targets."""
     if recording.batch != 1:
         raise TargetsUnavailable("several texts at once; blocks need a single text")
-    cut = _Cut(recording, request)
+    cut = LayerCut(recording, request)
     with torch.no_grad(), runnable_experts(recording.model):
         calls = _entered(recording, cut)
         while calls:
@@ -198,7 +214,7 @@ def visit_down(recording: Recording, request: Request, visitor: Visitor, blocks:
             cut.deferred.settle()
 
 
-class _Cut:
+class LayerCut:
     """Cuts the layers of one pass to their targets."""
 
     def __init__(self, recording: Recording, request: Request) -> None:
@@ -255,7 +271,7 @@ class _Cut:
         )
 
 
-def _entered(recording: Recording, cut: _Cut) -> list[LayerCall]:
+def _entered(recording: Recording, cut: LayerCut) -> list[LayerCall]:
     """Return the arguments of each layer of the stack."""
     paths = [layer.path for layer in cut.stack.layers]
 
@@ -276,7 +292,7 @@ def _entered(recording: Recording, cut: _Cut) -> list[LayerCall]:
 
 
 def _run_again(
-    cut: _Cut, index: int, call: LayerCall
+    cut: LayerCut, index: int, call: LayerCall
 ) -> tuple[list[NativeCall], Mapping[Any, Tensor]]:
     """Run one layer like the model, and return its attention calls and captured tensors, of all
     targets.
