@@ -258,7 +258,9 @@ def _from_maps(
     """
     _log.info("%s uses whole maps for these targets: %s", name, reason)
     require_room(_largest({name: options}, recording, request), available_to(recording.model))
-    whole = replace(record_all_targets(recording, name), not_cut=reason)
+    has_answer = options.get("answer") not in (None, False)  # one output for all of its tokens
+    asked = options if has_answer else None
+    whole = replace(record_all_targets(recording, name, asked), not_cut=reason)
     stack = recording.structure.stack_of(recording.site).name
     if whole.lengths[stack] != recording.lengths[stack]:
         raise InvalidInput(
@@ -270,7 +272,7 @@ def _from_maps(
         return _batches({name: own}, whole, {name: asked}, precision)[name]
 
     spec = spec_of(name)
-    if options.get("answer") not in (None, False):  # one output for all of its tokens
+    if has_answer:
         is_named = spec.gives == "maps" or request.targets != recording.targets
         return measured(options, request if is_named else replace(request, targets=None))
     if not spec.explains_output or recording.produced is None or request.targets is None:

@@ -334,14 +334,18 @@ def with_output(recording: Recording, options: Mapping[str, Any]) -> Recording:
     )
 
 
-def record_all_targets(recording: Recording, name: str) -> Recording:
-    """Return a recording of the same inputs that keeps its layers, as one measure needs them."""
+def record_all_targets(
+    recording: Recording, name: str, asked: Mapping[str, Any] | None = None
+) -> Recording:
+    """Return a recording of the same inputs that keeps its layers, as one measure needs them; with
+    `asked`, the logits that its options ask for may be the only ones.
+    """
     if recording.is_kept:
         return recording
     recording.require_state()
     how: dict[str, Any] = {"targets": None, "site": None, "memory_budget": recording.memory_budget}
     if spec_of(name).reads != "attention":
-        return record(recording.lens, recording.prepared, **how, measures=[name])
+        return record(recording.lens, recording.prepared, **how, measures=[name], asked=asked)
     if recording.whole is None:
         recording.whole = record(recording.lens, recording.prepared, **how)
     return recording.whole
