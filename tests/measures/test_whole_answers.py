@@ -280,6 +280,14 @@ def test_generated_and_given_answers() -> None:
     maps = measure("attention_gradient", recording, answer=True)
     assert isinstance(maps, MixingMaps)
     assert len(maps.tokens) == len(recording.targets[0])  # type: ignore[index]
+    rolled = lens.rollout("attention_gradient", recording, answer=True)
+    assert rolled.tokens == maps.tokens
+    every = measure(
+        "attention_gradient", lens.record({"input_ids": ids}), answer=(first, len(ids[0]))
+    )
+    assert isinstance(every, MixingMaps)
+    by_hand = every.rollout().scores[:, list(recording.targets[0])]  # type: ignore[index]
+    assert rolled.scores == pytest.approx(by_hand[:, :, :-1], abs=1e-5)
     text = _explain(lens, "gradient_norm", "The keys are here and the dogs bark.", answer="dogs")
     assert text.tokens == ("answer 'dogs'",)
 

@@ -24,6 +24,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from mixlens.capture.attention_capture import runnable_experts
 from mixlens.capture.bare_products import BareProducts
 from mixlens.capture.hook_points import HookPoint
 from mixlens.capture.layer_calls import hooks_removed
@@ -99,7 +100,13 @@ def projection_gradients(
 
     handles: list[Any] = []
     rows = torch.arange(recording.batch, device=layers[0].input.device)
-    with torch.enable_grad(), hooks_removed(handles), BareProducts(recording.model):
+    model = recording.model
+    with (
+        torch.enable_grad(),
+        hooks_removed(handles),
+        BareProducts(model),
+        runnable_experts(model),  # a second attempt would call every projection again
+    ):
         handles += [module.register_forward_pre_hook(enter) for module in dict.fromkeys(modules)]
         narrow = output.only_what_is_read(recording.model)
         explained = output(model_output(recording, rows, narrow), rows).sum()

@@ -112,9 +112,11 @@ def _from_maps(
     options: Mapping[str, Any],
 ) -> MixingMaps:
     assert request.targets is not None
-    every = replace(recording, targets=None, produced=None)
+    has_answer = options.get("answer") not in (None, False)  # which needs the produced tokens
+    every = replace(recording, targets=None, produced=recording.produced if has_answer else None)
     maps = measure(name, every, site=request.site, **options)
     assert not isinstance(maps, list)
+    maps = replace(maps, target_row=maps.source_row)
     chosen = roll_out(maps, residual, normalise).at(targets=list(request.targets[0]))
     if request.span is None:
         return replace(chosen, target_row=recording.named_targets(request.site, 0))
