@@ -2,29 +2,29 @@
 
 Context managers undo every hook. Nothing is interpreted here.
 
-    attention_call     The inputs and outputs of one attention call, and the context in which
-                       calls are captured.
+    attention_call     The inputs and outputs of one attention call, and the context in which calls
+                       are captured.
     attention_capture  Capture attention weights and values while a transformers model runs.
     bare_products      Treat products with bare parameters as linear modules (queries, values and
                        output projection of XLNet).
     batch_axes         Find the batch axis of a recorded argument, and copy one text along it.
-    layer_calls        Capture one forward pass layer by layer: inputs, outputs and attention
-                       calls of each layer.
+    layer_calls        Capture one forward pass layer by layer: inputs, outputs and attention calls
+                       of each layer.
     mask_reading       Translate a mask, as the loaded attention implementation reads it, into
                        numbers that eager code adds.
-    native_attention   Capture queries, keys and values of the attention implementation that a
-                       model was loaded with (sdpa, flash).
-    packed_attention   Attention over sequences packed along one axis: one call per image or
-                       window, or one call with a block mask.
+    native_attention   Capture queries, keys and values of the attention implementation that a model
+                       was loaded with (sdpa, flash), or hide pairs of tokens from it.
+    packed_attention   Attention over sequences packed along one axis: one call per image or window,
+                       or one call with a block mask.
     paired_attention   Attention of two streams in one layer (words and boxes of LXMERT), one call
                        each.
     rerun              Run one recorded layer again, on copies of one text, with edited values,
                        attention output or hidden states.
-    softmax_trace      Capture attention in modelling files that do not use transformers'
-                       attention interface.
-    torch_attention    Torch's own multi-head attention taken apart
-                       (`F.multi_head_attention_forward`, which `nn.MultiheadAttention` calls):
-                       WavLM, and image towers after the first CLIP.
-    hook_points         Hooks that keep intermediate tensors of a running layer, to verify a
+    softmax_trace      Capture attention in modelling files that do not use transformers' attention
+                       interface.
+    torch_attention    Split torch's own multi-head attention (`F.multi_head_attention_forward`,
+                       which `nn.MultiheadAttention` calls): WavLM, and image towers after the first
+                       CLIP.
+    hook_points        Hooks that keep intermediate tensors of a running layer, to verify a
                        recording against them.
 """

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 EXAMPLES = """
 mixlens context-cite --text-file context.txt --query "Where are the keys?"
 mixlens context-cite "The keys are here. The dog is old." --answer " The keys."
-mixlens context-cite --text-file context.txt --query "Where?" --method leave_one_out
+mixlens context-cite --text-file a.txt --query "Where?" --method leave_one_out
 """
 METHODS = ("context_cite", "leave_one_out", "arc_jsd", "knockout")
 _QueryOption = Annotated[

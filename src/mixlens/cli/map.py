@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -46,10 +47,12 @@ from mixlens.errors import InvalidInput
 
 if TYPE_CHECKING:
     from mixlens.maps.mixing_maps import MixingMaps
+    from mixlens.recording.recording import Recording
 
 
 DEFAULT_MEASURE = "value_zeroing"  # for single layers
 AGGREGATED_MEASURE = "alti"  # for --rollout
+ANSWER_MEASURE = "flow_routes"  # for --generate and --answer, as in `mixlens answer`
 EXAMPLES = """
 mixlens map "The keys to the cabinet [MASK] old." --target "[MASK]"
 mixlens map "The dogs are old." --measure alti --layer 2 --figure dogs.png
@@ -63,7 +66,8 @@ _MeasureOption = Annotated[
         metavar="NAME",
         rich_help_panel=MEASURE,
         help=f"Name of the measure; `mixlens measures` lists them. Default:"
-        f" {DEFAULT_MEASURE}, or {AGGREGATED_MEASURE} with --rollout.",
+        f" {DEFAULT_MEASURE}, {AGGREGATED_MEASURE} with --rollout, or {ANSWER_MEASURE} with"
+        " --generate or --answer.",
     ),
 ]
 _TargetOption = Annotated[
@@ -192,8 +196,10 @@ def map_command(
     trust_remote_code: RemoteCodeOption = False,
 ) -> None:
     """Show how much each token contributes to each other token."""
+    chosen = measure is not None
     if measure is None:
-        measure = _default_measure(aggregates=rollout and head is None)
+        answers = generate is not None or answer is not None
+        measure = _default_measure(aggregates=rollout and head is None, answers=answers)
     own_options = measure_options(measure, option or [])
     wanted = MapChoice(
         measure=measure,
@@ -231,6 +237,8 @@ def map_command(
     options = measure_arguments(wanted, own_options, lens, prompt)
     with heartbeat(f"measuring {measure}"):
         recording = prompt.recorded(lens, wanted.site) if prompt.continues else None
+        if recording is not None and not chosen:
+            wanted = _supported(wanted, recording)
         if span is not None and wanted.spec.explains_output:
             options |= answer_arguments(span, weights, target, recording)
         elif span is not None:
@@ -253,7 +261,8 @@ def map_command(
     row = maps if "targets" in options else wanted.at_target(maps)
     shown = wanted.grouped(row, prompt)
     if figure is not None:
-        every = measured(measure, {**options, "per_head": True}) if kind == "heads" else maps
+        heads = {**options, "per_head": True}
+        every = measured(wanted.measure, heads) if kind == "heads" else maps
         target_row = shown.target_positions[0] if wanted.one_row else None
         plot = partial(wanted.grouped(every, prompt).plot, kind, target=target_row)
         write_figure(figure, plot)
@@ -265,13 +274,30 @@ def map_command(
         show_maps(shown, wanted.spec, top, elsewhere=any((save, figure, html)))
 
 
-def _default_measure(*, aggregates: bool) -> str:
+def _default_measure(*, aggregates: bool, answers: bool) -> str:
     """Return the measure that the leaderboard supports for the question, and print why."""
     name, reason = DEFAULT_MEASURE, "which includes attention, residual stream, norms and MLP"
+    if answers:
+        name, reason = ANSWER_MEASURE, "which is the default of `mixlens answer`"
     if aggregates:
         name, reason = AGGREGATED_MEASURE, "which ranks best when layers are aggregated"
     typer.echo(f"no --measure given: using {name}, {reason}", err=True)
     return name
+
+
+def _supported(wanted: MapChoice, recording: Recording) -> MapChoice:
+    """Return the choice, with another default measure if the model does not support this one."""
+    from mixlens.answers.method_scores import default_method
+    from mixlens.measures import refusal
+    from mixlens.measuring.compared_target import site_of
+
+    site = site_of(recording, wanted.site)
+    reason = refusal(wanted.measure, recording.structure, site)
+    if reason is None:
+        return wanted
+    name = default_method(recording, site)
+    typer.echo(f"using {name} instead: {reason}", err=True)
+    return replace(wanted, measure=name, spec=described(name))
 
 
 def _kinds() -> Collection[str]:

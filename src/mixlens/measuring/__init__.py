@@ -2,18 +2,17 @@
 
 Measures themselves are in `measures`.
 
-    answer_odds         Log-probability and log-odds of an answer after many prompts.
+    answer_odds         Log-probability and log-odds of an answer after each of many prompts.
     batching            Group texts of similar length into batches that fit into memory.
     compared_target     Resolve the target, measures, cue and explained output of a comparison.
     comparing           Apply every suitable measure to one target of a recording.
-    context_citing      ContextCite: which parts of a context an answer rests on, by leaving parts
-                        out.
+    context_citing      ContextCite: find the parts of a context that support an answer, by leaving
+                        parts out.
     estimates           Estimate the memory and work of a measure from shapes alone.
     measure             Measure a recording: check the request, score the batch, and split it into
                         maps per text.
     measure_many        Measure one text, or several in batches of similar length.
-    measured_batch      One measure of a batch of texts, and the maps of each text without
-                        padding.
+    measured_batch      One measure of a batch of texts, and the maps of each text without padding.
     recorder            Record a text, tensors, an image or audio, verified.
     rollout_of_targets  Roll out a few targets to the input without storing maps, from the last
                         layer down.

@@ -2,9 +2,9 @@
 
 Code that knows the structure of a layer does not belong here.
 
-    casts               Modules that cast themselves while they run (routers of Switch and NLLB-
-                        MoE).
-    checkpoint_weights  Weights that a checkpoint lacks, or stores in a form that cannot be right.
+    casts               Handle modules that cast themselves while they run (routers of Switch and
+                        NLLB-MoE).
+    checkpoint_weights  Find weights that a checkpoint lacks, or stores in a wrong form.
     fingerprint         The fingerprint of a model's state: weights, modules, their code,
                         attributes, hooks and config.
     hub_errors          Explain why the hub did not return a model or a data set.
@@ -12,18 +12,17 @@ Code that knows the structure of a layer does not belong here.
     json_values         Parse JSON from outside and check its form.
     loading             Load a model and its tokenizer by hub name or folder, as the class that it
                         was saved as.
-    model_changes       Name the change that separates a model from its recorded state.
+    model_changes       Describe the change between a model and its recorded state.
     module_walk         Walk over all submodules of a model, and copy a submodule.
-    placement           Where the weights of a model are: on a device, packed (quantised), or
+    placement           Find where the weights of a model are: on a device, packed (quantised), or
                         offloaded.
     pooling             Pool the states of tokens into one vector, as a sentence encoder does.
     restore_model       Restore attributes, buffers, submodules and compiled code of a model after
                         it was measured.
-    rotary              Rotary positions whose frequencies depend on the length of the input.
-    sentence_encoder    Tokenise and embed texts as a SentenceTransformer does.
+    rotary              Handle rotary positions whose frequencies depend on the length of the input.
+    sentence_encoder    Tokenise and embed texts like a SentenceTransformer.
     sentence_folder     Read folders that sentence-transformers saved.
     session             One model, while mixlens works with it: lock, settings of torch, fingerprint
                         and cache.
-    wrappers            Unwrap PEFT, compiled and parallel models, pipelines and sentence
-                        encoders.
+    wrappers            Unwrap PEFT, compiled and parallel models, pipelines and sentence encoders.
 """

@@ -8,7 +8,7 @@ built; `replay` runs layers again.
     batch_independence  Check that batch elements are independent: a text must get the same result
                         in a batch as alone.
     deferred_checks     Checks that are deferred to the end of a forward pass or of a measure.
-    forward_pass        Run the model once, and keep its layers or what entered them.
+    forward_pass        Run the model once, and keep its layers or their inputs.
     layer               One recorded layer: its attention, and methods to run it again.
     layer_loop          The loop over layers: every measure scores a layer while it is available.
     passed_layers       Layers of one forward pass, kept for several spans of the same targets.
@@ -17,8 +17,8 @@ built; `replay` runs layers again.
     recording           One forward pass with its layers: kept, recomputed, or passing by.
     span_scores         Score the targets of a span as one, a few targets at a time.
     target_attention    Attention weights of a few targets, computed from queries and keys.
-    target_pass         Single-target mode: a forward pass with the model's own attention, each
-                        layer cut to its targets as it passes by, or in blocks from the last down.
+    target_pass         Single-target mode: one forward pass with the model's own attention, split
+                        by source for a few targets.
     upcast              Upcast half-precision tensors and layers to float32.
     verification        Report the structure of a model and how well its parts add up (`mixlens
                         doctor`).

@@ -3,41 +3,42 @@ maps; and the parts that several measures share.
 
     attention_slopes     The derivative of plain softmax attention, written out: o = W_O [sum_j
                          A_ij v_j], A = softmax(c q k^T + bias).
-    attribution          Shared by the gradient measures: one explained output, the layers at
+    attribution          Shared code of the gradient measures: one explained output, the layers at
                          which it is explained, one number per token.
-    explained_answer     Explain a whole answer: the log-probability of its tokens, by one pass.
+    explained_answer     Explain a whole answer: F = sum of log p(t_k | prompt, t_<k) over its
+                         tokens, by one pass.
     explained_embedding  Explain the embedding of a text, or its similarity to another text.
     explained_output     The output that a gradient or an erasure explains: one number per text,
                          such as the probability of a class or of a word.
     fallbacks            Log when a slower form is used because a fast one does not apply.
-    folding              The derivative of a layer with everything after its attention folded into
-                         one matrix for each target.
-    forward_derivative   Tangents pushed through one layer, in a way that agrees with its reverse
+    folding              The derivative of a layer with the rest after its attention folded into one
+                         matrix per target.
+    forward_derivative   Push tangents through one layer, in a way that agrees with its reverse
                          derivative.
     frozen_parts         Each input token's part of one logit by one backward pass, for rules that
                          stay linear.
     head_chain           Read the head of a model as a chain of products, norms and activations.
     head_steps           The steps of a model's head, applied to the final state and to its parts.
     intervention         Run a layer, or the model from one layer on, as a function of its input.
-    jacobian             Squared Frobenius norms of the blocks of d e_i / d x_j, for every layer
-                         of a stack at once.
+    jacobian             Squared Frobenius norms of the blocks of d e_i / d x_j, for every layer of
+                         a stack at once.
     layer_rest           The rest of a layer after its attention, as a function of single tokens.
-    logit_parts          The contribution of each source to a logit in each layer, for
-                         `alti_logit` and `logit_update`.
+    logit_parts          The contribution of each source to a logit in each layer, for `alti_logit`
+                         and `logit_update`.
     mlp                  Read the MLP of a layer as matrices, if it is plain or gated.
     mlp_scopes           Norm-based measures through the MLP: their shared computation.
-    mlp_slopes           The derivative of everything after an attention block that ends in an
-                         MLP, as one matrix per target.
+    mlp_slopes           The derivative of everything after an attention block that ends in an MLP,
+                         as one matrix per target.
     predictions          The model's most likely words at the mask or after the last token, or its
                          classes.
     probabilities        Turn the logits of a head into probabilities, with the function that the
                          model's own API applies.
-    read_positions       Find the positions whose logits are read, before the model runs.
+    read_positions       Find the positions whose logits are read, before the model runs, because a
+                         vocabulary is wide.
     resolve_output       Choose the output that a measure explains: an answer, a word or class, or
                          an embedding.
-    route_shares         The shares of which information flow routes are made.
-    shortcuts            The submodules around a layer's attention whose output is known, and the
-                         layer run with these outputs given.
+    route_shares         The normalised scores of information flow routes.
+    shortcuts            Replace submodules around a layer's attention by their known outputs.
     slow_paths           List the layers that do not allow the fast forms, and why (`mixlens
                          doctor`).
     value_map            The value projection of an attention site as matrices, one for each head:

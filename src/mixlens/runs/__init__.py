@@ -2,28 +2,27 @@
 
 The computation for one text is in `measuring` and `evaluations`.
 
-    aggregates    Aggregates over a corpus that need no maps on the disk.
-    batch         One batch of texts: recorded once, measured by every measure, summarised where
-                  the scores are.
-    corpus_run    A run over a corpus: cut into shards, measured by an engine, written shard by
-                  shard.
-    example_view  One text of a run in the viewer, for its report: the maps of a few measures,
-                  side by side.
-    fetching      Tensors on their way from a device, which goes on working meanwhile.
-    job           What a run is to do, in values that can be sent to a different process.
-    journal       The journal of a run: one line for each piece of work that is done, on disk
-                  before the next one begins.
-    mixtures      Scores of texts next to each other, and what is known of their tokens.
-    observing     The same questions asked of every text, written down text by text.
-    opening       `mixlens.load`: what was saved, a file of maps or the folder of a run.
-    results       The results of a run, read as they are asked for: `mixlens.load("results/")`.
-    settings      What a run was made with, and the guard that keeps runs with different settings
-                  apart.
-    shard         One shard: its texts are read, measured and written.
-    sketches      Quantiles without the values: counts in bins that grow with the value.
-    store         The results of a run as a Parquet data set: one row for each text, measure and
+    aggregates    Aggregate over a corpus without maps on the disk.
+    batch         Record a batch of texts once, run every measure, and summarise the scores on the
+                  device.
+    corpus_run    Run measures over a corpus: split it into shards, measure them with an engine, and
+                  write shard by shard.
+    example_view  Show one text of a run in the viewer, for its report, with the maps of a few
+                  measures.
+    fetching      Copy tensors from a device that continues to work.
+    job           Describe a run by values that can be sent to a different process.
+    journal       The journal of a run: one line per finished piece of work, written to disk before
+                  the next one begins.
+    mixtures      Scores of a batch of texts, with properties of their tokens.
+    observing     Ask the same questions about every text, and save the answers text by text.
+    opening       `mixlens.load`: open a file of maps or an answer, or the folder of a run.
+    results       Read the results of a run on demand: `mixlens.load("results/")`.
+    settings      Store the settings of a run, and reject runs with different settings in the same
+                  folder.
+    shard         Read, measure and write one shard.
+    sketches      Estimate quantiles from counts in bins that grow with the value.
+    store         Write the results of a run as a Parquet data set: one row per text, measure and
                   layer.
-    summaries     What is kept of a batch by default: for each target and layer where its mixture
-                  comes from.
-    tags          Parts of speech of tokens, from those of the words of a text.
+    summaries     Summarise a batch: the main sources of each target and layer.
+    tags          Assign parts of speech to tokens, from the tags of words.
 """

@@ -6,8 +6,7 @@ The result is a `ModelStructure`, plain data. Code that computes scores does not
     attention_reading  Infer the structure of one attention block from the activations of one run.
     attention_sources  Decide which tokens an attention reads: its own, those of another stack, or
                        both.
-    find_layers        Find the layers of a model from one pass in which all attention is
-                       captured.
+    find_layers        Find the layers of a model from one pass in which all attention is captured.
     layer_discovery    Infer the structure of a layer from the activations of one run.
     layer_structure    The structure of a transformer layer as plain data, and the sums that it
                        describes.
@@ -22,9 +21,9 @@ The result is a `ModelStructure`, plain data. Code that computes scores does not
                        the backend that captures it.
     norms              Find the linear part of a norm by evaluating it: N(u) = gain * centred(u) /
                        sigma(u) + shift.
-    open_reading       Layers whose output is not known as a sum: their attention is captured, and
-                       the rest is run as it is.
-    probe              Small batches that are used to infer the structure of a model.
+    open_reading       Describe layers whose output is not a known sum: their attention is captured,
+                       and the rest runs unchanged.
+    probe              Build small batches for structure discovery.
     probe_passes       The probe passes of discovery: with captured attention, with another batch
                        size, and natively.
     projection         Read the output projection as a matrix from any module (Linear, Conv1D, an
@@ -32,6 +31,6 @@ The result is a `ModelStructure`, plain data. Code that computes scores does not
     spread_layers      Treat layers that are spread over several module lists (XLM, Flaubert) as
                        one.
     trace_matching     Compare the tensors in the trace of one layer.
-    transposed_parts   Submodules that put tokens before the batch: [tokens, batch, channel].
+    transposed_parts   Handle submodules that put tokens before the batch: [tokens, batch, channel].
     user_hooks         Detect hooks that the user put on layers, for instance to steer a model.
 """

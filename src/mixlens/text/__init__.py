@@ -2,34 +2,34 @@
 
 Code that runs a model does not belong here.
 
-    answer_tokens       Find the tokens of an answer that is explained.
+    answer_tokens       Find the tokens of an answer that is explained: the whole answer, words of
+                        it, or a range.
     chats               Render the messages of a chat as one text, and locate each message in it.
-    continuation        A prompt and its continuation, generated or given: which position produced
+    continuation        A prompt and its continuation, generated or passed: which position produced
                         which token.
-    decoder_inputs      The tokens that the decoder of an encoder-decoder model reads.
-    documents           Documents that are named inside the messages of a chat, and their places
-                        in the written prompt.
+    decoder_inputs      Prepare the tokens that the decoder of an encoder-decoder model reads.
+    documents           Find documents that are named inside the messages of a chat, in the
+                        formatted prompt.
     dummy_inputs        Dummy inputs for a model when the user has none.
     encoding            Tokenise texts: ids, padding, labels and offsets of tokens.
     generation          Generate a continuation, after checking the options.
-    generation_options  The options of `generate` that leave the model's input as it is recorded.
+    generation_options  List the options of `generate` that keep the model's input as it is
+                        recorded.
     input_checks        Check every input tensor against the model and the other inputs: name,
                         dtype, shape and range.
     inputs              Prepare a text or a dict of tensors for a model: checked, on its device,
                         real tokens first.
     padding             Find the real tokens of a batch, and move them to the front.
     plurals             Counts in words: "1 text", "2 texts".
-    positions           Where named targets are in each text: by position, by label, or by a label
-                        and its number.
+    positions           Find the positions of named targets in each text: by position, by label, or
+                        by a label and its number.
     processing          Turn images and audio into tensors with a processor.
-    prompts             A prompt for a language model: a text, the messages of a chat, or token
-                        ids.
+    prompts             A prompt for a language model: a text, the messages of a chat, or token ids.
     segments            Segments: sources grouped by name, such as turns, documents, sentences or
                         paragraphs.
     suggestions         Suggest the nearest names for one that does not exist.
     template_limits     Limit the time and the output of chat templates, which may be any program.
-    token_labels        Labels of tokens that are not words: patches by row and column, frames by
-                        time.
+    token_labels        Label tokens that are not words: patches by row and column, frames by time.
     tokens              The tokens of one text: their labels and offsets.
     vocabulary          Find words and classes by name, and name outputs.
     words               Find the tokens of each word, and merge their rows and columns.

@@ -1,10 +1,14 @@
 """Triton kernels for a GPU. Each has a plain form in torch that computes the same numbers.
 
-    checked   check each kernel before its first use, and run the plain form if the check fails
-    sampling  small random data for these checks
-    norms     norms of sums over heads (plain form: `kernels.gram`)
-    gains     L1 contributions of ALTI (plain form: `kernels.gains`)
-    zeroing   the element-wise steps of Value Zeroing (plain form: `replay.by_changes`)
+    checked   Check each fused kernel before its first use, and run the plain form if the kernel
+              fails.
+    sampling  Small random data on which a fused kernel is compared with its plain form.
+    norms     Norms of sums over heads on a GPU, fused: ||sum_h A_hij vectors_hj|| from the Gram
+              matrices of `gram`, in float64 without upcast copies.
+    gains     ALTI's L1 contributions on a GPU, fused: sum_k (|y_ik| - |scale_i sum_h A_hij
+              vectors_hjk - y_ik|) without a block of vectors in memory.
+    zeroing   The element-wise steps of Value Zeroing on a GPU, fused: one pass over the data
+              instead of ten.
 
 Nothing else in mixlens imports Triton. Code that needs a model belongs in `replay`.
 """

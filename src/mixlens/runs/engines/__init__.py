@@ -4,9 +4,9 @@ A task is anything that can be sent to a different process: a shard of a corpus,
 benchmark. `start` creates a worker, once in each process, which then runs task after task. If an
 engine stops for any reason, finished tasks stay finished.
 
-    engine  what an engine is, and what its workers share
-    local   this process, or several
-    on_ray  actors of Ray
+    engine  Define an engine, and code that its workers share.
+    local   The local engine: this process, or several.
+    on_ray  The Ray engine: actors that hold the model, receive tasks and return small results.
 """
 
 from __future__ import annotations
