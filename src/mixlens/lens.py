@@ -14,8 +14,9 @@ import torch
 from mixlens.errors import InvalidInput
 from mixlens.maps.one_row import DEFAULT_READING
 from mixlens.measuring.context_citing import TEMPLATE, ContextCitation, context_cite
+from mixlens.measuring.generate import generate
 from mixlens.measuring.measure_many import measure_batch, measure_given
-from mixlens.measuring.recorder import generate, record
+from mixlens.measuring.recorder import record
 from mixlens.measuring.timing import Budget
 from mixlens.measuring.verifying import verify
 from mixlens.model.loading import loaded, quiet_loading, tokenizer_doubt

@@ -9,6 +9,7 @@ Measures themselves are in `measures`.
     context_citing      ContextCite: find the parts of a context that support an answer, by leaving
                         parts out.
     estimates           Estimate the memory and work of a measure from shapes alone.
+    generate            Generate an answer, and record the positions that produced its tokens.
     measure             Measure a recording: check the request, score the batch, and split it into
                         maps per text.
     measure_many        Measure one text, or several in batches of similar length.

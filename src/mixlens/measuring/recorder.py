@@ -27,12 +27,11 @@ from mixlens.measures import spec_of
 from mixlens.measuring.estimates import (
     Estimate,
     estimate_of,
-    estimate_of_prompt,
     estimate_of_recording,
     memory_in_words,
     require_room,
 )
-from mixlens.model.loading import damaged_weights, require_head
+from mixlens.model.loading import damaged_weights
 from mixlens.model.placement import available_to, entry_device, free_memory
 from mixlens.model.session import Remembered, open_session, require_eval
 from mixlens.recording.batch_independence import (
@@ -47,18 +46,14 @@ from mixlens.recording.upcast import wide
 from mixlens.recording.verification import require_same_natively
 from mixlens.replay.read_positions import find_read_positions
 from mixlens.structure.model_discovery import model_structure
-from mixlens.structure.model_structure import AttentionSite, ModelStructure
+from mixlens.structure.model_structure import ModelStructure
 from mixlens.structure.probe import may_be_whole
 from mixlens.structure.user_hooks import hooks_inside
-from mixlens.text.continuation import continued
-from mixlens.text.dummy_inputs import stand_in_inputs
-from mixlens.text.input_checks import main_inputs, takes_decoder_ids
 from mixlens.text.inputs import Prepared, prepared
 from mixlens.text.positions import EachText, positions_by_text
 from mixlens.text.processing import is_raw, processed
-from mixlens.text.prompts import Given
-from mixlens.text.token_labels import token_rows
-from mixlens.text.tokens import TokenRow, listed
+from mixlens.text.token_labels import token_rows, token_rows_before_pass
+from mixlens.text.tokens import listed
 
 if TYPE_CHECKING:
     from torch import nn
@@ -76,11 +71,6 @@ _RAISED_BY_MODELS = (
 )
 _log = logging.getLogger(__name__)
 _damages: Remembered[str | None] = Remembered()  # a hybrid model skips layers in every call
-_DEFAULT_TARGET = "Les clefs de la vieille armoire sont sur la table."
-_DEFAULT_TEXT = (
-    "The keys to the old cabinet near the door are on the kitchen table, and nobody has touched"
-    " them since."
-)
 
 
 def record(
@@ -119,7 +109,7 @@ def record(
                 else:
                     recording = _recorded_as_probed(lens, ready, budget, measures, asked)
         except UnsupportedModel as error:
-            _require_sound_weights(model)
+            require_sound_weights(model)
             raise error from None
         except MixlensError:
             raise
@@ -130,7 +120,7 @@ def record(
             raise ours from error
     left_out = recording.structure.left_out
     if left_out:  # NaN weights are not a kind of layer
-        _require_sound_weights(model)
+        require_sound_weights(model)
     for path, reason in left_out.items():
         if hooks_inside(model.get_submodule(path), path):
             warnings.warn(f"not measured: {reason}", stacklevel=3)
@@ -180,57 +170,6 @@ def _own_refusal(model: nn.Module, ready: Prepared) -> InvalidInput | None:
     return None
 
 
-def generate(
-    lens: Lens,
-    prompt: Given,
-    *,
-    answer: str | Sequence[int] | None,
-    site: str | None,
-    memory_budget: int | None,
-    explain_end: bool,
-    options: Mapping[str, Any],
-) -> Recording:
-    """Implement `Lens.generate`."""
-    model = lens.model
-    require_eval(model)
-    if answer is None:
-        require_head(model)
-    in_words = memory_in_words(
-        lambda: estimate_of_prompt(model, lens.tokenizer, prompt),
-        available_to(model),
-    )
-    with open_session(model), in_words:
-        try:
-            with runnable_experts(model):
-                made = continued(
-                    model,
-                    lens.tokenizer,
-                    prompt,
-                    answer=answer,
-                    options=options,
-                    explain_end=explain_end,
-                )
-        except NonFiniteActivations:
-            _require_sound_weights(model)
-            raise
-        structure = model_structure(model, made.ready.tensors)
-    stack = structure.calls[-1][0]
-    if not stack.layers[0].sites[0].causal:
-        raise UnsupportedModel(
-            f"{type(model).__name__} reads a text in both directions, so no position produces "
-            "the next token. Use a causal or encoder-decoder language model."
-        )
-    fits = [name for name, known in structure.sites.items() if known.stack is stack]
-    if site is None:  # cross-attention, if there is any: the contribution of the prompt to a word
-        site = fits[-1]
-    elif structure.stack_of(site) is not stack:
-        raise InvalidInput(
-            f"Generated tokens belong to {stack.name}, not to the site {site}. Choose "
-            f"{' or '.join(fits)}."
-        )
-    return record(lens, made.ready, targets=made.targets, site=site, memory_budget=memory_budget)
-
-
 def _recorded_targets(
     lens: Lens,
     ready: Prepared,
@@ -247,7 +186,10 @@ def _recorded_targets(
         if not len(targets):
             raise TargetsUnavailable("no target was passed")
         require_cuttable(structure, chosen)
-        tokens = _tokens_before_pass(structure, chosen, ready)
+        tokens = token_rows_before_pass(structure, ready)
+        needed = 2 if chosen.kind is AttentionKind.CROSS else 1
+        if len(tokens) < needed or chosen.stack.name not in tokens:
+            raise TargetsUnavailable(f"the tokens of {chosen.name} are known only after a run")
     except TargetsUnavailable as error:
         _log.info("using whole maps for these targets: %s", error)
         whole = record(lens, ready, targets=None, site=None, memory_budget=budget)
@@ -280,31 +222,6 @@ def _recorded_targets(
         lens=lens,
         prepared=ready,
     )
-
-
-def _tokens_before_pass(
-    structure: ModelStructure, site: AttentionSite, ready: Prepared
-) -> dict[str, Sequence[TokenRow]]:
-    """Return the tokens of every stack that are known before the model runs. Raise
-    `TargetsUnavailable` if those of the attention are not.
-
-    With several towers, the last must be a causal language model that reads the text. With more
-    than two stacks, one may read the outputs of others.
-    """
-    last, stacks = structure.calls[-1][0], structure.stacks
-    if len(stacks) > 1 and not any(stack.has_cross for stack in stacks):
-        stacks = (last,) if last.layers[0].sites[0].causal else ()
-    tokens: dict[str, Sequence[TokenRow]] = {}
-    for stack in stacks:
-        decoder = stack.has_cross or len(structure.stacks) == 1
-        known = ready.decoder_rows if decoder and ready.decoder_rows else ready.rows
-        unsure = len(stacks) > 2 and known is ready.rows  # BLT: patches of the text
-        if known is not None and not unsure:
-            tokens[stack.name] = known
-    needed = 2 if site.kind is AttentionKind.CROSS else 1
-    if len(tokens) < needed or site.stack.name not in tokens:
-        raise TargetsUnavailable(f"the tokens of {site.name} are known only after a run")
-    return tokens
 
 
 @torch.no_grad()
@@ -467,7 +384,8 @@ def _count(named: Any) -> int | None:
     return None if named is None else len(named) if several and has_axes else 1
 
 
-def _require_sound_weights(model: nn.Module) -> None:
+def require_sound_weights(model: nn.Module) -> None:
+    """Raise `NonFiniteActivations` if a weight of a model is NaN or infinite."""
     damage = _damages.of(model, "weights", lambda: damaged_weights(model))
     if damage is not None:
         raise NonFiniteActivations(damage)
@@ -482,11 +400,3 @@ def _bytes_to_keep(lens: Lens, memory_budget: int | None) -> int:
             f"memory_budget={budget!r} is not a number of bytes. Pass bytes, or None."
         )
     return int(budget)
-
-
-def default_input(model: nn.Module, tokenizer: Any) -> Any:
-    """Return the default input for verifying a model: a sentence, or dummy tensors."""
-    takes_text = main_inputs(model)[0] == "input_ids"
-    if tokenizer is None or not takes_text or hasattr(model.config, "vision_config"):
-        return stand_in_inputs(model)
-    return (_DEFAULT_TEXT, _DEFAULT_TARGET) if takes_decoder_ids(model) else _DEFAULT_TEXT

@@ -19,13 +19,14 @@ from mixlens.errors import (
 from mixlens.measures import list_measures, recorded_refusal
 from mixlens.measuring.estimates import estimate_of_recording, memory_in_words
 from mixlens.measuring.measure import measure, why_not_cut
-from mixlens.measuring.recorder import default_input, record
+from mixlens.measuring.recorder import record
 from mixlens.model.loading import damaged_weights
 from mixlens.model.placement import available_to
 from mixlens.model.session import open_session
 from mixlens.recording.verification import Report, report
 from mixlens.replay.explained_output import no_logits
 from mixlens.replay.slow_paths import slow_paths
+from mixlens.text.dummy_inputs import default_input
 
 if TYPE_CHECKING:
     from mixlens.lens import Lens

@@ -11,9 +11,10 @@ from mixlens.errors import InvalidInput
 from mixlens.maps.rollout import roll_out
 from mixlens.measures import spec_of
 from mixlens.measuring.batching import batch_bytes
+from mixlens.measuring.generate import generate
 from mixlens.measuring.measure import measure_batches
 from mixlens.measuring.measured_batch import MeasuredBatch
-from mixlens.measuring.recorder import generate, record
+from mixlens.measuring.recorder import record
 from mixlens.model.session import outside_inference_mode
 from mixlens.recording.deferred_checks import DeferredChecks, checks_wait, raise_if_true
 from mixlens.runs import store

@@ -12,6 +12,19 @@ from mixlens.model.loading import vocabulary_size
 from mixlens.text.input_checks import main_inputs, takes_decoder_ids
 
 _TOKENS = 12
+_DEFAULT_TARGET = "Les clefs de la vieille armoire sont sur la table."
+_DEFAULT_TEXT = (
+    "The keys to the old cabinet near the door are on the kitchen table, and nobody has touched"
+    " them since."
+)
+
+
+def default_input(model: nn.Module, tokenizer: Any) -> Any:
+    """Return the default input for verifying a model: a sentence, or dummy tensors."""
+    takes_text = main_inputs(model)[0] == "input_ids"
+    if tokenizer is None or not takes_text or hasattr(model.config, "vision_config"):
+        return stand_in_inputs(model)
+    return (_DEFAULT_TEXT, _DEFAULT_TARGET) if takes_decoder_ids(model) else _DEFAULT_TEXT
 
 
 def stand_in_inputs(model: nn.Module, seed: int = 0) -> dict[str, Tensor]:
