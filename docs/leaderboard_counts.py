@@ -97,7 +97,7 @@ def _mean_cell(name: str, means: Mapping[str, float], columns: Sequence[Mapping[
     defined = {each: sum(each in known(c) for c in columns) for each in means}
     often = [each for each in means if 2 * defined[each] >= len(columns)]
     flags = [known(c)[name].get("not_better_than_random") for c in columns if name in known(c)]
-    text = f"{means[name]:.1f}" + " ○" * (2 * sum(map(bool, flags)) >= len(flags))
+    text = f"{means[name]:.1f}" + "\N{NO-BREAK SPACE}○" * (2 * sum(map(bool, flags)) >= len(flags))
     if name not in often:
         return f"*{text}*"
     is_first = sum(means[other] < means[name] for other in often) < FIRST

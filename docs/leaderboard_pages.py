@@ -33,14 +33,11 @@ from training.leaderboard.rows import ROWS, TRAINED
 
 ROOT = Path(__file__).resolve().parent / "leaderboard"
 DIGITS = 4
+SPACE = "\N{NO-BREAK SPACE}"  # a cell stays on one line
+WITHOUT_CONTENTS = "---\nhide:\n  - toc\n---\n\n"
 FEW = 100  # texts
 
-INTRODUCTION = """---
-hide:
-  - toc
----
-
-# Leaderboard
+INTRODUCTION = f"""{WITHOUT_CONTENTS}# Leaderboard
 
 This page compares all measures with all evaluations on the models that were available to us. An
 entry is one model on one data set. All tables are computed from the entries. They hold for these
@@ -213,7 +210,7 @@ def _ends(result: Mapping[str, Any]) -> dict[str, Any]:
 
 def row_page(name: str, row: Mapping[str, Any]) -> str:
     parts = [
-        f"# {name}",
+        f"{WITHOUT_CONTENTS}# {name}",
         _about(row),
         "\n".join(["```sh", *_commands(name, row), "```"]),
         _scores(row),
@@ -273,8 +270,8 @@ def _cell(cell: Mapping[str, Any]) -> str:
         if cell.get(key)
     )
     low, high = cell.get("low"), cell.get("high")
-    spread = "" if low is None or high is None else f" ±{(high - low) / 2:.2f}"
-    return f"{cell['value']:.2f}{spread}{' ' * bool(signs)}{signs}"
+    spread = "" if low is None or high is None else f"{SPACE}±{(high - low) / 2:.2f}"
+    return f"{cell['value']:.2f}{spread}{SPACE * bool(signs)}{signs}"
 
 
 def _model(row: Mapping[str, Any]) -> str:

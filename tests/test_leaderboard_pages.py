@@ -124,7 +124,7 @@ def test_the_matrix_has_the_mean_rank_of_every_measure() -> None:
     assert "| [`blank_out`](../measures/blank_out.md) | **1.0** |" in lines
     assert "| [`alti`](../measures/alti.md) | **2.3** |" in lines  # random numbers in one of three
     assert "| [`value_zeroing`](../measures/value_zeroing.md) | **2.7** |" in lines
-    assert "**3.0 ○**" in matrix({"b": bad})
+    assert "**3.0\N{NO-BREAK SPACE}○**" in matrix({"b": bad})
     few = row({"globenc": (0.5, 0.1)})
     assert "| *1.0* |" in matrix({"a": good, "b": bad, "d": few})
 

@@ -52,6 +52,7 @@ SPEC = EvaluationSpec(
 MARGIN = 1e-6  # relative: closer than that is a tie
 NOISE = 1e-9  # of the row's largest entry: less than that is nothing
 WIDTH = 100
+SPACE = "\N{NO-BREAK SPACE}"  # a cell stays on one line
 START, END = "<!-- table: start -->", "<!-- table: end -->"
 
 
@@ -169,7 +170,7 @@ def list_item(text: str) -> str:
 def _cell(right: float, share: float) -> str:
     if math.isnan(right):
         return "·"
-    return ("✓" if right else "✗") + ("" if math.isnan(share) else f" {share:.2f}")
+    return ("✓" if right else "✗") + ("" if math.isnan(share) else f"{SPACE}{share:.2f}")
 
 
 def written(page: str, table: str) -> str:
