@@ -168,9 +168,9 @@ FOLLOWED: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", FOLLOWED)
 def test_explained_tokens_alone_give_the_same_as_whole_maps(name: str) -> None:
-    """A text is measured without maps, in blocks of its targets. A recording has maps."""
+    """A long text is measured without maps, in blocks of its targets. A recording has maps."""
     torch.manual_seed(0)
-    lens = Lens(models.randomised(FOLLOWED[name]()))
+    lens = Lens(models.randomised(FOLLOWED[name]()), memory_budget=1000)
     given = {"input_ids": torch.tensor([[7, 9, 4, 30, 12, 21, 5, 8, 3, 3, 11, 17]])}
     whole = lens.record(given)
     for options in (
@@ -192,7 +192,10 @@ def test_small_blocks_change_nothing(llama: Lens, monkeypatch: pytest.MonkeyPatc
     given = {"input_ids": torch.tensor([[7, 9, 4, 30, 12, 21, 5, 8]])}
     whole = _scores(llama, "alti_logit", given, answer=(6, 8))
     monkeypatch.setattr("mixlens.measures.alti_logit.rows_at_once", lambda *_: 2)
-    assert _scores(llama, "alti_logit", given, answer=(6, 8)) == pytest.approx(whole, abs=1e-12)
+    small = Lens(llama.model, memory_budget=1000)
+    maps = _explain(small, "alti_logit", given, answer=(6, 8))
+    assert maps.provenance["recorded"] == "rows"
+    assert maps.scores == pytest.approx(whole, abs=1e-6)
     with pytest.raises(InvalidInput, match="explains one output of the model, not tokens"):
         llama.measure("alti_logit", given, answer=(6, 8), targets=[3])
 

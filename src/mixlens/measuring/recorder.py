@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import warnings
 from collections.abc import Mapping, Sequence, Sized
@@ -95,7 +96,8 @@ def record(
         given = processed(lens.processor, given, model) if is_raw(given) else given
         ready = given if isinstance(given, Prepared) else prepared(model, lens.tokenizer, given)
         if targets is None and asked is not None and asked.get("targets") is None:
-            targets = _explained_targets(model, ready, measures, asked)
+            with contextlib.suppress(MixlensError, *_RAISED_BY_MODELS):  # raised again below
+                targets = _explained_targets(model, ready, measures, asked, budget)
             measures, asked = (measures, asked) if targets is None else ((), None)
         estimate = _estimate(lens, ready, None if targets is None else 1, measures, asked)
         available = available_to(model)
@@ -129,14 +131,25 @@ def record(
 
 
 def _explained_targets(
-    model: nn.Module, ready: Prepared, measures: Sequence[str], asked: Mapping[str, Any]
+    model: nn.Module,
+    ready: Prepared,
+    measures: Sequence[str],
+    asked: Mapping[str, Any],
+    budget: int,
 ) -> EachText | None:
-    """The tokens whose logits are explained, if a measure needs no others of one text and the
-    model can leave out the logits of the others.
+    """The tokens whose logits are explained, if a measure needs no others of one text, the model
+    can leave out the logits of the others, and the attention weights of all tokens do not fit the
+    budget. If they fit, keeping them saves two passes.
     """
     if not all(spec_of(name).follows_output for name in measures) or batch_size(ready.tensors) > 1:
         return None
     structure = model_structure(model, ready.tensors)
+    heads = sum(
+        site.heads for stack in structure.stacks for layer in stack.layers for site in layer.sites
+    )
+    ids = ready.tensors.get("input_ids")
+    if ids is None or 4 * heads * ids.shape[1] ** 2 <= budget:
+        return None
     places = find_read_positions(model, structure, ready, asked)
     return None if places is None else EachText((tuple(places.tolist()),))
 
