@@ -150,6 +150,16 @@ def test_weights_of_another_model_are_refused(lens: Lens, data: Path, tmp_path: 
     assert "6 layers" in repr(weights)
 
 
+def test_generated_prompts(lens: Lens) -> None:
+    prompts = read_fit_prompts("generated:fact?count=2&documents=3")
+    assert len(prompts) == 2
+    assert isinstance(prompts[0].segments, list)
+    texts = [str(prompts[0].prompt)[first:stop] for _, first, stop in prompts[0].segments]
+    assert len(texts) == 3
+    assert all(text.strip() for text in texts)
+    assert fit_heads(lens, prompts, masks=4, steps=2).about["used"] == 2
+
+
 def test_wrong_prompts_are_refused(lens: Lens, tmp_path: Path) -> None:
     file = tmp_path / "prompts.jsonl"
     cases = {

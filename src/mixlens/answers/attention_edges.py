@@ -163,6 +163,7 @@ class _Blocking:
             raise UnsupportedModel(
                 f"{type(self.answers.model).__name__} called {self.seen} attention functions where"
                 f" its structure has {self.answers.total}, so mixlens cannot tell its layers apart."
+                " Use `lens.leave_one_out`."
             )
 
     def _hide(self, number: int, query: Tensor, key: Tensor) -> Tensor | None:

@@ -3,7 +3,7 @@
 A prompt file has one JSON object in each line: a `prompt` (a text) or `messages` (a chat), the
 `answer`, and optionally `documents`, a list or an object of texts that stand in front of the
 prompt. The sources are then the documents, else the sentences of the prompt. Each sentence of the
-answer is a target.
+answer is a target. Addresses of `datasets.generated_prompts` work too.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from mixlens.answers.answered_prompt import (
 from mixlens.answers.attention_edges import BlockedAnswers, Edges
 from mixlens.answers.head_fitting import HeadExample, draw_masks, mask_features
 from mixlens.capture.attention_capture import runnable_experts
+from mixlens.datasets import generated_prompts
+from mixlens.datasets.examples import EvidencePrompt
 from mixlens.errors import InvalidInput
 from mixlens.measuring.answer_odds import log_odds, token_log_probabilities
 from mixlens.measuring.measure import measure
@@ -49,7 +51,11 @@ class FitPrompt:
 
 
 def read_fit_prompts(path: str | os.PathLike[str]) -> list[FitPrompt]:
-    """Return the prompts of a file with one JSON object in each line."""
+    """Return the prompts of a file with one JSON object in each line, or of an address such as
+    `generated:fact?count=100`.
+    """
+    if os.fspath(path).startswith("generated:"):
+        return [_generated(each) for each in generated_prompts.read(os.fspath(path))]
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -62,6 +68,11 @@ def read_fit_prompts(path: str | os.PathLike[str]) -> list[FitPrompt]:
     if not prompts:
         raise InvalidInput(f"{os.fspath(path)} is empty. Write one prompt in each line.")
     return prompts
+
+
+def _generated(example: EvidencePrompt) -> FitPrompt:
+    spans = [(f"document {i}", *span) for i, span in enumerate(example.documents, 1)]
+    return FitPrompt(example.name, example.text, example.answer, spans)
 
 
 def _fit_prompt(name: str, line: str) -> FitPrompt:

@@ -26,11 +26,12 @@ mixlens fit-heads prompts.jsonl --out heads.safetensors
 mixlens fit-heads prompts.jsonl --features contribution_weights --out heads.safetensors
 """
 _DataArgument = Annotated[
-    Path,
+    str,
     typer.Argument(
         metavar="DATA",
         rich_help_panel=INPUT,
-        help="File with one JSON object in each line: answer, and prompt, messages or documents.",
+        help="File with one JSON object in each line (answer, and prompt, messages or documents),"
+        " or generated prompts such as generated:fact.",
     ),
 ]
 _OutOption = Annotated[
