@@ -11,8 +11,10 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
-from mixlens import Answer, Lens
-from mixlens.views.viewer.answer_payload import answer_payload
+from mixlens import Answer, Lens, measure
+from mixlens.answers.answer_of_maps import answer_of_maps
+from mixlens.maps.segment_sums import with_segments
+from mixlens.views.viewer.payload import answer_payload, payload_of
 from tests.viewer.browser import AXE, launched, needs_axe, needs_browser, opened
 from tests.viewer.made_answer import make_answer
 
@@ -187,3 +189,31 @@ def test_it_is_accessible(browser: Any, file: Path, scheme: Literal["light", "da
             assert [each["id"] for each in report["violations"]] == []
             assert page.evaluate("document.documentElement.scrollWidth") <= width
             assert not wrong
+
+
+def test_maps_of_generated_text_have_an_answer() -> None:
+    lens = Lens.bundled("causal")
+    recording = lens.generate(PROMPT, answer=" blue car. She is happy.")
+    places = {
+        name: (PROMPT.index(text), PROMPT.index(text) + len(text))
+        for name, text in DOCUMENTS.items()
+    }
+    maps: Any = measure("flow_routes", recording)
+    other: Any = measure("attention", recording)
+    named = with_segments(maps, places)
+    payload = payload_of([named, with_segments(other, places)])
+    assert payload["start"]["view"] == "answer"
+    made = answer_of_maps([named])
+    assert made is not None
+    ours = lens.answer(PROMPT, documents=DOCUMENTS, answer=" blue car. She is happy.")
+    for word in range(len(ours.words)):
+        scores = {each.document: each.score for each in ours.top(word=word)}
+        again = {each.document: each.score for each in made.top(word=word)}
+        assert again == pytest.approx(scores, abs=1e-6)
+    assert made.shares() == pytest.approx(ours.shares(), abs=1e-5)
+    whole = answer_of_maps([maps])
+    assert whole is not None
+    assert list(whole.documents) == ["prompt"]
+    assert "answer" not in payload_of(maps.words())
+    assert "answer" not in payload_of(lens.measure("attention", PROMPT))
+    assert "view" not in payload_of(maps, target=maps.target_positions[0])["start"]

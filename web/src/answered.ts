@@ -3,7 +3,7 @@
 import { numbers, unpacked, type Shares } from "./packed";
 import type { Answered, Method, WrittenTable } from "./payload";
 
-/** Runs of characters that are not blank: answer_payload.py has the same rule. */
+/** Runs of characters that are not blank: answer_block.py has the same rule. */
 export const WORD = /[^ \t\n\r]+/g;
 
 /** The whole answer, or a sentence or a word of it by its number: "", "s0", "w3". */

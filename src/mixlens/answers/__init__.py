@@ -7,6 +7,7 @@ is in `measuring`.
     answer              Answer: a generated or given answer, and the passages of the prompt that it
                         rests on.
     answer_files        Write an answer to a file, and read it again.
+    answer_of_maps      The answer of maps that were measured on generated text, for their page.
     answer_parts        Sentences and words of an answer, and the part of the prompt that each
                         source token is in.
     answered_prompt     A prompt with its answer, as token ids, and the passages of the prompt.

@@ -453,10 +453,10 @@ class Answer:
         --------
         >>> answer.to_html("answer.html")
         """
-        view("viewer.page").write(view("viewer.answer_payload").answer_payload(self), path)
+        view("viewer.page").write(view("viewer.payload").answer_payload(self), path)
 
     def _repr_html_(self) -> str:
-        frame: str = view("viewer.page").frame(view("viewer.answer_payload").answer_payload(self))
+        frame: str = view("viewer.page").frame(view("viewer.payload").answer_payload(self))
         return frame
 
     def save(self, path: str | os.PathLike[str]) -> None:

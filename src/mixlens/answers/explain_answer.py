@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 from mixlens.answers.answer import Answer
 from mixlens.answers.answer_parts import split_sentences, split_words
 from mixlens.answers.method_scores import check_methods, default_method, score_by_methods
-from mixlens.answers.prompt_parts import Documents, PromptPart, PromptParts, read_prompt
+from mixlens.answers.prompt_parts import Documents, PromptParts, read_prompt, split_documents
 from mixlens.errors import EmptyInput, InputTooLong, InvalidInput
 from mixlens.maps.provenance import versions
 from mixlens.model.session import open_session
 from mixlens.text.input_checks import position_limit, takes_decoder_ids
 from mixlens.text.prompts import tokenised
-from mixlens.text.segments import spans_of
 from mixlens.text.tokens import TokenRow
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ def explain_answer(
         prompt.given, answer=answer, memory_budget=memory_budget, explain_end=False, **chosen
     )
     text, shift = _answer_text(recording, prompt, answer)
-    passages = _sentences_of_documents(prompt)
+    passages = split_documents(prompt.text, prompt.parts)
     units = prompt.documents if len(prompt.documents) > 1 else passages
     site = _site(recording)
     names = names or (default_method(recording, site),)
@@ -125,16 +124,6 @@ def _answer_text(recording: Recording, prompt: PromptParts, given: Any) -> tuple
             " Begin the answer with a space or end the prompt earlier."
         )
     return row.text[len(prompt.text) :], len(prompt.text)
-
-
-def _sentences_of_documents(prompt: PromptParts) -> list[PromptPart]:
-    passages = []
-    for part in prompt.documents:
-        body = prompt.text[part.start : part.stop]
-        for number, (_, start, stop) in enumerate(spans_of(body, "sentences"), 1):
-            name = f"{part.name}, sentence {number}"
-            passages.append(PromptPart(name, "sentence", part.start + start, part.start + stop))
-    return passages
 
 
 def _answer_row(row: TokenRow, positions: Sequence[int], shift: int) -> TokenRow:

@@ -115,17 +115,21 @@ def score_by_methods(
     return scored
 
 
-def _of_maps(name: str, maps: MixingMaps, recording: Recording, site: str) -> MethodScores:
+def scores_of_maps(maps: MixingMaps) -> Float[np.ndarray, "target source"]:
     """Return aggregated layers, normalised to absolute sums of one.
 
     A measure that includes the residual stream assigns it to the position itself, which is the
     token before the produced one. That is not a source of the answer, so its score is dropped.
     """
-    assert recording.targets is not None
     values = maps.reading.of(maps.scores).astype(np.float64)
     if maps.facts.residual_included and maps.facts.same_tokens:
-        values[np.arange(len(values)), list(recording.targets[0])] = 0
-    values = shares(values).astype(np.float32)
+        values[np.arange(len(values)), list(maps.target_positions)] = 0
+    return shares(values).astype(np.float32)
+
+
+def _of_maps(name: str, maps: MixingMaps, recording: Recording, site: str) -> MethodScores:
+    assert recording.targets is not None
+    values = scores_of_maps(maps)
     shape = (len(recording.targets[0]), len(recording.source_tokens(site, 0)))
     if values.shape != shape:
         raise InvalidInput(

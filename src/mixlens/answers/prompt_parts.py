@@ -16,7 +16,7 @@ from mixlens.errors import EmptyInput, InvalidInput, MissingTokenizer
 from mixlens.text.chats import turn_names
 from mixlens.text.documents import place_documents, read_documents
 from mixlens.text.prompts import prompt_of
-from mixlens.text.segments import RESERVED, Spans, read_marks, require_apart
+from mixlens.text.segments import RESERVED, Spans, read_marks, require_apart, spans_of
 
 Documents = Mapping[str, str] | Sequence[str] | None
 """Texts by name, or a list of texts, which are called document 1, document 2 …"""
@@ -25,7 +25,7 @@ DOCUMENT, QUESTION, SYSTEM = "document", "question", "system prompt"
 EARLIER, TEMPLATE = "earlier turns", "template"
 WHOLE = "prompt"  # the name of a prompt without documents, which is then one document
 PLACE = "{documents}"
-_QUESTIONS = ("question", "query", "task", "instruction", "instructions")  # named, not documents
+QUESTIONS = ("question", "query", "task", "instruction", "instructions")  # named, not documents
 
 
 class PromptPart(NamedTuple):
@@ -96,7 +96,7 @@ def read_prompt(
     spans = [(name, *_place(name, body, text)) for name, body in texts.items()] or marks
     spans = sorted(spans, key=lambda span: span[1:])
     require_apart(spans, len(text))
-    spans = [span for span in spans if span[0].lower() not in _QUESTIONS]
+    spans = [span for span in spans if span[0].lower() not in QUESTIONS]
     parts = _split(text, messages, spans, prompt.turns)
     return PromptParts(messages, text, parts, uses_template, prompt.begins_specially)
 
@@ -219,3 +219,13 @@ def _outside(text: str, turn: PromptPart, documents: Spans) -> list[PromptPart]:
             outside.append(turn._replace(start=end, stop=start))
         end = max(end, min(stop, turn.stop))
     return outside
+
+
+def split_documents(text: str, parts: Sequence[PromptPart]) -> list[PromptPart]:
+    """Return the sentences of all documents, in order."""
+    return [
+        PromptPart(f"{part.name}, sentence {i}", "sentence", part.start + a, part.start + b)
+        for part in parts
+        if part.kind == DOCUMENT
+        for i, (_, a, b) in enumerate(spans_of(text[part.start : part.stop], "sentences"), 1)
+    ]

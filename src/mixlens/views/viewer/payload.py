@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import mixlens
+from mixlens.answers.answer_of_maps import answer_of_maps
 from mixlens.errors import InvalidInput
 from mixlens.maps.collapse import collapse_of
 from mixlens.maps.one_row import rolled_out_absolute
@@ -20,15 +21,20 @@ from mixlens.maps.provenance import plain
 from mixlens.measures import list_measures
 from mixlens.text.tokens import TokenRow
 from mixlens.views.viewer import packing
+from mixlens.views.viewer.answer_block import answer_block, table_of
 from mixlens.views.viewer.page_budget import Room
 from mixlens.views.viewer.text import text_of, well_formed
 
 if TYPE_CHECKING:
+    from mixlens.answers.answer import Answer
+    from mixlens.answers.method_scores import MethodScores
     from mixlens.maps.mixing_maps import MixingMaps
 
 FORMAT = {"format": "mixlens", "version": 1}
 
 _MASKS = ("[MASK]", "<mask>")
+_ANSWER_MAPS = 1_800_000  # characters of the tokens' scores in the page of an answer
+_ANSWER_ROOM = 1_200_000  # characters of the answer in a page of maps
 _ROLLOUT_WORK = 2e11  # most multiplications of a page: some seconds
 
 
@@ -65,6 +71,9 @@ def payload_of(
         sources["shown"] = [f"{i * seconds:.2f} s" for i in range(len(sources["shown"]))]
     if image is not None:
         _name_patches(sources["shown"], image)
+    answer = answer_of_maps(given)
+    generated = {} if answer is None else {"answer": answer_block(answer, _ANSWER_ROOM)}
+    view = {"view": "answer"} if generated and target is None else {}
     return {
         **FORMAT,
         "mixlens": mixlens.__version__,
@@ -72,7 +81,8 @@ def payload_of(
         "texts": texts,
         "maps": entries,
         "image": drawn if image is None else {"text": entries[0]["sources"], **image},
-        "start": {"target": _first_target(given[0]) if target is None else target},
+        "start": {"target": _first_target(given[0]) if target is None else target, **view},
+        **generated,
     }
 
 
@@ -131,6 +141,22 @@ def comparison_payload(
     }
 
 
+def answer_payload(answer: Answer) -> dict[str, Any]:
+    """An answer next to its documents. Its tokens are in the other views, too."""
+    room = _ANSWER_MAPS // len(answer.methods)
+    scored = [own for own in answer.methods.values() if not own.removes]
+    return {
+        **FORMAT,
+        "mixlens": mixlens.__version__,
+        "title": _short_title(answer.text),
+        "texts": [text_of(answer.source_row), text_of(answer.target_row)],
+        "maps": [_answer_entry(answer, scores, room) for scores in scored],
+        "image": None,
+        "start": {"target": 0, "view": "answer"},
+        "answer": answer_block(answer),
+    }
+
+
 def ranking_payload(ranking: Mapping[str, Any]) -> dict[str, Any]:
     """Return the payload of a ranking, from `Ranking.to_dict`."""
     return {
@@ -141,6 +167,36 @@ def ranking_payload(ranking: Mapping[str, Any]) -> dict[str, Any]:
         "maps": [],
         "ranking": dict(ranking),
         "start": {"view": "ranking"},
+    }
+
+
+def _answer_entry(answer: Answer, scores: MethodScores, room: int) -> dict[str, Any]:
+    """The scores of tokens, for the other views."""
+    spec = list_measures().get(scores.name)
+    table = table_of(scores.values.astype(np.float64), room)
+    return {
+        "measure": scores.name,
+        "summary": "" if spec is None else spec.summary,
+        "citation": "" if spec is None else spec.citation,
+        "provenance": {**answer.provenance, "measure": scores.name, "steps": []},
+        "targets": 1,
+        "sources": 0,
+        "target_positions": None,
+        "layers": [],
+        "signed": bool((scores.values < 0).any()),
+        "reaches_input": False,
+        "own_share": False,
+        "reading": "all",
+        "scores": None,
+        "joined": {
+            "how": scores.reading,
+            "residual": 0,
+            "own_share": False,
+            "warnings": [None],
+            "scores": table["shares"],
+            "totals": table["totals"],
+        },
+        "notes": [],
     }
 
 
@@ -289,8 +345,11 @@ def _index(row: TokenRow, rows: list[TokenRow]) -> int:
 
 
 def _title(maps: MixingMaps) -> str:
-    shown = maps.target_row.text or " ".join(maps.tokens)
-    shown = well_formed(" ".join(shown.split()))
+    return _short_title(maps.target_row.text or " ".join(maps.tokens))
+
+
+def _short_title(text: str) -> str:
+    shown = well_formed(" ".join(text.split()))
     return shown if len(shown) <= 80 else shown[:79] + "…"
 
 

@@ -1,4 +1,4 @@
-"""An answer as the viewer is given it: its words, the documents, and scores of words, sentences and
+"""The answer of a payload: its words, the documents, and scores of words, sentences and
 documents by each method.
 
 A word of a document is a run of characters that are not
@@ -14,11 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import mixlens
 from mixlens.measures import list_measures
 from mixlens.views.viewer import packing
-from mixlens.views.viewer.payload import FORMAT
-from mixlens.views.viewer.text import text_of, well_formed
+from mixlens.views.viewer.text import well_formed
 
 if TYPE_CHECKING:
     from mixlens.answers.answer import Answer
@@ -26,10 +24,7 @@ if TYPE_CHECKING:
     from mixlens.answers.method_scores import MethodScores
 
 WORD = re.compile(r"[^ \t\n\r]+")  # web/src/answered.ts has the same rule
-_WORD_BYTES = 2_400_000  # of all methods
-_PASSAGE_BYTES = 2_400_000
-_MAP_BYTES = 1_800_000
-_TITLE = 80
+ROOM = 4_800_000  # characters of the scores of all methods
 KINDS = (
     "document",
     "question",
@@ -41,41 +36,21 @@ KINDS = (
 )
 
 
-def answer_payload(answer: Answer) -> dict[str, Any]:
-    """Return the payload of an answer."""
+def answer_block(answer: Answer, room: int = ROOM) -> dict[str, Any]:
+    """Return the answer of a payload, in about `room` characters beyond its texts."""
     owner = _word_of_tokens(answer)
-    count = len(answer.methods)
+    each = room // (2 * len(answer.methods))
     return {
-        **FORMAT,
-        "mixlens": mixlens.__version__,
-        "title": _title(answer.text),
-        "texts": [text_of(answer.source_row), text_of(answer.target_row)],
-        "maps": [
-            _map_entry(answer, scores, _MAP_BYTES // count)
-            for scores in answer.methods.values()
-            if not scores.removes
-        ],
-        "image": None,
-        "start": {"target": 0, "view": "answer"},
-        "answer": {
-            "words": [_part(part) for part in answer.words],
-            "sentences": [_part(part) for part in answer.sentences],
-            "pieces": _pieces(answer),
-            "blocks": _blocks(answer),
-            "kinds": [kind for kind in KINDS if kind in answer.kinds],
-            "uses_template": answer.uses_template,
-            "citations": {name: _citations(answer, name) for name in answer.methods},
-            "methods": [
-                _method(answer, scores, owner, count) for scores in answer.methods.values()
-            ],
-            "provenance": answer.provenance,
-        },
+        "words": [_part(part) for part in answer.words],
+        "sentences": [_part(part) for part in answer.sentences],
+        "pieces": _pieces(answer),
+        "blocks": _blocks(answer),
+        "kinds": [kind for kind in KINDS if kind in answer.kinds],
+        "uses_template": answer.uses_template,
+        "citations": {name: _citations(answer, name) for name in answer.methods},
+        "methods": [_method(answer, scores, owner, each) for scores in answer.methods.values()],
+        "provenance": answer.provenance,
     }
-
-
-def _title(text: str) -> str:
-    shown = well_formed(" ".join(text.split()))
-    return shown if len(shown) <= _TITLE else shown[: _TITLE - 1] + "…"
 
 
 def _part(part: AnswerPart) -> dict[str, Any]:
@@ -165,9 +140,7 @@ def _word_of_tokens(answer: Answer) -> np.ndarray:
     return np.append(of_token, count)  # the last entry is the number of words
 
 
-def _method(
-    answer: Answer, scores: MethodScores, owner: np.ndarray, methods: int
-) -> dict[str, Any]:
+def _method(answer: Answer, scores: MethodScores, owner: np.ndarray, room: int) -> dict[str, Any]:
     spec = list_measures().get(scores.name)
     about = {
         "name": scores.name,
@@ -183,16 +156,15 @@ def _method(
     if scores.removes:
         is_whole = documents > 1
         merged = values if is_whole else values.sum(1, keepdims=True)
-        about["documents"] = _table(merged, None)
-        about["passages"] = None if is_whole else _table(values, None)
+        about["documents"] = table_of(merged, None)
+        about["passages"] = None if is_whole else table_of(values, None)
         return about
-    about["documents"] = _table(_summed(values, answer.owners["documents"], documents), None)
-    room = _PASSAGE_BYTES // methods
-    about["passages"] = _table(_summed(values, answer.owners["sentences"], passages), room)
-    about["words"] = _table(_summed(values, owner[:-1], int(owner[-1])), _WORD_BYTES // methods)
+    about["documents"] = table_of(_summed(values, answer.owners["documents"], documents), None)
+    about["passages"] = table_of(_summed(values, answer.owners["sentences"], passages), room)
+    about["words"] = table_of(_summed(values, owner[:-1], int(owner[-1])), room)
     kinds = [kind for kind in KINDS if kind in answer.kinds]
     places = np.array([kinds.index(kind) for kind in answer.kinds])
-    about["kinds"] = _table(_summed(np.abs(values), places, len(kinds)), None)
+    about["kinds"] = table_of(_summed(np.abs(values), places, len(kinds)), None)
     return about
 
 
@@ -202,40 +174,10 @@ def _summed(values: np.ndarray, owner: np.ndarray, count: int) -> np.ndarray:
     return np.stack([np.bincount(owner[inside], row[inside], count) for row in values])
 
 
-def _table(values: np.ndarray, room: int | None) -> dict[str, Any]:
+def table_of(values: np.ndarray, room: int | None) -> dict[str, Any]:
     """A table [target, column] as shares and sums of rows; with `room`, the largest if all are too
     many.
     """
     is_small = room is None or packing.written_size(values.shape) <= room
     packed = packing.whole(values[None]) if is_small else packing.largest_of_rows(values, room or 0)
     return {"shares": packed, "totals": packing.totals(values[None])}
-
-
-def _map_entry(answer: Answer, scores: MethodScores, room: int) -> dict[str, Any]:
-    """The scores of tokens, for the other views."""
-    spec = list_measures().get(scores.name)
-    table = _table(scores.values.astype(np.float64), room)
-    return {
-        "measure": scores.name,
-        "summary": "" if spec is None else spec.summary,
-        "citation": "" if spec is None else spec.citation,
-        "provenance": {**answer.provenance, "measure": scores.name, "steps": []},
-        "targets": 1,
-        "sources": 0,
-        "target_positions": None,
-        "layers": [],
-        "signed": bool((scores.values < 0).any()),
-        "reaches_input": False,
-        "own_share": False,
-        "reading": "all",
-        "scores": None,
-        "joined": {
-            "how": scores.reading,
-            "residual": 0,
-            "own_share": False,
-            "warnings": [None],
-            "scores": table["shares"],
-            "totals": table["totals"],
-        },
-        "notes": [],
-    }

@@ -1,0 +1,136 @@
+"""The answer of maps that were measured on generated text, for their page.
+
+The segments of the sources say which tokens are documents, turns of a chat or the answer. What is
+not known (the documents of a prompt without marks) is one document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from mixlens.answers.answer import Answer
+from mixlens.answers.answer_parts import first_character, split_sentences, split_words
+from mixlens.answers.method_scores import MethodScores, scores_of_maps
+from mixlens.answers.prompt_parts import (
+    DOCUMENT,
+    EARLIER,
+    QUESTION,
+    QUESTIONS,
+    SYSTEM,
+    TEMPLATE,
+    PromptPart,
+    split_documents,
+)
+from mixlens.text.segments import ANSWER, CHAT, OTHER, PROMPT
+from mixlens.text.tokens import TokenRow
+
+if TYPE_CHECKING:
+    from mixlens.maps.mixing_maps import MixingMaps
+
+_TURNS = ("user", "assistant", "system", "tool")
+
+
+def answer_of_maps(given: Sequence[MixingMaps]) -> Answer | None:
+    """Return the answer that maps explain; None if they are not maps of the tokens of one answer
+    after a prompt.
+    """
+    maps = [each for each in given if not each.per_head]
+    if not maps or not all(_explains_answer(each, maps[0]) for each in maps):
+        return None
+    row, positions = maps[0].target_row, maps[0].target_positions
+    source_row = maps[0].source_row
+    parts = _parts(source_row)
+    assert row.text is not None
+    assert row.offsets is not None
+    shift = max([0, *(stop for _, stop in row.offsets[: positions[0]])])
+    end = max(row.offsets[place][1] for place in positions)
+    text = row.text[shift:end]
+    if parts is None or not text.strip():
+        return None
+    assert source_row.text is not None
+    last = positions[-1] + 1
+    offsets = tuple((a - shift, b - shift) for a, b in row.offsets[positions[0] : last])
+    target_row = TokenRow(row.labels[positions[0] : last], text, offsets)
+    prompt = source_row.text[: max(part.stop for part in parts)]
+    return Answer(
+        text=text,
+        prompt=prompt,
+        parts=tuple(parts),
+        passages=tuple(split_documents(prompt, parts)),
+        sentences=split_sentences(text, offsets),
+        words=split_words(row, positions, text, shift),
+        methods={str(own.provenance["measure"]): _scores(own) for own in maps},
+        uses_template=False,
+        source_row=source_row,
+        target_row=target_row,
+        has_sink=maps[0].facts.same_tokens,
+        provenance={key: maps[0].provenance.get(key) for key in ("model", "name", "dtype", "site")},
+    )
+
+
+def _scores(maps: MixingMaps) -> MethodScores:
+    name = str(maps.provenance["measure"])
+    return MethodScores(name, scores_of_maps(maps), False, maps.reading.name)
+
+
+def _explains_answer(maps: MixingMaps, first: MixingMaps) -> bool:
+    places = list(maps.target_positions)
+    rows = (maps.source_row, maps.target_row)
+    return (
+        maps.provenance.get("target_names") == "the token produced"
+        and not maps.provenance.get("steps")
+        and all(row.text is not None and row.offsets is not None for row in rows)
+        and maps.source_row.segments is not None
+        and bool(places)
+        and places == list(range(places[0], places[-1] + 1))
+        and (*rows, maps.target_positions)
+        == (first.source_row, first.target_row, first.target_positions)
+    )
+
+
+def _parts(row: TokenRow) -> list[PromptPart] | None:
+    """Return the parts of a prompt by its segments; None if a name belongs to several of them."""
+    assert row.text is not None
+    assert row.offsets is not None
+    parts: list[PromptPart] = []
+    names = {segment.name for segment in row.segments or ()}
+    is_chat = any(_turn(name) for name in names)
+    users = [segment.name for segment in row.segments or () if _turn(segment.name) == "user"]
+    for segment in row.segments or ():
+        covered = [
+            place for place in row.offsets[segment.start : segment.stop] if place[0] < place[1]
+        ]
+        if segment.name == ANSWER or not covered:
+            continue
+        start = first_character(row.text, covered[0])
+        stop = max(end for _, end in covered)
+        kind = _kind(segment.name, users[-1:], is_chat=is_chat)
+        name = kind if segment.name == OTHER else segment.name
+        if not row.text[start:stop].strip():
+            continue
+        if parts and parts[-1].name == name and segment.name != OTHER:
+            parts[-1] = parts[-1]._replace(stop=stop)
+        elif start < stop:
+            parts.append(PromptPart(name, kind, start, stop))
+    if not any(part.kind == DOCUMENT for part in parts):
+        asked = [i for i, part in enumerate(parts) if part.kind == QUESTION][-1:]
+        parts = [p._replace(kind=DOCUMENT) if i in asked else p for i, p in enumerate(parts)]
+    documents = [part.name for part in parts if part.kind == DOCUMENT]
+    return parts if documents and len(set(documents)) == len(documents) else None
+
+
+def _turn(name: str) -> str | None:
+    role = name.partition(" ")[0]
+    return role if role in _TURNS else None
+
+
+def _kind(name: str, last_user: list[str], *, is_chat: bool) -> str:
+    if name == OTHER:
+        return TEMPLATE if is_chat else QUESTION
+    if name in (PROMPT, CHAT):
+        return DOCUMENT
+    if name in last_user or name.lower() in QUESTIONS:
+        return QUESTION
+    role = _turn(name)
+    return DOCUMENT if role is None else SYSTEM if role == "system" else EARLIER
