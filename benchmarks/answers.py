@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import importlib.util
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -142,7 +143,8 @@ def main() -> None:
     for answer in chosen.answers or [64, 512]:
         runs = {"forward pass": _forward(lens, inputs), **_ours(lens, inputs, answer)}
         runs |= _theirs(lens, inputs, answer)
-        times = in_turns(runs, repeats=chosen.repeats)
+        clock = time.perf_counter if on_gpu else time.process_time  # others may use the CPU too
+        times = in_turns(runs, repeats=chosen.repeats, clock=clock)
         peaks = {name: _peak(run) for name, run in runs.items()} if on_gpu else {}
         head = ["", "answer tokens", "forward passes", "bar", "", "memory above a forward pass"]
         say(table(head, _lines(times, peaks, answer, bars=on_gpu)))

@@ -9,13 +9,16 @@ import copy
 import functools
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
+import mixlens
 from mixlens import Lens
 from mixlens.capture.softmax_trace import einsum_letters
 from mixlens.measures import refusal
+from mixlens.recording import span_scores
 from mixlens.recording.layer import Layer
 from tests.zoo.models import entries
 from tests.zoo.native import cosine_distance, output_without, value_channels
@@ -84,6 +87,23 @@ def test_parts_add_up_to_the_block(name: str) -> None:
             written = linear(written)
         total = (written.sum(2) * parts.scale[..., None]) + parts.own + parts.constant
         torch.testing.assert_close(total, site.block_output, atol=1e-6, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", GATED)
+def test_the_gates_of_a_span_fold_into_the_values(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (lens, given), site = _lens(name), _layers(name)[0].site()
+    count = site.weights.shape[2]
+    targets, weights = [count - 1, 1, count // 2], [1.0, 2.0, 0.5]
+    vectors = _written(site, site.gate)[:, targets]
+    written = torch.einsum("i,bijd->bjd", torch.tensor(weights).to(vectors), vectors)
+    for at_once in (100, 2):
+        monkeypatch.setattr(span_scores, "targets_at_once", lambda *_, count=at_once: count)
+        chosen: dict[str, Any] = {"targets": targets, "span": "sum", "weights": weights}
+        maps = mixlens.measure("attention_norm", lens.record(given), **chosen)
+        made = torch.from_numpy(np.array((maps if isinstance(maps, list) else [maps])[0].scores))
+        torch.testing.assert_close(made[0, 0], written[0].norm(dim=-1), atol=1e-6, rtol=1e-5)
 
 
 @pytest.mark.parametrize("name", GATED)
