@@ -80,7 +80,7 @@ def test_map_of_heads_words_rollout_and_options() -> None:
         (["map", SHORT, "--target", "giraffe", "--measure", "attention"], "giraffe"),
         (["map", TEXT, "-o", "distance"], "Pass name=value"),
         (["map", TEXT, "-o", "colour=red"], "Unknown option 'colour'. value_zeroing has: distance"),
-        (["map", TEXT, "-o", "distance=far"], "there is no distance 'far'"),
+        (["map", TEXT, "-o", "distance=far"], "Unknown distance 'far'"),
         (["map", TEXT, "--measure", "alti", "--head", "0"], "not defined per head"),
         (["map", TEXT, "--save", "/no/such/folder/x"], "does not exist. Create it first"),
         (["map", "", "--measure", "attention"], "empty"),

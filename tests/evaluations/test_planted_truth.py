@@ -136,7 +136,7 @@ def test_a_result_counts_the_cases_that_are_right() -> None:
     assert set(result.details["refused"]) == {"copy, causal", "relay, causal"}
     assert result.value == pytest.approx(np.nanmean(result.per_example))
     assert planted_truth.evaluate("random").value < 0.3
-    with pytest.raises(InvalidInput, match="no measure"):
+    with pytest.raises(InvalidInput, match="Unknown measure"):
         planted_truth.evaluate("atention")
 
 
@@ -183,5 +183,5 @@ def test_every_measure_that_goes_wrong_has_a_reason() -> None:
 
 
 def test_a_page_without_markers_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="no place"):
+    with pytest.raises(InvalidInput, match="no markers"):
         planted_truth.written("# a page", "")

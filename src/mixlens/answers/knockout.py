@@ -262,7 +262,7 @@ def knockout(
     progress: Progress | None,
     options: Mapping[str, Any],
 ) -> Knockout:
-    """`Lens.knockout`."""
+    """Implement `Lens.knockout`."""
     require_eval(model)
     require_head(model)
     report = progress or (lambda done, total: None)

@@ -8,18 +8,17 @@ The evaluations themselves are in `evaluations`.
     contracts       Define the description of an evaluation, and its result.
     drawn_pairs     Sample target-source pairs with their weight and norm from every text, for the
                     rank correlations of `norm_statistics`.
-    known_evidence  A prompt with known evidence under one model: does the model answer, and what is
-                    the evidence?
+    known_evidence  A prompt with known evidence under one model.
     online_code     Compute the code length of labels sent in blocks, each by a probe trained on the
                     earlier blocks.
     pair_sample     Draw a uniform sample of all pairs of a data set, text by text.
     parallel        Pass a sentence and its translation to an encoder-decoder model word by word.
-    planted_cases   The planted cases: a model with a plan, a text of eight tokens, a target, and
-                    the sources that are truly in it.
+    planted_cases   The planted cases: a hand-built model, a text of eight tokens, a target, and its
+                    true sources.
     planted_models  Build transformers with weights set by hand, so that the sources of each state
                     are known.
-    recovery        How well scores of a prompt's tokens recover known evidence: documents and
-                    tokens.
+    recovery        Measure how well scores of a prompt's tokens recover known evidence: documents
+                    and tokens.
     released_probe  The probe of the code released with Mohebbi et al.
     sources         Choose the sources and the explained output for evaluations that compare scores
                     of one target.

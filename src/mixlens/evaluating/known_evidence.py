@@ -1,4 +1,4 @@
-"""A prompt with known evidence under one model: does the model answer, and what is the evidence?"""
+"""A prompt with known evidence under one model."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ class KnownEvidence:
     def of(cls, case: Case) -> KnownEvidence:
         """Return the evidence of a case. All measures share it."""
         if not isinstance(case.example, EvidencePrompt):
-            raise InvalidInput(f"{case.example.kind} examples have no known evidence.")
+            raise InvalidInput(
+                f"{case.example.kind} examples have no known evidence. Use evidence data."
+            )
         if case not in _KNOWN:
             lens = case.lens
             prompt = read_answered_prompt(lens.model, lens.tokenizer, case.recording, None, {})
@@ -47,29 +49,29 @@ class KnownEvidence:
 
     @cached_property
     def documents(self) -> list[tuple[int, ...]]:
-        """Tokens of each document."""
+        """Return the tokens of each document."""
         return [self.case.tokens_of(span) for span in self.example.documents]
 
     @cached_property
     def needles(self) -> list[int]:
-        """Tokens of the evidence."""
+        """Return the tokens of the evidence."""
         spans = (self.case.tokens_of(span) for span in self.example.needles)
         return sorted({token for tokens in spans for token in tokens})
 
     @property
     def length(self) -> int:
-        """Number of the prompt's tokens."""
+        """Return the number of the prompt's tokens."""
         return len(self.prompt.ids)
 
     @cached_property
     def counts(self) -> bool:
-        """Does the model give the answer, and another one without the evidence?"""
+        """Return whether the model gives the answer, and a different one without the evidence."""
         with_it, without_it = self._answered([self.prompt.ids, self.prompt.without(self.needles)])
         return with_it and not without_it
 
     @cached_property
     def answers(self) -> bool:
-        """Does the model choose every token of the answer?"""
+        """Return whether the model chooses every token of the answer."""
         return self._answered([self.prompt.ids])[0]
 
     def _answered(self, prompts: Sequence[Sequence[int]]) -> list[bool]:

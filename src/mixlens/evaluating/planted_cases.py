@@ -1,6 +1,4 @@
-"""The planted cases: a model with a plan, a text of eight tokens, a target, and the sources that
-are truly in it.
-"""
+"""The planted cases: a hand-built model, a text of eight tokens, a target, and its true sources."""
 
 from __future__ import annotations
 
@@ -31,22 +29,22 @@ A, B, C = (
     2,
     4,
     1,
-)  # places: of the decoy, of another decoy or go-between, and of what the target truly gets
-TARGET = TOKENS - 1  # the last, so that a causal model sees all of them
+)  # positions of the decoy, of another decoy or intermediate token, and of the true source
+TARGET = TOKENS - 1  # the last one, so that a causal model sees all of them
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Planted:
-    """A case.
+    """A hand-built model with its true sources.
 
-    `sources` are the places whose word is in the target's final state; the target's own place is
-    left aside.
+    `sources` are the positions whose word contributes to the target's final state, without the
+    target's own position.
 
-    If `sources` is the target alone, nothing else is in it.
+    If `sources` is only the target, nothing else contributes.
     """
 
     name: str
-    planted: str  # what was done, and what is true
+    planted: str  # the construction and its true sources
     plan: Blueprint
     ids: tuple[int, ...]
     sources: frozenset[int]
@@ -55,7 +53,7 @@ class Planted:
 
     @cached_property
     def recording(self) -> Recording:
-        """The hand-built model, recorded on its tokens."""
+        """Return the hand-built model, recorded on its tokens."""
         ids = torch.tensor([self.ids])
         return Lens(build_model(self.architecture, self.plan)).record(
             {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
@@ -63,7 +61,7 @@ class Planted:
 
 
 def _text(*words: tuple[int, int]) -> tuple[int, ...]:
-    """Marks, with words at the given places."""
+    """Return markers, with words at some positions."""
     ids = [MARKS[place % 2] for place in range(TOKENS)]
     for place, word in words:
         ids[place] = word
@@ -136,7 +134,7 @@ def _relay(architecture: str, name: str, *, passes: str = "middle") -> Planted:
     """
     strength = 0.25 / (
         1 if architecture == "bert" else (CHANNELS / 2) ** 0.5
-    )  # four heads; GPT-2 norms what they read
+    )  # four heads; GPT-2 normalises their input
     first = PlantedLayer([copying({B: C}, writes="middle", strength=strength)] * 4)
     second = PlantedLayer([copying(_to(B), reads=passes)] * 4)
     own = passes == "word"
@@ -226,7 +224,7 @@ def _redundant() -> Planted:
 
 
 def planted_cases() -> tuple[Planted, ...]:
-    """All cases, freshly built."""
+    """Return all cases, newly built."""
     return (
         _copy("bert", "copy"),
         _copy("gpt2", "copy, causal"),

@@ -1,4 +1,4 @@
-"""How well scores of a prompt's tokens recover known evidence: documents and tokens.
+"""Measure how well scores of a prompt's tokens recover known evidence: documents and tokens.
 
 Scores of a document are the sum of its tokens'. Ties are broken at random by expectation: every
 number is the mean over all orders of equal scores.
@@ -53,7 +53,7 @@ def recovery(
 
 
 def expected_reciprocal(before: int, tied: int, right: int) -> float:
-    """E[1 / r] of the first of `right` tokens among `tied` equal ones in random order, with
+    """Return E[1 / r] of the first of `right` tokens among `tied` equal ones in random order, with
     `before` tokens ranked above them.
     """
     ways = comb(tied, right)
@@ -64,7 +64,7 @@ def expected_reciprocal(before: int, tied: int, right: int) -> float:
 
 
 def reciprocal_rank(scores: np.ndarray, evidence: Sequence[int]) -> float:
-    """1 / r of the evidence, expected over random orders of equal scores."""
+    """Return 1 / r of the evidence, as the expectation over random orders of ties."""
     best = max(scores[place] for place in evidence)
     tied = scores == best
     right = sum(bool(tied[place]) for place in evidence)

@@ -1,15 +1,15 @@
 """Compiled truth: does a measure find the tokens that a known program used?
 
 The models are compiled, not trained (`compiled_cases`): Lindner et al. 2023, "Tracr: Compiled
-Transformers as a Laboratory for Interpretability". What is in a target's output is known under two
-definitions. A *carried* source is one whose content reaches the output, by the program's
+Transformers as a Laboratory for Interpretability". The sources of a target's output are known under
+two definitions. A *carried* source is one whose content reaches the output, by the program's
 expression. A *counterfactual* source is one whose replacement can change the output, all else being
-equal. They differ if a program looks at a token to decide which other one to take.
+equal. They differ if a program reads a token to decide which other one to copy.
 
-A measure's row for the target, with the layers joined by its own rollout, is right if every true
-source is above every other token: the rule of `planted_truth`. The value is the share of inputs
-that are right by the first definition. Inputs in which all tokens are sources (programs that count)
-are kept apart: no order of tokens could be wrong there.
+A measure's scores for the target, aggregated by its own rollout, are right if every true source
+ranks above every other token: the rule of `planted_truth`. The value is the fraction of inputs that
+are right by the first definition. Inputs in which all tokens are sources (programs that count) are
+excluded, because no ranking could be wrong.
 
 `python -m mixlens.evaluations.compiled_truth` writes the table into
 docs/development/compiled_models.md.
@@ -45,8 +45,8 @@ cases = compiled_cases
 
 
 def observe(case: Compiled, measure: str) -> dict[str, Any]:
-    """By definition, whether the row is right: 1, 0, or NaN if the measure or the question is not
-    defined.
+    """Return, by definition, whether the scores are right: 1, 0, or NaN if the measure or the
+    question is undefined.
     """
     seen: dict[str, Any] = {"case": case.name, "reason": None}
     try:
@@ -61,7 +61,9 @@ def observe(case: Compiled, measure: str) -> dict[str, Any]:
 
 
 def conclude(observations: Sequence[dict[str, Any]]) -> Result:
-    """The share of the inputs that are right by the first definition; both are in `details`."""
+    """Return the fraction of inputs that are right by the first definition; both are in
+    `details`.
+    """
     details = {
         key: {seen["case"]: seen[key] for seen in observations} for key in (*DEFINITIONS, "reason")
     }
@@ -69,9 +71,9 @@ def conclude(observations: Sequence[dict[str, Any]]) -> Result:
 
 
 def evaluate(measure: str) -> Result:
-    """One measure on all inputs.
+    """Evaluate one measure on all inputs.
 
-    The interval is over inputs, which are not a random sample: read it with care.
+    The interval is over inputs, which are not a random sample, so interpret it with care.
     """
     return conclude([observe(case, measure) for case in compiled_cases()])
 
@@ -80,7 +82,9 @@ def evaluate(measure: str) -> Result:
 
 
 def table() -> str:
-    """The share of right inputs of each program, by measure and definition, as Markdown."""
+    """Return the fraction of right inputs of each program, by measure and definition, as
+    Markdown.
+    """
     cases = compiled_cases()
     programs = {case.program: case.what for case in cases}
     lines = [
@@ -92,7 +96,7 @@ def table() -> str:
 
 
 def table_row(measure: str) -> str:
-    """The row of one measure."""
+    """Return the table row of one measure."""
     cases, details = compiled_cases(), evaluate(measure).details
     whole = [_share(list(details[definition].values())) for definition in DEFINITIONS]
     cells = [

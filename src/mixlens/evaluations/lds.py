@@ -1,4 +1,4 @@
-"""Linear datamodelling score: do a measure's scores predict what random ablations do?
+"""Linear datamodelling score: do a measure's scores predict the effect of random ablations?
 
 Documents are kept at random with probability 1/2, `masks` times. The score is the rank correlation
 (Spearman) of the sum of the kept documents' scores with the log-probability of the answer, over

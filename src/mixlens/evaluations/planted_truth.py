@@ -1,19 +1,19 @@
-"""Planted truth: does a measure find the source that was put there by hand?
+"""Planted truth: does a measure find the source in hand-built transformers?
 
-No paper's experiment: small transformers with weights set by hand (`_planted_models`,
-`_planted_cases`), ordinary models of transformers that go through the same recording and the same
-checks as any other. In each it is known exactly which tokens are in the target's final state: those
-for which putting a different word (or mark) in their place changes it, which a test does.
+This is not an experiment of a paper. The models are small transformers with weights set by hand
+(`planted_models`, `planted_cases`), which pass the same recording and checks as any other model.
+The tokens that contribute to the target's final state are known exactly: replacing their word (or
+marker) changes it, which a test verifies.
 
-A measure's row for the target, with the layers joined by its own rollout, is right if every true
-source is above every other token; sizes are compared, ties are wrong, and the target itself is
-left aside (it is in its own state by the residual stream). If nothing but the target is in it, a
-row is right if the target is first, or if it names no token at all. The value is the share of
-the cases that are right; `details["shares"]` says how much of each row lies on true sources. A case
-on which a measure is not defined has no number.
+A measure's scores for the target, aggregated by its own rollout, are right if every true source
+ranks above every other token. Absolute scores are compared, ties are wrong, and the target itself
+is ignored (the residual stream carries its own state). If only the target contributes, the scores
+are right if the target is first, or if all scores are zero. The value is the fraction of right
+cases; `details["shares"]` is the fraction of the scores on true sources. A case that a measure does
+not support has no value.
 
-Gradients and erasure explain the class that a classifier reads off the target; erasure puts a mark
-in a token's place. These cases are few and clean. They show which mistakes a measure can make, not
+Gradients and erasure explain the class that a classifier predicts at the target; erasure replaces a
+token by a marker. These cases are few and simple. They show which mistakes a measure can make, not
 how often it makes them.
 
 `python -m mixlens.evaluations.planted_truth` writes the table into
@@ -49,23 +49,23 @@ SPEC = EvaluationSpec(
     cost="a second for all cases",
 )
 
-MARGIN = 1e-6  # relative: closer than that is a tie
-NOISE = 1e-9  # of the row's largest entry: less than that is nothing
+MARGIN = 1e-6  # relative; a smaller difference is a tie
+NOISE = 1e-9  # fraction of the largest score below which a score counts as zero
 WIDTH = 100
 SPACE = "\N{NO-BREAK SPACE}"  # a cell stays on one line
 START, END = "<!-- table: start -->", "<!-- table: end -->"
 
 
 def judged(row: np.ndarray, target: int, sources: Iterable[int]) -> tuple[bool, float]:
-    """Whether every true source is above every other token, and the share of the row on true
-    sources (NaN if it is empty).
+    """Return whether every true source ranks above every other token, and the fraction of the
+    scores on true sources (NaN if all are zero).
     """
     sizes, true = np.abs(np.asarray(row, np.float64)), np.zeros(len(row), bool)
     sizes[sizes < NOISE * sizes.max()] = 0
     true[list(sources)] = True
     alone = bool(true[target])
     if alone and true.sum() > 1:
-        raise InvalidInput("the target is either the only source or left aside")
+        raise InvalidInput("The target is either the only source or ignored. Correct the case.")
     others = ~true
     others[target] = False
     total = float(sizes[true].sum() + sizes[others].sum())
@@ -76,7 +76,7 @@ def judged(row: np.ndarray, target: int, sources: Iterable[int]) -> tuple[bool, 
 
 
 def row_of(case: Planted, measure: str) -> np.ndarray:
-    """What the measure says about the target."""
+    """Return the measure's scores for the target."""
     output = {"position": case.target}
     return row_of_target(measure, case.recording, case.target, output, MARKS[0])
 
@@ -84,14 +84,14 @@ def row_of(case: Planted, measure: str) -> np.ndarray:
 def row_of_target(
     measure: str, recording: Recording, target: int, output: Mapping[str, Any], blank: int
 ) -> np.ndarray:
-    """What a measure says about a target, its layers joined by its own rollout.
+    """Return a measure's scores for a target, aggregated by its own rollout.
 
-    `output` names what is explained, for measures that explain an output; `blank` is the token that
-    erasure puts in place of others.
+    `output` names the explained output, for measures that explain one; `blank` is the token that
+    erasure uses as replacement.
     """
     specs = list_measures()
     if measure not in specs:
-        raise InvalidInput(f"there is no measure {measure!r}; choose one of: {', '.join(specs)}")
+        raise InvalidInput(f"Unknown measure {measure!r}. Choose one of: {', '.join(specs)}.")
     options = dict(output) if specs[measure].explains_output else {}
     if measure == "blank_out":
         options["replacement"] = blank
@@ -101,8 +101,8 @@ def row_of_target(
 
 
 def observe(case: Planted, measure: str) -> dict[str, Any]:
-    """`value`: 1 if it is right, 0 if wrong, NaN if the measure is not defined; `share`:
-    on true sources.
+    """Return `value` (1 if right, 0 if wrong, NaN if unsupported) and `share` (the fraction on true
+    sources).
     """
     try:
         row = row_of(case, measure)
@@ -113,7 +113,7 @@ def observe(case: Planted, measure: str) -> dict[str, Any]:
 
 
 def conclude(observations: Sequence[dict[str, Any]]) -> Result:
-    """The share of the cases that are right."""
+    """Return the fraction of right cases."""
     details = {
         key: {seen["case"]: seen[name] for seen in observations}
         for key, name in (("right", "value"), ("shares", "share"))
@@ -124,14 +124,14 @@ def conclude(observations: Sequence[dict[str, Any]]) -> Result:
 
 @functools.cache
 def cases() -> tuple[Planted, ...]:
-    """All cases; built once, recorded once."""
+    """Return all cases, built and recorded once."""
     return planted_cases()
 
 
 def evaluate(measure: str) -> Result:
-    """One measure on all cases; `details` names them.
+    """Evaluate one measure on all cases; `details` names them.
 
-    The interval is over cases, which are not a random sample: read it with care.
+    The interval is over cases, which are not a random sample, so interpret it with care.
     """
     return conclude([observe(case, measure) for case in cases()])
 
@@ -140,7 +140,9 @@ def evaluate(measure: str) -> Result:
 
 
 def table() -> str:
-    """What every measure gets right and wrong, why, and what was planted, as Markdown."""
+    """Return the results of every measure, with reasons and a description of each case, as
+    Markdown.
+    """
     held = cases()
     lines = [
         "| measure | right | " + " | ".join(case.name for case in held) + " |",
@@ -163,7 +165,7 @@ def table() -> str:
 
 
 def list_item(text: str) -> str:
-    """A point of a list, in lines of the page's width."""
+    """Return a list item, wrapped to the width of the page."""
     return textwrap.fill(f"* {text}", WIDTH, subsequent_indent="  ", break_on_hyphens=False)
 
 
@@ -174,11 +176,11 @@ def _cell(right: float, share: float) -> str:
 
 
 def written(page: str, table: str) -> str:
-    """A page with this table between its markers."""
+    """Return a page with this table between its markers."""
     before, _, rest = page.partition(START)
     _, end, after = rest.partition(END)
     if not end:
-        raise InvalidInput(f"the page has no place for the table: it needs {START} and {END}")
+        raise InvalidInput(f"The page has no markers for the table. Add {START} and {END}.")
     return f"{before}{START}\n\n{table}\n\n{END}{after}"
 
 

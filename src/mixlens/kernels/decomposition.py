@@ -115,7 +115,8 @@ class Vectors:
     def write_pairs(
         self, weights: Float[Tensor, "batch head target part"], part: slice
     ) -> Float[Tensor, "part row d_model"]:
-        """Return what each of some sources writes into each target: sum_h weights_hij vectors_hj.
+        """Return the contribution of each of some sources to each target: sum_h weights_hij
+        vectors_hj.
 
         Rows are the targets of all texts, one text after the other.
         """
@@ -138,8 +139,8 @@ class Vectors:
         weights: Float[Tensor, "batch head target source"],
         segments: Sequence[Int[Tensor, " _"]],
     ) -> Float[Tensor, "segment row d_model"]:
-        """Return what the sources of each segment write together into each target:
-        sum_j sum_h weights_hij vectors_hj over the members j of a segment.
+        """Return the joint contribution of each segment's sources to each target: sum_j sum_h
+        weights_hij vectors_hj over the members j of a segment.
 
         The values of a segment are summed before the product, so it costs as much as one source.
         """

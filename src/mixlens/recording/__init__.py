@@ -12,9 +12,10 @@ built; `replay` runs layers again.
     layer               One recorded layer: its attention, and methods to run it again.
     layer_loop          The loop over layers: every measure scores a layer while it is available.
     passed_layers       Layers of one forward pass, kept for several spans of the same targets.
-    rebuilding          Rebuild the attention of a layer from its structure, and check it against
-                        the captured tensors.
-    recording           One forward pass with its layers: kept, recomputed, or passing by.
+    rebuilding          Rebuild the attention of a layer from its structure and check it against
+                        captured tensors.
+    recording           One forward pass of a model, with its layers: kept, recomputed, or passing
+                        by.
     span_scores         Score the targets of a span as one, a few targets at a time.
     target_attention    Attention weights of a few targets, computed from queries and keys.
     target_pass         Single-target mode: one forward pass with the model's own attention, split

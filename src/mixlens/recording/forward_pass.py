@@ -107,9 +107,9 @@ def capture_inputs(
     graph: bool,
     logits_at: Int[Tensor, " position"] | None = None,
 ) -> CapturedPass:
-    """Run the model once, as it was loaded, and keep what entered its layers. With `graph` the pass
-    is kept for gradients: it serves the output that is chosen and its gradient at the input of
-    every layer. With `logits_at` logits are computed at these positions alone.
+    """Run the model once, as it was loaded, and keep the inputs of its layers. With `graph`, keep
+    the autograd graph of the pass, for the chosen output and its gradient at the input of every
+    layer. With `logits_at`, compute logits only at these positions.
     """
     kept = _EnteringStates(model, structure, graph, memory_budget)
     order = structure.calls

@@ -1,7 +1,7 @@
 """Run recorded layers and models again: with edits, from the attention output on, or as linear
 maps; and the parts that several measures share.
 
-    attention_slopes     The derivative of plain softmax attention, written out: o = W_O [sum_j
+    attention_slopes     The derivative of plain softmax attention in closed form: o = W_O [sum_j
                          A_ij v_j], A = softmax(c q k^T + bias).
     attribution          Shared code of the gradient measures: one explained output, the layers at
                          which it is explained, one number per token.
@@ -15,8 +15,8 @@ maps; and the parts that several measures share.
                          matrix per target.
     forward_derivative   Push tangents through one layer, in a way that agrees with its reverse
                          derivative.
-    frozen_parts         Each input token's part of one logit by one backward pass, for rules that
-                         stay linear.
+    frozen_parts         The contribution of each input token to one logit by one backward pass, for
+                         linear rules.
     head_chain           Read the head of a model as a chain of products, norms and activations.
     head_steps           The steps of a model's head, applied to the final state and to its parts.
     intervention         Run a layer, or the model from one layer on, as a function of its input.
@@ -41,14 +41,14 @@ maps; and the parts that several measures share.
     shortcuts            Replace submodules around a layer's attention by their known outputs.
     slow_paths           List the layers that do not allow the fast forms, and why (`mixlens
                          doctor`).
-    value_map            The value projection of an attention site as matrices, one for each head:
-                         found by numbers.
-    vector_parts         The stream as a sum of vectors, one for each input token, layer by layer.
-    word_embeddings      A recorded model as a function of the vectors that its word embedding
-                         gives.
+    value_map            Find the value projection of an attention as matrices, one per head, by
+                         comparing numbers.
+    vector_parts         The residual stream as a sum of vectors, one for each input token, layer by
+                         layer.
+    word_embeddings      A recorded model as a function of the vectors of its word embedding.
     zeroing              Value Zeroing of a layer without running whole sequences again where
                          possible.
-    zeroing_fast         The fast form of Value Zeroing: only what changes goes through the rest of
+    zeroing_fast         The fast form of Value Zeroing: propagate only changes through the rest of
                          the layer.
     zeroing_literal      Value Zeroing by the layer's own code: slow, and right for every layer that
                          can be recorded.

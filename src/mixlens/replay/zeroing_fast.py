@@ -1,4 +1,4 @@
-"""The fast form of Value Zeroing: only what changes goes through the rest of the layer.
+"""The fast form of Value Zeroing: propagate only changes through the rest of the layer.
 
 For an MLP after a norm, with t_ij = u_i - s c_ij the sum without source j and z = norm(t):
 
@@ -12,8 +12,8 @@ model are used as they are.
 For many pairs the first product is folded into the values: W_1 c_ij = sum_h A^h_ij (W_1 f^h_j)
 costs heads x d_ff operations for each pair instead of d_model x d_ff.
 
-The form is used for a layer only if it returns what the layer returned, and if for a few pairs of
-the same layer it agrees with the literal form (`zeroing_literal`).
+The form is used for a layer only if it reproduces the layer's output, and agrees with the literal
+form (`zeroing_literal`) for a few pairs of the same layer.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ def find_answer(answer: Answer, produced: Produced, *, is_continued: bool) -> An
 
 
 def _range(answer: Any, tokens: int) -> tuple[int, int]:
-    """The first position and the one after the last, checked."""
+    """Return the first position and the one after the last, checked."""
     try:
         if isinstance(answer, (str, bool)) or len(answer) != 2:
             raise TypeError
@@ -111,7 +111,7 @@ def _range(answer: Any, tokens: int) -> tuple[int, int]:
 
 
 def _positions_of_words(words: str, produced: Produced, is_continued: bool) -> range:
-    """The positions that produced these words, which must occur once."""
+    """Return the positions that produced these words, which must occur once."""
     if not words.strip():
         raise EmptyInput(f"answer={words!r} is empty. Pass at least one word.")
     text, offsets = produced.tokens.text, produced.tokens.offsets
@@ -144,8 +144,8 @@ def _positions_of_words(words: str, produced: Produced, is_continued: bool) -> r
 
 
 def _occurrences(words: str, text: str, begins: int) -> list[tuple[int, int]]:
-    """Characters of every occurrence: of whole words, else of parts of words; of `words#2` the
-    second.
+    """Return the characters of every occurrence: of whole words, else of parts of words; for
+    `words#2` the second.
     """
     exact = re.escape(words.strip())
     for pattern in (rf"(?<!\w){exact}(?!\w)", exact):
@@ -169,7 +169,7 @@ def _require_own_first_token(produced: Produced, positions: Sequence[int]) -> No
 
 
 def _name(produced: Produced, positions: Sequence[int]) -> str:
-    """What results call these tokens: their text, or their positions."""
+    """Return the label of these tokens in results: their text, or their positions."""
     text, offsets = produced.tokens.text, produced.tokens.offsets
     if text is not None and offsets is not None:
         spans = [offsets[position] for position in positions]
