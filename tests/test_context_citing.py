@@ -194,7 +194,7 @@ def test_what_cannot_be_cited_is_refused(lens: Lens) -> None:
         lens.context_cite(CONTEXT, QUERY, segments=[("a", 3, 3)])
     with pytest.raises(MissingTokenizer, match="which a context needs"):
         Lens(lens.model).context_cite(CONTEXT, QUERY)
-    with pytest.raises(InvalidInput, match="begin the answer with a space"):
+    with pytest.raises(InvalidInput, match="Begin the answer with a space"):
         lens.context_cite(CONTEXT, "The keys to the cab", "inet", template="{context} {query}")
     with pytest.raises(InvalidInput, match=r"token id \d+ is outside the model.s vocabulary"):
         lens.context_cite(CONTEXT, QUERY, [len(lens.tokenizer) + 5])

@@ -117,5 +117,5 @@ def test_the_linear_probe_has_no_bias() -> None:
 def test_misuse_is_named() -> None:
     with pytest.raises(InvalidInput, match="Unknown probe 'svm'"):
         fitted("svm", _pairs(4), _pairs(4))
-    with pytest.raises(InvalidInput, match="no metric 'l1'"):
+    with pytest.raises(InvalidInput, match="Unknown metric 'l1'"):
         identified(np.zeros((1, 2)), np.zeros((1, 2)), np.zeros(1, int), "l1")

@@ -255,7 +255,7 @@ def test_named_targets_are_taken_from_maps_and_the_report_says_so(name: str, sit
     """Of words with entities, and of images that are packed into one row."""
     entry = ENTRIES[name]
     lens, given = mixlens.Lens(entry.build()), entry.given()
-    reason = "its layers are not modules that take and return rows of tokens"
+    reason = "its layers are not modules that take and return [batch, tokens, d_model]"
     assert lens.verify(given).from_maps[site] == reason
     few = lens.record(given, targets=[1], site=site)
     assert few.not_cut == reason

@@ -347,7 +347,7 @@ def test_edited_values_may_be_given_for_query_heads_that_agree() -> None:
     assert torch.equal(
         layer.rerun(1, values=shared.repeat_interleave(2, 1)), layer.rerun(1, values=shared)
     )
-    with pytest.raises(InvalidInput, match="must be the same"):
+    with pytest.raises(InvalidInput, match="Pass equal values"):
         layer.rerun(1, values=torch.randn_like(shared.repeat_interleave(2, 1)))
 
 

@@ -73,7 +73,7 @@ def test_longer_than_the_positions() -> None:
 @pytest.mark.smoke
 def test_wrong_keys_and_ids() -> None:
     lens = Lens(built("bert"))
-    with pytest.raises(mixlens.WrongKeys, match=r"takes no 'input_idz'.*input_ids"):
+    with pytest.raises(mixlens.WrongKeys, match=r"Unknown input 'input_idz'.*input_ids"):
         lens.record({"input_idz": torch.ones(1, 3, dtype=torch.long)})
     with pytest.raises(mixlens.WrongKeys, match="needs 'input_ids'"):
         lens.record({"attention_mask": torch.ones(1, 3, dtype=torch.long)})
