@@ -16,6 +16,8 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from docs.redirects import MOVED
+
 
 class Quiet(SimpleHTTPRequestHandler):
     """Serves files, and says nothing."""
@@ -39,6 +41,7 @@ def problems(site: Path, chromium: str) -> list[str]:
 
     wrong: list[str] = []
     paths = sorted(path.relative_to(site).as_posix() for path in site.rglob("index.html"))
+    moved = {f"{name}/index.html" for name in MOVED}
     with served(site) as home, sync_playwright() as play:
         browser = play.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         page = browser.new_page()
@@ -47,6 +50,8 @@ def problems(site: Path, chromium: str) -> list[str]:
         page.on("pageerror", lambda error: wrong.append(f"{page.url}: {error}"))
         for path in paths:
             page.goto(home + path)
+            if path in moved:  # wait until it has led to the present page
+                page.wait_for_url(f"{home}{MOVED[path.removesuffix('/index.html')]}/")
             if path.startswith("notebooks/") and not views(page):
                 wrong.append(f"{path} shows no view")
         browser.close()
