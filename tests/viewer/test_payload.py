@@ -138,7 +138,7 @@ def test_maps_without_a_picture_of_their_own_are_given_one() -> None:
     assert payload["image"] == {"text": 0, **image}
     shown = payload["texts"][0]["shown"]
     assert shown[1:] == [f"row {row}, column {column}" for row in (0, 1) for column in (0, 1)]
-    with pytest.raises(InvalidInput, match="2 × 2 patches from position 2 on are more than the 5"):
+    with pytest.raises(InvalidInput, match="2 × 2 patches from position 2 exceed the 5 sources"):
         payload_of(maps, image={**image, "first": 2})
     assert payload_of(maps, seconds=0.5)["texts"][0]["shown"][3] == "1.50 s"
 
