@@ -128,7 +128,7 @@ def test_a_classifier_is_explained_by_its_label() -> None:
         ({"only": []}, "list of measures is empty"),
         ({"options": {"foo": {}}}, "Unknown measure 'foo'"),
         ({"only": FEW, "options": {"globenc": {}}}, "globenc, which is not compared"),
-        ({"aggregate": "sideways"}, "choose one of mean, rollout, last"),
+        ({"aggregate": "sideways"}, "Choose one of: mean, rollout, last"),
         ({"aggregate": 6}, "there are 6 layers, 0 to 5"),
         ({"explain": "are"}, "explain is str. Pass a dict"),
         ({"options": {"attention": 3}}, r"options\['attention'\] is int"),

@@ -111,5 +111,5 @@ def test_a_site_that_does_is_named() -> None:
     made = lens.generate({"input_ids": [5, 6, 7]}, answer=[8, 9])
     with pytest.raises(UnsupportedModel, match="cross-attention: choose the site encoder or deco"):
         mixlens.measure("gradient_norm", made)
-    with pytest.raises(InvalidInput, match="not of the site encoder: choose decoder or cross"):
+    with pytest.raises(InvalidInput, match="not to the site encoder. Choose decoder or cross"):
         lens.generate({"input_ids": [5, 6, 7]}, answer=[8, 9], site="encoder")
