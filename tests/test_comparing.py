@@ -129,7 +129,7 @@ def test_a_classifier_is_explained_by_its_label() -> None:
         ({"options": {"foo": {}}}, "Unknown measure 'foo'"),
         ({"only": FEW, "options": {"globenc": {}}}, "globenc, which is not compared"),
         ({"aggregate": "sideways"}, "Choose one of: mean, rollout, last"),
-        ({"aggregate": 6}, "there are 6 layers, 0 to 5"),
+        ({"aggregate": 6}, "Layer 6 is out of range"),
         ({"explain": "are"}, "explain is str. Pass a dict"),
         ({"options": {"attention": 3}}, r"options\['attention'\] is int"),
         ({"only": [3]}, "Unknown measure 3"),
@@ -222,7 +222,7 @@ def test_a_named_target_is_compared_by_rows_from_one_pass() -> None:
         assert made.provenance[name]["recorded"] == "rows"
         np.testing.assert_allclose(made.scores[name], expected.scores[name], atol=2e-6)
         np.testing.assert_allclose(made.by_layer[name], expected.by_layer[name], atol=2e-6)
-    with pytest.raises(InvalidInput, match="there are 6 layers"):
+    with pytest.raises(InvalidInput, match="Layer 6 is out of range"):
         lens.compare(text, -1, only=only, aggregate=6)
 
 

@@ -109,7 +109,7 @@ def test_of_a_continued_prompt_a_produced_token_is_explained() -> None:
 def test_a_site_that_does_is_named() -> None:
     lens = Lens(built("bart", head=True))
     made = lens.generate({"input_ids": [5, 6, 7]}, answer=[8, 9])
-    with pytest.raises(UnsupportedModel, match="cross-attention: choose the site encoder or deco"):
+    with pytest.raises(UnsupportedModel, match=r"cross-attention. Choose the site encoder or deco"):
         mixlens.measure("gradient_norm", made)
-    with pytest.raises(InvalidInput, match="not to the site encoder. Choose decoder or cross"):
+    with pytest.raises(InvalidInput, match=r"not to the site encoder. Choose decoder or cross"):
         lens.generate({"input_ids": [5, 6, 7]}, answer=[8, 9], site="encoder")

@@ -111,7 +111,7 @@ def test_shares_by_hand() -> None:
 
 def test_refusals() -> None:
     fused = models.randomised(hf.Phi3Model(hf.Phi3Config(**models._CAUSAL)))
-    with pytest.raises(UnsupportedModel, match="makes gate and values in one product"):
+    with pytest.raises(UnsupportedModel, match="computes gate and values in one product"):
         models.scores("decompx", Lens(fused).record(models.inputs("phi3", 4)))
     with pytest.raises(InvalidInput, match="absdot"):
         models.scores("decompx", models.recording("bert", 4), bias="dot")
