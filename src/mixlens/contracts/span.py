@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from mixlens.errors import InvalidInput
 from mixlens.text.suggestions import no_such
 
@@ -31,6 +33,8 @@ class Span:
 
     definition: str | None  # None: the default for the measure and the number of targets
     weights: tuple[tuple[float, ...], ...]  # of each target of each text, as passed
+    sampled_from: tuple[tuple[int, ...], ...] | None = None  # all targets, if some are drawn
+    population: tuple[int, ...] | None = None  # how many of them have a positive weight
 
     @classmethod
     def of(cls, definition: Any, weights: Any, targets: Sequence[Sequence[int]]) -> Span:
@@ -46,6 +50,31 @@ class Span:
                 )
         rows = [[1.0] * len(row) for row in targets] if weights is None else _rows(weights, targets)
         return cls(None if definition is True else definition, tuple(map(tuple, rows)))
+
+    def sampled(
+        self, targets: Sequence[Sequence[int]], count: Any, seed: Any
+    ) -> tuple[Span, tuple[tuple[int, ...], ...]]:
+        """Return a span of `count` targets drawn without replacement, and these targets, in their
+        order. Each text draws by itself, and targets of weight 0 are drawn last.
+        """
+        for name, number, least in (("sample", count, 2), ("seed", seed, 0)):
+            is_whole = isinstance(number, (int, np.integer)) and not isinstance(number, bool)
+            if not is_whole or number < least:
+                raise InvalidInput(
+                    f"{name}={number!r} is not a whole number of at least {least}. Change it."
+                )
+        drawn = []
+        for row in self.weights:
+            order = np.random.default_rng(seed).permutation(len(row)).tolist()
+            drawn.append(sorted(sorted(order, key=lambda place: row[place] == 0)[:count]))
+        pairs = list(zip(drawn, self.weights, targets, strict=True))
+        span = Span(
+            self.definition,
+            tuple(tuple(row[place] for place in places) for places, row, _ in pairs),
+            sampled_from=tuple(map(tuple, targets)),
+            population=tuple(sum(weight > 0 for weight in row) for row in self.weights),
+        )
+        return span, tuple(tuple(own[place] for place in places) for places, _, own in pairs)
 
     def chosen(self, rule: SpanRule | None) -> str:
         """Return the definition: the requested one, or the default for a measure."""
@@ -95,6 +124,7 @@ class SpanRule:
     weigh: Callable[..., Mapping[str, Tensor]] | None = None
     score: Callable[..., LayerScores] | None = None
     adds_up: bool = False  # without vectors: whether "sum" is the weighted sum of the scores
+    samples: bool = False  # whether the options `sample` and `seed` draw targets of a mean
     long: str = "mean"  # the default definition for long spans
     refused: Mapping[str, str] = field(default_factory=dict)  # why there is no such definition
 

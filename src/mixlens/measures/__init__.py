@@ -329,6 +329,7 @@ def requested_function(
         definition=span_definition(name, request.span),
         score_layer=function,
         options={**heads, **options},
+        population=request.span.population,
     )
 
 

@@ -16,6 +16,10 @@ here.
 With `segments` all values of a segment are zero at once: distance(e_i, e_i without sum_j c_ij over
 the tokens j of the segment). This is the joint effect of the segment, not the sum of the effects of
 its tokens, and costs as much as one token for each segment.
+
+With `sample` a span is estimated from some of its targets, drawn without replacement, and
+`extras["standard_error"]` is the standard error of the mean. Every target costs the rest of the
+layer for each source, so there is no shortcut to the exact mean.
 """
 
 from __future__ import annotations
@@ -66,10 +70,11 @@ SPEC = Spec(
 )
 
 SPAN = SpanRule(
+    samples=True,
     refused={
         "sum": "every value is zeroed in the layer of each target, and distances do not add up",
         "joint": "only the mean of the distances is available",
-    }
+    },
 )
 
 
@@ -83,10 +88,17 @@ def score_layer(
     distance: str = "cosine",
     normalised: bool = False,
     segments: Any = None,
+    sample: int | None = None,
+    seed: int = 0,
 ) -> LayerScores:
     """Return the distances. `distance` is cosine, euclidean or spearman; `normalised` compares
-    standardised representations; `segments` zeroes all values of a segment at once.
+    standardised representations; `segments` zeroes all values of a segment at once. `sample`
+    targets of a span were drawn with `seed` before any layer is scored.
     """
+    if sample is not None and targets.weights is None:
+        raise InvalidInput(
+            f"sample={sample!r} draws targets of a span. Pass span='mean' with the targets."
+        )
     if distance not in DISTANCES:
         raise InvalidInput(f"Unknown distance {distance!r}. Choose one of: {', '.join(DISTANCES)}.")
     named = None if segments is None else targets.segments(segments)

@@ -17,6 +17,7 @@ from mixlens.measures import (
     scores_layers,
     scores_of,
     span_definition,
+    span_rule,
     spec_of,
     without_noise,
 )
@@ -140,8 +141,9 @@ def measure_batches(
             _checked_request(name, recording, site, layers, targets, per_head),
             span,
             weights,
+            options,
         )
-        for name in measures
+        for name, options in measures.items()
     }
     return _batches(measures, recording, requests, precision)
 
@@ -164,15 +166,15 @@ def _batches(
         for name, options in measures.items()
         if scores_layers(name) and (recording.is_kept or spec_of(name).row_by_row)
     }
-    if of_layers:
-        request = requests[
-            next(iter(of_layers))
-        ]  # all of them need maps, so one recording serves all
+    by_request: dict[Request, dict[str, Mapping[str, Any]]] = {}  # one request, unless some sample
+    for name, options in of_layers.items():
+        by_request.setdefault(requests[name], {})[name] = options
+    for request, alike in by_request.items():
         try:
-            with at_work(of_layers, recording, request, precision):
-                scores = _scores_of_layers(of_layers, recording, request, refused)
+            with at_work(alike, recording, request, precision):
+                scores |= _scores_of_layers(alike, recording, request, refused)
         except TargetsUnavailable as error:  # the proof of a cut layer holds for all measures
-            refused = {name: str(error) for name in of_layers}
+            refused |= {name: str(error) for name in alike}
     batches = {}
     for name, options in measures.items():
         request = requests[name]
@@ -419,8 +421,14 @@ def _with_own_weights(
     return given, None if own else weights
 
 
-def _with_span(name: str, request: Request, span: str | bool | None, weights: Any) -> Request:
-    """Return the same request with its targets as a span, if requested."""
+def _with_span(
+    name: str,
+    request: Request,
+    span: str | bool | None,
+    weights: Any,
+    options: Mapping[str, Any],
+) -> Request:
+    """Return the same request with its targets, or a sample of them, as a span, if requested."""
     if span is None or span is False:
         if weights is not None:
             raise InvalidInput("weights= are those of a span. Pass span='sum', 'joint' or 'mean'.")
@@ -428,8 +436,14 @@ def _with_span(name: str, request: Request, span: str | bool | None, weights: An
     if request.targets is None:
         raise InvalidInput("A span needs targets. Pass targets=[…], or record by lens.generate.")
     made = Span.of(span, weights, request.targets)
-    span_definition(name, made)  # raises if the measure has no such span
-    return replace(request, span=made)
+    definition = span_definition(name, made)  # raises if the measure has no such span
+    rule, count = span_rule(name), options.get("sample")
+    if rule is None or not rule.samples or count is None:
+        return replace(request, span=made)
+    if definition != "mean":
+        raise InvalidInput(f"sample={count!r} needs span='mean', got span={definition!r}.")
+    made, targets = made.sampled(request.targets, count, options.get("seed", 0))
+    return replace(request, span=made, targets=targets)
 
 
 def _one_or_several(batch: MeasuredBatch) -> MixingMaps | list[MixingMaps]:

@@ -18,9 +18,10 @@ _MARKS = str.maketrans({"Ġ": " ", "▁": " ", "Ċ": " "})
 def span_labels(recording: Recording, request: Request) -> list[str]:
     """Return the text of the span of each text of a batch."""
     assert request.targets is not None
+    sampled_from = None if request.span is None else request.span.sampled_from
     return [
         _label(recording.named_targets(request.site, row), places)
-        for row, places in enumerate(request.targets)
+        for row, places in enumerate(sampled_from or request.targets)
     ]
 
 
@@ -51,10 +52,12 @@ def describe_span(name: str, request: Request, row: int) -> dict[str, Any]:
     """Return the span of one text for the provenance of its maps; empty if there is none."""
     if request.span is None or request.targets is None:
         return {}
-    return {
-        "span": {
-            "definition": span_definition(name, request.span),
-            "targets": list(request.targets[row]),
-            "weights": list(request.span.weights[row]),
-        }
+    span = request.span
+    described: dict[str, Any] = {
+        "definition": span_definition(name, span),
+        "targets": list(request.targets[row]),
+        "weights": list(span.weights[row]),
     }
+    if span.sampled_from is not None:
+        described["sampled_from"] = list(span.sampled_from[row])
+    return {"span": described}

@@ -6,7 +6,7 @@ scored block by block, and never kept for the whole span.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mixlens.contracts import LayerScores, SpanRule, Targets
-from mixlens.kernels.chunks import product_bytes
+from mixlens.kernels.chunks import product_bytes, wide
 from mixlens.kernels.decomposition import Decomposition
 from mixlens.kernels.spans import fold_targets, join_spans, weigh_targets
 
@@ -45,6 +45,7 @@ class SpanPart:
     scores: LayerScores | None = None
     total: Float[Tensor, "batch d_model"] | None = None  # sum_i w_i y_i
     size: Float[Tensor, " batch"] | None = None  # sum_i w_i |y_i|_1
+    spread: Mapping[str, Tensor] | None = None  # of the scores of sampled targets
 
     def __add__(self, other: SpanPart) -> SpanPart:
         """Add more targets of the same span and layer."""
@@ -56,6 +57,7 @@ class SpanPart:
             scores=_both(self.scores, other.scores, _add_scores),
             total=_both(self.total, other.total, torch.add),
             size=_both(self.size, other.size, torch.add),
+            spread=_both(self.spread, other.spread, _add_entries),
         )
 
     def finished(self) -> LayerScores:
@@ -80,6 +82,7 @@ class SpanMeasure:
     definition: str
     score_layer: Callable[..., LayerScores]
     options: Mapping[str, Any]
+    population: Sequence[int] | None = None  # targets of each text, if some of them are drawn
 
     def __call__(self, layer: Layer, attention: Attention, targets: Targets) -> SpanPart:
         """Return the part of these targets."""
@@ -103,7 +106,7 @@ class SpanMeasure:
         rule = self.rule
         if rule is None or rule.split is None:
             scores = self.score_layer(layer, attention, targets)
-            return replace(part, scores=_weighted_sum(scores, weights))
+            return self._with_scores(part, scores, weights)
         parts = rule.split(layer, attention, targets, **self.options)
         if self.definition == "sum":
             return replace(part, parts=fold_targets(parts, weights))
@@ -114,13 +117,21 @@ class SpanMeasure:
             added = {name: each.sum(1, keepdim=True) for name, each in weighed.items()}
             return replace(part, weighed=added)
         scores = rule.score(rule.weigh(parts, layer.memory_budget, **self.options), **self.options)
+        return self._with_scores(part, scores, weights)
+
+    def _with_scores(self, part: SpanPart, scores: LayerScores, weights: Tensor) -> SpanPart:
+        if self.population is not None:
+            part = replace(part, spread=_spread(scores.values, weights))
         return replace(part, scores=_weighted_sum(scores, weights))
 
     def _finish(self, budget: int) -> Callable[[SpanPart], LayerScores]:
         def finish(part: SpanPart) -> LayerScores:
             if part.scores is not None:
                 if self.definition == "mean":
-                    return _divided(part.scores, part.weight)
+                    mean = _divided(part.scores, part.weight)
+                    if part.spread is None or self.population is None:
+                        return mean
+                    return _with_error(mean, part.spread, self.population)
                 facts = part.scores.facts
                 facts = None if facts is None else replace(facts, rows_sum_to_one=False)
                 return replace(part.scores, facts=facts)
@@ -178,6 +189,36 @@ def _weighted_sum(scores: LayerScores, weights: Float[Tensor, "batch target"]) -
         return (tensor.to(weights) * each.view(shape)).sum(axis, keepdim=True)
 
     return _each(scores, change)
+
+
+def _spread(values: Tensor, weights: Float[Tensor, "batch target"]) -> dict[str, Tensor]:
+    """Return sums over targets of w_i, w_i^2, w_i^2 d_i and w_i^2 d_i^2 for scores d_i, and how
+    many have a positive weight, in float64 because their difference is small.
+    """
+    values, w = wide(values), wide(weights)
+    w = w.view(len(w), *[1] * (values.dim() - 3), -1, 1)
+    sums = {"count": (w > 0).to(w), "weights": w, "squares": w**2}
+    sums |= {"first": w**2 * values, "second": w**2 * values**2}
+    return {name: each.sum(-2, keepdim=True) for name, each in sums.items()}
+
+
+def _with_error(
+    mean: LayerScores, spread: Mapping[str, Tensor], population: Sequence[int]
+) -> LayerScores:
+    """Add the standard error of the weighted mean m of n targets drawn without replacement from N:
+    sqrt((1 - n / N) n / (n - 1) sum_i w_i^2 (d_i - m)^2) / sum_i w_i.
+    """
+    n, m = spread["count"], wide(mean.values)
+    share = n / torch.tensor(population, device=n.device).view_as(n).to(n)
+    residuals = spread["second"] - 2 * m * spread["first"] + m**2 * spread["squares"]
+    scale = (1 - share) * n / (n - 1).clamp_min(1)
+    error = (scale * residuals.clamp_min(0)).sqrt() / spread["weights"]
+    dims = ("head", "target", "source")[4 - error.dim() :]
+    return replace(
+        mean,
+        extras={**mean.extras, "standard_error": error.to(mean.values.dtype)},
+        extra_dims={**mean.extra_dims, "standard_error": dims},
+    )
 
 
 def _divided(scores: LayerScores, weight: Float[Tensor, " batch"]) -> LayerScores:
