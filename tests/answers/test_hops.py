@@ -129,10 +129,37 @@ def test_a_generated_answer() -> None:
     assert both.unexplained < made.unexplained
 
 
+def test_the_last_token_of_an_answer_counts() -> None:
+    """It is not in the recorded text, because the model does not read it."""
+    lens = Lens.bundled("causal")
+    recording = lens.generate("The keys to the cabinet", answer=" are old")
+    alone = lens.measure("flow_routes", recording, span="sum")
+    assert not isinstance(alone, list)
+    expected = alone.scores[:, 0].sum(0)
+    made = lens.hops(recording, hops=0)
+    np.testing.assert_allclose(made.spans[0], expected / expected.sum(), atol=1e-6)
+    text = "The keys to the cabinet"
+    single = lens.measure("flow_routes", text, targets=-1, span="sum").scores[:, 0].sum(0)
+    last = lens.hops(text, answer=[-1], hops=0)
+    np.testing.assert_allclose(last.scores, single / single.sum(), atol=1e-6)
+    with pytest.raises(InvalidInput, match="'Ġold', is not in the recorded text"):
+        lens.hops(recording, hops=0, variant="released")
+
+
+def test_a_left_out_last_token_does_not_count() -> None:
+    lens = Lens.bundled("causal")
+    recording = lens.generate("The keys to the cabinet", answer=" are old.")
+    assert recording.targets is not None
+    without = lens.hops(recording, answer=recording.targets[0][:-1], hops=0, recursion="stop_words")
+    made = lens.hops(recording, hops=0, recursion="stop_words")
+    np.testing.assert_allclose(made.spans, without.spans, atol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("chosen", "words"),
     [
         ({"answer": []}, "no positions"),
+        ({"answer": [8], "left_out": [9]}, "All tokens of the answer are left out"),
         ({"answer": None}, "no positions"),
         ({"answer": [99]}, "out of range"),
         ({"reasoning": [-99]}, "out of range"),

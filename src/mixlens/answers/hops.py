@@ -189,7 +189,7 @@ def _recording_of(
 ) -> Recording:
     if isinstance(given, Recording):
         return given
-    if answer is None or len(answer) == 0:
+    if not _listed(answer, "answer"):
         raise InvalidInput(
             "The answer has no positions. Pass answer=[…], or a recording of lens.generate."
         )
@@ -198,7 +198,7 @@ def _recording_of(
 
 
 def _listed(positions: Any, what: str) -> list[int]:
-    if positions is None or len(positions) == 0:
+    if positions is None or (hasattr(positions, "__len__") and len(positions) == 0):
         return []
     return whole_numbers(positions, what) or []
 
@@ -214,6 +214,7 @@ class _HopSpans:
     shift: int  # from a target to its token
     released: bool
     counts: np.ndarray  # [source], False: left out
+    after_counts: bool  # whether the token that the last position produces counts
     keeps: np.ndarray  # [source], M
 
     @classmethod
@@ -232,8 +233,7 @@ class _HopSpans:
         if answer is None:
             if recording.targets is None:
                 raise InvalidInput("Pass answer=[…], the positions of the answer.")
-            moved = [place + 1 - shift for place in recording.targets[0]]
-            answer = [place for place in moved if place < count]
+            answer = _answer_of(recording, count, shift)
         targets = _places(answer, count, "answer")
         middle = _places(reasoning, count, "reasoning")
         if not targets:
@@ -245,11 +245,13 @@ class _HopSpans:
         if recursion in ("both", "in_all_gen"):
             ends = (*targets, *middle)
             through = tuple(range(min(ends), max(ends) + 1))
-        counts = np.ones(count, bool)
+        counts, after_counts = np.ones(count, bool), True
         if left_out is not None:
             counts[list(_places(left_out, count, "left_out"))] = False
         elif recursion in ("stop_words", "both"):
             counts[[_is_left_out(label) for label in row.labels]] = False
+            label, is_special = _token_after(recording, count)
+            after_counts = not (is_special or _is_left_out(label))
         keeps = (np.arange(count) < min(through or targets) + shift) & counts
         return cls(
             answer=targets,
@@ -259,12 +261,15 @@ class _HopSpans:
             shift=shift,
             released=released,
             counts=counts,
+            after_counts=after_counts,
             keeps=keeps,
         )
 
-    def tokens_of(self, targets: Sequence[int], scores: np.ndarray) -> np.ndarray:
-        """Return the scores of the targets' tokens; a token after the text has none."""
-        own: np.ndarray = np.append(scores, 0.0)[np.array(targets, int) + self.shift]
+    def tokens_of(
+        self, targets: Sequence[int], scores: np.ndarray, after: float = 0.0
+    ) -> np.ndarray:
+        """Return the scores of the targets' tokens; that of the token after the text is `after`."""
+        own: np.ndarray = np.append(scores, after)[np.array(targets, int) + self.shift]
         return own
 
 
@@ -277,6 +282,30 @@ def _places(given: Sequence[int] | None, count: int, what: str) -> tuple[int, ..
         raise InvalidInput(
             f"Position {outside} of the {what} is out of range (0–{count - 1})."
         ) from None
+
+
+def _answer_of(recording: Recording, count: int, shift: int) -> list[int]:
+    """Return the positions of a recorded answer, or raise if its last token is not in the text."""
+    assert recording.targets is not None
+    moved = [place + 1 - shift for place in recording.targets[0]]
+    if moved[-1] == count:
+        label, is_special = _token_after(recording, count)
+        if len(moved) == 1 or not is_special:
+            raise InvalidInput(
+                f"The last token of the answer, {label!r}, is not in the recorded text. With"
+                " variant='released', pass the text with its answer, and answer=[…]."
+            )
+    return [place for place in moved if place < count]
+
+
+def _token_after(recording: Recording, count: int) -> tuple[str, bool]:
+    """Return the token that the last position produced, and whether it is special. An ordinary text
+    does not know it.
+    """
+    if recording.produced is None:
+        return "?", False
+    row = recording.produced[0].tokens
+    return row.labels[count - 1], row.special is not None and bool(row.special[count - 1])
 
 
 def _is_left_out(label: str) -> bool:
@@ -313,7 +342,11 @@ class _Walked:
 
     def counted(self, targets: Sequence[int]) -> np.ndarray:
         """Return 1 for each target whose token counts."""
-        return self.plan.tokens_of(targets, self.plan.counts.astype(float))
+        counts = self.plan.counts.astype(float)
+        counted = self.plan.tokens_of(targets, counts, float(self.plan.after_counts))
+        if not counted.any():
+            raise InvalidInput("All tokens of the answer are left out. Pass left_out=[…].")
+        return counted
 
 
 def _in_turn(walk: _Walked, hops: int) -> None:
