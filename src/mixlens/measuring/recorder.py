@@ -32,6 +32,7 @@ from mixlens.measuring.estimates import (
     memory_in_words,
     require_room,
 )
+from mixlens.model.linearity import require_linear_modules
 from mixlens.model.loading import damaged_weights
 from mixlens.model.placement import available_to, entry_device, free_memory
 from mixlens.model.session import Remembered, open_session, require_eval
@@ -93,6 +94,7 @@ def record(
     require_eval(model)
     budget = _bytes_to_keep(lens, memory_budget)
     with open_session(model):
+        require_linear_modules(model)
         given = processed(lens.processor, given, model) if is_raw(given) else given
         ready = given if isinstance(given, Prepared) else prepared(model, lens.tokenizer, given)
         if targets is None and asked is not None and asked.get("targets") is None:

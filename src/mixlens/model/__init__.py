@@ -10,6 +10,8 @@ Code that knows the structure of a layer does not belong here.
     hub_errors          Explain why the hub did not return a model or a data set.
     hub_timeout         Detect a hub that does not answer.
     json_values         Parse JSON from outside and check its form.
+    linearity           Check that modules in the place of a linear layer are linear in their
+                        inputs.
     loading             Load a model and its tokenizer by hub name or folder, as the class that it
                         was saved as.
     model_changes       Describe the change between a model and its recorded state.

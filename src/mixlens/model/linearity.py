@@ -1,0 +1,150 @@
+"""Check that modules in the place of a linear layer are linear in their inputs.
+
+Some libraries quantise activations: before each product they round the input to a few bits, with a
+scale that follows its largest channel (compressed-tensors W8A8, FP8 dynamic). Such a module is not
+linear. In half precision its error is close to that of the model itself, so the comparison with the
+activations of the model does not detect it.
+
+The check is f(x + y) = f(x) + f(y) - f(0), with x and y for which x + y is exact. Some x have large
+channels, after which a shared scale drops the digits of the other channels. Libraries that keep
+large channels apart fail for the x without them. f(2 x) = 2 f(x) would not tell anything, because
+the scale doubles too. The error is compared with that of a plain product in the same dtype.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import torch
+from torch import Tensor, nn
+from transformers.pytorch_utils import Conv1D
+
+from mixlens.errors import UnsupportedModel
+from mixlens.model.module_walk import as_written, parts_of, tensors_of
+from mixlens.model.placement import device_of_calls, is_packed, raise_if_out_of_memory
+from mixlens.model.session import Remembered
+
+_ROUNDING = 3.0  # times the error of a plain product in the same dtype
+_PAIRS = 8  # of vectors without large channels, and as many with them
+_APART, _LARGE = 32, 32.0  # every group of channels with its own scale has a large channel
+_GRID = {torch.bfloat16: 2.0**-4, torch.float16: 2.0**-7}  # sums of vectors are exact
+_FINE = 2.0**-16
+_COLUMNS = 256  # of the plain product, whose error does not depend on their number
+_SIZES = (("in_features", "out_features"), ("nx", "nf"))
+
+_checked: Remembered[None] = Remembered()
+
+
+def require_linear_modules(model: nn.Module) -> None:
+    """Raise `UnsupportedModel` if a module in the place of a linear layer is not linear.
+
+    Only modules that compute in their own way or have packed weights run, once for each state of
+    the model. Call it while a session is open.
+    """
+    if any(map(_computes_its_own_way, parts_of(model))):
+        _checked.of(model, None, lambda: _check_all(model))
+
+
+def _computes_its_own_way(part: nn.Module) -> bool:
+    if _sizes(part) is None:
+        return False
+    own = vars(part)
+    runs = type(part).forward
+    if "forward" in own and "_hf_hook" not in own and as_written(own["forward"]) is None:
+        return True  # accelerate and torch.compile replace it too, and compute the same
+    if (as_written(runs) or runs) not in (nn.Linear.forward, Conv1D.forward):
+        return True
+    return any(is_packed(each) for each in part._parameters.values() if each is not None)
+
+
+def _sizes(part: nn.Module) -> tuple[int, int] | None:
+    """Return the number of inputs and outputs of a linear layer, or None for other modules."""
+    for names in _SIZES:
+        sizes = [getattr(part, name, None) for name in names]
+        if all(type(size) is int and size > 0 for size in sizes):
+            return sizes[0], sizes[1]  # type: ignore[return-value]
+    return None
+
+
+@torch.no_grad()
+def _check_all(model: nn.Module) -> None:
+    dtypes = _dtypes(model)
+    for path, part in model.named_modules():
+        if _computes_its_own_way(part):
+            _check(path, part, dtypes)
+
+
+def _dtypes(model: nn.Module) -> list[torch.dtype]:
+    """Return the dtypes of activations: that of the first weight (the embedding), then others."""
+    weights = (each for each in model.parameters() if each.is_floating_point())
+    return list(dict.fromkeys(each.dtype for each in weights if each.element_size() > 1))
+
+
+def _check(path: str, part: nn.Module, dtypes: list[torch.dtype]) -> None:
+    applied = next(filter(None, (_applied(part, dtype) for dtype in dtypes)), None)
+    if applied is None:  # it takes other arguments, so it is not a linear layer
+        _require_weight(path, part)
+        return
+    vectors, outputs = applied
+    errors, rounding = _errors(outputs), _errors(_plain_outputs(vectors))
+    if bool((errors <= _ROUNDING * rounding).all()):
+        return
+    worst = int((errors / rounding).argmax())
+    raise UnsupportedModel(
+        f"`{path}` ({type(part).__name__}) is not linear: its output for the sum of two inputs is "
+        f"off by {float(errors[worst]):.1e}, where rounding explains {float(rounding[worst]):.1e} "
+        f"({str(vectors.dtype).removeprefix('torch.')}). It quantises activations or computes in "
+        "a lower precision, so no score of this model can be verified. Quantise only the weights, "
+        "or measure the original model"
+    )
+
+
+def _require_weight(path: str, part: nn.Module) -> None:
+    """Raise if a module that computes as `nn.Linear` does has no weight to do so."""
+    weight = getattr(part, "weight", None)
+    ready = isinstance(weight, Tensor) and (weight.is_meta or weight.element_size() > 1)
+    if type(part).forward is nn.Linear.forward and not ready:
+        raise UnsupportedModel(
+            f"`{path}` ({type(part).__name__}) cannot run on its own, because its weight is still "
+            "compressed. Run the model once, so that it unpacks its weights, or load it with "
+            "dequantize=True in its quantization config"
+        )
+
+
+def _applied(part: nn.Module, dtype: torch.dtype) -> tuple[Tensor, Tensor] | None:
+    """Return vectors and the outputs of a module for them, or None if it does not take them."""
+    sizes = _sizes(part)
+    assert sizes is not None
+    device = device_of_calls(part) or next((each.device for each in tensors_of(part)), None)
+    vectors = _vectors(sizes[0], dtype).to(device)
+    try:
+        outputs = part(vectors)
+    except Exception as error:
+        raise_if_out_of_memory(error)
+        return None
+    expected = (*vectors.shape[:-1], sizes[1])
+    return (vectors, outputs) if getattr(outputs, "shape", None) == expected else None
+
+
+@functools.lru_cache(maxsize=4)
+def _vectors(width: int, dtype: torch.dtype) -> Tensor:
+    """Return x, y, x + y and 0, [4, 2 * pairs, width], the second half of x with large channels."""
+    step = _GRID.get(dtype, _FINE)
+    drawn = torch.randn(2, 2 * _PAIRS, width, generator=torch.Generator().manual_seed(0))
+    x, y = ((drawn / step).round() * step).clamp(-4, 4)
+    x[_PAIRS:, ::_APART] *= _LARGE
+    y[_PAIRS:, ::_APART] = 0.0
+    return torch.stack([x, y, x + y, torch.zeros_like(x)]).to(dtype)
+
+
+def _plain_outputs(vectors: Tensor) -> Tensor:
+    weight = torch.randn(_COLUMNS, vectors.shape[-1], generator=torch.Generator().manual_seed(1))
+    return nn.functional.linear(vectors, weight.to(vectors))
+
+
+def _errors(outputs: Tensor) -> Tensor:
+    """Return the errors of sums relative to the outputs: without and with large channels."""
+    x, y, both, zero = outputs.double()
+    size = outputs.double().square().sum((0, -1))
+    errors: Tensor = (both - x - y + zero).square().sum(-1) / size
+    return errors.reshape(2, _PAIRS).mean(-1).sqrt()
