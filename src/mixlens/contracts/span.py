@@ -118,11 +118,17 @@ class SpanRule:
     vectors of every source as a `Decomposition`. `weigh(parts, budget, **options)` returns numbers
     [batch, target, ...] that add up over stacked targets. `score(weighed, **options)` returns
     scores. "sum" folds the parts first, "joint" adds the numbers up, and "mean" the scores.
+
+    Without vectors, "joint" has two steps. `square(layer, attention, targets, **options)` returns
+    squares of every target as `LayerScores`, which are added with squared weights.
+    `unite(squares, **options)` returns the scores of the sums.
     """
 
     split: Callable[..., Decomposition] | None = None
     weigh: Callable[..., Mapping[str, Tensor]] | None = None
     score: Callable[..., LayerScores] | None = None
+    square: Callable[..., LayerScores] | None = None
+    unite: Callable[..., LayerScores] | None = None
     adds_up: bool = False  # without vectors: whether "sum" is the weighted sum of the scores
     samples: bool = False  # whether the options `sample` and `seed` draw targets of a mean
     long: str = "mean"  # the default definition for long spans
@@ -134,6 +140,8 @@ def require_definition(name: str, rule: SpanRule | None, definition: str) -> Non
     if definition == "mean":
         return
     if rule is not None and rule.split is not None:
+        return
+    if rule is not None and rule.square is not None and definition == "joint":
         return
     if rule is not None and definition in rule.refused:
         reason = rule.refused[definition]

@@ -13,7 +13,11 @@ DISTANCES = ("cosine", "euclidean", "spearman")
 
 @dataclass(frozen=True)
 class Distance:
-    """A distance by its name; `normalised`: of representations with mean zero and variance one."""
+    """A distance by its name; `normalised`: of representations with mean zero and variance one.
+
+    "projection" is the inner product of the change with the second representation. It is signed,
+    and with the Euclidean distance it gives the angle between stacked representations.
+    """
 
     name: str
     normalised: bool = False
@@ -35,6 +39,8 @@ class Distance:
 
         On unit vectors 1 - cos = |a - b|^2 / 2, which keeps its digits where 1 - cos loses them.
         """
+        if self.name == "projection":
+            return ((a - b) * b).sum(-1)
         length: Tensor = torch.linalg.vector_norm(a - b, dim=-1)
         return length if self.name == "euclidean" else length.square() / 2
 

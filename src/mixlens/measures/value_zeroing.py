@@ -20,11 +20,15 @@ its tokens, and costs as much as one token for each segment.
 With `sample` a span is estimated from some of its targets, drawn without replacement, and
 `extras["standard_error"]` is the standard error of the mean. Every target costs the rest of the
 layer for each source, so there is no shortcut to the exact mean.
+
+With `span="joint"` the score is the distance of the stacked states w_i e_i. With d_i the change of
+e_i, sums over targets of w_i^2 |d_i|^2, w_i^2 e_i d_i and w_i^2 |e_i|^2 determine it.
 """
 
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -33,7 +37,8 @@ from torch import Tensor
 
 from mixlens.contracts import Facts, LayerScores, SpanRule, Spec, Targets
 from mixlens.errors import InvalidInput
-from mixlens.kernels.distances import DISTANCES, Distance
+from mixlens.kernels.chunks import wide
+from mixlens.kernels.distances import DISTANCES, Distance, standardise
 from mixlens.replay.zeroing import zeroing_distances
 
 if TYPE_CHECKING:
@@ -69,14 +74,6 @@ SPEC = Spec(
     empty_below=10,
 )
 
-SPAN = SpanRule(
-    samples=True,
-    refused={
-        "sum": "every value is zeroed in the layer of each target, and distances do not add up",
-        "joint": "only the mean of the distances is available",
-    },
-)
-
 
 @torch.no_grad()
 def score_layer(
@@ -101,19 +98,92 @@ def score_layer(
         )
     if distance not in DISTANCES:
         raise InvalidInput(f"Unknown distance {distance!r}. Choose one of: {', '.join(DISTANCES)}.")
+    made = _measure_changes(layer, targets, Distance(distance, normalised), per_head, segments)
+    return replace(made, scale=_rounding_scale(layer, targets, distance))
+
+
+def _measure_changes(
+    layer: Layer, targets: Targets, distance: Distance, per_head: bool, segments: Any
+) -> LayerScores:
     named = None if segments is None else targets.segments(segments)
     values = zeroing_distances(
         layer,
         targets,
-        Distance(distance, normalised),
+        distance,
         per_head=per_head,
         segments=None if named is None else [list(text.values()) for text in named],
     )
     return LayerScores(
         values if per_head else values[:, 0],
         source_labels=None if named is None else [tuple(text) for text in named],
-        scale=_rounding_scale(layer, targets, distance),
     )
+
+
+@torch.no_grad()
+def _square(
+    layer: Layer,
+    attention: Attention,
+    targets: Targets,
+    *,
+    per_head: bool = False,
+    distance: str = "cosine",
+    normalised: bool = False,
+    segments: Any = None,
+    **_: Any,
+) -> LayerScores:
+    """Return the squared length of every change, its product with the state, and the squared length
+    of the state. Products need a second run of the rest of the layer.
+    """
+    if distance not in ("cosine", "euclidean"):
+        raise InvalidInput(
+            f"distance={distance!r} has no span='joint'. Use span='mean', or the distance 'cosine'"
+            " or 'euclidean'."
+        )
+    lengths = _measure_changes(
+        layer, targets, Distance("euclidean", normalised), per_head, segments
+    )
+    states = wide(targets.take(layer.output, 1))
+    sizes = (standardise(states) if normalised else states).square().sum(-1)
+    extras, dims = {"sizes": sizes}, ("head", "target", "source")
+    if distance == "cosine":
+        along = Distance("projection", normalised)
+        products = _measure_changes(layer, targets, along, per_head, segments)
+        extras["products"] = products.values
+    return replace(
+        lengths,
+        values=lengths.values.square(),
+        extras=extras,
+        extra_dims={"sizes": ("target",), "products": dims if per_head else dims[1:]},
+    )
+
+
+def _unite(squares: LayerScores, *, distance: str = "cosine", **_: Any) -> LayerScores:
+    """Return the distance of stacked states a and b = a + d from |d|^2, a d and |a|^2:
+    1 - cos = (|d|^2 - (|b| - |a|)^2) / (2 |a| |b|), which keeps its digits for small changes.
+    """
+    d, sizes = wide(squares.values), squares.extras["sizes"]
+    dtype = squares.values.dtype
+    if distance == "euclidean":
+        values = d.sqrt().to(dtype)
+        return replace(squares, values=values, extras={}, extra_dims={}, scale=sizes.sqrt())
+    a = wide(sizes).view(len(sizes), *[1] * (d.dim() - 1))
+    gain = 2 * wide(squares.extras["products"]) + d
+    length, other = a.sqrt(), (a + gain).clamp_min(0).sqrt()
+    tiny = torch.finfo(dtype).tiny
+    rest = d - (gain / (length + other).clamp_min(tiny)).square()
+    values = rest.clamp_min(0) / (2 * length * other).clamp_min(tiny)
+    scale = _epsilon(dtype, d.device).expand(sizes.shape)
+    return replace(squares, values=values.to(dtype), extras={}, extra_dims={}, scale=scale)
+
+
+SPAN = SpanRule(
+    square=_square,
+    unite=_unite,
+    samples=True,
+    refused={
+        "sum": "every value is zeroed in the layer of each target, and distances do not add up",
+    },
+)
 
 
 def _rounding_scale(layer: Layer, targets: Targets, distance: str) -> Float[Tensor, "batch target"]:

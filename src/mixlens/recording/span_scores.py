@@ -35,7 +35,8 @@ def targets_at_once(heads: int, sources: int, texts: int, device: torch.device) 
 class SpanPart:
     """The contribution of some targets of a span to its score in one layer.
 
-    Exactly one of `parts` (sum), `weighed` (joint) and `scores` (mean) is set.
+    Exactly one of `parts` (sum), `weighed` (joint) and `scores` (mean, or joint without vectors) is
+    set.
     """
 
     finish: Callable[[SpanPart], LayerScores]
@@ -104,6 +105,9 @@ class SpanMeasure:
             size = (y.abs().sum(-1) * weights).sum(1)
             part = replace(part, total=(y * weights[..., None]).sum(1), size=size)
         rule = self.rule
+        if rule is not None and rule.square is not None and self.definition == "joint":
+            squares = rule.square(layer, attention, targets, **self.options)
+            return replace(part, scores=_weighted_sum(squares, weights**2))
         if rule is None or rule.split is None:
             scores = self.score_layer(layer, attention, targets)
             return self._with_scores(part, scores, weights)
@@ -132,6 +136,10 @@ class SpanMeasure:
                     if part.spread is None or self.population is None:
                         return mean
                     return _with_error(mean, part.spread, self.population)
+                if self.definition == "joint":
+                    assert self.rule is not None
+                    assert self.rule.unite is not None
+                    return self.rule.unite(part.scores, **self.options)
                 facts = part.scores.facts
                 facts = None if facts is None else replace(facts, rows_sum_to_one=False)
                 return replace(part.scores, facts=facts)
