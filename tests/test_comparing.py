@@ -306,7 +306,7 @@ def test_memory_that_runs_out_is_not_a_measure_that_does_not_apply() -> None:
 
     model.h[0].mlp.register_forward_pre_hook(run_out)
     recording = lens.record(given)
-    lens.compare(recording, -1, only=["value_zeroing"])
+    lens.compare(recording, -1, only=["hidden_token_attribution"])
     full.append(True)
     with pytest.raises(OutOfMemory, match="memory ran out"):
-        lens.compare(recording, -1, only=["value_zeroing"])
+        lens.compare(recording, -1, only=["hidden_token_attribution"])

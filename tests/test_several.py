@@ -22,8 +22,8 @@ def lens() -> Lens:
 def test_a_bad_text_is_named(lens: Lens) -> None:
     for bad, words in (
         ("", "text 3: The text is empty"),
-        ("no mask here", "text 3: the text has 0 mask tokens"),
-        ("a " * 400, "text 3: input has 402 tokens"),
+        ("no mask here", "text 3: The text has 0 mask tokens"),
+        ("a " * 400, "text 3: .*402 tokens"),
     ):
         with pytest.raises(mixlens.InvalidInput, match=words):
             lens.measure("gradient_norm", [*TEXTS, bad])
@@ -55,7 +55,7 @@ def test_what_is_wrong_with_no_text_is_no_text_s_fault(lens: Lens) -> None:
         lens.measure("attentoin", TEXTS)
     with pytest.raises(mixlens.InvalidInput, match=r"^every text: .*0 mask tokens"):
         lens.measure("gradient_norm", ["No mask .", "None here"])
-    with pytest.raises(mixlens.InvalidInput, match="on_error='ignore'"):
+    with pytest.raises(mixlens.InvalidInput, match="Unknown on_error 'ignore'"):
         lens.measure("attention", TEXTS, on_error="ignore")
     with pytest.raises(mixlens.UnsupportedModel, match="training mode"):
         Lens(Lens.bundled().model.train(), lens.tokenizer).measure("attention", TEXTS)
