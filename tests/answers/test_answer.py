@@ -13,6 +13,7 @@ import transformers as hf
 import mixlens
 from mixlens import Answer, EmptyInput, InputTooLong, InvalidInput, Lens
 from mixlens.answers.prompt_parts import read_prompt
+from mixlens.maps import storage
 
 TEMPLATE = (
     "{% for m in messages %}<{{ m.role }}>{{ m.content }}</{{ m.role }}>\n{% endfor %}"
@@ -146,6 +147,32 @@ def test_saved_answers_are_the_same(answer: Answer, tmp_path: Path) -> None:
     table = answer.to_dataframe("sentences")
     assert set(table.part) == {"answer", "sentence", "word"}
     assert table[table.method == "flow_routes"].passage.nunique() == 4
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("parts", 0, 0), 3),
+        (("parts", 0, 1), "poem"),
+        (("words", 0, 3), "x"),
+        (("words", 0, 4), 10**9),
+        (("sources", "offsets"), None),
+        (("sources", "segments"), [["other", 0, 10**9]]),
+    ],
+)
+def test_damaged_answers_are_refused(
+    answer: Answer, tmp_path: Path, place: tuple[Any, ...], value: Any
+) -> None:
+    file = tmp_path / "answer.mixlens"
+    answer.save(file)
+    arrays, about = storage.read(file, "answer")
+    inner: Any = about
+    for key in place[:-1]:
+        inner = inner[key]
+    inner[place[-1]] = value
+    storage.write(file, "answer", arrays, about)
+    with pytest.raises(InvalidInput, match="cannot be read"):
+        mixlens.load(file)
 
 
 def test_marks_name_documents_and_the_question(lens: Lens) -> None:

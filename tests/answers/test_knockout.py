@@ -210,6 +210,12 @@ def test_results_are_kept(lens: Lens, tmp_path: Path) -> None:
     (tmp_path / "other.json").write_text("[]")
     with pytest.raises(InvalidInput, match="does not hold knockout scores"):
         Knockout.load(tmp_path / "other.json")
+    for axis in ("segments", "texts", "windows", "tokens", "token_scores"):
+        given = json.loads((tmp_path / "scores.json").read_text(encoding="utf-8"))
+        given[axis].pop()
+        (tmp_path / "damaged.json").write_text(json.dumps(given))
+        with pytest.raises(InvalidInput, match="its scores have the shape"):
+            Knockout.load(tmp_path / "damaged.json")
 
 
 def test_what_cannot_be_right_is_refused(lens: Lens) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -280,6 +282,19 @@ def test_results_are_kept(lens: Lens, tmp_path: Path) -> None:
     for wrong in ("other.json", "absent.json"):
         with pytest.raises(InvalidInput, match="does not hold passage scores"):
             PassageScores.load(tmp_path / wrong)
+    damages: tuple[Callable[[Any], Any], ...] = (
+        lambda given: given["tokens"].pop(),
+        lambda given: given["passages"].clear(),
+        lambda given: given["passages"][0].update(tokens=1.0),
+        lambda given: given["passages"][0]["tokens"].__setitem__(0, None),
+        lambda given: given["passages"][0].update(segment=3),
+    )
+    for damage in damages:
+        given = json.loads((tmp_path / "scores.json").read_text(encoding="utf-8"))
+        damage(given)
+        (tmp_path / "damaged.json").write_text(json.dumps(given))
+        with pytest.raises(InvalidInput, match="does not hold passage scores"):
+            PassageScores.load(tmp_path / "damaged.json")
 
 
 def test_wrong_input_is_refused(lens: Lens) -> None:

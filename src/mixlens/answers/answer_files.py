@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mixlens.answers.answer_parts import AnswerPart
 from mixlens.answers.method_scores import MethodScores
-from mixlens.answers.prompt_parts import PromptPart
+from mixlens.answers.prompt_parts import KINDS, PromptPart
 from mixlens.errors import InvalidInput
 from mixlens.maps import storage
 from mixlens.model.json_values import require_form
@@ -31,6 +31,8 @@ _DESCRIPTION = {
     "targets": storage.ROW,
     "provenance": {str: object},
 }
+_PROMPT_PART = {"name": str, "kind": str, "start": int, "stop": int}
+_ANSWER_PART = {"text": str, "first": int, "stop": int, "start": int, "end": int}
 
 
 def save(answer: Answer, path: str | os.PathLike[str]) -> None:
@@ -67,7 +69,7 @@ def load(path: str | os.PathLike[str], make: type[Answer]) -> Answer:
         passages = tuple(_part(each, about["prompt"]) for each in about["passages"])
         methods = {own["name"]: _method(own, arrays) for own in about["methods"]}
         sentences, words = (
-            tuple(_answer_part(each, len(targets)) for each in about[name])
+            tuple(_answer_part(each, len(targets), about["text"]) for each in about[name])
             for name in ("sentences", "words")
         )
         answer = make(
@@ -95,14 +97,19 @@ def load(path: str | os.PathLike[str], make: type[Answer]) -> Answer:
 
 def _part(saved: Any, prompt: str) -> PromptPart:
     part = PromptPart(*saved)
+    require_form(part._asdict(), _PROMPT_PART, "a part of the prompt")
+    if part.kind not in KINDS:
+        raise ValueError(f"{part.kind!r} is not a kind of part")
     if not 0 <= part.start <= part.stop <= len(prompt):
         raise ValueError(f"{part.name!r} is outside the prompt")
     return part
 
 
-def _answer_part(saved: Any, tokens: int) -> AnswerPart:
+def _answer_part(saved: Any, tokens: int, text: str) -> AnswerPart:
     part = AnswerPart(*saved)
-    if not 0 <= part.first < part.stop <= tokens:
+    require_form(part._asdict(), _ANSWER_PART, "a part of the answer")
+    is_inside = 0 <= part.first < part.stop <= tokens
+    if not (is_inside and 0 <= part.start <= part.end <= len(text)):
         raise ValueError(f"{part.text!r} is outside the answer")
     return part
 
@@ -115,6 +122,8 @@ def _method(saved: Any, arrays: Any) -> MethodScores:
 def _require_shapes(answer: Answer) -> None:
     if not answer.methods or not answer.passages or not answer.sentences:
         raise ValueError("methods, passages and sentences are needed")
+    if answer.source_row.offsets is None or answer.target_row.offsets is None:
+        raise ValueError("the characters of the tokens are needed")
     for name, own in answer.methods.items():
         columns = len(answer.units) if own.removes else len(answer.source_row)
         if own.values.shape != (len(answer.target_row), columns):

@@ -23,11 +23,11 @@ from torch import nn
 from mixlens.answers.answered_prompt import find_passages, read_answered_prompt
 from mixlens.answers.attention_edges import BlockedAnswers, Edges, window_layers
 from mixlens.answers.leave_one_out import Progress, check_budget, require_finite
-from mixlens.answers.passage_scores import PassageScores
+from mixlens.answers.passage_scores import PassageScores, require_scores
 from mixlens.capture.attention_capture import runnable_experts
 from mixlens.errors import InvalidInput
 from mixlens.measuring.answer_odds import token_log_probabilities
-from mixlens.model.json_values import parse_json
+from mixlens.model.json_values import parse_json, require_form
 from mixlens.model.loading import require_head
 from mixlens.model.session import open_session, require_eval
 from mixlens.recording.recording import Recording
@@ -40,6 +40,17 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _FORMAT = "mixlens knockout 1"
+_FORM = {
+    "format": str,
+    "segments": [str],
+    "texts": [str],
+    "windows": [[int]],
+    "token_scores": [[[float]]],
+    "tokens": [str],
+    "answer": str,
+    "log_probability": float,
+    "reused": bool,
+}
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -230,17 +241,23 @@ class Knockout:
         """
         try:
             given = parse_json(Path(path).read_text(encoding="utf-8"))
+            require_form(given, _FORM, "it")
             if given["format"] != _FORMAT:
                 raise ValueError(f"its format is {given['format']!r}")
+            scores = np.array(given["token_scores"], dtype=np.float64)
+            for names in ("segments", "texts"):
+                require_scores(
+                    scores, tuple(len(given[axis]) for axis in (names, "windows", "tokens"))
+                )
             return cls(
                 segments=tuple(given["segments"]),
                 texts=tuple(given["texts"]),
                 windows=tuple(tuple(window) for window in given["windows"]),
-                token_scores=np.array(given["token_scores"], dtype=np.float64),
+                token_scores=scores,
                 tokens=tuple(given["tokens"]),
-                answer=str(given["answer"]),
+                answer=given["answer"],
                 log_probability=float(given["log_probability"]),
-                reused=bool(given["reused"]),
+                reused=given["reused"],
             )
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise InvalidInput(

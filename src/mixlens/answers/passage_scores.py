@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mixlens.errors import InvalidInput
-from mixlens.model.json_values import parse_json
+from mixlens.model.json_values import parse_json, require_form
 
 if TYPE_CHECKING:
     import os
@@ -18,6 +18,17 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _FORMAT = "mixlens passage scores 1"
+_FORM = {
+    "format": str,
+    "method": str,
+    "answer": str,
+    "tokens": [str],
+    "log_probability": float,
+    "passes": int,
+    "notes": {str: object},
+    "passages": [{"segment": str, "text": str, "tokens": [float]}],
+    "within": object,
+}
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -147,7 +158,9 @@ class PassageScores:
         >>> file = os.path.join(tempfile.mkdtemp(), "scores.json")
         >>> scores.save(file)
         """
-        Path(path).write_text(json.dumps(self._as_json(), ensure_ascii=False, indent=1) + "\n")
+        Path(path).write_text(
+            json.dumps(self._as_json(), ensure_ascii=False, indent=1) + "\n", encoding="utf-8"
+        )
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> PassageScores:
@@ -207,18 +220,29 @@ class PassageScores:
 
     @classmethod
     def _from_json(cls, given: Any) -> PassageScores:
+        require_form(given, _FORM, "it")
         if given["format"] != _FORMAT:
             raise ValueError(f"its format is {given['format']!r}")
         passages, within = given["passages"], given["within"]
+        scores = np.array([passage["tokens"] for passage in passages], dtype=np.float64)
+        require_scores(scores, (len(passages), len(given["tokens"])))
         return cls(
-            method=str(given["method"]),
+            method=given["method"],
             segments=tuple(passage["segment"] for passage in passages),
             texts=tuple(passage["text"] for passage in passages),
-            token_scores=np.array([passage["tokens"] for passage in passages], dtype=np.float64),
+            token_scores=scores,
             tokens=tuple(given["tokens"]),
-            answer=str(given["answer"]),
+            answer=given["answer"],
             log_probability=float(given["log_probability"]),
-            passes=int(given["passes"]),
-            notes=dict(given["notes"]),
+            passes=given["passes"],
+            notes=given["notes"],
             within=None if within is None else cls._from_json(within),
         )
+
+
+def require_scores(scores: np.ndarray, shape: tuple[int, ...]) -> None:
+    """Raise `ValueError` unless scores of a file are numbers of this shape."""
+    if scores.shape != shape or not scores.size:
+        raise ValueError(f"its scores have the shape {scores.shape}, not {shape}")
+    if not np.isfinite(scores).all():
+        raise ValueError("a score is not a number")

@@ -23,6 +23,8 @@ Documents = Mapping[str, str] | Sequence[str] | None
 
 DOCUMENT, QUESTION, SYSTEM = "document", "question", "system prompt"
 EARLIER, TEMPLATE = "earlier turns", "template"
+SENTENCE = "sentence"  # of a document
+KINDS = (DOCUMENT, QUESTION, SYSTEM, EARLIER, TEMPLATE, SENTENCE)
 WHOLE = "prompt"  # the name of a prompt without documents, which is then one document
 PLACE = "{documents}"
 QUESTIONS = ("question", "query", "task", "instruction", "instructions")  # named, not documents
@@ -224,7 +226,7 @@ def _outside(text: str, turn: PromptPart, documents: Spans) -> list[PromptPart]:
 def split_documents(text: str, parts: Sequence[PromptPart]) -> list[PromptPart]:
     """Return the sentences of all documents, in order."""
     return [
-        PromptPart(f"{part.name}, sentence {i}", "sentence", part.start + a, part.start + b)
+        PromptPart(f"{part.name}, sentence {i}", SENTENCE, part.start + a, part.start + b)
         for part in parts
         if part.kind == DOCUMENT
         for i, (_, a, b) in enumerate(spans_of(text[part.start : part.stop], "sentences"), 1)

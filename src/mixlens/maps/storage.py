@@ -188,6 +188,8 @@ def read_token_row(saved: Mapping[str, Any]) -> TokenRow:
     segments = (
         None if named is None else tuple(Segment(str(n), int(a), int(b)) for n, a, b in named)
     )
+    if not all(0 <= part.start <= part.stop <= len(saved["labels"]) for part in segments or ()):
+        raise ValueError("a segment is outside the tokens")
     return TokenRow(
         tuple(saved["labels"]),
         saved["text"],
