@@ -32,6 +32,7 @@ from mixlens.measuring.estimates import (
     memory_in_words,
     require_room,
 )
+from mixlens.model.distributed import require_one_process
 from mixlens.model.linearity import require_linear_modules
 from mixlens.model.loading import damaged_weights
 from mixlens.model.placement import available_to, entry_device, free_memory
@@ -91,6 +92,7 @@ def record(
     measure, and logits are computed only at the explained tokens if the model supports it.
     """
     model = lens.model
+    require_one_process(model)
     require_eval(model)
     budget = _bytes_to_keep(lens, memory_budget)
     with open_session(model):
