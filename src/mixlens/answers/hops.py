@@ -331,7 +331,7 @@ class _Walked:
             self.recording,
             targets=[at for at, _ in chosen],
             span="sum",
-            weights=[w for _, w in chosen],
+            weights=[w / max(weights) for _, w in chosen],  # the scores do not depend on the scale
         )
         assert not isinstance(maps, list)
         scores: np.ndarray = maps.scores[:, 0].astype(np.float64).sum(0) * self.plan.counts

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 DEFINITIONS = ("sum", "joint", "mean")
 _FEW = 16  # number of targets up to which every measure of them is cheap
+_LARGEST = 1e9  # weight whose square times a squared norm is far inside the range of float32
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,8 @@ class Span:
 def _rows(weights: Any, targets: Sequence[Sequence[int]]) -> list[list[float]]:
     """Return the weights of each text: one list for all texts, or one for each."""
     try:
+        if isinstance(weights, Mapping):
+            raise TypeError
         given = [entry.tolist() if hasattr(entry, "tolist") else entry for entry in weights]
         nested = all(isinstance(entry, (list, tuple)) for entry in given) and bool(given)
         rows = [[float(entry) for entry in row] for row in (given if nested else [given])]
@@ -107,6 +110,11 @@ def _rows(weights: Any, targets: Sequence[Sequence[int]]) -> list[list[float]]:
             raise InvalidInput(f"The weight {wrong[0]} of a span is not a number of at least 0.")
         if not any(row):
             raise InvalidInput("All weights of the span are 0. Pass a positive weight.")
+        if not 1 / _LARGEST <= max(row) <= _LARGEST:
+            raise InvalidInput(
+                f"The largest weight of the span is {max(row):.3g}, and scores would lose digits."
+                f" Scale the weights to between {1 / _LARGEST:.0e} and {_LARGEST:.0e}."
+            )
     return rows
 
 
