@@ -293,6 +293,7 @@ def test_encoder_decoder_models_read_documents_by_cross_attention(lens: Lens) ->
         ({"methods": "atention"}, "method 'atention'"),
         ({"methods": ["alti", "alti"]}, "Duplicate method 'alti'"),
         ({"methods": []}, "methods is empty"),
+        ({"methods": 3}, "method 3"),
     ],
 )
 def test_wrong_arguments_are_explained(lens: Lens, given: dict[str, Any], message: str) -> None:

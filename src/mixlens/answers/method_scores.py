@@ -8,7 +8,7 @@ much as the answer. A word, a sentence or the answer has the mean of its tokens'
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -64,7 +64,8 @@ def check_methods(methods: Any) -> tuple[str, ...] | None:
     """Return the names of methods; None for the default."""
     if methods is None:
         return None
-    names = (methods,) if isinstance(methods, str) else tuple(methods)
+    several = isinstance(methods, Iterable) and not isinstance(methods, str)
+    names = tuple(methods) if several else (methods,)
     if not names:
         raise InvalidInput("methods is empty. Name at least one, or leave it out.")
     known = [*list_measures(), *REMOVAL]
