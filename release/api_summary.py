@@ -30,10 +30,17 @@ Install: `pip install mixlens`. Documentation: docs/index.md. Rules that prevent
 - `lens.measure(name, text)` returns `MixingMaps`; a list of texts returns a list. Scores are
   `maps.scores[layer, target, source]`, or `[layer, head, target, source]` with `per_head=True`.
 - Pass `targets=[-1]` for a few rows of a long text: nothing of size n x n is formed.
-- Measures that explain an output take `word=`, `foil=`, `position=` or `answer=`.
-- `lens.answer(prompt, documents={...})` ranks the passages behind an answer.
-- All errors are subclasses of `mixlens.errors.MixlensError`. A refused model raises
-  `UnsupportedModel` with the reason.
+- `maps.row(target).top(3)` lists `Source`s with `.token`, `.position`, `.score`. Without `layer=`
+  the layers are read as `maps.reading` says, usually by their mean. `maps.scores` is a NumPy array.
+- Measures that explain an output take `word=`, `foil=`, `position=` (a number) or `answer=`. The
+  mask of a masked model is found without `position=`. Their target is the output, so read row 0:
+  `lens.measure("blank_out", text, word="are", foil="is").row(0).top(1)`.
+- `lens.answer("{documents}\\nQuestion", documents={...})` ranks the passages behind an answer. The
+  prompt must contain `{documents}` or the text of every document.
+- `lens.leave_one_out(prompt, segments)` scores every segment, the question too. Pass
+  `segments={name: text}` to score your documents alone.
+- All errors are subclasses of `mixlens.MixlensError`. A refused model raises `UnsupportedModel`
+  with the reason.
 """
 
 
