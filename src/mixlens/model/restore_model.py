@@ -1,8 +1,9 @@
 """Restore attributes, buffers, submodules and compiled code of a model after it was measured.
 
 BigBird switches to full attention permanently on the first short text, and computes every later one
-differently. Dynamic NTK keeps the rotary frequencies of the longest text so far. Modules that
-were compiled run as they are written while a model is measured.
+differently. Dynamic NTK keeps the rotary frequencies of the longest text so far. compressed-tensors
+unpacks all weights in a hook before the first run and removes that hook, so both come back, or
+neither would work. Modules that were compiled run as they are written while a model is measured.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 from torch import nn
 
 from mixlens.errors import UnsupportedModel
+from mixlens.model.fingerprint import is_of_others
 from mixlens.model.module_walk import as_written, parts_of
 
 MARKS = frozenset(  # attributes that libraries leave on modules, without effect on numbers
@@ -29,11 +31,14 @@ MARKS = frozenset(  # attributes that libraries leave on modules, without effect
 written_by_passes: weakref.WeakKeyDictionary[nn.Module, set[str]] = weakref.WeakKeyDictionary()
 _PLAIN = (bool, int, float, str, type(None))
 _TABLES = ("_modules", "_parameters", "_buffers")
+_HOOKS = ("_forward_pre_hooks", "_forward_hooks")
+_HOOK_OPTIONS = tuple(f"{name}_with_kwargs" for name in _HOOKS)
 
 
 @contextlib.contextmanager
 def restored(model: nn.Module) -> Iterator[list[str]]:
-    """Restore plain attributes, buffers and submodules of every part when the context closes.
+    """Restore plain attributes, weights, buffers, submodules and removed hooks of every part when
+    the context closes.
 
     The list then contains the switches that the model changed: strings, booleans and submodules.
     """
@@ -50,13 +55,16 @@ def restored(model: nn.Module) -> Iterator[list[str]]:
 def _state(part: nn.Module) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the attributes of a module, and the contents of its tables."""
     own = vars(part)
-    return dict(own), {name: dict(own[name]) for name in _TABLES if name in own}
+    tables = {name: dict(own[name]) for name in _TABLES if name in own}
+    hooks = {name: dict(own[name]) for name in (*_HOOKS, *_HOOK_OPTIONS) if own.get(name)}
+    return dict(own), tables | hooks
 
 
 def _put_back(part: nn.Module, own: dict[str, Any], tables: dict[str, Any]) -> Iterator[str]:
     now = vars(part)
+    _put_back_hooks(now, tables)
     for name, entries in tables.items():
-        if not _identical(now[name], entries):
+        if name in _TABLES and not _identical(now[name], entries):
             now[name].clear()
             now[name].update(entries)
             if name == "_modules":
@@ -67,7 +75,7 @@ def _put_back(part: nn.Module, own: dict[str, Any], tables: dict[str, Any]) -> I
         name for name, new in now.items() if _is_number(new) and new != own.get(name)
     )
     for name, value in own.items():
-        new = now.get(name)
+        new = now.setdefault(name, value)  # the handle of a hook may have been deleted
         if isinstance(value, _PLAIN) and (type(new) is not type(value) or new != value):
             now[name] = value
             if isinstance(value, (str, bool)):
@@ -76,6 +84,20 @@ def _put_back(part: nn.Module, own: dict[str, Any], tables: dict[str, Any]) -> I
         if isinstance(now[name], _PLAIN):  # it may hide an attribute of the class
             if isinstance(now.pop(name), (str, bool)):
                 yield name
+
+
+def _put_back_hooks(now: dict[str, Any], tables: dict[str, Any]) -> None:
+    """Put back hooks that ran once and removed themselves. mixlens removes its own ones."""
+    for name, options in zip(_HOOKS, _HOOK_OPTIONS, strict=True):
+        before = tables.get(name, {})
+        lost = {key for key in before if key not in now[name] and is_of_others(before[key])}
+        if lost:
+            kept = {key: hook for key, hook in before.items() if key in lost or key in now[name]}
+            hooks = {**kept, **now[name]}  # in the order of registration
+            now[name].clear()
+            now[name].update(hooks)
+            flags = tables.get(options, {})
+            now[options].update({key: flags[key] for key in lost if key in flags})
 
 
 def _is_number(value: Any) -> bool:

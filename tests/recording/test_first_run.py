@@ -1,0 +1,100 @@
+"""Models that unpack their weights in the first run: they run on after mixlens raised an error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from mixlens import Lens
+from mixlens.errors import UnsupportedModel
+from mixlens.model.restore_model import restored
+from mixlens.model.session import open_session
+from tests.conformance.zoo import built, inputs
+
+GIVEN = {"input_ids": inputs("llama")["input_ids"][:1]}
+
+
+def packed_until_run() -> Any:
+    """As compressed-tensors packs a model: the first run unpacks it, and the hook removes itself.
+
+    The shape of each packed weight stays a parameter of integers.
+    """
+    model = built("llama", head=True)
+    weights = {}
+    for path, part in model.named_modules():
+        if type(part) is nn.Linear and path != "lm_head":
+            weights[part] = part.weight
+            del part.weight
+            for name in ("weight_packed", "weight_shape"):
+                numbers = torch.ones(2, dtype=torch.int32)
+                part.register_parameter(name, nn.Parameter(numbers, requires_grad=False))
+            vars(part)["forward"] = part.forward
+            part.status = "compressed"
+
+    def unpack(model: Any, args: object, kwargs: object) -> None:
+        for part, weight in weights.items():
+            del part.weight_packed
+            part.weight = weight
+            part.status = "frozen"
+        model.handle.remove()
+        del model.handle
+
+    model.handle = model.register_forward_pre_hook(unpack, with_kwargs=True)
+    return model
+
+
+ASKED: list[Callable[[Lens], Any]] = [
+    lambda lens: lens.measure("attention_norm", GIVEN),
+    lambda lens: lens.measure("alti", GIVEN, targets=[-1]),
+    lambda lens: lens.generate(GIVEN, max_new_tokens=2),
+    lambda lens: lens.verify(GIVEN),
+]
+
+
+@pytest.mark.parametrize("ask", ASKED)
+def test_a_refused_model_runs_on(ask: Callable[[Lens], Any]) -> None:
+    expected = built("llama", head=True)(**GIVEN).logits
+    model = packed_until_run()
+    before = list(model.state_dict())
+    with pytest.raises(UnsupportedModel, match=r"still compressed|packed as"):
+        ask(Lens(model))
+    assert list(model.state_dict()) == before
+    for _ in range(2):
+        assert torch.equal(model(**GIVEN).logits, expected)
+    assert not model._forward_pre_hooks
+    assert not hasattr(model, "handle")
+
+
+def test_weights_and_hooks_come_back_together() -> None:
+    model = packed_until_run()
+    part, hooks = model.model.layers[0].mlp.down_proj, dict(model._forward_pre_hooks)
+    with open_session(model):
+        expected = model(**GIVEN).logits
+        assert not model._forward_pre_hooks
+    assert not hasattr(part, "weight")
+    assert part.status == "compressed"
+    assert dict(model._forward_pre_hooks) == hooks
+    assert torch.equal(model(**GIVEN).logits, expected)
+
+
+def test_hooks_keep_their_order_and_options() -> None:
+    calls: list[str] = []
+    part = nn.Linear(2, 2)
+
+    def once(module: nn.Module, args: object, kwargs: object) -> None:
+        calls.append("once")
+        handle.remove()
+
+    handle = part.register_forward_pre_hook(once, with_kwargs=True)
+    part.register_forward_pre_hook(lambda module, args: calls.append("always"))
+    with restored(part):
+        part(torch.ones(1, 2))
+        part(torch.ones(1, 2))
+    assert calls == ["once", "always", "always"]
+    part(torch.ones(1, 2))
+    part(torch.ones(1, 2))
+    assert calls[3:] == ["once", "always", "always"]
