@@ -105,18 +105,20 @@ def test_linear_modules_of_other_kinds_are_measured(dtype: torch.dtype) -> None:
     assert abs(kept.scores - plain).max() < (2e-2 if dtype == torch.bfloat16 else 1e-5)
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64])
 def test_adapters_are_linear(dtype: torch.dtype) -> None:
     peft = pytest.importorskip("peft")
-    for options in ({}, {"use_dora": True}):
+    for options in ({}, {"use_dora": True}, {"lora_alpha": 400}):
         config = peft.LoraConfig(
             r=4, target_modules="all-linear", init_lora_weights=False, **options
         )
         model = peft.get_peft_model(llama(dtype), config, autocast_adapter_dtype=False)
         require_linear_modules(model.eval())
+        with model.disable_adapter():
+            require_linear_modules(model)
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
 @pytest.mark.parametrize("family", ["falcon", "mixtral", "gpt2"])
 def test_families_with_modules_of_their_own(family: str, dtype: torch.dtype) -> None:
     require_linear_modules(built(family).to(dtype))

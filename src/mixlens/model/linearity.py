@@ -25,6 +25,7 @@ from mixlens.model.placement import device_of_calls, is_packed, raise_if_out_of_
 from mixlens.model.session import Remembered
 
 _ROUNDING = 3.0  # times the error of a plain product in the same dtype
+_OF_OUTPUTS = 0.2  # times eps: the rounding of outputs alone, if sums of few products are exact
 _PAIRS = 8  # of vectors without large channels, and as many with them
 _APART, _LARGE = 32, 32.0  # every group of channels with its own scale has a large channel
 _GRID = {torch.bfloat16: 2.0**-4, torch.float16: 2.0**-7}  # sums of vectors are exact
@@ -87,6 +88,7 @@ def _check(path: str, part: nn.Module, dtypes: list[torch.dtype]) -> None:
         return
     vectors, outputs = applied
     errors, rounding = _errors(outputs), _errors(_plain_outputs(vectors))
+    rounding = rounding.clamp_min(_OF_OUTPUTS * torch.finfo(vectors.dtype).eps)
     if bool((errors <= _ROUNDING * rounding).all()):
         return
     worst = int((errors / rounding).argmax())
@@ -138,7 +140,8 @@ def _vectors(width: int, dtype: torch.dtype) -> Tensor:
 
 
 def _plain_outputs(vectors: Tensor) -> Tensor:
-    weight = torch.randn(_COLUMNS, vectors.shape[-1], generator=torch.Generator().manual_seed(1))
+    drawn = torch.Generator().manual_seed(1)
+    weight = torch.randn(_COLUMNS, vectors.shape[-1], generator=drawn, dtype=torch.float64)
     return nn.functional.linear(vectors, weight.to(vectors))
 
 
