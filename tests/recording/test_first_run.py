@@ -33,13 +33,13 @@ def packed_until_run() -> Any:
                 numbers = torch.ones(2, dtype=torch.int32)
                 part.register_parameter(name, nn.Parameter(numbers, requires_grad=False))
             vars(part)["forward"] = part.forward
-            part.status = "compressed"
+            vars(part)["status"] = "compressed"
 
     def unpack(model: Any, args: object, kwargs: object) -> None:
         for part, weight in weights.items():
             del part.weight_packed
             part.weight = weight
-            part.status = "frozen"
+            vars(part)["status"] = "frozen"
         model.handle.remove()
         del model.handle
 
