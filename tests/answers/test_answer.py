@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +136,17 @@ def test_a_printed_answer_cites_passages(answer: Answer) -> None:
     assert "4 methods name the same passage first" in printed
     assert answer.agreement()[0].best["leave_one_out"] == "Lily"
     assert repr(answer).startswith("<Answer ' blue car. She is happy.': 3 documents, flow_routes")
+
+
+def test_words_of_a_passage_are_listed_by_score(lens: Lens) -> None:
+    """By share, a word that loses next to nothing comes first if it loses it to one document."""
+    made = lens.answer(PROMPT, documents=DOCUMENTS, answer=ANSWER, methods="leave_one_out")
+    line = re.findall("Most for: .*", str(made))[0]
+    best = [made.top(word=word)[0] for word in re.findall(r"(\w+) \(", line)]
+    scores, shares = [each.score for each in best], [each.share for each in best]
+    assert len(best) > 1
+    assert scores == sorted(scores, reverse=True)
+    assert shares != sorted(shares, reverse=True)
 
 
 def test_saved_answers_are_the_same(answer: Answer, tmp_path: Path) -> None:
@@ -310,6 +322,8 @@ def test_wrong_prompts_are_explained(lens: Lens, answer: Answer) -> None:
         lens.answer("Tom likes to pl", answer="ay with")
     with pytest.raises(InputTooLong, match=r"The longest is 'long' with \d+ tokens"):
         lens.answer("{documents}", documents={"a": "Tom.", "long": "dog " * 5000}, answer=" a")
+    with pytest.raises(InvalidInput, match="no documents to put there"):
+        lens.answer("{documents} Lily likes", answer=" a")
     for wrong in ({"word": "absent"}, {"sentence": 9}, {"sentence": 0, "word": 0}, {"by": "x"}):
         with pytest.raises(InvalidInput):
             answer.top(**wrong)

@@ -55,7 +55,8 @@ def test_positions_weights_and_rollout() -> None:
     ("given", "words"),
     [
         (("--span", "sum"), "--span needs targets"),
-        (("--span", "product", "--target", "1-2"), "product"),
+        (("--span", "product", "--target", "1-2"), "sum, joint, mean, auto"),
+        (("--span", "product", "--model", "nowhere/at-all"), "Unknown definition 'product'"),
         (("--span", "sum", "--target", "5-2"), "ends before it begins"),
         (("--span", "sum", "--target", "1-99"), "out of range"),
         (("--span", "sum", "--target", "the"), "occurs 2 times"),

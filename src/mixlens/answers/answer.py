@@ -345,7 +345,8 @@ class Answer:
             if len(same) != 1:
                 where = f"{len(same)} times in" if same else "not in"
                 raise InvalidInput(
-                    f"Word {word!r} is {where} the answer. Pass its number in `words`."
+                    f"Word {word!r} is {where} the answer. Pass a number: 0 is the first of"
+                    " `answer.words`."
                 )
             part = same[0]
         elif word is not None:

@@ -148,7 +148,7 @@ def trace_hops(
         (recursion, RECURSIONS, "recursion"),
     ):
         if value not in known:
-            raise InvalidInput(no_such(what, str(value), known, "choose"))
+            raise InvalidInput(no_such(what, str(value), known))
     if isinstance(hops, bool) or not isinstance(hops, int) or hops < 0:
         raise InvalidInput(f"hops={hops!r} is not a number of hops. Pass 0 or more.")
     recording = _recording_of(lens, given, answer, reasoning)

@@ -54,16 +54,17 @@ def _indented(text: str, width: int) -> str:
 
 
 def _words_from(answer: Answer, document: str) -> list[str]:
-    """Return the words of the answer that rest on a document most clearly."""
-    shares: dict[str, float] = {}
+    """Return the words of the answer that rest on a document clearly, largest score first."""
+    clear: dict[str, RankedPassage] = {}
     for number, word in enumerate(answer.words):
         best = answer.top(word=number, count=1)[0]
         is_clear = best.document == document and best.share >= _CLEAR
         if is_clear and any(letter.isalnum() for letter in word.text):
             text = " ".join(word.text.split())
-            shares[text] = max(best.share, shares.get(text, 0))
-    ranked = sorted(shares, key=lambda text: -shares[text])[:_MOST_WORDS]
-    return [f"{text} ({shares[text]:.0%})" for text in ranked]
+            if text not in clear or best.score > clear[text].score:
+                clear[text] = best
+    ranked = sorted(clear, key=lambda text: -clear[text].score)[:_MOST_WORDS]
+    return [f"{text} ({clear[text].share:.0%})" for text in ranked]
 
 
 def _notes(answer: Answer, width: int) -> list[str]:

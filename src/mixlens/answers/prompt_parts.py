@@ -96,6 +96,11 @@ def read_prompt(
             " found. Use a fast tokenizer (tokenizer.json)."
         )
     spans = [(name, *_place(name, body, text)) for name, body in texts.items()] or marks
+    if not spans and PLACE in text:
+        raise InvalidInput(
+            f"The prompt contains {PLACE}, but there are no documents to put there. Pass"
+            " `documents`, or --documents on the command line."
+        )
     spans = sorted(spans, key=lambda span: span[1:])
     require_apart(spans, len(text))
     spans = [span for span in spans if span[0].lower() not in QUESTIONS]

@@ -191,7 +191,7 @@ def context_cite_command(
     print(f"answer: {printable(made.answer)}")
     print(f"held-out correlation of the surrogate: {made.correlation:.2f}")
     for row in sorted(rows, key=lambda row: -row["score"]):
-        print(f"{row['score']:+8.3f}  {row['segment']}: {printable(row['text'])}")
+        print(f"{row['score']:+8.3f}  {row['segment']}: {printable(row['text'].strip())}")
 
 
 def _placed(
@@ -244,7 +244,7 @@ def _print_removal(
     print(f"answer: {printable(made.answer)}")
     print(f"log-probability {made.log_probability:.3f}, {made.passes} forward passes")
     for row in sorted(rows, key=lambda row: -row["score"]):
-        print(f"{row['score']:+8.3f}  {row['segment']}: {printable(row['text'])}")
+        print(f"{row['score']:+8.3f}  {row['segment']}: {printable(row['text'].strip())}")
 
 
 def _print_knockout(

@@ -35,7 +35,13 @@ from mixlens.cli.prompting import (
     SegmentsOption,
     read_prompting,
 )
-from mixlens.cli.span_targets import SpanOption, WeightsOption, answer_arguments, span_arguments
+from mixlens.cli.span_targets import (
+    SpanOption,
+    WeightsOption,
+    answer_arguments,
+    check_span,
+    span_arguments,
+)
 from mixlens.cli.texts import (
     SiteOption,
     TargetTextOption,
@@ -226,6 +232,7 @@ def map_command(
     )
     if weights is not None and span is None:
         raise InvalidInput("--weights are those of --span. Pass --span sum, joint, mean or auto.")
+    check_span(span)
     check_figure(figure, kind, _kinds)
     if kind == "flow" and rollout:
         raise InvalidInput("--kind flow already aggregates the layers. Drop --rollout.")

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from mixlens.recording.recording import Recording
     from mixlens.text.tokens import TokenRow
 
+_DEFINITIONS = ("sum", "joint", "mean", "auto")
+
 SpanOption = Annotated[
     str | None,
     typer.Option(
@@ -32,6 +34,15 @@ WeightsOption = Annotated[
         help="Weights of the targets of --span, separated by commas. Default: 1 for each.",
     ),
 ]
+
+
+def check_span(span: str | None) -> None:
+    """Raise if --span is not a definition, before a model is loaded."""
+    if span is not None and span not in _DEFINITIONS:
+        raise InvalidInput(
+            f"Unknown definition {span!r} of --span. Choose one of: {', '.join(_DEFINITIONS)}. To"
+            " choose the targets, pass --target."
+        )
 
 
 def span_arguments(

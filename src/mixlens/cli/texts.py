@@ -53,11 +53,24 @@ def given_text(
         raise InvalidInput("TEXT is missing. Pass a text, - for standard input, or --text-file.")
     if text is not None and text_file is not None:
         raise InvalidInput("TEXT and --text-file exclude each other. Pass one of them.")
+    if text is not None and _names_file(text):
+        raise InvalidInput(
+            f"TEXT {text} is the name of a file. Pass --text-file {text} to read it, or send the"
+            " name itself through standard input (-)."
+        )
     if text_file is not None:
         content = read_text(text_file, "--text-file")
     else:
         content = _decoded(sys.stdin.buffer.read(), "standard input") if text == "-" else text or ""
     return content if target_text is None else (content, target_text)
+
+
+def _names_file(text: str) -> bool:
+    """Return whether a text is a file name with an extension, such as prompt.txt, that exists."""
+    try:
+        return bool(Path(text).suffix) and not text.endswith(".") and Path(text).is_file()
+    except (OSError, ValueError):  # a long text, or a null character
+        return False
 
 
 def read_text(path: Path, option: str) -> str:

@@ -41,7 +41,7 @@ class Span:
     def of(cls, definition: Any, weights: Any, targets: Sequence[Sequence[int]]) -> Span:
         """Return the span of these targets, or raise `InvalidInput`."""
         if definition is not True and definition not in DEFINITIONS:
-            raise InvalidInput(no_such("span", str(definition), DEFINITIONS, "choose"))
+            raise InvalidInput(no_such("span", str(definition), DEFINITIONS))
         for row in targets:
             twice = [place for place in set(row) if row.count(place) > 1]
             if twice:

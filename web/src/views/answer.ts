@@ -325,16 +325,16 @@ export class AnswerView implements View {
   }
 
   /** The best passages, each with its document. */
-  private ranked(shares: Float64Array): { passage: number; share: number; whole: boolean }[] {
+  private ranked(shares: Float64Array): { passage: number; share: number; isCut: boolean }[] {
     const { passages, documents } = this.scored;
     if (!passages)
       return order(documents, LISTED).map((at) => ({
         passage: this.firstOf(at)!,
         share: shares[at]!,
-        whole: true,
+        isCut: this.scores.passages.filter(({ document }) => document === at).length > 1,
       }));
     const own = sharesOf(passages);
-    return order(passages, LISTED).map((at) => ({ passage: at, share: own[at]!, whole: false }));
+    return order(passages, LISTED).map((at) => ({ passage: at, share: own[at]!, isCut: false }));
   }
 
   private fillList(shares: Float64Array): void {
@@ -343,7 +343,7 @@ export class AnswerView implements View {
     this.listName.textContent = what ? `Passages behind ${what}` : "Passages";
     const largest = ranked[0]?.share ?? 1;
     this.list.replaceChildren(
-      ...ranked.map(({ passage, share, whole }) => {
+      ...ranked.map(({ passage, share, isCut }) => {
         const { text, document } = this.scores.passages[passage]!;
         const colour = css(shade(this.context.palette, 0.35 + (0.6 * share) / largest));
         return h(
@@ -358,7 +358,7 @@ export class AnswerView implements View {
               h("b", {}, short(this.scores.documents[document]!)),
               h("span", { class: "quiet" }, percent(share)),
             ),
-            h("span", { class: "passage-text", dir: "auto" }, whole ? `${text} …` : text),
+            h("span", { class: "passage-text", dir: "auto" }, isCut ? `${text} …` : text),
           ),
           styled(h("span", { class: "bar" }), {
             width: `${(100 * share) / largest}%`,
