@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
-from mixlens import InvalidInput, Lens, MixingMaps, load
+from mixlens import InvalidInput, Lens, MixingMaps, UnsupportedModel, load
 from mixlens.views.viewer.payload import payload_of
 from tests.conformance.zoo import built
 from tests.measures.models import randomised
@@ -167,6 +168,36 @@ def test_image_tokens_in_a_text_are_named() -> None:
     names = with_images(config, ids, row).labels
     assert names[1:5] == tuple(f"image 1 patch ({r}, {c})" for r in (0, 1) for c in (0, 1))
     assert names[5:] == ("b", "image 2 patch 0", "image 2 patch 1")
+
+
+def test_adjacent_images_are_labelled_one_by_one() -> None:
+    from mixlens.text.token_labels import tokens_per_image
+
+    lens = _image_text_lens()
+    places = [f"image {n} patch ({r}, {c})" for n in (1, 2, 3) for r in (0, 1) for c in (0, 1)]
+    ids = torch.tensor([[2] * 8 + [3, 4] + [2] * 4 + [5]])
+    pixels = torch.rand(3, 3, 8, 8)
+    recording = lens.record({"input_ids": ids, "pixel_values": pixels})
+    labels = recording.target_tokens("language_model", 0).labels
+    assert (*labels[:8], *labels[10:14]) == tuple(places)
+    # tiles of one image, and runs that are no whole images, are not told apart
+    config, tiled = lens.model.config, SimpleNamespace(crop_to_patches=True)
+    assert tokens_per_image(config, ids, pixels, None) == 4
+    assert tokens_per_image(config, ids, pixels, tiled) is None
+    assert tokens_per_image(config, ids, torch.rand(2, 3, 8, 8), None) is None
+    assert tokens_per_image(config, ids, torch.rand(1, 3, 3, 8, 8), None) is None
+
+
+def test_an_image_in_a_long_text_is_refused_in_words() -> None:
+    lens = _image_text_lens()
+    lens.model.config.text_config.max_position_embeddings = 8192
+    ids = torch.full((1, 4097), 5)
+    ids[:, 20:24] = 2  # the image
+    given = {"input_ids": ids, "pixel_values": torch.rand(1, 3, 8, 8)}
+    with pytest.raises(
+        UnsupportedModel, match=r"^4,097 tokens with pixel_values .* at most 4,096 tokens"
+    ):
+        lens.measure("attention", given, targets=[-1])
 
 
 def test_a_text_with_one_image_has_its_picture() -> None:

@@ -34,8 +34,17 @@ from mixlens.structure.layouts import (
     why_unknown,
 )
 from mixlens.structure.model_structure import ModelStructure, assembled
-from mixlens.structure.probe import Probe, is_plain_text, likeness, probes, whole_probe
+from mixlens.structure.probe import (
+    Probe,
+    is_plain_text,
+    likeness,
+    may_be_whole,
+    probes,
+    too_long_to_probe,
+    whole_probe,
+)
 from mixlens.structure.probe_passes import (
+    FailsOnProbe,
     NoAttention,
     Passes,
     layer_error,
@@ -72,6 +81,9 @@ def discovered(model: nn.Module, inputs: Inputs) -> ModelStructure:
             structure = _best(chosen, lambda probe: _on_probe(model, probe), plain)
         except (NoAttention, OnWholeInput) as error:
             raise UnsupportedModel(str(error)) from error
+        except FailsOnProbe as error:
+            too_long = not plain and not may_be_whole(inputs)
+            raise too_long_to_probe(inputs) if too_long else UnsupportedModel(str(error)) from error
     _require_own_switches(model, inputs, turned)
     return structure
 
@@ -103,6 +115,8 @@ def _on_probe(model: nn.Module, probe: Probe) -> ModelStructure:
     except NoAttention:
         raise
     except UnsupportedModel as error:
+        if isinstance(error, FailsOnProbe) and not probe.whole:
+            raise
         raise (OnWholeInput if probe.whole else UnsupportedModel)(str(error)) from error
 
 

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from mixlens.capture.layer_calls import Inputs
+from mixlens.errors import UnsupportedModel
 from mixlens.text.input_checks import position_limit
 
 _TOKENS = 12
@@ -54,12 +55,26 @@ def is_plain_text(inputs: Inputs) -> bool:
 
 def may_be_whole(inputs: Inputs) -> bool:
     """Return whether the input is short enough to be a probe."""
+    return _width(inputs) <= _MOST_TOKENS
+
+
+def too_long_to_probe(inputs: Inputs) -> UnsupportedModel:
+    """Return the error for an input that shows no structure in part and is too long as a whole."""
+    others = ", ".join(sorted(set(inputs) - set(_PLAIN)))
+    return UnsupportedModel(
+        f"{_width(inputs):,} tokens with {others} are too many to analyse. The first few tokens of "
+        f"this input do not match its {others}, and mixlens can analyse a whole input of at most "
+        f"{_MOST_TOKENS:,} tokens. Shorten the text, or use fewer or smaller images"
+    )
+
+
+def _width(inputs: Inputs) -> int:
     widths = [
         value.shape[1]
         for name, value in inputs.items()
         if isinstance(value, Tensor) and value.dim() > 1 and name.endswith(("ids", "embeds"))
     ]
-    return max(widths, default=0) <= _MOST_TOKENS
+    return max(widths, default=0)
 
 
 def short_probe(inputs: Inputs, model: nn.Module) -> Probe:

@@ -32,6 +32,10 @@ class NoAttention(UnsupportedModel):
     """No layer with softmax attention was found."""
 
 
+class FailsOnProbe(UnsupportedModel):
+    """The model itself raises an error on a probe."""
+
+
 @dataclass(frozen=True)
 class Passes:
     """The layer calls of a model on a probe: with captured attention, with a different batch size,
@@ -135,7 +139,7 @@ def _own_words(model: nn.Module, probe: Probe) -> Iterator[None]:
     except Exception as error:
         if is_out_of_memory(error):
             raise
-        raise UnsupportedModel(
+        raise FailsOnProbe(
             f"{type(model).__name__} raises {in_short(error)} on {_named(probe)}, so its "
             "layers cannot be analysed."
         ) from error
