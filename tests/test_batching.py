@@ -33,6 +33,9 @@ def test_a_batch_size_takes_the_place_of_memory() -> None:
     assert plan_batches([5, 1, 3, 4, 2], MODEL, batch_size=2, memory=1) == [[1, 4], [2, 3], [0]]
     with pytest.raises(InvalidInput, match="is out of range"):
         plan_batches([1], MODEL, batch_size=0)
+    wrong: Any = "2"
+    with pytest.raises(InvalidInput, match="batch_size='2' is out of range"):
+        plan_batches([1], MODEL, batch_size=wrong)
 
 
 def test_batches_have_little_padding_once_they_are_large_enough() -> None:

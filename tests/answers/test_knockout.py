@@ -187,7 +187,7 @@ def test_windows_are_those_of_the_paper() -> None:
     assert window_layers(4, 2) == [[0], [0, 1], [1, 2], [2, 3]]
     assert window_layers(3, "all") == [[0, 1, 2]]
     assert window_layers(3, [(2, 0), [1]]) == [[0, 2], [1]]
-    wrong: tuple[Any, ...] = (0, "some", [[3]], [[]], [])
+    wrong: tuple[Any, ...] = (0, "some", [[3]], [[]], [], [0], 2.5)
     for each in wrong:
         with pytest.raises(InvalidInput):
             window_layers(3, each)

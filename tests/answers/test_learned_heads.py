@@ -147,6 +147,8 @@ def test_weights_of_another_model_are_refused(lens: Lens, data: Path, tmp_path: 
     for wrong in ("wrong.safetensors", "absent.safetensors"):
         with pytest.raises(InvalidInput, match="fit-heads"):
             load_head_weights(tmp_path / wrong)
+    with pytest.raises(InvalidInput, match="is not a file"):
+        lens.measure("learned_heads", "The dogs bark.", weights=[1, 2])
     assert "6 layers" in repr(weights)
 
 

@@ -264,6 +264,9 @@ def test_hierarchical_search(lens: Lens) -> None:
         lens.leave_one_out(PROMPT, answer=ANSWER, max_passes=4)
     with pytest.raises(InvalidInput, match="leaves no pass"):
         lens.leave_one_out(PROMPT, answer=ANSWER, within="paragraphs", max_passes=4)
+    apart: dict[str, Any] = {"segments": {"a": "It rains."}, "within": {"b": "The dogs sleep."}}
+    with pytest.raises(InvalidInput, match="No segment begins in 'b'"):
+        lens.leave_one_out(PROMPT, answer=ANSWER, **apart)
 
 
 def test_results_are_kept(lens: Lens, tmp_path: Path) -> None:

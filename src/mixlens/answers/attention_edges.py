@@ -238,7 +238,13 @@ def window_layers(layers: int, windows: int | str | Sequence[Collection[int]]) -
             list(range(max(0, layer - below), min(layers, layer + above)))
             for layer in range(layers)
         ]
-    chosen = [sorted(set(window)) for window in windows]
+    try:
+        chosen = [sorted(set(window)) for window in windows]
+    except TypeError:
+        raise InvalidInput(
+            f"windows={windows!r} is not a width or the layers of each window. Pass [[0, 1], [2]]"
+            " for two windows."
+        ) from None
     if not chosen or not all(chosen):
         raise InvalidInput("A window has no layer. Pass at least one layer for each.")
     for layer in (layer for window in chosen for layer in window):

@@ -218,6 +218,11 @@ def _inside_best(
         if left is not None and len(chosen) + len(own) > left:
             break
         chosen += own
+    if not chosen and left is None:
+        raise InvalidInput(
+            f"No segment begins in {larger[int(scores.argmax())].name!r}, the best larger passage."
+            " Raise best, or choose other segments."
+        )
     if not chosen:
         raise InvalidInput(
             f"max_passes={max_passes} leaves no pass for the segments of the best larger passage,"

@@ -81,6 +81,8 @@ class HeadWeights:
 
 def load_head_weights(path: str | os.PathLike[str]) -> HeadWeights:
     """Return the weights of a file that `HeadWeights.save` has written."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise InvalidInput(f"weights={path!r} is not a file. Write one with `mixlens fit-heads`.")
     name = os.fspath(path)
     try:
         changed = os.stat(name).st_mtime_ns

@@ -8,6 +8,7 @@ same bits. A batch that does not fit is halved.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
@@ -79,8 +80,8 @@ def plan_batches(
     """Return indices of texts, batch by batch, short texts first; each batch fits `memory` bytes,
     or has `batch_size` texts. `logits` is set if logits are needed.
     """
-    if batch_size is not None and batch_size < 1:
-        raise InvalidInput(f"batch_size={batch_size} is out of range. Pass at least 1.")
+    if batch_size is not None and (not isinstance(batch_size, Integral) or batch_size < 1):
+        raise InvalidInput(f"batch_size={batch_size!r} is out of range. Pass at least 1.")
     memory = batch_bytes(model) if memory is None else memory
     shape, device = Shape.of(model), entry_device(model).type
     most_tokens = MOST_TOKENS.get(device, MOST_TOKENS_ELSEWHERE)

@@ -11,7 +11,7 @@ probability, which underflows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -235,6 +235,8 @@ def _weights_by_text(given: Any, texts: int) -> list[Any]:
     if given is None:
         return [None] * texts
     try:
+        if isinstance(given, Mapping):
+            raise TypeError
         entries = list(given)
         nested = bool(entries) and all(np.ndim(entry) == 1 for entry in entries)
         np.asarray(entries if not nested else entries[0], dtype=np.float64)
