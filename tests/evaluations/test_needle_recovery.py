@@ -109,6 +109,14 @@ def test_ablations_are_the_same_for_all_measures() -> None:
     assert lds.evaluate([case], "attention", masks=12).value == pytest.approx(value)
 
 
+def test_options_out_of_range_are_refused(cases: list[Case]) -> None:
+    """k=-1 would remove all documents but the last one."""
+    with pytest.raises(InvalidInput, match="k=-1 is out of range"):
+        top_k_drop.observe(cases[0], "attention", k=-1)
+    with pytest.raises(InvalidInput, match="masks=1 is out of range"):
+        lds.observe(cases[0], "attention", masks=1)
+
+
 def test_other_examples_are_refused(cases: list[Case]) -> None:
     with pytest.raises(InvalidInput, match="no injected instruction"):
         injection_recovery.observe(cases[0], "attention")

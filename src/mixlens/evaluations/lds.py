@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mixlens.errors import InvalidInput
 from mixlens.evaluating.contracts import EvaluationSpec, Result
 from mixlens.evaluating.known_evidence import KnownEvidence
 from mixlens.evaluating.statistics import spearman
@@ -37,6 +38,8 @@ SPEC = EvaluationSpec(
 
 def observe(case: Case, measure: str, *, masks: int = 32, seed: int = 0) -> float:
     """Return the rank correlation of one prompt."""
+    if masks < 2:
+        raise InvalidInput(f"masks={masks} is out of range. A correlation needs at least 2.")
     known = KnownEvidence.of(case)
     generator = np.random.default_rng([seed, len(case.example.text)])
     kept = generator.random((masks, len(known.documents))) < 0.5

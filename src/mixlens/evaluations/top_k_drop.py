@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mixlens.errors import InvalidInput
 from mixlens.evaluating.contracts import Detail, EvaluationSpec, Result
 from mixlens.evaluating.known_evidence import KnownEvidence
 
@@ -38,6 +39,8 @@ SPEC = EvaluationSpec(
 
 def observe(case: Case, measure: str, *, k: int = 1) -> dict[str, Any]:
     """Return the drops of one prompt. Numbers of documents that it does not have are NaN."""
+    if k < 1:
+        raise InvalidInput(f"k={k} is out of range. Pass at least 1 document.")
     known = KnownEvidence.of(case)
     count = len(known.documents)
     order = np.argsort(-known.document_scores(measure), kind="stable").tolist()
