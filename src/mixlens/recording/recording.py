@@ -162,7 +162,7 @@ class Recording:
         rows = torch.arange(len(logits), device=logits.device)
         if self.logits_at is None:
             return logits[rows, places]
-        return logits[rows, torch.searchsorted(self.logits_at, places)]
+        return logits[rows, torch.searchsorted(self.logits_at, places.contiguous())]
 
     @property
     def sites(self) -> tuple[str, ...]:
