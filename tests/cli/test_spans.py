@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import mixlens
-from mixlens import Lens, MixingMaps
+from mixlens import InvalidInput, Lens, MixingMaps
+from mixlens.cli.span_targets import span_positions
 from tests.cli.running import run
 
 GIVEN = ("map", "The keys to the cabinet", "--answer", " are on the table.", "--json")
@@ -49,6 +50,16 @@ def test_positions_weights_and_rollout() -> None:
     ran = run("map", text, "--target", "2-4", *chosen, "--rollout")
     rolled = Lens.bundled().rollout("alti", text, [2, 3, 4], span="mean", weights=[1, 2, 3])
     np.testing.assert_allclose(json.loads(ran.out)["scores"], rolled.scores, atol=1e-6)
+
+
+def test_a_number_that_is_no_position_is_a_word() -> None:
+    text = "The keys of 1932 are here."
+    row = Lens.bundled().record(text, targets=0).named_targets("encoder", 0)
+    places = span_positions("1932", row, None)
+    assert "".join(row.labels[place].removeprefix("##") for place in places) == "1932"
+    assert span_positions("4", row, None) == [4]
+    with pytest.raises(InvalidInput, match="'1933' occurs 0 times"):
+        span_positions("1933", row, None)
 
 
 @pytest.mark.parametrize(

@@ -102,14 +102,16 @@ def _numbers(weights: str) -> list[float]:
 def span_positions(target: str, row: TokenRow, held: tuple[int, ...] | None) -> list[int]:
     """Return the positions of a range, a list, or a piece of the text.
 
-    A piece is looked for among the targets that are `held`, such as those of an answer.
+    A piece is looked for among the targets that are `held`, such as those of an answer. A number
+    that is no position, such as a year, is a piece of the text.
     """
     if numbers := re.fullmatch(r"(\d+)\s*-\s*(\d+)", target):
         first, last = int(numbers[1]), int(numbers[2])
         if last < first:
             raise InvalidInput(f"The span {target} ends before it begins.")
         return list(range(first, last + 1))
-    if re.fullmatch(r"-?\d+(\s*,\s*-?\d+)*", target):
+    is_piece = row.text is not None and target.isdecimal() and int(target) >= len(row)
+    if not is_piece and re.fullmatch(r"-?\d+(\s*,\s*-?\d+)*", target):
         return [int(each) for each in target.split(",")]
     if row.text is None or row.offsets is None:
         raise InvalidInput(
