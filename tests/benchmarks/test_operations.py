@@ -15,11 +15,12 @@ Counted = Callable[[str, int], tuple[Started, Started]]
     ("counted", "name", "computing", "views"),
     [
         # Each fingerprint of the model takes a view of every matrix: 7 in a layer of a Llama, for
-        # the recording and for the measure, and 6 in a layer of a BERT.
-        (of_one_target, "attention_norm", 19, 36 + 14),
-        (of_one_target, "value_zeroing", 83, 59 + 14),
+        # the recording and for the measure, and 6 in a layer of a BERT. Norms go through the same
+        # parts as spans: five operations on one number or vector for each target.
+        (of_one_target, "attention_norm", 19 + 5, 37 + 14),
+        (of_one_target, "value_zeroing", 89, 72 + 14),
         (of_short_texts, "attention", 20, 11 + 6),
-        (of_short_texts, "attention_norm", 37, 41 + 6),
+        (of_short_texts, "attention_norm", 37 + 6, 44 + 6),
     ],
 )
 def test_a_layer_starts_few_operations(

@@ -83,7 +83,7 @@ def test_json_is_json_and_the_same_as_the_file(tmp_path: Path) -> None:
         (["--data", "/no/such/file"], "/no/such/file does not exist"),
         (["--evaluations", "beauty"], "Unknown evaluation 'beauty'"),
         (["--measures", "attenshun"], "Unknown measure 'attenshun'"),
-        (["--other-model", "/no/such/model"], "cannot load '/no/such/model'"),
+        (["--other-model", "/no/such/model"], "'/no/such/model' is not an existing folder"),
         (["--out", "/dev/null/x"], "--out /dev/null/x"),
     ],
 )

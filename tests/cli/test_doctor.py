@@ -66,7 +66,7 @@ def test_readable_report(tmp_path: Path) -> None:
 def test_wrong_arguments() -> None:
     missing = run(app, ["doctor", "/no/such/folder"])
     assert missing.exit_code == 2
-    assert "cannot load '/no/such/folder'" in missing.output
+    assert "'/no/such/folder' is not an existing folder" in missing.output
     dtype = run(app, ["doctor", "--dtype", "float99"])
     assert dtype.exit_code == 2
     assert "Choose one of float32" in dtype.output

@@ -52,7 +52,7 @@ def test_a_process_in_ascii_with_bytes_that_are_no_text() -> None:
         env={**os.environ, "PYTHONIOENCODING": "ascii", "LC_ALL": "C.UTF-8"},
     )
     assert done.returncode == 2
-    assert b"not valid Unicode: character 3" in done.stderr
+    assert b"Character 3 of the text is a lone surrogate" in done.stderr
     assert b"Traceback" not in done.stderr
 
 

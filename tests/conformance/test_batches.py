@@ -190,7 +190,7 @@ def test_embeddings_of_a_batch_have_the_scores_that_each_text_has_alone(name: st
 @pytest.mark.parametrize("name", ["MobileBert", "ConvBert"])
 def test_recordings_of_padded_texts_are_refused_if_a_model_sees_its_padding(name: str) -> None:
     lens = Lens(classifier(name))
-    with pytest.raises(DependentTexts, match=r"padding behind a text.* Pass one text at a time"):
+    with pytest.raises(DependentTexts, match=r"padding after a text.* Pass one text at a time"):
         lens.record(padded("right", PAD))
     with pytest.raises(InvalidInput, match=r"`Lens.measure` and corpus runs do this"):
         lens.measure_batch("attention", padded("right", PAD))
@@ -244,11 +244,11 @@ def test_a_continuation_across_a_change_of_frequencies_is_refused() -> None:
     for kind in ("longrope", "dynamic"):
         lens = Lens(rotated(kind))
         assert lens.generate(prompt, max_new_tokens=3).batch == 1
-        with pytest.raises(InvalidInput, match=r"after 6: .* by at most 3 tokens"):
+        with pytest.raises(InvalidInput, match=r"after 6, .* by at most 3 tokens"):
             lens.generate(prompt, max_new_tokens=4)
     long = {"input_ids": TEXTS[0][None]}
     assert Lens(rotated("longrope")).generate(long, max_new_tokens=4).batch == 1
-    with pytest.raises(InvalidInput, match=r"after 9: .* by at most 1 tokens"):
+    with pytest.raises(InvalidInput, match=r"after 9, .* by at most 1 token"):
         Lens(rotated("dynamic")).generate(long, max_new_tokens=2)
 
 

@@ -199,5 +199,5 @@ def test_misuse_is_named() -> None:
     assert np.isnan(token_identifiability.conclude(short, offset=1, probe="naive").value)
     with pytest.raises(InvalidInput, match="There is no text"):
         token_identifiability.conclude([])
-    with pytest.raises(InvalidInput, match="no probe 'svm'"):
+    with pytest.raises(InvalidInput, match="Unknown probe 'svm'"):
         token_identifiability.conclude(_texts(), probe="svm")

@@ -126,7 +126,7 @@ def test_a_saved_language_model_loads_and_is_measured(whole: Path) -> None:
 
 def test_a_damaged_checkpoint_is_refused(lens: Lens, tmp_path: Path) -> None:
     (tmp_path / NAME).write_bytes(b"nothing of the kind")
-    with pytest.raises(InvalidInput, match="cut off"):
+    with pytest.raises(InvalidInput, match="truncated"):
         prompt_finetuned(lens, agreement(), settings=RUN, out=tmp_path)
 
 

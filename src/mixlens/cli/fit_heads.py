@@ -23,7 +23,7 @@ from mixlens.text.plurals import counted
 
 EXAMPLES = """
 mixlens fit-heads prompts.jsonl --out heads.safetensors
-mixlens fit-heads prompts.jsonl --features contribution_weights --out heads.safetensors
+mixlens fit-heads prompts.jsonl --features attention_norm --out h.safetensors
 """
 _DataArgument = Annotated[
     str,
@@ -85,7 +85,7 @@ def fit_heads_command(
     as_json: JsonOption = False,
     trust_remote_code: RemoteCodeOption = False,
 ) -> None:
-    """Learn a weight for each attention head from prompts with answers."""
+    """Learn a weight for each attention head from answers."""
     from mixlens.answers.fit_heads import fit_heads
 
     if out.suffix != ".safetensors":

@@ -319,7 +319,7 @@ class Attention:
         stream, norm or scale.
         """
         batch, _, count, _ = self.weights.shape
-        total = targets.take(self.projected - self.output_bias, 1)
+        total = targets.take(self.projected, 1) - self.output_bias
         if self.beside is not None:
             total = total - targets.take(self.beside, 1)
         return Decomposition(
