@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from torch import Tensor
 
-from mixlens import InvalidInput, Lens
+from mixlens import InvalidInput, Lens, UnsupportedModel
 from mixlens.recording import span_scores, target_pass
 from tests import reference
 from tests.answers.models import stored
@@ -175,3 +175,8 @@ def test_bad_hops(chosen: dict[str, Any], words: str) -> None:
     spans: dict[str, Any] = {"answer": [8, 9, 10], "reasoning": [4, 5]}
     with pytest.raises(InvalidInput, match=words):
         lens.hops(x, **{**spans, **chosen})
+
+
+def test_a_model_that_reads_both_ways_produces_nothing() -> None:
+    with pytest.raises(UnsupportedModel, match="in both directions"):
+        Lens.bundled().hops("The dogs bark.", answer=[3], reasoning=[1, 2])

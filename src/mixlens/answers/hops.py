@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mixlens.errors import InvalidInput
+from mixlens.measuring.generate import require_causal_stack
 from mixlens.measuring.measure import measure
 from mixlens.recording.passed_layers import PassedLayers
 from mixlens.recording.recording import Recording
@@ -154,6 +155,7 @@ def trace_hops(
     recording = _recording_of(lens, given, answer, reasoning)
     if recording.batch != 1:
         raise InvalidInput(f"hops takes one text, got {recording.batch}.")
+    require_causal_stack(recording.model, recording.last_stack)
     row = recording.source_tokens(None, 0)
     plan = _HopSpans.of(recording, row, answer, reasoning, variant, recursion, left_out)
     if hops and not plan.through:

@@ -16,8 +16,11 @@ from mixlens.structure.model_discovery import model_structure
 from mixlens.text.continuation import continued
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from mixlens.lens import Lens
     from mixlens.recording.recording import Recording
+    from mixlens.structure.model_structure import StackStructure
     from mixlens.text.prompts import Given
 
 
@@ -56,11 +59,7 @@ def generate(
             raise
         structure = model_structure(model, made.ready.tensors)
     stack = structure.calls[-1][0]
-    if not stack.layers[0].sites[0].causal:
-        raise UnsupportedModel(
-            f"{type(model).__name__} reads a text in both directions, so no position produces "
-            "the next token. Use a causal or encoder-decoder language model."
-        )
+    require_causal_stack(model, stack)
     fits = [name for name, known in structure.sites.items() if known.stack is stack]
     if site is None:  # cross-attention, if there is any: the contribution of the prompt to a word
         site = fits[-1]
@@ -70,3 +69,12 @@ def generate(
             f"{' or '.join(fits)}."
         )
     return record(lens, made.ready, targets=made.targets, site=site, memory_budget=memory_budget)
+
+
+def require_causal_stack(model: nn.Module, stack: StackStructure) -> None:
+    """Raise `UnsupportedModel` if no position of these layers produces the next token."""
+    if not stack.layers[0].sites[0].causal:
+        raise UnsupportedModel(
+            f"{type(model).__name__} reads a text in both directions, so no position produces "
+            "the next token. Use a causal or encoder-decoder language model."
+        )
