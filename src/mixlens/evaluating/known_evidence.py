@@ -69,11 +69,6 @@ class KnownEvidence:
         with_it, without_it = self._answered([self.prompt.ids, self.prompt.without(self.needles)])
         return with_it and not without_it
 
-    @cached_property
-    def answers(self) -> bool:
-        """Return whether the model chooses every token of the answer."""
-        return self._answered([self.prompt.ids])[0]
-
     def _answered(self, prompts: Sequence[Sequence[int]]) -> list[bool]:
         wanted = list(self.prompt.answer_ids)
 
