@@ -95,7 +95,7 @@ def test_a_rollout_says_how_long_it_takes_before_it_starts(
         lens.rollout("attention", rows, budget=-1)
     plain = lens.rollout("attention", rows)
     assert lens.rollout("attention", rows, budget=1000) == plain
-    monkeypatch.setattr("mixlens.measuring.rollout_time.LONG", 0.001)
-    monkeypatch.setattr("mixlens.measuring.rollout_time._TOKENS", 16)
+    monkeypatch.setattr("mixlens.measuring.timing.LONG", 0.001)
+    monkeypatch.setattr("mixlens.measuring.timing._TOKENS", 16)
     with pytest.warns(UserWarning, match="takes about .* Pass budget=SECONDS"):
         assert lens.rollout("attention", text, targets=-1).scores.shape[1] == 1

@@ -16,7 +16,7 @@ import torch
 
 from mixlens import Lens
 from mixlens.errors import InputTooLong, UnsupportedModel
-from mixlens.replay.explained_embedding import explained_embedding
+from mixlens.replay.resolve_output import explained_embedding
 
 library: Any = pytest.importorskip("sentence_transformers")
 parts: Any = pytest.importorskip("sentence_transformers.sentence_transformer.modules")

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from mixlens.measuring.measure import measure
     from mixlens.recording.recording import Recording
     from mixlens.recording.verification import Report
-    from mixlens.runs.opening import load
+    from mixlens.runs.results import load
 
 __version__ = "0.1.0"
 
@@ -51,7 +51,7 @@ _LAZY = {
     "Report": "mixlens.recording.verification",
     "alternative_attention": "mixlens.maps.alternative_attention",
     "attention_bounds": "mixlens.maps.alternative_attention",
-    "load": "mixlens.runs.opening",
+    "load": "mixlens.runs.results",
     "measure": "mixlens.measuring.measure",
 }
 

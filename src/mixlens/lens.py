@@ -624,7 +624,7 @@ class Lens:
         """
         from mixlens.maps.collapse import warn_of_collapse
         from mixlens.measuring.rollout_of_targets import roll_out_targets
-        from mixlens.measuring.rollout_time import check_rollout_time
+        from mixlens.measuring.timing import check_rollout_time
 
         how: dict[str, Any] = {"residual": residual, "normalise": normalise, **options}
         if not isinstance(given, Recording):

@@ -15,7 +15,7 @@ MOVED = {
     "corpus": "datasets",
     "encoder_decoder": "maps.encoder_decoder",
     "experiments": "papers",
-    "explained_embedding": "replay.explained_embedding",
+    "explained_embedding": "replay.resolve_output",
     "render": "views",
     "tokens": "text.tokens",
     "trust": "benchmark",

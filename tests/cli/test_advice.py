@@ -38,7 +38,7 @@ IN_PYTHON_ALONE = {
     "maps/selection.py": {"per_head="},
     "maps/target_row.py": {"p()", "head=", "maps.heads", "per_head="},
     "measuring/measure.py": {"lens.record", "lens.measure", "lens.generate", "targets="},
-    "measuring/rollout_time.py": {"budget="},
+    "measuring/timing.py": {"budget="},
     "model/distributed.py": {"device_map="},
     "model/wrappers.py": {"Lens.", "d()"},
     "recording/batch_independence.py": {"Lens."},

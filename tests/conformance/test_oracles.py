@@ -19,7 +19,7 @@ from torch import Tensor
 import mixlens
 from benchmarks.naive import relative_error
 from mixlens import InvalidInput, Lens, UnsupportedModel
-from mixlens.capture.hook_points import HookPoint
+from mixlens.capture.layer_calls import HookPoint
 from mixlens.contracts import AttentionKind
 from mixlens.recording.attention import Attention
 from mixlens.recording.layer import Layer

@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from mixlens.kernels import head_gains as kernel
 from mixlens.kernels.decomposition import Decomposition, Vectors
-from mixlens.kernels.head_gains import head_gains
+from mixlens.replay import route_shares as kernel
+from mixlens.replay.route_shares import head_gains
 
 
 def _decomposition(width: int, size: float, heads: int = 4, groups: int = 2) -> Decomposition:

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from mixlens.kernels.word_paths import ANCHORS, anchor_words, word_path
+from mixlens.measures.integrated_gradients import ANCHORS, anchor_words, word_path
 from tests import reference
 
 

@@ -13,7 +13,7 @@ import transformers as hf
 from mixlens import InvalidInput, Lens
 from mixlens.contracts import AttentionKind
 from mixlens.kernels.distances import Distance
-from mixlens.replay import zeroing
+from mixlens.measures import value_zeroing
 from mixlens.replay.layer_rest import LayerRest
 from mixlens.replay.zeroing_fast import FastZeroing, fast_zeroing
 from mixlens.replay.zeroing_literal import LiteralZeroing, ZeroedBlock
@@ -318,7 +318,7 @@ def test_rows_of_texts_together_are_those_of_each_alone(
     lens = Lens.bundled(dtype=torch.float64)
     texts = ["The old dog.", "Nobody has seen the keys to the old cabinet.", "The dog saw a bird."]
     alone = [lens.measure("value_zeroing", text, targets=[-2, 1]).scores for text in texts]
-    monkeypatch.setattr(zeroing, "rows_at_once", lambda *_: pairs)
+    monkeypatch.setattr(value_zeroing, "rows_at_once", lambda *_: pairs)
     batch = lens.measure("value_zeroing", texts, targets=[-2, 1])
     for own, expected in zip(batch, alone, strict=True):
         assert own.provenance["recorded"] == "rows"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mixlens import InvalidInput, Lens
-from mixlens.text import template_limits
+from mixlens.text import chats
 from mixlens.text.chats import written_out
 
 CHATML = (
@@ -169,7 +169,7 @@ def test_what_is_not_a_message_is_refused_in_words(
 def test_a_template_that_does_not_end_is_stopped(
     tokenizer: Any, template: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(template_limits, "SECONDS", 0.5)
+    monkeypatch.setattr(chats, "SECONDS", 0.5)
     tokenizer.chat_template = template
     caught: list[BaseException] = []
 

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 import mixlens
 from mixlens.capture.attention_call import Listener
-from mixlens.capture.torch_attention import taken_apart
+from mixlens.capture.softmax_trace import taken_apart
 from tests.zoo.native import cosine_distance
 
 HEADS = 4

@@ -6,8 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from mixlens.capture.hook_points import HookPoint
-from mixlens.capture.layer_calls import LayerCall
+from mixlens.capture.layer_calls import HookPoint, LayerCall
 from mixlens.structure.transposed_parts import turned_parts, turned_sides
 
 

@@ -20,7 +20,7 @@ from mixlens.contracts import AttentionKind
 from mixlens.kernels.distances import Distance
 from mixlens.kernels.fused import checked
 from mixlens.kernels.fused import zeroing as fused
-from mixlens.replay import zeroing
+from mixlens.measures import value_zeroing
 from mixlens.replay.layer_rest import LayerRest
 from mixlens.replay.zeroing_fast import FastZeroing, read_mlp
 from mixlens.replay.zeroing_literal import LiteralZeroing, ZeroedBlock
@@ -65,7 +65,7 @@ def test_few_sources_at_a_time_give_the_same(
         return [maps.scores for maps in lens.measure("value_zeroing", padded, per_head=per_head)]
 
     expected = scores()
-    monkeypatch.setattr(zeroing, "rows_at_once", lambda *_: 3 * mask.shape[1])
+    monkeypatch.setattr(value_zeroing, "rows_at_once", lambda *_: 3 * mask.shape[1])
     for own, whole in zip(scores(), expected, strict=True):
         torch.testing.assert_close(torch.tensor(own), torch.tensor(whole), atol=1e-9, rtol=1e-9)
         assert (own != 0).any()

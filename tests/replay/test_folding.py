@@ -10,7 +10,7 @@ import torch
 import transformers as hf
 
 from mixlens import Lens
-from mixlens.replay import attention_slopes, folding, jacobian, mlp_slopes
+from mixlens.replay import attention_slopes, folding, jacobian
 from mixlens.replay.folding import AfterAttention
 from mixlens.replay.forward_derivative import Push, forward_derivative
 from mixlens.replay.intervention import LayerFunction
@@ -179,8 +179,10 @@ def test_other_layers_fold_or_are_left_alone(name: str) -> None:
 def test_a_wrong_closed_form_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     step = _step("bert", "encoder")
     whole = _derivative(step)
-    right = mlp_slopes._norm_then
-    monkeypatch.setattr(mlp_slopes, "_norm_then", lambda *arguments: 1.0001 * right(*arguments))
+    right = attention_slopes._norm_then
+    monkeypatch.setattr(
+        attention_slopes, "_norm_then", lambda *arguments: 1.0001 * right(*arguments)
+    )
     made = folding.fold(step, whole, size=64)  # then the matrices come from the layer's own code
     assert made is not None
     torch.testing.assert_close(

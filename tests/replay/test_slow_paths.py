@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from mixlens import Lens
 from mixlens.cli import app
-from mixlens.replay.slow_paths import slow_paths
+from mixlens.measuring.verifying import slow_paths
 from tests.conformance import zoo
 from tests.conformance.zoo import built
 

@@ -18,9 +18,16 @@ from mixlens import Lens
 from mixlens.datasets.rows import TextRow
 from mixlens.measuring.measure import measure_batches
 from mixlens.runs import summaries as summarising
-from mixlens.runs.aggregates import UNIT, Aggregates, BatchSums
+from mixlens.runs.aggregates import (
+    UNIT,
+    Aggregates,
+    BatchSums,
+    quantiles,
+    sketch,
+    totals,
+    totals_by_text,
+)
 from mixlens.runs.mixtures import Mixtures
-from mixlens.runs.sketches import quantiles, sketch, totals, totals_by_text
 from mixlens.runs.summaries import Summaries, shares_of
 from mixlens.runs.tags import tag_classes, token_tags
 

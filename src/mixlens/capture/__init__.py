@@ -8,23 +8,16 @@ Context managers undo every hook. Nothing is interpreted here.
     bare_products      Treat products with bare parameters as linear modules (queries, values and
                        output projection of XLNet).
     batch_axes         Find the batch axis of a recorded argument, and copy one text along it.
-    layer_calls        Capture one forward pass layer by layer: inputs, outputs and attention calls
-                       of each layer.
+    layer_calls        Capture one forward pass layer by layer: inputs, outputs, attention calls and
+                       hook points of each layer.
     mask_reading       Translate a mask, as the loaded attention implementation reads it, into
                        numbers that eager code adds.
     native_attention   Capture queries, keys and values of the attention implementation that a model
                        was loaded with (sdpa, flash), or hide pairs of tokens from it.
-    packed_attention   Attention over sequences packed along one axis: one call per image or window,
-                       or one call with a block mask.
-    paired_attention   Attention of two streams in one layer (words and boxes of LXMERT), one call
-                       each.
+    packed_attention   Place several attention calls of one layer in one map: packed sequences, or
+                       paired streams.
     rerun              Run one recorded layer again, on copies of one text, with edited values,
                        attention output or hidden states.
     softmax_trace      Capture attention in modelling files that do not use transformers' attention
                        interface.
-    torch_attention    Split torch's own multi-head attention (`F.multi_head_attention_forward`,
-                       which `nn.MultiheadAttention` calls): WavLM, and image towers after the first
-                       CLIP.
-    hook_points        Hooks that keep intermediate tensors of a running layer, to verify a
-                       recording against them.
 """

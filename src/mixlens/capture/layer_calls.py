@@ -1,6 +1,8 @@
 """Capture one forward pass layer by layer: inputs, outputs and attention calls of each layer.
 
 Layers are distinguished by the order of their calls, because ALBERT calls one module many times.
+
+Hook points keep intermediate tensors of a running layer, to verify a recording against them.
 """
 
 from __future__ import annotations
@@ -8,9 +10,9 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torch import Tensor, nn
 
@@ -23,6 +25,7 @@ from mixlens.model.session import Remembered
 
 if TYPE_CHECKING:
     from mixlens.structure.layouts import Layout
+
 
 Inputs = Mapping[str, Any]
 
@@ -322,3 +325,59 @@ def _in_rows(layout: Layout, call: LayerCall, seen: dict[Any, Tensor]) -> dict[A
 
 class _EnoughLayers(Exception):
     """Stop the forward pass after the last requested layer."""
+
+
+class HookPoint(NamedTuple):
+    """A tensor of the running layer: an input or the output of a submodule."""
+
+    path: str
+    side: str  # "in" or "out"
+    position: int = 0  # index among the floating-point inputs
+
+
+def float_tensors(values: Iterable[Any]) -> Iterator[Tensor]:
+    """Yield every floating-point tensor in values, including tuples and lists."""
+    for value in values:
+        if isinstance(value, Tensor):
+            if value.is_floating_point():
+                yield value
+        elif isinstance(value, (tuple, list)):
+            yield from float_tensors(value)
+
+
+@contextlib.contextmanager
+def watching(
+    layer: nn.Module, hook_points: frozenset[HookPoint]
+) -> Iterator[dict[HookPoint, Tensor]]:
+    """Collect copies of the named tensors while the layer runs.
+
+    They are copies, because some layers add in place.
+    """
+    seen: dict[HookPoint, Tensor] = {}
+    handles: list[Any] = []
+    with hooks_removed(handles):
+        handles += [watch(layer, hook_point, seen.__setitem__) for hook_point in hook_points]
+        yield seen
+
+
+def watch(
+    layer: nn.Module,
+    hook_point: HookPoint,
+    keep: Callable[[HookPoint, Tensor], None],
+    made: Callable[[Tensor], Tensor] = Tensor.clone,
+) -> Any:
+    """Add a hook that passes a copy of one tensor, or the result of `made`, to `keep`, and return
+    its handle.
+    """
+
+    def entered(module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        tensor = list(float_tensors((*args, *kwargs.values())))[hook_point.position]
+        keep(hook_point, made(tensor))
+
+    def left(module: nn.Module, args: Any, output: Any) -> None:
+        keep(hook_point, made(first_tensor(output)))
+
+    module = part_at(layer, hook_point.path)
+    if hook_point.side == "in":
+        return module.register_forward_pre_hook(entered, with_kwargs=True)
+    return module.register_forward_hook(left)

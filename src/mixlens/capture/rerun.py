@@ -1,11 +1,16 @@
 """Run one recorded layer again, on copies of one text, with edited values, attention output or
 hidden states.
+
+Some modules cast themselves while they run (routers of Switch and NLLB-MoE). A cast writes into
+parameters, even one that changes nothing. Inside a transform of torch.func it would store the
+transform's own wrappers there. They outlive the transform, and the next run of the user's model
+crashes the process. `idle_casts_skipped` prevents that.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -25,7 +30,6 @@ from mixlens.capture.layer_calls import (
     with_hidden_argument,
 )
 from mixlens.errors import InvalidInput
-from mixlens.model.casts import idle_casts_skipped
 
 
 def expanded(
@@ -143,3 +147,26 @@ def _values_for_heads(
             "Pass equal values for them."
         )
     return groups[:, :, 0]
+
+
+@contextlib.contextmanager
+def idle_casts_skipped(module: nn.Module) -> Iterator[None]:
+    """Skip `part.to(dtype)` if the part already has that dtype, while the context is open."""
+    parts = [part for part in module.modules() if "to" not in vars(part)]
+    try:
+        for part in parts:
+            vars(part)["to"] = _to(part)
+        yield
+    finally:
+        for part in parts:
+            vars(part).pop("to", None)
+
+
+def _to(part: nn.Module) -> Callable[..., nn.Module]:
+    def to(*args: Any, **named: Any) -> nn.Module:
+        alone = len(args) == 1 and isinstance(args[0], torch.dtype) and not named
+        if alone and all(parameter.dtype == args[0] for parameter in part.parameters()):
+            return part
+        return type(part).to(part, *args, **named)
+
+    return to

@@ -129,7 +129,7 @@ def measure_by(lens: Lens, given: Any, recording: Recording | None) -> TakeMeasu
 
 def _position(lens: Lens, given: Text, target: int | str) -> int:
     """Return the position of the target in the text for which the model predicts words."""
-    from mixlens.text.positions import position_of
+    from mixlens.text.tokens import position_of
 
     recording = lens.record(given)
     row = recording.tokens[recording.structure.stacks[-1].name][0]

@@ -2,13 +2,12 @@
 
 * `spec`: `Spec`, `Facts`, `Option`, `AttentionKind`, and the protocols of a measure
 * `head_weights`: `HeadWeights`, learned weights of attention heads, and their file
-* `request`: `Request`, the requested layers and targets
+* `request`: `Request`, the requested layers and targets, and `Targets`, those of one layer
 * `scores`: `Scores` and `LayerScores`, the numbers for the whole batch
-* `targets`: `Targets`, the targets that are scored
 * `span`: `Span` and `SpanRule`, several targets that are scored as one
 """
 
-from mixlens.contracts.request import Request
+from mixlens.contracts.request import Request, Targets
 from mixlens.contracts.scores import LayerScores, Scores, by_layer
 from mixlens.contracts.span import Span, SpanRule
 from mixlens.contracts.spec import (
@@ -23,7 +22,6 @@ from mixlens.contracts.spec import (
     Spec,
     is_released,
 )
-from mixlens.contracts.targets import Targets
 
 __all__ = [
     "AttentionKind",

@@ -1,25 +1,142 @@
-"""The request of a measure: layers and targets of one attention."""
+"""The request of a measure: layers and targets of one attention, and the targets of one layer."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NoReturn
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from mixlens.contracts.span import Span
 from mixlens.contracts.spec import AttentionKind
-from mixlens.contracts.targets import Targets
 from mixlens.errors import InvalidInput
-from mixlens.text.positions import EachText, positions_by_text
-from mixlens.text.tokens import listed, whole_numbers
+from mixlens.text.segments import segment_positions
+from mixlens.text.tokens import EachText, TokenRow, listed, positions_by_text, whole_numbers
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
     from mixlens.recording.attention import Attention
     from mixlens.recording.layer import Layer
     from mixlens.recording.recording import Recording
+
+
+@dataclass(frozen=True, kw_only=True)
+class Targets:
+    """Positions of the targets in each text, or all of them, for layers of one attention.
+
+    The tensors of a layer hold all tokens of a text, or only the targets (`is_cut`). `take` selects
+    targets in both cases.
+    """
+
+    positions: tuple[tuple[int, ...], ...] | None  # for each text; None: all
+    kind: AttentionKind
+    lengths: Sequence[int]  # tokens of each text, without padding
+    source_lengths: Sequence[int]  # sources of each text, without padding
+    weights: tuple[tuple[float, ...], ...] | None = None  # of each target, if they are a span
+    source_row: Callable[[int], TokenRow] | None = field(default=None, compare=False, repr=False)
+    cut_at: Tensor | None = field(default=None, compare=False, repr=False)  # the same, if cut
+    _pairs: dict[Any, Tensor] = field(default_factory=dict, init=False, compare=False, repr=False)
+
+    @property
+    def is_cut(self) -> bool:
+        """Return whether the tensors of a layer hold only these targets."""
+        return self.cut_at is not None
+
+    @property
+    def are_all(self) -> bool:
+        """Return whether all targets are wanted, in their order."""
+        return self.positions is None
+
+    def blocks(self, size: int) -> Iterator[Targets]:
+        """Yield the targets of a span a few at a time; those of a cut layer are a few already."""
+        if self.is_cut or self.positions is None or self.weights is None:
+            yield self
+            return
+        for start in range(0, len(self.positions[0]), size):
+            yield self.block(slice(start, start + size))
+
+    def block(self, part: slice) -> Targets:
+        """Return some of these targets, by their place among them."""
+        if self.positions is None or part == slice(0, len(self.positions[0])):
+            return self
+        return replace(
+            self,
+            positions=tuple(row[part] for row in self.positions),
+            weights=None if self.weights is None else tuple(row[part] for row in self.weights),
+            cut_at=None if self.cut_at is None else self.cut_at[:, part],
+        )
+
+    def weights_like(self, tensor: Tensor) -> Tensor:
+        """Return the weights of a span, [batch, target], next to a tensor and in its dtype."""
+        import torch
+
+        return torch.tensor(self.weights, dtype=tensor.dtype, device=tensor.device)
+
+    def segments(self, by: Any) -> list[dict[str, list[int]]]:
+        """Return the positions of the sources in each segment by its name, for each text; `by` as
+        for `segment_positions`.
+        """
+        if self.source_row is None:
+            raise InvalidInput("These targets have no texts, so there are no segments.")
+        count = len(self.source_lengths)
+        return [segment_positions(self.source_row(text), by) for text in range(count)]
+
+    def take(self, tensor: Tensor, dim: int) -> Tensor:
+        """Return the targets of a tensor [batch, ...] along its target axis."""
+        if self.positions is None or self.is_cut:
+            return tensor
+        import torch  # not above, because listing the measures needs no torch
+
+        index = torch.tensor(self.positions, device=tensor.device)
+        dim = dim % tensor.dim()
+        shape = [1] * tensor.dim()
+        shape[0], shape[dim] = index.shape
+        sizes = list(tensor.shape)
+        sizes[dim] = index.shape[1]
+        return tensor.gather(dim, index.reshape(shape).expand(sizes))
+
+    def at(self, batch: int, count: int, device: torch.device) -> Tensor:
+        """Return the position of every target in its text: [batch, target]."""
+        import torch
+
+        if self.cut_at is not None:
+            return self.cut_at.to(device)
+        if self.positions is None:
+            return torch.arange(count, device=device).expand(batch, count)
+        return torch.tensor(self.positions, device=device)
+
+    def places(self, batch: int, count: int, device: torch.device) -> Tensor:
+        """Return where every target is in the tensors of a layer: [batch, target]."""
+        import torch
+
+        if self.is_cut:
+            return torch.arange(count, device=device).expand(batch, count)
+        return self.at(batch, count, device)
+
+    def token_counts(self, weights: Tensor) -> Sequence[int] | None:
+        """Return how many tokens each text has, if all of them are targets and sources of these
+        weights: the rest is padding. Else None.
+        """
+        square = self.kind is AttentionKind.SELF and weights.shape[-2] == weights.shape[-1]
+        return self.lengths if self.are_all and square else None
+
+    def real_pairs(self, positions: Tensor, sources: int) -> Tensor:
+        """Return which targets (by their positions) and sources are both real tokens, not padding:
+        [batch, target, source]. All layers of a pass share the result.
+        """
+        import torch
+
+        from mixlens.model.placement import sent
+
+        key = (tuple(positions.shape), sources, positions.device)
+        if key not in self._pairs:
+            own = sent(torch.tensor(self.lengths), positions.device)
+            ends = sent(torch.tensor(self.source_lengths), positions.device)[:, None]
+            columns = torch.arange(sources, device=positions.device) < ends
+            self._pairs[key] = (positions < own[:, None])[:, :, None] & columns[:, None, :]
+        return self._pairs[key]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,9 +14,8 @@ import numpy as np
 from mixlens.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from mixlens.contracts.request import Request
+    from mixlens.contracts.request import Request, Targets
     from mixlens.contracts.scores import LayerScores, Scores
-    from mixlens.contracts.targets import Targets
     from mixlens.recording.attention import Attention
     from mixlens.recording.layer import Layer
     from mixlens.recording.recording import Recording

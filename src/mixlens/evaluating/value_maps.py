@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from mixlens.capture.hook_points import HookPoint, watching
+from mixlens.capture.layer_calls import HookPoint, watching
 from mixlens.errors import UnsupportedModel
 from mixlens.kernels.differences import difference, rounding
+from mixlens.structure.layer_structure import affine_map
 from mixlens.structure.norms import norm_of
-from mixlens.structure.projection import affine_map
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -16,12 +16,8 @@ kernels are in `fused/`.
                    over noisy copies, and along paths.
     gram           Norms of sums over heads without the sums: ||sum_h a_h f_h||^2 = a^T G a, with G
                    the head x head Gram matrix of one source's vectors.
-    head_gains     How much nearer each head's vector of each source brings a target to its output,
-                   in the L1 norm: ||y_i||_1 - ||y_i - z||_1 with z = a_hij f_hj.
     prefixes       Effective attention if targets see different sources: causal masks, windows,
                    packed texts.
-    projections    The projection of each source's contribution to a target on their sum: c_ij .
-                   o_i, with c_ij = sum_h A_hij f_hj and o_i = sum_j c_ij.
     projector      Effective attention A P, with P the projector onto the column space of T = V W_O:
                    attention without the part that has no effect on the output.
     rescale        DeepLIFT's multipliers for transformers: every operation propagates the
@@ -33,5 +29,4 @@ kernels are in `fused/`.
                    output: a small quadratic programme per target.
     spans          Several targets of a decomposition as one: sum_i w_i T_ij.
     visibility     Find the sources that each target can see in one forward pass.
-    word_paths     Paths from words to a baseline word through the vectors of other words.
 """

@@ -22,7 +22,7 @@ from mixlens.contracts import Request
 from mixlens.kernels.projector import tolerance, value_columns, with_ones
 from mixlens.measures import effective_attention
 from mixlens.model.session import outside_inference_mode
-from mixlens.recording.layer_loop import score_layers
+from mixlens.recording.recording import score_layers
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -13,9 +13,8 @@ from mixlens.maps.lazy_views import view
 from mixlens.maps.one_row import shares
 from mixlens.maps.segment_sums import summed
 from mixlens.text.plurals import counted
-from mixlens.text.positions import position_of
 from mixlens.text.segments import By, divided, grouped
-from mixlens.text.tokens import TokenRow
+from mixlens.text.tokens import TokenRow, position_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -31,7 +31,7 @@ from mixlens.maps.mixing_maps import MixingMaps
 from mixlens.maps.provenance import model_name
 from mixlens.maps.target_row import Row
 from mixlens.measures import alti
-from mixlens.recording.layer_loop import score_layers
+from mixlens.recording.recording import score_layers
 from mixlens.text.tokens import Segment, TokenRow
 
 if TYPE_CHECKING:

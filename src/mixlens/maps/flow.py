@@ -23,7 +23,7 @@ from jaxtyping import Float
 from mixlens.errors import InvalidInput, MissingExtra
 from mixlens.maps.rollout import layer_transitions
 from mixlens.maps.target_row import layer_index
-from mixlens.text.positions import position_of
+from mixlens.text.tokens import position_of
 
 if TYPE_CHECKING:
     from mixlens.maps.mixing_maps import MixingMaps

@@ -29,9 +29,8 @@ from mixlens.maps.rollout import normalise, roll_out
 from mixlens.maps.segment_sums import leave_out_sink, merge_segments, tokens_inside, with_segments
 from mixlens.maps.selection import merge_heads, one_head, select
 from mixlens.maps.target_row import Extra, Reading, Row, owned
-from mixlens.text.positions import position_of
 from mixlens.text.segments import By
-from mixlens.text.tokens import TokenRow
+from mixlens.text.tokens import TokenRow, position_of
 
 if TYPE_CHECKING:
     import pandas as pd

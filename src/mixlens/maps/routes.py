@@ -28,7 +28,7 @@ from mixlens.errors import InvalidInput, UnsupportedModel
 from mixlens.maps.route_graph import BlockShare, Edge, HeadShare, Routes
 from mixlens.measures import refusal
 from mixlens.replay.route_shares import RouteRules, attention_shares, feed_forward_shares
-from mixlens.text.positions import position_of
+from mixlens.text.tokens import position_of
 
 if TYPE_CHECKING:
     from mixlens.recording.layer import Layer

@@ -10,8 +10,7 @@ import numpy as np
 
 from mixlens.errors import InvalidInput
 from mixlens.maps.target_row import head_index, layer_index
-from mixlens.text.positions import position_of
-from mixlens.text.tokens import listed, whole_numbers
+from mixlens.text.tokens import listed, position_of, whole_numbers
 
 if TYPE_CHECKING:
     from mixlens.maps.mixing_maps import MixingMaps

@@ -291,7 +291,7 @@ def scores_of(
     """Return a measure's scores for the whole batch, without targets whose scores are rounding."""
     measure = MEASURES.entry(name)
     if _is_of_layers(measure):
-        from mixlens.recording.layer_loop import score_layers
+        from mixlens.recording.recording import score_layers
 
         function = requested_function(name, options, request)
         return without_noise(name, score_layers({name: function}, recording, request)[name])

@@ -26,8 +26,7 @@ from torch import Tensor, nn
 
 from mixlens.capture.attention_capture import runnable_experts
 from mixlens.capture.bare_products import BareProducts
-from mixlens.capture.hook_points import HookPoint
-from mixlens.capture.layer_calls import hooks_removed
+from mixlens.capture.layer_calls import HookPoint, hooks_removed
 from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec, by_layer
 from mixlens.errors import UnsupportedModel
 from mixlens.replay.intervention import model_output

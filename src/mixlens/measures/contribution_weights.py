@@ -6,6 +6,9 @@ and its direction count. Their equation was not available, so this one is ours. 
 are those of the head, A_hij f_hj against their sum. The bias of the output projection belongs to no
 source and is excluded. Scores are signed and sum to one. If values cancel, o_i is short and scores
 are large: `uncancelled` is |o_i| / sum_j |c_ij|, one if nothing cancels.
+
+The vectors are never computed: c_ij . o_i = sum_h A_hij v_hj . (W_h o_i), so a target takes sources
+x d_model products, like its attention weights.
 """
 
 from __future__ import annotations
@@ -14,11 +17,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from mixlens.contracts import Facts, LayerScores, SpanRule, Spec, Targets
-from mixlens.kernels.chunks import block_bytes
-from mixlens.kernels.gram import part_norms
-from mixlens.kernels.projections import head_lengths, projections
+from mixlens.kernels.chunks import block_bytes, slices
+from mixlens.kernels.decomposition import Decomposition, Vectors
+from mixlens.kernels.gram import head_norms, part_norms
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -26,6 +31,7 @@ if TYPE_CHECKING:
     from mixlens.kernels.decomposition import Decomposition
     from mixlens.recording.attention import Attention
     from mixlens.recording.layer import Layer
+
 
 SPEC = Spec(
     summary=(
@@ -99,3 +105,58 @@ def _score(weighed: Mapping[str, Tensor], *, per_head: bool = False) -> LayerSco
 
 
 SPAN = SpanRule(split=_split, weigh=_weigh, score=_score)
+
+
+def projections(
+    weights: Float[Tensor, "batch head target source"],
+    vectors: Vectors,
+    limit: int,
+    *,
+    per_head: bool = False,
+) -> tuple[Float[Tensor, "batch *head target source"], Float[Tensor, "batch *head target"]]:
+    """Return c_ij . o_i and |o_i|^2 of whole layers, or of each head; `limit` bounds a block in
+    bytes.
+    """
+    batch, heads, targets, sources = weights.shape
+    values, matrix = vectors.values.to(weights), vectors.matrix.to(weights)
+    row_bytes = 2 * weights.element_size() * batch * heads * (sources + vectors.width)
+    products, squares = [], []
+    for rows in slices(targets, row_bytes, limit):
+        few = weights[:, :, rows]
+        mixed = _by_group(few, values)
+        gate = None if vectors.gate is None else vectors.gate[:, rows].transpose(1, 2).to(weights)
+        if gate is not None:
+            mixed = mixed * gate
+        written = torch.einsum("bhte,hed->bhtd", mixed, matrix)
+        if not per_head:
+            written = written.sum(1, keepdim=True)
+        back = (
+            torch.einsum("bktd,hed->bhte", written, matrix) if not per_head else written @ matrix.mT
+        )
+        if gate is not None:
+            back = back * gate
+        dots = _by_group(back, values.mT).mul_(few)
+        products.append(dots if per_head else dots.sum(1))
+        squared = written.square().sum(-1)
+        squares.append(squared if per_head else squared[:, 0])
+    return torch.cat(products, -2), torch.cat(squares, -1)
+
+
+def _by_group(
+    rows: Float[Tensor, "batch head target inner"],
+    columns: Float[Tensor, "batch kv_head inner out"],
+) -> Float[Tensor, "batch head target out"]:
+    """Return a product with grouped keys or values, without repeating them for each head."""
+    batch, heads, targets, inner = rows.shape
+    grouped = rows.reshape(batch, columns.shape[1], -1, inner) @ columns
+    return grouped.view(batch, heads, targets, -1)
+
+
+def head_lengths(parts: Decomposition, limit: int) -> Float[Tensor, "batch head target source"]:
+    """Return scale_i |A_hij f_hj|, from the products of the rows of each head's matrix."""
+    weights, vectors = parts.weights, parts.vectors
+    if vectors.gate is not None:
+        return head_norms(parts, limit)
+    values, matrix = vectors.heads().to(weights), vectors.matrix.to(weights)
+    squares = ((values @ (matrix @ matrix.mT)) * values).sum(-1)
+    return weights * parts.scale[:, None, :, None] * squares.clamp_min_(0).sqrt_()[:, :, None]

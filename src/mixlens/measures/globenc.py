@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from mixlens.capture.hook_points import HookPoint
+from mixlens.capture.layer_calls import HookPoint
 from mixlens.contracts import AttentionKind, Facts, LayerScores, SpanRule, Spec, Targets
 from mixlens.kernels.chunks import block_bytes
 from mixlens.kernels.gram import add_squares, part_norms, take_roots

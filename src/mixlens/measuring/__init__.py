@@ -17,9 +17,7 @@ Measures themselves are in `measures`.
     recorder            Record a text, tensors, an image or audio, verified.
     rollout_of_targets  Roll out a few targets to the input without storing maps, from the last
                         layer down.
-    rollout_time        Estimate the time of a rollout before it starts.
-    span_labels         Name a span of targets by its text, and say which targets it has.
-    timing              Estimate the time of a measure on a long text from its first tokens.
+    timing              Estimate the time of a measure or a rollout from the first tokens.
     verifying           Report which measures support a model, and whether its structure was
                         verified (`doctor`).
 """

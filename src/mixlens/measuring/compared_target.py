@@ -15,9 +15,8 @@ from mixlens.maps.one_row import AGGREGATES
 from mixlens.measures import list_measures
 from mixlens.measuring.recorder import record_all_targets
 from mixlens.replay.explained_output import explained
-from mixlens.text.positions import position_of, positions_by_text
 from mixlens.text.suggestions import no_such
-from mixlens.text.tokens import TokenRow, cls_position, listed
+from mixlens.text.tokens import TokenRow, cls_position, listed, position_of, positions_by_text
 from mixlens.text.words import words as merged_words
 
 if TYPE_CHECKING:

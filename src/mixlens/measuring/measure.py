@@ -22,15 +22,13 @@ from mixlens.measures import (
     without_noise,
 )
 from mixlens.measuring.estimates import Estimate, estimate_of, memory_in_words, require_room
-from mixlens.measuring.measured_batch import MeasuredBatch
+from mixlens.measuring.measured_batch import MeasuredBatch, span_labels
 from mixlens.measuring.recorder import record_all_targets, with_output
-from mixlens.measuring.span_labels import span_labels
 from mixlens.model.placement import available_to, entry_device
 from mixlens.model.session import open_session
-from mixlens.recording.layer_loop import score_layers
-from mixlens.recording.recording import Recording
+from mixlens.recording.recording import Recording, score_layers
 from mixlens.recording.span_scores import targets_at_once
-from mixlens.text.positions import EachText
+from mixlens.text.tokens import EachText
 
 _log = logging.getLogger(__name__)
 

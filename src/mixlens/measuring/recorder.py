@@ -53,10 +53,9 @@ from mixlens.structure.model_structure import ModelStructure
 from mixlens.structure.probe import may_be_whole
 from mixlens.structure.user_hooks import hooks_inside
 from mixlens.text.inputs import Prepared, prepared
-from mixlens.text.positions import EachText, positions_by_text
 from mixlens.text.processing import is_raw, processed
 from mixlens.text.token_labels import token_rows, token_rows_before_pass
-from mixlens.text.tokens import listed
+from mixlens.text.tokens import EachText, listed, positions_by_text
 
 if TYPE_CHECKING:
     from torch import nn

@@ -25,9 +25,8 @@ from mixlens.maps.mixing_maps import MixingMaps
 from mixlens.maps.rollout import Rule, joined_facts, roll_out
 from mixlens.measures import layer_function, refusal, spec_of, without_noise
 from mixlens.measuring.measure import at_work, measure
-from mixlens.measuring.measured_batch import MeasuredBatch, maps_of_row
+from mixlens.measuring.measured_batch import MeasuredBatch, describe_span, maps_of_row, span_labels
 from mixlens.measuring.recorder import record_all_targets
-from mixlens.measuring.span_labels import describe_span, span_labels
 from mixlens.model.placement import entry_device
 from mixlens.text.tokens import TokenRow
 

@@ -1,4 +1,9 @@
-"""Report which measures support a model, and whether its structure was verified (`doctor`)."""
+"""Report which measures support a model, and whether its structure was verified (`doctor`).
+
+`slow_paths` lists the layers that do not allow the fast forms, and why. The fast forms of Value
+Zeroing and of hidden token attribution are tried on one layer of each kind, like in the measures.
+The scores are the same either way.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from mixlens.contracts import Spec
+from mixlens.contracts import AttentionKind, Spec
 from mixlens.errors import (
     InvalidInput,
     MixlensError,
@@ -23,9 +28,16 @@ from mixlens.measuring.recorder import record
 from mixlens.model.loading import damaged_weights
 from mixlens.model.placement import available_to
 from mixlens.model.session import open_session
+from mixlens.recording.layer import Layer
+from mixlens.recording.recording import Recording
 from mixlens.recording.verification import Report, report
 from mixlens.replay.explained_output import no_logits
-from mixlens.replay.slow_paths import slow_paths
+from mixlens.replay.fallbacks import fallbacks_collected
+from mixlens.replay.folding import fold, folded_bytes
+from mixlens.replay.forward_derivative import forward_derivative
+from mixlens.replay.intervention import LayerFunction
+from mixlens.replay.layer_rest import LayerRest
+from mixlens.replay.zeroing_fast import read_mlp
 from mixlens.text.dummy_inputs import default_input
 
 if TYPE_CHECKING:
@@ -101,3 +113,35 @@ def _why_from_maps(lens: Lens, given: Any, site: str) -> str | None:
         raise
     except MixlensError as error:
         return str(error)
+
+
+_TRIED_BYTES = 2**26  # folding a larger layer takes longer than the rest of a report
+_TANGENTS = 64
+
+
+def slow_paths(recording: Recording) -> dict[str, str]:
+    """Return the form and the reason for each layer that needs a slow form, by path."""
+    reasons: dict[str, list[str]] = {}
+    for site in recording.sites:
+        kind = recording.structure.site(site).kind
+        tried: dict[object, list[str]] = {}
+        for layer in recording.layers(site):
+            key = layer.signature
+            if key not in tried:
+                tried[key] = _fallbacks(layer, kind)
+            known = reasons.setdefault(layer.structure.path, [])
+            known += [reason for reason in tried[key] if reason not in known]
+    return {path: ". ".join(given) for path, given in reasons.items() if given}
+
+
+def _fallbacks(layer: Layer, kind: AttentionKind) -> list[str]:
+    with fallbacks_collected() as collected:
+        read_mlp(LayerRest(layer, kind))
+        try:
+            step = LayerFunction(layer, 0, of_states=kind is AttentionKind.CROSS)
+        except UnsupportedModel:  # then hidden token attribution does not support it
+            return collected.get(layer.structure.path, [])
+        push = forward_derivative(step)
+        if push is not None and folded_bytes(step) <= _TRIED_BYTES:
+            fold(step, push, size=_TANGENTS)
+    return collected.get(layer.structure.path, [])

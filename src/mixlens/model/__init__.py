@@ -2,8 +2,6 @@
 
 Code that knows the structure of a layer does not belong here.
 
-    casts               Handle modules that cast themselves while they run (routers of Switch and
-                        NLLB-MoE).
     checkpoint_weights  Find weights that a checkpoint lacks, or stores in a wrong form.
     distributed         Detect models that are spread over several processes.
     fingerprint         The fingerprint of a model's state: weights, modules, their code,

@@ -10,12 +10,11 @@ built; `replay` runs layers again.
     deferred_checks     Checks that are deferred to the end of a forward pass or of a measure.
     forward_pass        Run the model once, and keep its layers or their inputs.
     layer               One recorded layer: its attention, and methods to run it again.
-    layer_loop          The loop over layers: every measure scores a layer while it is available.
     passed_layers       Layers of one forward pass, kept for several spans of the same targets.
     rebuilding          Rebuild the attention of a layer from its structure and check it against
                         captured tensors.
     recording           One forward pass of a model, with its layers: kept, recomputed, or passing
-                        by.
+                        by; and the loop over layers.
     span_scores         Score the targets of a span as one, a few targets at a time.
     target_attention    Attention weights of a few targets, computed from queries and keys.
     target_pass         Single-target mode: one forward pass with the model's own attention, split

@@ -27,8 +27,7 @@ from torch import Tensor, nn
 
 from mixlens.capture.attention_capture import runnable_experts
 from mixlens.capture.bare_products import part_at
-from mixlens.capture.hook_points import HookPoint, watch
-from mixlens.capture.layer_calls import Inputs, Keep, LayerCall, layer_calls
+from mixlens.capture.layer_calls import HookPoint, Inputs, Keep, LayerCall, layer_calls, watch
 from mixlens.contracts import AttentionKind
 from mixlens.errors import NonFiniteActivations, UnsupportedModel
 from mixlens.model.module_walk import parts_of

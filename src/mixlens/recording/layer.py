@@ -14,8 +14,7 @@ from torch import Tensor, nn
 
 from mixlens.capture.attention_call import AttentionCall, ValueEdit
 from mixlens.capture.bare_products import part_at
-from mixlens.capture.hook_points import HookPoint, watching
-from mixlens.capture.layer_calls import LayerCall, with_hidden_argument
+from mixlens.capture.layer_calls import HookPoint, LayerCall, watching, with_hidden_argument
 from mixlens.capture.rerun import cast_call, expanded, replacing_values, run_layer
 from mixlens.contracts import AttentionKind
 from mixlens.errors import InvalidInput, TargetsUnavailable

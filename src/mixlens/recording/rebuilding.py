@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from mixlens.capture.attention_call import AttentionCall
 from mixlens.capture.bare_products import part_at
-from mixlens.capture.hook_points import HookPoint
+from mixlens.capture.layer_calls import HookPoint
 from mixlens.errors import TargetsUnavailable, UnsupportedModel
 from mixlens.kernels.differences import (
     attention_product,
@@ -30,9 +30,14 @@ from mixlens.recording.deferred_checks import (
     row_errors,
     waiting_for,
 )
-from mixlens.structure.layer_structure import AttentionStructure, LayerStructure
+from mixlens.structure.layer_structure import (
+    Affine,
+    AttentionStructure,
+    LayerStructure,
+    affine_map,
+    plain_matrix,
+)
 from mixlens.structure.norms import LinearisedNorm, norm_of
-from mixlens.structure.projection import Affine, affine_map, plain_matrix
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,13 @@
 A recording of all targets keeps its layers (`forward_pass`). A recording of a few targets has not
 run yet: the model runs when something is measured, and passes on each layer cut to the targets
 (`target_pass`). `Recording.visit` reads both.
+
+`score_layers` is the loop over layers: every measure scores a layer while it is available.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,12 +18,13 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from mixlens.capture.layer_calls import Inputs, batch_size
-from mixlens.contracts import AttentionKind, Request
-from mixlens.errors import InvalidInput
+from mixlens.contracts import AttentionKind, LayerScores, Request, Scores, Targets
+from mixlens.errors import InvalidInput, TargetsUnavailable
 from mixlens.model.fingerprint import ModelState
 from mixlens.model.model_changes import require_state
 from mixlens.model.session import state_of
 from mixlens.recording.layer import Layer
+from mixlens.recording.span_scores import SpanPart
 from mixlens.recording.target_pass import Blocks, Visitor, visit_down, visit_up
 from mixlens.structure.model_structure import ModelStructure, StackStructure
 from mixlens.text.encoding import token_row
@@ -31,6 +34,8 @@ from mixlens.text.plurals import counted
 from mixlens.text.tokens import Produced, TokenRow
 
 if TYPE_CHECKING:
+    from mixlens.recording.attention import Attention
+    from mixlens.recording.layer import Layer
     from mixlens.recording.passed_layers import PassedLayers
 
 
@@ -267,3 +272,57 @@ class Recording:
         chosen = self.structure.site(site)
         layers = self.stack_layers[chosen.stack.name]
         return [layers[position] for position in chosen.stack.positions(chosen.kind)]
+
+
+ScoreLayer = Callable[["Layer", "Attention", Targets], LayerScores | SpanPart]
+
+
+def score_layers(
+    measures: Mapping[str, ScoreLayer],
+    recording: Recording,
+    request: Request,
+    refused: dict[str, str] | None = None,
+) -> dict[str, Scores]:
+    """Return the scores of every measure for the requested layers and targets.
+
+    `refused` collects the measures that cannot score a few targets alone, with the reason. Without
+    it, the first of them raises `TargetsUnavailable`.
+    """
+    parts: dict[str, dict[int, LayerScores]] = {name: {} for name in measures}
+    spans: dict[tuple[str, int], SpanPart] = {}
+
+    def finish_spans(but: int | None = None) -> None:
+        """Score the spans of all layers but one, so that nothing else of a layer is kept."""
+        for name, position in list(spans):
+            if position != but:
+                part = spans.pop((name, position))
+                if name in parts:
+                    parts[name][position] = part.finished()
+
+    def visit(position: int, layer: Layer, targets: Targets) -> None:
+        finish_spans(but=position)
+        with layer.held():
+            attention = layer.site(request.kind)
+            for name in list(parts):
+                try:
+                    made = measures[name](layer, attention, targets)
+                except TargetsUnavailable as error:
+                    if refused is None:
+                        raise
+                    refused[name] = str(error)
+                    del parts[name]
+                    continue
+                if isinstance(made, LayerScores):
+                    parts[name][position] = made
+                else:
+                    before = spans.get((name, position))
+                    spans[name, position] = made if before is None else before + made
+        if not parts and refused:
+            raise TargetsUnavailable(refused[next(reversed(refused))])
+
+    recording.visit(request, visit)
+    finish_spans()
+    return {
+        name: Scores.of_layers([scored[position] for position in request.layers])
+        for name, scored in parts.items()
+    }

@@ -29,13 +29,13 @@ from torch import Tensor, nn
 
 from mixlens.capture.attention_call import AttentionCall
 from mixlens.capture.attention_capture import runnable_experts
-from mixlens.capture.hook_points import watch
 from mixlens.capture.layer_calls import (
     Keep,
     LayerCall,
     first_tensor,
     hooks_removed,
     layer_calls,
+    watch,
 )
 from mixlens.capture.native_attention import NativeCall, native_attention
 from mixlens.contracts import AttentionKind, Request, Targets

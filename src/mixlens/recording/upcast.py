@@ -9,7 +9,6 @@ from torch import Tensor, nn
 
 from mixlens.capture.layer_calls import LayerCall
 from mixlens.model.module_walk import copied
-from mixlens.model.session import Remembered
 
 
 def computing_dtype(dtype: torch.dtype) -> torch.dtype:
@@ -43,23 +42,6 @@ def _wide_copy(module: nn.Module) -> nn.Module:
     }
     wide |= {id(part): part.float() for part in module.buffers() if part.is_floating_point()}
     return copied(module, wide)
-
-
-_widest: Remembered[int] = Remembered()
-
-
-def _largest_axis(module: nn.Module) -> int:
-    """Return the largest axis of any matrix in a layer."""
-    matrices = (weight for weight in module.parameters() if weight.dim() > 1)
-    return max((max(weight.shape) for weight in matrices), default=0)
-
-
-def bytes_of_a_row(module: nn.Module, d_model: int, dtype: torch.dtype) -> int:
-    """Return the bytes that one token needs in the rest of a layer: a few copies of itself in
-    float32 or better, and of the widest product in its precision.
-    """
-    widest = _widest.of(module, None, lambda: _largest_axis(module)) or d_model
-    return 6 * d_model * computing_dtype(dtype).itemsize + 4 * widest * dtype.itemsize
 
 
 def wide(tensor: Tensor) -> Tensor:

@@ -1,13 +1,12 @@
 """Run recorded layers and models again: with edits, from the attention output on, or as linear
 maps; and the parts that several measures share.
 
-    attention_slopes     The derivative of plain softmax attention in closed form: o = W_O [sum_j
-                         A_ij v_j], A = softmax(c q k^T + bias).
+    attention_slopes     Derivatives in closed form: of plain softmax attention, and of the rest
+                         of a layer with an MLP.
     attribution          Shared code of the gradient measures: one explained output, the layers at
                          which it is explained, one number per token.
     explained_answer     Explain a whole answer: F = sum of log p(t_k | prompt, t_<k) over its
                          tokens, by one pass.
-    explained_embedding  Explain the embedding of a text, or its similarity to another text.
     explained_output     The output that a gradient or an erasure explains: one number per text,
                          such as the probability of a class or of a word.
     fallbacks            Log when a slower form is used because a fast one does not apply.
@@ -15,8 +14,6 @@ maps; and the parts that several measures share.
                          matrix per target.
     forward_derivative   Push tangents through one layer, in a way that agrees with its reverse
                          derivative.
-    frozen_parts         The contribution of each input token to one logit by one backward pass, for
-                         linear rules.
     head_chain           Read the head of a model as a chain of products, norms and activations.
     head_steps           The steps of a model's head, applied to the final state and to its parts.
     intervention         Run a layer, or the model from one layer on, as a function of its input.
@@ -27,8 +24,6 @@ maps; and the parts that several measures share.
                          and `logit_update`.
     mlp                  Read the MLP of a layer as matrices, if it is plain or gated.
     mlp_scopes           Norm-based measures through the MLP: their shared computation.
-    mlp_slopes           The derivative of everything after an attention block that ends in an MLP,
-                         as one matrix per target.
     predictions          The model's most likely words at the mask or after the last token, or its
                          classes.
     probabilities        Turn the logits of a head into probabilities, with the function that the
@@ -39,15 +34,11 @@ maps; and the parts that several measures share.
                          an embedding.
     route_shares         The normalised scores of information flow routes.
     shortcuts            Replace submodules around a layer's attention by their known outputs.
-    slow_paths           List the layers that do not allow the fast forms, and why (`mixlens
-                         doctor`).
     value_map            Find the value projection of an attention as matrices, one per head, by
                          comparing numbers.
     vector_parts         The residual stream as a sum of vectors, one for each input token, layer by
                          layer.
     word_embeddings      A recorded model as a function of the vectors of its word embedding.
-    zeroing              Value Zeroing of a layer without running whole sequences again where
-                         possible.
     zeroing_fast         The fast form of Value Zeroing: propagate only changes through the rest of
                          the layer.
     zeroing_literal      Value Zeroing by the layer's own code: slow, and right for every layer that

@@ -30,13 +30,12 @@ from mixlens.kernels.differences import difference
 from mixlens.model.session import matmul_precision
 from mixlens.recording.attention import Attention
 from mixlens.recording.layer import Layer
-from mixlens.replay.attention_slopes import AttentionSlopes
+from mixlens.replay.attention_slopes import AttentionSlopes, MlpSlopes
 from mixlens.replay.fallbacks import note_fallback
 from mixlens.replay.forward_derivative import Push
 from mixlens.replay.intervention import LayerFunction
 from mixlens.replay.layer_rest import LayerRest
 from mixlens.replay.mlp import find_mlp
-from mixlens.replay.mlp_slopes import MlpSlopes
 from mixlens.replay.shortcuts import Shortcut, answered_run
 from mixlens.structure.layer_structure import AttentionStructure
 

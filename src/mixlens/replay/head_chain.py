@@ -31,9 +31,9 @@ from mixlens.recording.recording import Recording
 from mixlens.recording.upcast import wide
 from mixlens.replay.head_steps import Activation, Head, Norm, Product, Row, Step
 from mixlens.replay.mlp import ACTIVATIONS
+from mixlens.structure.layer_structure import affine_map
 from mixlens.structure.norms import norm_of
 from mixlens.structure.probe import is_plain_text, likeness, short_probe
-from mixlens.structure.projection import affine_map
 
 _ACTIVATIONS = {**ACTIVATIONS, "tanh": torch.tanh}
 Link = str | Activation  # a module by its path, or a function without one

@@ -16,10 +16,10 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from mixlens.capture.attention_capture import plain_experts
-from mixlens.capture.hook_points import float_tensors
 from mixlens.capture.layer_calls import (
     LayerCall,
     first_tensor,
+    float_tensors,
     forward,
     hooks_removed,
     layer_calls,

@@ -26,6 +26,7 @@ from mixlens.model.placement import raise_if_out_of_memory
 from mixlens.model.session import Remembered
 from mixlens.recording.attention import Attention
 from mixlens.recording.layer import Layer
+from mixlens.recording.upcast import computing_dtype
 from mixlens.replay.fallbacks import note_fallback
 from mixlens.replay.shortcuts import Shortcut, answered_run, find_shortcuts
 
@@ -201,3 +202,20 @@ class LayerRest:
             return None
         error = difference(given, expected[copies, targets])
         return _Proved(shortcuts, count) if error <= same_bar(expected) else None
+
+
+_widest: Remembered[int] = Remembered()
+
+
+def _largest_axis(module: nn.Module) -> int:
+    """Return the largest axis of any matrix in a layer."""
+    matrices = (weight for weight in module.parameters() if weight.dim() > 1)
+    return max((max(weight.shape) for weight in matrices), default=0)
+
+
+def bytes_of_a_row(module: nn.Module, d_model: int, dtype: torch.dtype) -> int:
+    """Return the bytes that one token needs in the rest of a layer: a few copies of itself in
+    float32 or better, and of the widest product in its precision.
+    """
+    widest = _widest.of(module, None, lambda: _largest_axis(module)) or d_model
+    return 6 * d_model * computing_dtype(dtype).itemsize + 4 * widest * dtype.itemsize

@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from mixlens.kernels.differences import difference, same_bar
 from mixlens.model.session import Remembered
 from mixlens.recording.layer import Layer
+from mixlens.structure.layer_structure import Affine, affine_map, may_add_bias
 from mixlens.structure.norms import LinearisedNorm, norm_of
-from mixlens.structure.projection import Affine, affine_map, may_add_bias
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,

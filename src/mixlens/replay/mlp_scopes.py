@@ -20,7 +20,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mixlens.capture.hook_points import HookPoint
+from mixlens.capture.layer_calls import HookPoint
 from mixlens.contracts import AttentionKind, Facts, LayerScores, Spec, Targets
 from mixlens.errors import InvalidInput, UnsupportedModel
 from mixlens.kernels.chords import chord, chord_norms

@@ -1,17 +1,147 @@
-"""Choose the output that a measure explains: an answer, a word or class, or an embedding."""
+"""Choose the output that a measure explains: an answer, a word or class, or an embedding.
+
+The embedding of a text, or its similarity to another text:
+
+* `of="similarity"`: the cosine of the text's embedding and that of the text `to`, which is fixed.
+* `of="embedding"`: the component of the embedding along its own direction, which is fixed. For the
+  unchanged text this is the embedding's norm.
+
+An embedding is pooled from the encoder's token states (`mixlens.model.pooling`), or computed by the
+modules of a SentenceTransformer (`mixlens.model.sentence_encoder`).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from mixlens.capture.layer_calls import forward
 from mixlens.contracts import Spec
-from mixlens.errors import InvalidInput
+from mixlens.errors import InputTooLong, InvalidInput, UnsupportedModel
+from mixlens.model.pooling import length_limit, pooled, pooling_of
+from mixlens.model.sentence_encoder import (
+    SentenceEmbedding,
+    SentenceTokenizer,
+    encoder_of,
+    require_own_embedding,
+)
 from mixlens.replay.explained_answer import explained_answer
-from mixlens.replay.explained_embedding import explained_embedding
-from mixlens.replay.explained_output import Explained, explained, no_logits
+from mixlens.replay.explained_output import NO_OUTPUT, Explained, explained, no_logits
+from mixlens.text.inputs import prepared
 
 if TYPE_CHECKING:
     from mixlens.recording.recording import Recording
+
+
+Embed = Callable[[Tensor, Tensor], Tensor]
+"""A function from states [text, token, d_model] and the mask of real tokens to one vector per
+text.
+"""
+
+_SHOWN = 40  # characters of a text in a label
+
+
+@dataclass(frozen=True)
+class ExplainedEmbedding(Explained):
+    """One number of each text's embedding."""
+
+    real: Bool[Tensor, "batch token"]
+    embed: Embed
+    directions: Float[Tensor, "batch d_embedding"]  # unit vectors
+
+    def __call__(self, output: Any, rows: Int[Tensor, " copies"]) -> Float[Tensor, " copies"]:
+        """Return the explained number in a model's output for copies of the named texts."""
+        states = _states(output)
+        rows = rows.to(states.device)
+        vectors = self.embed(states, self.real[rows])
+        along = (vectors * self.directions[rows]).sum(-1)
+        return along if self.of == "embedding" else along / (vectors * vectors).sum(-1).sqrt()
+
+
+def explained_embedding(
+    recording: Recording, *, of: str, to: str | Sequence[str] | None, pooling: str | None
+) -> ExplainedEmbedding:
+    """Return the embedding, or its similarity to a text; a list has one text for each."""
+    if (to is None) != (of == "embedding"):
+        raise InvalidInput(
+            "of='similarity' needs the option to. Pass the text to compare with."
+            if to is None
+            else "The option to needs of='similarity'. Drop it, or set of."
+        )
+    own = pooling is None and isinstance(recording.tokenizer, SentenceTokenizer)
+    encoder = encoder_of(recording.model) if own else None
+    embed = _embed(recording.model, pooling) if encoder is None else SentenceEmbedding(encoder)
+    states = _states(recording.output)
+    stack = recording.structure.calls[-1][0].name
+    lengths = torch.tensor(list(recording.lengths[stack]), device=states.device)
+    real = torch.arange(states.shape[1], device=states.device) < lengths[:, None]
+    if encoder is None and pooling is None:
+        _require_short(recording.model, int(lengths.max()))
+    if to is None:
+        vectors, names = embed(states, real), ["the embedding"] * recording.batch
+    else:
+        texts = [to] * recording.batch if isinstance(to, str) else list(to)
+        if len(texts) != recording.batch:
+            raise InvalidInput(
+                f"to has {len(texts)} texts for {recording.batch} texts. Pass one for each."
+            )
+        vectors = _embeddings(recording, texts, embed, limited=encoder is None and pooling is None)
+        if encoder is not None:
+            require_own_embedding(encoder, texts[0], vectors[0])
+        names = [f"similarity to {_short(text)}" for text in texts]
+    directions = vectors.detach() / vectors.detach().norm(dim=-1, keepdim=True)
+    nobody = torch.zeros(recording.batch, dtype=torch.long, device=states.device)
+    return ExplainedEmbedding(nobody, None, None, of, tuple(names), None, real, embed, directions)
+
+
+def _embed(model: nn.Module, pooling: str | None) -> Embed:
+    kind = pooling_of(model, pooling)
+    return lambda states, real: pooled(states, real, kind)
+
+
+def _require_short(model: nn.Module, tokens: int) -> None:
+    limit = length_limit(model)
+    if limit is not None and tokens > limit:
+        raise InputTooLong(
+            f"The text has {tokens} tokens, but this encoder reads {limit} (max_seq_length). "
+            "Shorten the text, or set the option pooling to explain all of it."
+        )
+
+
+def _embeddings(
+    recording: Recording, texts: list[str], embed: Embed, *, limited: bool
+) -> Float[Tensor, "text d_embedding"]:
+    tensors = prepared(recording.model, recording.tokenizer, texts).tensors
+    with torch.no_grad():
+        states = _states(forward(recording.model, tensors))
+    mask = tensors.get("attention_mask")
+    ones = torch.ones(states.shape[:2], dtype=torch.bool, device=states.device)
+    real = ones if mask is None else mask.to(states.device).bool()
+    if limited:
+        _require_short(recording.model, int(real.sum(1).max()))
+    return embed(states, real)
+
+
+def _states(output: Any) -> Float[Tensor, "text token d_model"]:
+    if output is None:
+        raise InvalidInput(NO_OUTPUT)
+    states = getattr(output, "last_hidden_state", None)
+    if not isinstance(states, Tensor):
+        raise UnsupportedModel(
+            "this model does not return the states of its tokens, so it has no embedding to "
+            "explain. Load the encoder without a head (AutoModel)"
+        )
+    return states.float() if states.element_size() < 4 else states
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…")
+
 
 _EMBEDDINGS = ("embedding", "similarity")  # values of the option `of`
 _OF_EMBEDDINGS, _OF_ANSWERS = ("to", "pooling"), ("answer", "reduce", "weights")

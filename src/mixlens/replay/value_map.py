@@ -17,7 +17,7 @@ from mixlens.kernels.differences import difference, same_bar
 from mixlens.model.session import Remembered
 from mixlens.recording.attention import Attention
 from mixlens.recording.layer import Layer
-from mixlens.structure.projection import affine_map, may_add_bias
+from mixlens.structure.layer_structure import affine_map, may_add_bias
 
 _DIRECTIONS, _EXACT = 4, "donot_use_mm_for_euclid_dist"
 ValueMap = tuple[Float[Tensor, "head d_in d_head"], Float[Tensor, "head d_head"]]

@@ -23,7 +23,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from mixlens.capture.hook_points import HookPoint
+from mixlens.capture.layer_calls import HookPoint
 from mixlens.contracts import AttentionKind
 from mixlens.errors import UnsupportedModel
 from mixlens.kernels.chords import chord

@@ -9,18 +9,15 @@ The computation for one text is in `measuring` and `evaluations`.
                   write shard by shard.
     example_view  Show one text of a run in the viewer, for its report, with the maps of a few
                   measures.
-    fetching      Copy tensors from a device that continues to work.
     job           Describe a run by values that can be sent to a different process.
     journal       The journal of a run: one line per finished piece of work, written to disk before
                   the next one begins.
     mixtures      Scores of a batch of texts, with properties of their tokens.
     observing     Ask the same questions about every text, and save the answers text by text.
-    opening       `mixlens.load`: open a file of maps or an answer, or the folder of a run.
-    results       Read the results of a run on demand: `mixlens.load("results/")`.
+    results       Read the results of a run on demand, and open saved files (`mixlens.load`).
     settings      Store the settings of a run, and reject runs with different settings in the same
                   folder.
     shard         Read, measure and write one shard.
-    sketches      Estimate quantiles from counts in bins that grow with the value.
     store         Write the results of a run as a Parquet data set: one row per text, measure and
                   layer.
     summaries     Summarise a batch: the main sources of each target and layer.

@@ -1,10 +1,17 @@
-"""Record a batch of texts once, run every measure, and summarise the scores on the device."""
+"""Record a batch of texts once, run every measure, and summarise the scores on the device.
+
+`Fetching` copies tensors from a device that continues to work.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
 
 from mixlens.datasets.rows import TextRow
 from mixlens.errors import InvalidInput
@@ -19,16 +26,16 @@ from mixlens.model.session import outside_inference_mode
 from mixlens.recording.deferred_checks import DeferredChecks, checks_wait, raise_if_true
 from mixlens.runs import store
 from mixlens.runs.aggregates import Aggregates, BatchSums
-from mixlens.runs.fetching import Fetching
 from mixlens.runs.job import Job
 from mixlens.runs.mixtures import Mixtures
 from mixlens.runs.summaries import Summaries, shares_of
 from mixlens.runs.tags import tag_classes
-from mixlens.text.positions import EachText
+from mixlens.text.tokens import EachText
 
 if TYPE_CHECKING:
     from mixlens.lens import Lens
     from mixlens.text.inputs import Prepared
+
 
 Targets = list[int | str] | EachText | None
 
@@ -222,3 +229,29 @@ def _targets(lens: Lens, job: Job, rows: Sequence[TextRow]) -> Targets:
             )
         return [str(mask)]
     return [0 if job.targets == "first" else -1]
+
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+class Fetching(Generic[Key]):
+    """Copies that are started now and read later. Reading a tensor directly would wait for all
+    queued work of the device.
+    """
+
+    def __init__(self, tensors: Mapping[Key, Tensor]) -> None:
+        self._copies = {key: t.to("cpu", non_blocking=True) for key, t in tensors.items()}
+        devices = {tensor.device for tensor in tensors.values() if tensor.is_cuda}
+        self._events = [_event(device) for device in devices]
+
+    def arrays(self) -> dict[Key, np.ndarray]:
+        """Return the numbers as soon as they have arrived."""
+        for event in self._events:
+            event.synchronize()
+        return {key: copy.numpy() for key, copy in self._copies.items()}
+
+
+def _event(device: torch.device) -> torch.cuda.Event:
+    event = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]
+    event.record(torch.cuda.current_stream(device))
+    return event

@@ -1,4 +1,4 @@
-"""Read the results of a run on demand: `mixlens.load("results/")`."""
+"""Read the results of a run on demand, and open saved maps, answers and runs (`mixlens.load`)."""
 
 from __future__ import annotations
 
@@ -11,9 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mixlens.answers import answer_files
+from mixlens.answers.answer import Answer
 from mixlens.contracts import Facts
 from mixlens.errors import InvalidInput
+from mixlens.maps import mixing_maps as maps
 from mixlens.maps.mixing_maps import MixingMaps
+from mixlens.maps.storage import kind_of
 from mixlens.model.json_values import parse_json, require_form
 from mixlens.runs.store import (
     AGGREGATES,
@@ -275,3 +279,39 @@ def _sparse_row(positions: tuple[int, ...], labels: tuple[str, ...]) -> TokenRow
     """Return targets whose neighbours were not kept, with their numbers."""
     known = dict(zip(positions, labels, strict=True))
     return TokenRow(tuple(known.get(i, f"token {i}") for i in range(max(positions) + 1)))
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Load saved maps or a saved answer, or open the folder of a run.
+
+    Parameters
+    ----------
+    path
+        A file that `MixingMaps.save` or `Answer.save` wrote, or a folder that `mixlens run` wrote.
+
+    Returns
+    -------
+    MixingMaps, Answer or RunResults
+        The maps or the answer, equal bit by bit, or the results of the run, which are read when you
+        use them.
+
+    Raises
+    ------
+    InvalidInput
+        If the path does not exist, or if mixlens did not write it.
+
+    Examples
+    --------
+    >>> import mixlens
+    >>> maps = mixlens.Lens.bundled().measure("attention", "The dogs bark.")
+    >>> maps.save("maps.safetensors")
+    >>> mixlens.load("maps.safetensors") == maps
+    True
+    """
+    if not isinstance(path, (str, os.PathLike)):
+        raise InvalidInput(f"{type(path).__name__} is not a path. Pass a file or a folder.")
+    if os.path.isdir(path):  # False for a name that the system does not accept
+        return RunResults(path)
+    if kind_of(path) == answer_files.KIND:
+        return answer_files.load(path, Answer)
+    return maps.load(path)

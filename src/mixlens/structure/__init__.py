@@ -21,13 +21,9 @@ The result is a `ModelStructure`, plain data. Code that computes scores does not
                        the backend that captures it.
     norms              Find the linear part of a norm by evaluating it: N(u) = gain * centred(u) /
                        sigma(u) + shift.
-    open_reading       Describe layers whose output is not a known sum: their attention is captured,
-                       and the rest runs unchanged.
     probe              Build small batches for structure discovery.
     probe_passes       The probe passes of discovery: with captured attention, with another batch
                        size, and natively.
-    projection         Read the output projection as a matrix from any module (Linear, Conv1D, an
-                       adapter, a quantised layer).
     spread_layers      Treat layers that are spread over several module lists (XLM, Flaubert) as
                        one.
     trace_matching     Compare the tensors in the trace of one layer.

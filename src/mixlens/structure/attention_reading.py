@@ -15,11 +15,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mixlens.capture.attention_call import ValueEdit
-from mixlens.capture.hook_points import HookPoint
+from mixlens.capture.layer_calls import HookPoint
 from mixlens.errors import UnsupportedModel
 from mixlens.kernels.differences import attention_product, rounding
+from mixlens.structure.layer_structure import affine_map
 from mixlens.structure.layer_trace import Core, Event
-from mixlens.structure.projection import affine_map
 from mixlens.structure.trace_matching import Evidence, outermost_first
 
 

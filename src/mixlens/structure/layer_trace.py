@@ -12,8 +12,13 @@ from torch import Tensor, nn
 
 from mixlens.capture.attention_call import AttentionCall, ValueEdit
 from mixlens.capture.bare_products import named_parts
-from mixlens.capture.hook_points import float_tensors
-from mixlens.capture.layer_calls import LayerCall, first_tensor, hidden_argument, hooks_removed
+from mixlens.capture.layer_calls import (
+    LayerCall,
+    first_tensor,
+    float_tensors,
+    hidden_argument,
+    hooks_removed,
+)
 from mixlens.capture.rerun import cast_call, expanded, run_layer
 from mixlens.kernels.differences import row_sizes, same_bar
 from mixlens.model.module_walk import copied

@@ -19,15 +19,14 @@ from jaxtyping import Float
 from torch import Size, Tensor, nn
 
 from mixlens.capture.attention_call import Listener, current_listener, listening
-from mixlens.capture.hook_points import HookPoint
 from mixlens.capture.layer_calls import (
+    HookPoint,
     LayerCall,
     first_tensor,
     hidden_argument,
     with_hidden_argument,
 )
-from mixlens.capture.packed_attention import PackedAttention, placed
-from mixlens.capture.paired_attention import PairedAttention, paired
+from mixlens.capture.packed_attention import PackedAttention, PairedAttention, paired, placed
 from mixlens.structure.transposed_parts import turned, turned_parts, turned_sides
 
 _Arguments = tuple[tuple[Any, ...], dict[str, Any]]

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from torch import Tensor
 
-from mixlens.capture.hook_points import HookPoint
+from mixlens.capture.layer_calls import HookPoint
 from mixlens.structure.layer_structure import AttentionStructure, FeedForwardStructure
 from mixlens.structure.layer_trace import Core, Event
 from mixlens.structure.trace_matching import Evidence, outermost_first

@@ -18,8 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from mixlens.capture.bare_products import BareProducts, named_parts
-from mixlens.capture.hook_points import HookPoint, float_tensors
-from mixlens.capture.layer_calls import LayerCall, changed, hooks_removed
+from mixlens.capture.layer_calls import HookPoint, LayerCall, changed, float_tensors, hooks_removed
 
 
 def _fits(tensor: Tensor, first: int, second: int) -> bool:

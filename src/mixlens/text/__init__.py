@@ -21,16 +21,14 @@ Code that runs a model does not belong here.
                         real tokens first.
     padding             Find the real tokens of a batch, and move them to the front.
     plurals             Counts in words: "1 text", "2 texts".
-    positions           Find the positions of named targets in each text: by position, by label, or
-                        by a label and its number.
     processing          Turn images and audio into tensors with a processor.
     prompts             A prompt for a language model: a text, the messages of a chat, or token ids.
     segments            Segments: sources grouped by name, such as turns, documents, sentences or
                         paragraphs.
     suggestions         Suggest the nearest names for one that does not exist.
-    template_limits     Limit the time and the output of chat templates, which may be any program.
     token_labels        Label tokens that are not words: patches by row and column, frames by time.
-    tokens              The tokens of one text: their labels and offsets.
+    tokens              The tokens of one text: their labels and offsets, and the positions of named
+                        ones.
     vocabulary          Find words and classes by name, and name outputs.
     words               Find the tokens of each word, and merge their rows and columns.
 """

@@ -9,7 +9,7 @@ import numpy as np
 from mixlens.contracts import AttentionKind
 from mixlens.errors import InvalidInput
 from mixlens.maps.target_row import layer_index
-from mixlens.text.positions import position_of
+from mixlens.text.tokens import position_of
 from mixlens.views.labels import token_labels
 
 if TYPE_CHECKING:
