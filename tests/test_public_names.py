@@ -94,6 +94,7 @@ MAPS = {
 # A file imports from its own part or from an earlier group, wherever in the file the import is.
 ORDER = [
     {"errors", "moved_modules"},
+    {"schemas"},
     {"model"},
     {"text", "datasets", "kernels"},
     {"registry", "contracts", "capture"},
