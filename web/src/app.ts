@@ -2,14 +2,15 @@
 
 import { DARK, LIGHT, PRINT } from "./colour";
 import { Context, type View } from "./context";
-import { h, selectOf } from "./dom";
+import { h, percent, selectOf } from "./dom";
 import { answerFoot, footLines } from "./foot";
 import { Grouping, type Unit } from "./groups";
+import { hideChoices, isSink } from "./hidden";
 import { liveForm, type Live } from "./live";
 import { joinedTo, ranked, readDepth, type Depth, type Measured } from "./measured";
 import { saveMenu } from "./menu";
 import { checked, type Payload } from "./payload";
-import { fromFragment, toFragment, VIEWS, type State } from "./state";
+import { fromFragment, toFragment, VIEWS, type Hidden, type State } from "./state";
 import { AnswerView } from "./views/answer";
 import { CompareView } from "./views/compare";
 import { FlowView } from "./views/flow";
@@ -108,10 +109,21 @@ export class App {
     this.update();
   }
 
-  /** The views that this payload has. */
+  /** The views of which this payload has the numbers. */
   private get shown(): State["view"][] {
     const { payload, measured } = this.context;
-    return VIEWS.filter((view) => (view === "answer" ? payload.answer : measured.length));
+    const has: Record<State["view"], () => boolean> = {
+      answer: () => Boolean(payload.answer),
+      text: () => measured.length > 0,
+      map: () => measured.some((each) => each.held.length > 1),
+      heads: () => measured.some((each) => each.heads > 0),
+      flow: () => measured.some((each) => each.canFlow),
+      compare: () =>
+        measured.some((a, i) =>
+          measured.some((b, j) => i < j && a.targets === b.targets && a.sources === b.sources),
+        ),
+    };
+    return VIEWS.filter((view) => has[view]());
   }
 
   /** A ranking, or an empty page that waits for a text. */
@@ -152,6 +164,7 @@ export class App {
       threshold: 0.02,
       open: unit === "segments" ? this.strongest(measured[map]!, wanted) : [],
       node: null,
+      hide: "none",
       ...ofAnswer,
       theme,
     };
@@ -246,6 +259,7 @@ export class App {
   private update(): void {
     this.paint();
     if (!this.shown.length) return this.withoutMaps();
+    this.context.leaveOut();
     this.choices();
     this.tabBar();
     this.fillNotice();
@@ -306,17 +320,20 @@ export class App {
         String(state.map),
         (v) => this.set({ map: Number(v), head: null }),
       ),
-      selectOf(
-        "Layer",
-        current.depths.map((depth) => [
-          String(depth),
-          current.depthName(depth),
-          current.upTo.length ? kindOf(depth) : undefined,
-        ]),
-        String(state.depth),
-        (v) => this.set({ depth: readDepth(v) }),
-      ),
     ];
+    if (current.depths.length > 1)
+      fields.push(
+        selectOf(
+          "Layer",
+          current.depths.map((depth) => [
+            String(depth),
+            current.depthName(depth),
+            current.upTo.length ? kindOf(depth) : undefined,
+          ]),
+          String(state.depth),
+          (v) => this.set({ depth: readDepth(v) }),
+        ),
+      );
     if (current.heads && typeof state.depth === "number")
       fields.push(
         selectOf(
@@ -340,22 +357,38 @@ export class App {
       fields.push(
         selectOf("By", units, state.unit, (v) => this.set({ unit: v as Unit, node: null })),
       );
+    const hide = hideChoices(current);
+    if (hide.length > 1 && state.view !== "flow")
+      fields.push(selectOf("Leave out", hide, state.hide, (v) => this.set({ hide: v as Hidden })));
     return fields;
   }
 
   /** What must be known before the numbers are read, and the way to those that can be. */
   private fillNotice(): void {
-    const { current, state } = this.context;
-    const warning = state.view === "answer" ? null : current.warningAt(state.depth);
-    this.notice.hidden = warning === null;
-    if (warning === null) return;
-    const mean = current.depths.includes("mean");
-    const show = () => this.set({ depth: "mean" });
+    const { context } = this;
+    const { current, state } = context;
+    this.notice.hidden = true;
+    if (state.view === "answer") return;
+    const warning = current.warningAt(state.depth);
+    const found = context.alike();
+    if (warning === null && !found) return;
+    this.notice.hidden = false;
+    const words =
+      warning ??
+      `All targets have nearly the same sources here: they differ by ${percent(found!.distance)} ` +
+        "from their mean. These numbers say little about a single target.";
+    const links: HTMLElement[] = [];
+    const link = (label: string, change: Partial<State>) =>
+      links.push(
+        h("button", { type: "button", class: "link", onclick: () => this.set(change) }, label),
+      );
+    if (state.depth !== "mean" && current.depths.includes("mean"))
+      link("Show the mean of layers", { depth: "mean" });
+    if (found && isSink(found) && hideChoices(current).some(([hide]) => hide === "first"))
+      link("Leave out the first token", { hide: "first" });
     this.notice.replaceChildren(
-      h("span", {}, `${warning} `),
-      ...(mean
-        ? [h("button", { type: "button", class: "link", onclick: show }, "Show the mean of layers")]
-        : []),
+      h("span", {}, `${words} `),
+      ...links.flatMap((each) => [each, " "]),
     );
   }
 

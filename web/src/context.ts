@@ -3,10 +3,13 @@
 import { AnswerScores } from "./answered";
 import type { Palette } from "./colour";
 import { Grouping, segmentOf } from "./groups";
+import { alike, hiddenSources, type Alike } from "./hidden";
 import { Measured, type Choice, type Depth } from "./measured";
 import type { Painter } from "./painter";
 import type { Payload, Text } from "./payload";
-import type { State } from "./state";
+import type { Hidden, State } from "./state";
+
+const NONE: ReadonlySet<number> = new Set();
 
 export interface View {
   readonly element: HTMLElement;
@@ -33,6 +36,9 @@ export class Context {
   palette!: Palette;
   preview: number | null = null;
   private groupings = new Map<string, Grouping>();
+  private hidden: Hidden = "none";
+  private readonly gone = new Map<Text, ReadonlySet<number>>();
+  private likeness = new Map<string, Alike | null>();
 
   constructor(
     readonly payload: Payload,
@@ -41,6 +47,37 @@ export class Context {
   ) {
     this.measured = payload.maps.map((entry) => new Measured(payload, entry));
     this.answer = payload.answer ? new AnswerScores(payload.answer) : null;
+  }
+
+  /** Leaves out the sources that the state names, in all maps. */
+  leaveOut(): void {
+    if (this.state.hide === this.hidden) return;
+    this.hidden = this.state.hide;
+    this.gone.clear();
+    for (const each of this.measured) {
+      const gone = this.gone.get(each.sources) ?? hiddenSources(each.sources, this.hidden);
+      this.gone.set(each.sources, gone);
+      each.leaveOut(gone);
+    }
+  }
+
+  /** The sources of a text that are left out. */
+  goneFrom(text: Text): ReadonlySet<number> {
+    return this.gone.get(text) ?? NONE;
+  }
+
+  /** The part of the shown target's score that is left out. */
+  get hiddenShare(): number {
+    const gone = this.goneFrom(this.current.sources);
+    return gone.size ? this.current.shareOf(this.choice, this.targets, this.targetGroup, gone) : 0;
+  }
+
+  /** The distance between targets at what is shown, if all are nearly alike. */
+  alike(depth = this.state.depth): Alike | null {
+    const { map, head, hide } = this.state;
+    const key = [map, depth, head, hide].join(" ");
+    if (!this.likeness.has(key)) this.likeness.set(key, alike(this.current, { depth, head }));
+    return this.likeness.get(key)!;
   }
 
   get current(): Measured {
@@ -109,6 +146,12 @@ export class Context {
 
   get targetGroup(): number {
     return this.targets.of[this.target] ?? 0;
+  }
+
+  /** The group of the word that should decide, if the page has one. */
+  get cueGroup(): number | null {
+    const cue = this.payload.start?.cue;
+    return cue === undefined || cue === null ? null : (this.sources.of[cue] ?? null);
   }
 
   /** The group that is the target itself among the sources, or -1. */

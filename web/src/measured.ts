@@ -42,7 +42,9 @@ export class Measured {
   private readonly perHead: Shares | null;
   private readonly totals: Float32Array | null;
   private readonly joinedTotals: Float32Array | null;
-  private readonly norms = new WeakMap<Grouping, Map<string, Float64Array>>();
+  private norms = new WeakMap<Grouping, Map<string, Float64Array>>();
+  /** Sources that are left out: the shares of the others add up to one. */
+  private without: ReadonlySet<number> = new Set();
 
   constructor(
     payload: Payload,
@@ -62,6 +64,11 @@ export class Measured {
     this.joinedTotals = read(entry.joined?.totals);
   }
 
+  leaveOut(sources: ReadonlySet<number>): void {
+    this.without = sources;
+    this.norms = new WeakMap();
+  }
+
   get complete(): boolean {
     return (this.layers?.complete ?? true) && (this.joined?.complete ?? true);
   }
@@ -69,6 +76,11 @@ export class Measured {
   /** Does it hold every target, so that layers can be followed? */
   get whole(): boolean {
     return this.square && this.entry.target_positions === null && this.layers !== null;
+  }
+
+  /** Can the layers be followed to the input? */
+  get canFlow(): boolean {
+    return this.whole && this.joined !== null && !this.entry.reaches_input;
   }
 
   /** The depths that can be chosen, the best first. */
@@ -183,6 +195,25 @@ export class Measured {
     return found;
   }
 
+  /** The part of a target group's score that comes from some sources, even if they are left out. */
+  shareOf(choice: Choice, targets: Grouping, target: number, some: ReadonlySet<number>): number {
+    const planes = this.planes(choice);
+    const rows = this.rows(targets, target);
+    let found = 0;
+    for (const { shares, layer, totals } of planes) {
+      let [part, whole] = [0, 0];
+      for (const row of rows) {
+        const total = totals ? totals[row]! : 1;
+        whole += total;
+        shares.eachOfRow(layer, row, (source, value) => {
+          if (some.has(source)) part += Math.abs(value) * total;
+        });
+      }
+      if (whole > 0) found += part / whole / planes.length;
+    }
+    return found;
+  }
+
   /** Adds the scores of rows, and returns the sum of their sizes with what was left out. */
   private accumulate(plane: Plane, rows: number[], sources: Grouping, into: Float64Array): number {
     let left = 0;
@@ -190,7 +221,7 @@ export class Measured {
       const total = plane.totals ? plane.totals[row]! : 1;
       let kept = 0;
       plane.shares.eachOfRow(plane.layer, row, (source, value) => {
-        into[sources.of[source]!]! += value * total;
+        if (!this.without.has(source)) into[sources.of[source]!]! += value * total;
         kept += Math.abs(value);
       });
       if (!plane.shares.complete) left += Math.max(0, 1 - kept) * total;
@@ -207,13 +238,15 @@ export class Measured {
     const { start, stop } = sources.groups[source]!;
     for (const plane of planes) {
       const norms = this.normsOf(plane, targets, sources);
-      for (let at = start; at < stop; at++)
+      for (let at = start; at < stop; at++) {
+        if (this.without.has(at)) continue;
         plane.shares.eachOfColumn(plane.layer, at, (row, value) => {
           const group = targets.of[this.held[row]!]!;
           const norm = norms[group]!;
           const total = plane.totals ? plane.totals[row]! : 1;
           if (norm > 0) found[group]! += (value * total) / norm / planes.length;
         });
+      }
     }
     return found;
   }
@@ -226,7 +259,7 @@ export class Measured {
     if (known.has(key)) return found;
     for (let group = 0; group < targets.size; group++) {
       const rows = this.rows(targets, group);
-      if (this.entry.signed)
+      if (this.entry.signed || this.without.size)
         found[group] = this.accumulate(plane, rows, sources, new Float64Array(sources.size));
       else for (const row of rows) found[group]! += plane.totals ? plane.totals[row]! : 1;
     }

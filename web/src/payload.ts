@@ -39,6 +39,7 @@ export interface Entry {
   layers: number[];
   signed: boolean;
   reaches_input: boolean;
+  explains_output?: boolean;
   /** Is the diagonal the share that a token keeps of itself? */
   own_share?: boolean;
   /** The depth that is shown first. */
@@ -141,7 +142,8 @@ export interface Payload {
   texts: Text[];
   maps: Entry[];
   image?: Picture | null;
-  start?: { target?: number; view?: string };
+  /** `cue` is the source that should decide, by which measures are sorted. */
+  start?: { target?: number; view?: string; cue?: number | null };
   left_out?: Record<string, string>;
   ranking?: Ranking;
   answer?: Answered;

@@ -7,6 +7,9 @@ import { readDepth, type Depth } from "./measured";
 export const VIEWS = ["answer", "text", "map", "heads", "flow", "compare"] as const;
 export type View = (typeof VIEWS)[number];
 
+export const HIDDEN = ["none", "special", "first", "both"] as const;
+export type Hidden = (typeof HIDDEN)[number];
+
 export interface State {
   view: View;
   map: number;
@@ -20,6 +23,8 @@ export interface State {
   threshold: number;
   open: number[];
   node: [number, number] | null;
+  /** Sources that are left out of the maps. */
+  hide: Hidden;
   /** Of an answer: the method, the part that is kept, and what the pointer follows. */
   method: number;
   part: Part;
@@ -43,6 +48,7 @@ export function toFragment(state: State, first: State): string {
   put("from", state.threshold, first.threshold);
   put("open", state.open, first.open);
   put("node", state.node, first.node);
+  put("hide", state.hide, first.hide);
   put("method", state.method, first.method);
   put("part", state.part, first.part);
   put("follow", state.follow, first.follow);
@@ -78,6 +84,7 @@ export function fromFragment(fragment: string, first: State): State {
     threshold: number("from", first.threshold),
     open: given.has("open") ? list("open") : first.open,
     node: node.length === 2 ? [node[0]!, node[1]!] : null,
+    hide: one("hide", HIDDEN, first.hide),
     method: number("method", first.method),
     part: (given.get("part") ?? first.part) as Part,
     follow: one("follow", ["words", "sentences"] as const, first.follow),

@@ -3,6 +3,7 @@ import { disputes, ranks, spearman } from "../src/agreement";
 import { csv } from "../src/export";
 import { through, traced } from "../src/flow";
 import { Grouping } from "../src/groups";
+import { alike, hiddenSources, hideChoices, isSink } from "../src/hidden";
 import { Measured, largest, ranked } from "../src/measured";
 import { numbers, unpacked } from "../src/packed";
 import type { Entry } from "../src/payload";
@@ -242,5 +243,40 @@ describe("the first depth", () => {
     const rolled = made({ joined: { ...joined, own_share: true } });
     expect([rolled.hasOwnShare("mean"), rolled.hasOwnShare("all")]).toEqual([false, true]);
     expect(made({ own_share: true }).hasOwnShare(0)).toBe(true);
+  });
+});
+
+describe("sources that are left out", () => {
+  const text = { ...textOf("<s>", "b", "c"), special: [1, 0, 0] };
+  const payload = payloadOf(text, MAPS);
+  const choice = { depth: 0, head: null };
+
+  it("take nothing, and the others add up to one", () => {
+    const measured = new Measured(payload, payload.maps[0]!);
+    const tokens = new Grouping(text, "tokens");
+    expect(hideChoices(measured).map(([name]) => name)).toEqual(["none", "special"]);
+    const gone = hiddenSources(text, "special");
+    expect(measured.shareOf(choice, tokens, 1, gone)).toBeCloseTo(0.125, 3);
+    measured.leaveOut(gone);
+    within(measured.incoming(choice, tokens, 1, tokens), [0, 0.625 / 0.875, 0.25 / 0.875]);
+    within(measured.outgoing(choice, tokens, tokens, 1), [0.5, 0.625 / 0.875, 0]);
+    within(measured.outgoing(choice, tokens, tokens, 0), [0, 0, 0]);
+  });
+
+  it("say how far targets are alike", () => {
+    const same = textOf(..."abcdefgh");
+    const row = [0.86, ...Array<number>(7).fill(0.02)];
+    const alone = payloadOf(same, [Array<number[]>(8).fill(row)]);
+    const found = alike(new Measured(alone, alone.maps[0]!), choice)!;
+    expect(isSink(found)).toBe(true);
+    const apart = payloadOf(textOf(..."abcd"), [
+      [
+        [0.1, 0.9, 0, 0],
+        [0, 0.1, 0.9, 0],
+        [0, 0, 0.1, 0.9],
+        [0.9, 0, 0, 0.1],
+      ],
+    ]);
+    expect(alike(new Measured(apart, apart.maps[0]!), choice)).toBeNull();
   });
 });

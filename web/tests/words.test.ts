@@ -74,6 +74,7 @@ describe("a link", () => {
     threshold: 0.02,
     open: [],
     node: null,
+    hide: "none" as const,
     method: 0,
     part: "",
     follow: "words",

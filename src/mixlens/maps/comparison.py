@@ -282,6 +282,7 @@ class Comparison:
             provenance=self.provenance,
             left_out=self.left_out,
             warnings=self.warnings,
+            cue=self.cue,
         )
         return payload
 

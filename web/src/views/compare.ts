@@ -13,7 +13,11 @@ import {
   agreementWord,
   disputeRows,
   farthest,
+  groupName,
+  groupsOf,
+  letter,
   opinionsOf,
+  type Group,
   type Opinion,
 } from "./opinions";
 import { listed, Reading } from "./reading";
@@ -40,6 +44,9 @@ export class CompareView implements View {
   private readonly leftOut = h("details", { class: "behind" });
   private context!: Context;
   private rowsShown: Opinion[] = [];
+  private groups: Group[] = [];
+  private readonly order = h("p", { class: "quiet hint" });
+  private readonly members = h("p", { class: "quiet members" });
   private cell = 10;
   private left = LEFT;
 
@@ -70,13 +77,9 @@ export class CompareView implements View {
       h("h2", {}, "What they dispute"),
       this.disputed,
       h("h2", {}, "Every measure, this target"),
-      h(
-        "p",
-        { class: "quiet hint" },
-        "Each row is shaded by its own largest share. Point at a cell for its number, click a row " +
-          "to compare with it.",
-      ),
+      this.order,
       this.canvas,
+      this.members,
       this.table,
       h("h2", {}, "Rank agreement"),
       h(
@@ -146,10 +149,33 @@ export class CompareView implements View {
     this.sides();
     this.headlines();
     this.disputed.replaceChildren(...disputeRows(context, this.pair()));
+    this.groups = groupsOf(context, this.rowsShown);
+    this.explainOrder();
     this.draw();
-    this.matrix.replaceChildren(agreementTable(context, this.rowsShown));
+    this.matrix.replaceChildren(agreementTable(context, this.groups));
     this.fillLeftOut();
     refill(this.table, () => this.rows());
+  }
+
+  private explainOrder(): void {
+    const { context, groups } = this;
+    const cue = context.cueGroup;
+    const by =
+      cue === null
+        ? `by their agreement with ${context.name(context.current)}`
+        : `by the rank that they give ${isolated(short(context.sources.label(cue)))}`;
+    this.order.textContent =
+      `Sorted ${by}. Each row is shaded by its own largest share. Point at a cell for its number, ` +
+      "click a row to compare with it.";
+    const several = groups.filter((group) => group.length > 1);
+    this.members.hidden = several.length === 0;
+    const names = several.map((group) => {
+      const others = group.slice(1).map((each) => context.name(each.measured));
+      return `${context.name(group[0]!.measured)} +${others.length}: ${others.join(", ")}`;
+    });
+    this.members.textContent =
+      "Measures that order the sources alike (rank correlation 0.95 or more) share a row. " +
+      `${names.join(". ")}.`;
   }
 
   private refuse(): void {
@@ -209,7 +235,8 @@ export class CompareView implements View {
     this.painted(prepared(this.canvas, width, height), this.context, 0);
     this.canvas.setAttribute(
       "aria-label",
-      `${this.rowsShown.length} measures by ${this.context.sources.size} sources: the shares of ` +
+      `${this.rowsShown.length} measures in ${this.groups.length} rows by ` +
+        `${this.context.sources.size} sources: the shares of ` +
         "the target, as a heat map. A click compares with that measure.",
     );
   }
@@ -217,19 +244,21 @@ export class CompareView implements View {
   private height(width: number): number {
     this.left = Math.min(LEFT, Math.round(width * 0.36));
     this.cell = (width - this.left) / this.context.sources.size;
-    return this.rowsShown.length * ROW + (this.cell >= 13 ? 74 : 6);
+    return this.groups.length * ROW + (this.cell >= 13 ? 74 : 6);
   }
 
   private painted(painter: Painter, context: Context, y: number): void {
     const { palette, own, sources, state, measured } = context;
-    this.rowsShown.forEach(({ measured: each, values }, row) => {
+    this.groups.forEach((group, row) => {
+      const { values } = group[0]!;
       const top = y + row * ROW;
       const scale = largest(values, own) || 1;
-      const chosen = each === measured[state.map] || each === measured[state.other ?? -1];
+      const pair = [measured[state.map], measured[state.other ?? -1]];
+      const chosen = group.some((each) => pair.includes(each.measured));
       painter.text(
         this.left - 10,
         top + 15,
-        fitted(painter, context.name(each), 13, this.left - 16),
+        fitted(painter, `${letter(row)}  ${groupName(context, group)}`, 13, this.left - 16),
         {
           size: 13,
           align: "right",
@@ -248,7 +277,7 @@ export class CompareView implements View {
         );
       }
     });
-    const bottom = y + this.rowsShown.length * ROW;
+    const bottom = y + this.groups.length * ROW;
     if (own >= 0 && this.cell >= 3)
       painter.rect(
         this.left + own * this.cell,
@@ -278,7 +307,8 @@ export class CompareView implements View {
   }
 
   private over(event: MouseEvent): void {
-    const row = this.rowsShown[Math.floor(event.offsetY / ROW)];
+    const members = this.groups[Math.floor(event.offsetY / ROW)];
+    const row = members?.[0];
     const group = Math.floor((event.offsetX - this.left) / this.cell);
     const inside = row && group >= 0 && group < this.context.sources.size;
     this.canvas.style.cursor = row ? "pointer" : "";
@@ -287,14 +317,14 @@ export class CompareView implements View {
       inside
         ? [
             `${isolated(this.context.sources.label(group))}: ${percent(row.values[group]!)}`,
-            this.context.name(row.measured),
+            members!.map((each) => this.context.name(each.measured)).join(", "),
           ]
         : [],
     );
   }
 
   private pick(row: number): void {
-    const measured = this.rowsShown[row]?.measured;
+    const measured = this.groups[row]?.[0]?.measured;
     const number = measured ? this.context.measured.indexOf(measured) : -1;
     if (number >= 0 && number !== this.context.state.map)
       this.context.actions.set({ other: number });

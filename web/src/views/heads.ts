@@ -91,6 +91,7 @@ export class HeadsView implements View {
       targets.size,
       sources.size,
       state.unit,
+      state.hide,
     ].join(" ");
     if (key === this.key) return;
     this.key = key;

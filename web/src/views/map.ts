@@ -6,6 +6,7 @@ import { canvasOf, h, isolated, percent, refill, tableBehind, within } from "../
 import type { Grouping } from "../groups";
 import { fitted, prepared, type Painter } from "../painter";
 import { mapScale, pixels } from "../pixels";
+import { rampLegend } from "./ramp";
 
 const MOST = 2500; // groups on a side
 const LABELS = 108; // pixels
@@ -17,6 +18,7 @@ export class MapView implements View {
   private readonly scroller: HTMLElement;
   private readonly spacer = h("div", { class: "spacer" });
   private readonly words = h("p", { class: "quiet" });
+  private readonly legend = h("p", { class: "legend" });
   private readonly table: HTMLDetailsElement;
   private context!: Context;
   private values = new Float32Array();
@@ -60,6 +62,7 @@ export class MapView implements View {
       "div",
       { class: "map-view" },
       h("div", { class: "bar-line" }, this.words, zoom),
+      this.legend,
       this.scroller,
       this.table,
     );
@@ -73,10 +76,10 @@ export class MapView implements View {
       this.words.textContent =
         `${rows.length} × ${sources.size} cells are too many to see: ` +
         "choose words or segments above.";
-      this.scroller.hidden = true;
+      this.scroller.hidden = this.legend.hidden = true;
       return;
     }
-    this.scroller.hidden = false;
+    this.scroller.hidden = this.legend.hidden = false;
     const key = [
       state.map,
       state.depth,
@@ -86,6 +89,7 @@ export class MapView implements View {
       sources.size,
       state.unit,
       state.open,
+      state.hide,
     ].join(" ");
     if (key !== this.key) {
       this.key = key;
@@ -96,10 +100,11 @@ export class MapView implements View {
       this.values = all;
       const scale = mapScale(all, sources.size, current.square && rows.length === sources.size);
       this.picture = pixels(context.palette, all, rows.length, sources.size, scale);
-      const strongest = context.palette.dark ? "brightest" : "darkest";
-      this.words.textContent =
-        `Targets down, sources across. The ${strongest} cell off the diagonal is ` +
-        `${percent(scale)} of its target.`;
+      this.words.textContent = "Targets down, sources across. Click a row to choose its target.";
+      this.legend.replaceChildren(
+        ...rampLegend(context.palette, scale, current.entry.signed),
+        h("span", { class: "quiet" }, legendWords(current.square)),
+      );
     }
     this.canvas.setAttribute(
       "aria-label",
@@ -353,3 +358,6 @@ export class MapView implements View {
     ];
   }
 }
+
+const legendWords = (square: boolean): string =>
+  `share of the target${square ? " · the largest off the diagonal has the strongest colour" : ""}`;

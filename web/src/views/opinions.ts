@@ -54,6 +54,55 @@ export function farthest(context: Context, opinions: Opinion[]): Opinion | null 
   );
 }
 
+/** Measures that order the sources alike; the first stands for them. */
+export type Group = Opinion[];
+
+const ALIKE = 0.95; // smallest rank correlation with the first of a group; compare.py has the same
+
+/** Near-duplicates in groups: by the rank of the cue if there is one, else by their agreement with
+ * the chosen measure, which is first. Random numbers are alone and last. */
+export function groupsOf(context: Context, opinions: Opinion[]): Group[] {
+  const mine = opinions.find((each) => each.measured === context.current) ?? opinions[0]!;
+  const cue = context.cueGroup;
+  const place = new Map(
+    opinions.map((each) => [
+      each,
+      cue === null
+        ? -agreement(context, mine, each) || 0
+        : ranked(each.values, context.own).findIndex(({ group }) => group === cue),
+    ]),
+  );
+  const isRandom = (each: Opinion) => Number(each.measured.entry.measure === "random");
+  const sorted = [...opinions].sort(
+    (a, b) =>
+      isRandom(a) - isRandom(b) ||
+      worst(place.get(a)!, cue) - worst(place.get(b)!, cue) ||
+      Number(b === mine) - Number(a === mine),
+  );
+  const groups: Group[] = [];
+  for (const each of sorted) {
+    const found = groups.find(
+      ([first]) =>
+        !isRandom(each) &&
+        (cue === null || place.get(first!) === place.get(each)) &&
+        agreement(context, first!, each) >= ALIKE,
+    );
+    if (found) found.push(each);
+    else groups.push([each]);
+  }
+  return groups;
+}
+
+/** A cue without a score is in no list: it ranks last. */
+const worst = (place: number, cue: number | null): number =>
+  cue !== null && place < 0 ? Number.MAX_SAFE_INTEGER : place;
+
+/** The name of a group: its first measure, and how many are like it. */
+export function groupName(context: Context, group: Group): string {
+  const name = context.name(group[0]!.measured);
+  return group.length > 1 ? `${name} +${group.length - 1}` : name;
+}
+
 /** How far two rows agree, as a word. */
 export function agreementWord(rank: number): string {
   return rank > 0.8 ? "agree" : rank > 0.4 ? "agree in part" : "disagree";
@@ -98,12 +147,18 @@ export function bar(context: Context, value: number, scale: number, colour?: str
   return found;
 }
 
-/** Rank correlation of every two measures. */
-export function agreementTable(context: Context, opinions: Opinion[]): HTMLElement {
-  const rows = opinions.map((each) => without(each.values, context.own));
-  const head = opinions.map((_, i) => h("th", { scope: "col" }, letter(i)));
-  const body = opinions.map((each, i) => {
-    const name = h("th", { scope: "row" }, `${letter(i)}  ${context.name(each.measured)}`);
+/** Rank correlation of every two groups, with the members of each. */
+export function agreementTable(context: Context, groups: Group[]): HTMLElement {
+  const rows = groups.map(([first]) => without(first!.values, context.own));
+  const head = groups.map((_, i) => h("th", { scope: "col" }, letter(i)));
+  const body = groups.map((group, i) => {
+    const names = group.map((each) => context.name(each.measured)).join(", ");
+    const name = h(
+      "th",
+      { scope: "row", title: names },
+      h("b", {}, letter(i)),
+      ` ${groupName(context, group)}`,
+    );
     const cells = rows.map((other, j) =>
       i === j ? h("td", { class: "same" }, "·") : shaded(context, spearman(rows[i]!, other)),
     );
@@ -114,13 +169,14 @@ export function agreementTable(context: Context, opinions: Opinion[]): HTMLEleme
 
 function shaded(context: Context, value: number): HTMLElement {
   if (Number.isNaN(value)) return h("td", {}, "–");
-  const cell = h("td", {}, value.toFixed(2).replace("-", "−"));
+  const number = value.toFixed(2).replace("-", "−");
+  const cell = h("td", { title: number }, h("span", {}, number));
   const colour = shade(context.palette, value * 0.9);
   cell.style.backgroundColor = css(colour);
   cell.style.color = inkOn(colour);
   return cell;
 }
 
-function letter(i: number): string {
+export function letter(i: number): string {
   return i < 26 ? String.fromCharCode(97 + i) : String(i);
 }

@@ -55,6 +55,7 @@ export class Reading {
   private shades: number[] = [];
   private palette: unknown = null;
   private marked = -1;
+  private gone: ReadonlySet<number> | null = null;
   private inSight: HTMLElement | null = null;
 
   constructor(
@@ -123,12 +124,21 @@ export class Reading {
   show(grouping: Grouping, context: Context): void {
     if (grouping !== this.grouping) {
       this.build(grouping, context);
-      this.palette = null;
+      this.palette = this.gone = null;
     }
     if (context.palette !== this.palette) {
       this.shades = new Array(grouping.size).fill(Number.NaN);
       this.palette = context.palette;
     }
+    const gone = context.goneFrom(grouping.text);
+    if (gone === this.gone) return;
+    this.gone = gone;
+    this.items.forEach((item, i) => {
+      const { start, stop } = grouping.groups[i]!;
+      let all = true;
+      for (let at = start; at < stop; at++) all &&= gone.has(at);
+      item.classList.toggle("left-out", all);
+    });
   }
 
   /** On a side of targets only those that were measured are shown. */

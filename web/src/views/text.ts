@@ -1,6 +1,5 @@
 // The first screen: the text, its target and sources, the layers below, the ranks next to it.
 
-import { css, shade } from "../colour";
 import type { Context, View } from "../context";
 import { h, inARow, isolated, percent, short } from "../dom";
 import { largest, ranked, type Ranked } from "../measured";
@@ -9,6 +8,7 @@ import { factLines } from "./facts";
 import { Layers } from "./layers";
 import { bar } from "./opinions";
 import { PatchPicture } from "./picture";
+import { rampLegend } from "./ramp";
 import { listed, Reading } from "./reading";
 import { TimeStrip } from "./strip";
 
@@ -266,15 +266,9 @@ export class TextView implements View {
         : current.square
           ? `click a ${thing} to follow it`
           : "point for numbers";
-    const ramp = h("span", { class: "ramp" });
-    const from = current.entry.signed ? -5 : 0;
-    const stops = Array.from({ length: 6 - from }, (_, i) => css(shade(palette, (i + from) / 5)));
-    ramp.style.backgroundImage = `linear-gradient(to right, ${stops.join(", ")})`;
     this.legend.replaceChildren(
       h("span", { class: "outlined" }, "target"),
-      h("span", {}, current.entry.signed ? percent(-scale) : "0 %"),
-      ramp,
-      h("span", {}, percent(scale)),
+      ...rampLegend(palette, scale, current.entry.signed),
       h("span", { class: "quiet" }, `share of the target · ${follow}`),
     );
   }
@@ -304,19 +298,37 @@ export class TextView implements View {
       "span",
       {},
       h("b", { class: "outlined" }, short(target)),
-      top.length ? " took most from " : " took nothing from other tokens",
+      top.length ? ` ${this.verb} ` : " took nothing from other tokens",
       ...inARow(parts),
       own ? h("span", { class: "quiet" }, ` · ${percent(own)} is its own`) : null,
-      h("span", { class: "quiet" }, ` · ${this.reading()}`),
+      ...this.remarks().map((remark) => h("span", { class: "quiet" }, ` · ${remark}`)),
     );
+  }
+
+  /** An output has no place among the tokens: it depends on them. */
+  private get verb(): string {
+    return this.context.current.entry.explains_output ? "depends most on" : "took most from";
   }
 
   private sentence(): string {
     const { target, top } = this.most();
-    return `${isolated(target)} took most from ${listed(top)} (${this.reading()})`;
+    const remarks = this.remarks();
+    const end = remarks.length ? ` (${remarks.join(", ")})` : "";
+    return `${isolated(target)} ${this.verb} ${listed(top)}${end}`;
   }
 
-  /** The layers of which the answer speaks. */
+  /** The layers of which the answer speaks, if there are several, and what is left out. */
+  private remarks(): string[] {
+    const { context } = this;
+    const found = context.current.depths.length > 1 ? [this.reading()] : [];
+    const was = context.preview;
+    context.preview = null;
+    const hidden = context.hiddenShare;
+    context.preview = was;
+    if (hidden > 0) found.push(`${percent(hidden)} is left out`);
+    return found;
+  }
+
   private reading(): string {
     const { current, state } = this.context;
     const name = current.depthName(state.depth);

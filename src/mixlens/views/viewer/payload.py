@@ -97,11 +97,13 @@ def comparison_payload(
     provenance: Mapping[str, Mapping[str, Any]] | None = None,
     left_out: Mapping[str, str] | None = None,
     warnings: Mapping[str, str] | None = None,
+    cue: int | None = None,
 ) -> dict[str, Any]:
     """Return the scores of every measure for one target, and those of each layer if known ([layer,
     source]).
 
-    `own_source` is the target's position among the sources, or None if it is not one of them.
+    `own_source` is the target's position among the sources, or None if it is not one of them. The
+    page sorts measures by the rank of the source `cue`.
     """
     apart = own_source is None
     texts = [text_of(sources)] + ([text_of(TokenRow((target_token,)))] if apart else [])
@@ -137,7 +139,7 @@ def comparison_payload(
         "maps": entries,
         "image": _picture([sources]),
         "left_out": dict(left_out or {}),
-        "start": {"target": own_source or 0, "view": "compare"},
+        "start": {"target": own_source or 0, "view": "compare", "cue": cue},
     }
 
 
@@ -280,6 +282,7 @@ def _about(name: str, provenance: Mapping[str, Any]) -> dict[str, Any]:
         "measure": name,
         "summary": spec.summary if spec is not None else provenance.get("summary", ""),
         "citation": spec.citation if spec is not None else provenance.get("citation", ""),
+        "explains_output": spec is not None and spec.explains_output,
         "provenance": plain(provenance),
     }
 
