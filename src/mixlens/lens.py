@@ -298,7 +298,10 @@ class Lens:
         """Generate an answer, and rank the passages of the prompt that it rests on.
 
         Documents are named by lines such as `=== document 1 ===` in the prompt, or passed as
-        `documents`. All sentences and words of the answer are scored in one forward pass.
+        `documents`. Measures of layers score all sentences and words of the answer in one forward
+        pass. `flow_routes` and `alti` score sentences of more than 16 tokens with `span="sum"`, and
+        everything else is the mean over tokens. Measures of an output, such as gradients, explain
+        each sentence as one output, and a word has the scores of its sentence.
 
         Parameters
         ----------

@@ -286,8 +286,12 @@ def test_encoder_decoder_models_read_documents_by_cross_attention(lens: Lens) ->
         held = _tokens_in(lens.tokenizer, PROMPT, start, start + len(each.text))
         held += [0] if start == 0 and offsets[0][1] > 0 else []
         assert each.score == pytest.approx(weights[:, held].sum(1).mean(), abs=1e-5)
-    default = both.answer(PROMPT, documents=DOCUMENTS, answer=ids)
+    default = both.answer(PROMPT, documents=DOCUMENTS, answer=ids * 9)  # a long span
     assert default.method == "alti"
+    recording = both.generate(PROMPT, answer=ids * 9)
+    maps: Any = mixlens.measure("alti", recording, site="cross", span="sum")
+    layers = maps.scores[:, 0] / maps.scores[:, 0].sum(1, keepdims=True)
+    assert default.methods["alti"].parts[-1] == pytest.approx(layers.mean(0), abs=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -343,3 +347,56 @@ def test_documents_with_the_name_of_a_turn_are_refused(chat_lens: Lens) -> None:
     messages = [{"role": "user", "content": "=== user ===\nTom.\n=== question ===\nWho?"}]
     with pytest.raises(InvalidInput, match="Duplicate document name 'user'"):
         read_prompt(chat_lens.tokenizer, messages, None, chat_template=True)
+
+
+LONG = (
+    " blue car. She likes to play with her blue car and with her small dog and she is very happy."
+)
+
+
+def test_long_sentences_add_the_vectors_of_their_tokens(lens: Lens) -> None:
+    methods = ["flow_routes", "alti", "attention"]
+    made = lens.answer(PROMPT, documents=DOCUMENTS, answer=LONG, methods=methods)
+    recording = lens.generate(PROMPT, answer=LONG)
+    places = list(recording.targets[0])  # type: ignore[index]
+    short, long = made.sentences
+    assert short.stop - short.first <= 16 < long.stop - long.first
+    for name, own in made.methods.items():
+        np.testing.assert_allclose(own.parts[0], own.values[: short.stop].mean(0), rtol=1e-6)
+        for part, (first, stop) in ((1, (long.first, long.stop)), (2, (0, len(places)))):
+            mean = own.values[first:stop].mean(0)
+            if name == "attention":
+                np.testing.assert_allclose(own.parts[part], mean, rtol=1e-6)
+                continue
+            maps: Any = mixlens.measure(name, recording, targets=places[first:stop], span="sum")
+            row = maps.reading.of(maps.scores)[0].astype(np.float64)
+            if name == "alti":  # the residual stream of the targets is theirs
+                row[places[first:stop]] = 0
+            np.testing.assert_allclose(own.parts[part], row / row.sum(), rtol=1e-4, atol=1e-7)
+            assert np.abs(own.parts[part] - mean).max() > 1e-3
+
+
+def test_an_output_is_explained_once_for_each_sentence(lens: Lens) -> None:
+    names = ["gradient_x_input", "logit_update", "attention_gradient"]
+    made = lens.answer(PROMPT, documents=DOCUMENTS, answer=ANSWER, methods=names)
+    model: Any = lens.model
+    ids = lens.tokenizer(PROMPT + ANSWER, return_tensors="pt")["input_ids"]
+    first = len(lens.tokenizer(PROMPT)["input_ids"])
+    spans = [(part.first, part.stop) for part in made.sentences]
+    spans.append((0, len(made.target_row)))
+    for number, (start, stop) in enumerate(spans):
+        embedded = model.get_input_embeddings()(ids).detach().requires_grad_()
+        logits = model(inputs_embeds=embedded).logits[0].log_softmax(-1)
+        places = torch.arange(first + start, first + stop)
+        (gradient,) = torch.autograd.grad(logits[places - 1, ids[0, places]].sum(), embedded)
+        row = (gradient * embedded)[0].sum(-1).detach().double().numpy()
+        own = made.methods["gradient_x_input"].parts[number]
+        row = row[: len(own)]
+        np.testing.assert_allclose(own, row / np.abs(row).sum(), atol=1e-5)
+    for own in made.methods.values():
+        assert own.values.shape == (len(made.target_row), len(made.source_row))
+        np.testing.assert_array_equal(own.values[spans[1][0]], own.parts[1])
+        assert np.abs(own.parts).sum(1) == pytest.approx(1, abs=1e-5)
+    assert made.top(word="happy", method="logit_update") == made.top(
+        sentence=1, method="logit_update"
+    )

@@ -36,6 +36,8 @@ def make_answer(documents: int, words: int, answer_words: int, methods: list[str
         for part in parts[:-1]
         for i, (_, a, b) in enumerate(spans_of(prompt[part.start : part.stop], "sentences"), 1)
     ]
+    assert target_row.offsets is not None
+    sentences = split_sentences(text, target_row.offsets)
     scores = {}
     for name in methods:
         removes = name == "leave_one_out"
@@ -43,14 +45,15 @@ def make_answer(documents: int, words: int, answer_words: int, methods: list[str
         values = rng.gamma(0.3, size=(len(target_row), columns))
         if not removes:
             values /= values.sum(1, keepdims=True)
-        scores[name] = MethodScores(name, values, removes, "made by hand")
-    assert target_row.offsets is not None
+        scores[name] = MethodScores.of_tokens(
+            name, values, sentences, removes=removes, reading="made by hand"
+        )
     return Answer(
         text=text,
         prompt=prompt,
         parts=tuple(parts),
         passages=tuple(passages),
-        sentences=split_sentences(text, target_row.offsets),
+        sentences=sentences,
         words=split_words(target_row, range(len(target_row)), text, 0),
         methods=scores,
         uses_template=False,

@@ -64,7 +64,8 @@ def _read(table: dict[str, Any], rows: int) -> np.ndarray:
 def test_the_payload_holds_the_scores(answer: Answer) -> None:
     payload = answer_payload(answer)
     assert payload["start"]["view"] == "answer"
-    about, rows = payload["answer"], len(answer.target_row)
+    about, tokens = payload["answer"], len(answer.target_row)
+    rows = tokens + len(answer.sentences) + 1  # tokens, sentences, the whole answer
     method = about["methods"][0]
     documents, passages, words = (
         _read(method[name], rows) for name in ("documents", "passages", "words")
@@ -72,6 +73,10 @@ def test_the_payload_holds_the_scores(answer: Answer) -> None:
     for place, name in enumerate(answer.documents):
         score = next(each.score for each in answer.top(word=0) if each.document == name)
         assert documents[0, place] == pytest.approx(score, rel=2e-3)
+        for line, sentence in ((tokens, 0), (rows - 1, None)):
+            ranked = answer.top(sentence=sentence)
+            score = next(each.score for each in ranked if each.document == name)
+            assert documents[line, place] == pytest.approx(score, rel=2e-3)
     assert passages.sum(1) == pytest.approx(documents.sum(1), rel=5e-3)
     assert words.sum(1) == pytest.approx(documents.sum(1), rel=5e-3)
     spelled = " ".join(

@@ -22,7 +22,11 @@ class Table {
     return this.shares.sources;
   }
 
-  /** The scores of some tokens of the answer: their mean, or their sum. */
+  get lines(): number {
+    return this.totals.length;
+  }
+
+  /** The scores of some lines: their mean, or their sum. */
   of(first: number, stop: number, summed: boolean): Float64Array {
     const found = new Float64Array(this.columns);
     const scale = summed ? 1 : 1 / Math.max(1, stop - first);
@@ -47,7 +51,10 @@ export interface Scored {
 class MethodTables {
   private readonly tables: Record<keyof Scored, Table | null>;
 
-  constructor(readonly about: Method) {
+  constructor(
+    readonly about: Method,
+    private readonly sentences: number,
+  ) {
     const read = (written: WrittenTable | null) => (written ? new Table(written) : null);
     this.tables = {
       documents: read(about.documents),
@@ -55,6 +62,11 @@ class MethodTables {
       words: read(about.words),
       kinds: read(about.kinds),
     };
+  }
+
+  /** The lines of a table are tokens of the answer, then its sentences, then the whole answer. */
+  get tokens(): number {
+    return this.tables.documents!.lines - this.sentences - 1;
   }
 
   of(first: number, stop: number): Scored {
@@ -91,12 +103,13 @@ export class AnswerScores {
     }
   }
 
-  /** The tokens of a part of the answer. */
-  tokens(part: Part): [number, number] {
+  /** The lines of a part of the answer. */
+  private lines(part: Part, tokens: number): [number, number] {
     const { words, sentences } = this.about;
-    const found = part[0] === "w" ? words[Number(part.slice(1))] : sentences[Number(part.slice(1))];
-    if (part && found) return [found.first, found.stop];
-    return [0, Math.max(...sentences.map((each) => each.stop))];
+    const number = Number(part.slice(1));
+    if (part[0] === "w") return [words[number]!.first, words[number]!.stop];
+    const line = tokens + (part ? number : sentences.length);
+    return [line, line + 1];
   }
 
   text(part: Part): string {
@@ -116,8 +129,11 @@ export class AnswerScores {
     const key = `${method} ${part}`;
     let found = this.known.get(key);
     if (!found) {
-      const tables = (this.methods[method] ??= new MethodTables(this.about.methods[method]!));
-      found = tables.of(...this.tokens(part));
+      const tables = (this.methods[method] ??= new MethodTables(
+        this.about.methods[method]!,
+        this.about.sentences.length,
+      ));
+      found = tables.of(...this.lines(part, tables.tokens));
       if (this.known.size > 400) this.known.clear();
       this.known.set(key, found);
     }

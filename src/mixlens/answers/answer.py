@@ -1,9 +1,10 @@
 """Answer: a generated or given answer, and the passages of the prompt that it rests on.
 
 A score of a measure is normalised: the absolute scores of all sources of a token of the answer sum
-to one. A document has the sum of its tokens' scores. A word or a sentence of the answer has the
-mean of its tokens' scores. Scores of removal methods (`leave_one_out`, `context_cite`) are the loss
-of the answer's log-probability or log-odds.
+to one. A document has the sum of its tokens' scores. A word of the answer has the mean of its
+tokens' scores; `mixlens.answers.method_scores` defines those of sentences and of the answer. Scores
+of removal methods (`leave_one_out`, `context_cite`) are the loss of the answer's log-probability or
+log-odds.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Float
 
 from mixlens.answers import answer_files
 from mixlens.answers.answer_parts import AnswerPart, kinds_of_tokens, locate_tokens
@@ -169,7 +171,7 @@ class Answer:
         >>> [passage.document for passage in answer.top(word="blue")]
         ['document 2', 'document 1']
         """
-        chosen, scores = self._passage_scores(self._tokens(sentence, word), by, method)
+        chosen, scores = self._passage_scores(sentence, word, by, method)
         positive = np.maximum(scores, 0).sum()
         order = np.argsort(-scores, kind="stable")[:count]
         return [
@@ -223,8 +225,7 @@ class Answer:
             raise InvalidInput(
                 f"{scores.name} scores documents alone. Choose a measure: {self._measures()}."
             )
-        first, stop = self._tokens(sentence, word)
-        row = np.abs(scores.values[first:stop]).mean(0)
+        row = np.abs(self._row(scores, sentence, word))
         totals: dict[str, float] = {}
         for kind in _KIND_ORDER:
             places = [i for i, own in enumerate(self.kinds) if own == kind]
@@ -288,8 +289,7 @@ class Answer:
         cited = [each for each in ranked if each.score >= _CLOSE * ranked[0].score > 0]
         if not several or self._scored(method).removes:
             return cited
-        tokens = self._tokens(sentence, None)
-        passages, scores = self._passage_scores(tokens, "sentences", method)
+        passages, scores = self._passage_scores(sentence, None, "sentences", method)
         best = []
         for each in cited:
             inside = np.flatnonzero(self._passage_documents == each.document)
@@ -334,13 +334,20 @@ class Answer:
     def _measures(self) -> str:
         return ", ".join(name for name, own in self.methods.items() if not own.removes) or "none"
 
-    def _tokens(self, sentence: int | None, word: int | str | None) -> tuple[int, int]:
-        """Return the tokens of the answer that are meant."""
+    def _row(
+        self, scores: MethodScores, sentence: int | None, word: int | str | None
+    ) -> Float[np.ndarray, " column"]:
+        """Return the scores of the answer, or of a sentence or a word of it."""
         if sentence is not None and word is not None:
             raise InvalidInput("sentence and word exclude each other. Pass one of them.")
         if sentence is not None:
-            part = _numbered(self.sentences, sentence, "sentence")
-        elif isinstance(word, str):
+            _numbered(self.sentences, sentence, "sentence")
+            row: np.ndarray = scores.parts[range(len(self.sentences))[sentence]]
+            return row
+        if word is None:
+            whole: np.ndarray = scores.parts[-1]
+            return whole
+        if isinstance(word, str):
             same = [part for part in self.words if part.text == word]
             if len(same) != 1:
                 where = f"{len(same)} times in" if same else "not in"
@@ -349,21 +356,19 @@ class Answer:
                     " `answer.words`."
                 )
             part = same[0]
-        elif word is not None:
-            part = _numbered(self.words, word, "word")
         else:
-            return 0, len(self.target_row)
-        return part.first, part.stop
+            part = _numbered(self.words, word, "word")
+        return scores.of_word(part.first, part.stop)
 
     def _passage_scores(
-        self, tokens: tuple[int, int], by: str, method: str | None
+        self, sentence: int | None, word: int | str | None, by: str, method: str | None
     ) -> tuple[Sequence[PromptPart], np.ndarray]:
-        """Return passages, and the score of each for some tokens of the answer."""
+        """Return passages, and the score of each for a part of the answer."""
         if by not in LEVELS:
             raise InvalidInput(no_such("kind of passages", by, LEVELS))
         chosen = self._documents if by == "documents" else self.passages
         scores = self._scored(method)
-        row = scores.of_tokens(*tokens).astype(np.float64)
+        row = self._row(scores, sentence, word).astype(np.float64)
         if scores.removes and self.units is self._documents and by == "sentences":
             raise InvalidInput(
                 f"{scores.name} removed whole documents. Pass by='documents', or choose a measure:"

@@ -38,6 +38,7 @@ _ANSWER_PART = {"text": str, "first": int, "stop": int, "start": int, "end": int
 def save(answer: Answer, path: str | os.PathLike[str]) -> None:
     """Implement `Answer.save`."""
     arrays = {f"scores.{name}": own.values for name, own in answer.methods.items()}
+    arrays |= {f"parts.{name}": own.parts for name, own in answer.methods.items()}
     content = {
         "text": answer.text,
         "prompt": answer.prompt,
@@ -67,11 +68,11 @@ def load(path: str | os.PathLike[str], make: type[Answer]) -> Answer:
         targets = storage.read_token_row(about["targets"])
         parts = tuple(_part(each, about["prompt"]) for each in about["parts"])
         passages = tuple(_part(each, about["prompt"]) for each in about["passages"])
-        methods = {own["name"]: _method(own, arrays) for own in about["methods"]}
         sentences, words = (
             tuple(_answer_part(each, len(targets), about["text"]) for each in about[name])
             for name in ("sentences", "words")
         )
+        methods = {own["name"]: _method(own, arrays) for own in about["methods"]}
         answer = make(
             text=about["text"],
             prompt=about["prompt"],
@@ -116,7 +117,8 @@ def _answer_part(saved: Any, tokens: int, text: str) -> AnswerPart:
 
 def _method(saved: Any, arrays: Any) -> MethodScores:
     name = saved["name"]
-    return MethodScores(name, arrays[f"scores.{name}"], saved["removes"], saved["reading"])
+    values, parts = arrays[f"scores.{name}"], arrays[f"parts.{name}"]
+    return MethodScores(name, values, parts, saved["removes"], saved["reading"])
 
 
 def _require_shapes(answer: Answer) -> None:
@@ -128,3 +130,5 @@ def _require_shapes(answer: Answer) -> None:
         columns = len(answer.units) if own.removes else len(answer.source_row)
         if own.values.shape != (len(answer.target_row), columns):
             raise ValueError(f"{name} has scores of shape {own.values.shape}")
+        if own.parts.shape != (len(answer.sentences) + 1, columns):
+            raise ValueError(f"{name} has scores of sentences of shape {own.parts.shape}")

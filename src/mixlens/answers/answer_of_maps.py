@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mixlens.answers.answer import Answer
-from mixlens.answers.answer_parts import first_character, split_sentences, split_words
+from mixlens.answers.answer_parts import AnswerPart, first_character, split_sentences, split_words
 from mixlens.answers.method_scores import MethodScores, scores_of_maps
 from mixlens.answers.prompt_parts import (
     DOCUMENT,
@@ -53,14 +53,15 @@ def answer_of_maps(given: Sequence[MixingMaps]) -> Answer | None:
     offsets = tuple((a - shift, b - shift) for a, b in row.offsets[positions[0] : last])
     target_row = TokenRow(row.labels[positions[0] : last], text, offsets)
     prompt = source_row.text[: max(part.stop for part in parts)]
+    sentences = split_sentences(text, offsets)
     return Answer(
         text=text,
         prompt=prompt,
         parts=tuple(parts),
         passages=tuple(split_documents(prompt, parts)),
-        sentences=split_sentences(text, offsets),
+        sentences=sentences,
         words=split_words(row, positions, text, shift),
-        methods={str(own.provenance["measure"]): _scores(own) for own in maps},
+        methods={str(own.provenance["measure"]): _scores(own, sentences) for own in maps},
         uses_template=False,
         source_row=source_row,
         target_row=target_row,
@@ -69,9 +70,9 @@ def answer_of_maps(given: Sequence[MixingMaps]) -> Answer | None:
     )
 
 
-def _scores(maps: MixingMaps) -> MethodScores:
-    name = str(maps.provenance["measure"])
-    return MethodScores(name, scores_of_maps(maps), False, maps.reading.name)
+def _scores(maps: MixingMaps, sentences: Sequence[AnswerPart]) -> MethodScores:
+    name, values = str(maps.provenance["measure"]), scores_of_maps(maps)
+    return MethodScores.of_tokens(name, values, sentences, removes=False, reading=maps.reading.name)
 
 
 def _explains_answer(maps: MixingMaps, first: MixingMaps) -> bool:

@@ -52,19 +52,20 @@ def explain_answer(
     units = prompt.documents if len(prompt.documents) > 1 else passages
     site = _site(recording)
     names = names or (default_method(recording, site),)
-    with open_session(lens.model, restores=False):
-        scored = score_by_methods(lens, recording, site, names, prompt, units)
     assert recording.produced is not None  # it is a continuation
     assert recording.targets is not None
     row, positions = recording.produced[0].tokens, recording.targets[0]
     target_row = _answer_row(row, positions, shift)
     assert target_row.offsets is not None
+    sentences = split_sentences(text, target_row.offsets)
+    with open_session(lens.model, restores=False):
+        scored = score_by_methods(lens, recording, site, names, prompt, units, sentences)
     return Answer(
         text=text,
         prompt=prompt.text,
         parts=prompt.parts,
         passages=tuple(passages),
-        sentences=split_sentences(text, target_row.offsets),
+        sentences=sentences,
         words=split_words(row, positions, text, shift),
         methods=scored,
         uses_template=prompt.uses_template,

@@ -1,29 +1,38 @@
 """Score the sources of an answer by one or several methods.
 
-A method is a measure, which scores every token of the prompt for every token of the answer, or it
-removes documents from the prompt (`leave_one_out`, `context_cite`). All measures that score a
-target by its layer alone share one forward pass, so the words and sentences of an answer cost as
-much as the answer. A word, a sentence or the answer has the mean of its tokens' scores.
+A method is a measure, which scores every token of the prompt, or it removes documents from the
+prompt (`leave_one_out`, `context_cite`).
+
+* Measures of layers score every token of the answer, and all of them share one forward pass. A
+  word has the mean of its tokens' scores. So has a sentence, and the answer, unless it is a long
+  span and the measure has a better definition for it (`mixlens.contracts.span`): `flow_routes` and
+  `alti` add the vectors of more than 16 tokens, then measure.
+* Measures of an output explain the log-probability (or the logits) of each sentence, and of the
+  whole answer, as one number. A word has the scores of its sentence.
+* Removal methods have a loss for every token of the answer, which are added up.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float
 
+from mixlens.answers.answer_parts import AnswerPart
 from mixlens.answers.prompt_parts import PromptPart, PromptParts
 from mixlens.capture.attention_capture import runnable_experts
+from mixlens.contracts import Span
 from mixlens.errors import InvalidInput, UnsupportedModel
 from mixlens.maps.target_row import shares
-from mixlens.measures import list_measures, refusal, spec_of
+from mixlens.measures import list_measures, refusal, span_definition, spec_of
 from mixlens.measuring.answer_odds import answer_odds
 from mixlens.measuring.context_citing import drawn_masks, shortened, surrogate
 from mixlens.measuring.measure import measure, measure_together
 from mixlens.model.session import open_session
+from mixlens.recording.passed_layers import PassedLayers
 from mixlens.text.prompts import tokenised
 from mixlens.text.suggestions import no_such
 
@@ -45,19 +54,42 @@ class MethodScores:
 
     name: str
     values: Float[np.ndarray, "target column"]  # a column is a source token, or a unit
+    parts: Float[np.ndarray, "part column"]  # of each sentence, then of the whole answer
     removes: bool  # whether the columns are removed units
     reading: str  # how layers were aggregated, or the computed quantity
 
-    def of_tokens(self, first: int, stop: int) -> Float[np.ndarray, " column"]:
-        """Return the scores of some tokens of the answer: the mean of their normalised scores, or
-        the sum of their log-probability losses.
+    @classmethod
+    def of_tokens(
+        cls,
+        name: str,
+        values: np.ndarray,
+        sentences: Sequence[AnswerPart],
+        *,
+        removes: bool,
+        reading: str,
+    ) -> MethodScores:
+        """Return scores whose sentences have the mean of their tokens' scores, or the sum if the
+        method removes units.
         """
-        rows = self.values[first:stop]
-        if self.removes:
-            total: np.ndarray = rows.sum(0)
-            return total
-        mean: np.ndarray = rows.mean(0)
-        return mean
+        parts = [
+            combine_tokens(values[first:stop], removes) for first, stop in _spans_of(sentences)
+        ]
+        parts.append(combine_tokens(values, removes))
+        return cls(name, values, np.stack(parts), removes, reading)
+
+    def of_word(self, first: int, stop: int) -> Float[np.ndarray, " column"]:
+        """Return the scores of a word: the mean or the sum of those of its tokens."""
+        return combine_tokens(self.values[first:stop], self.removes)
+
+
+def combine_tokens(rows: np.ndarray, removes: bool) -> Float[np.ndarray, " column"]:
+    """Return the mean of normalised scores, or the sum of log-probability losses."""
+    made: np.ndarray = rows.sum(0) if removes else rows.mean(0)
+    return made
+
+
+def _spans_of(sentences: Sequence[AnswerPart]) -> list[tuple[int, int]]:
+    return [(part.first, part.stop) for part in sentences]
 
 
 def check_methods(methods: Any) -> tuple[str, ...] | None:
@@ -96,24 +128,28 @@ def score_by_methods(
     names: Sequence[str],
     prompt: PromptParts,
     units: Sequence[PromptPart],
+    sentences: Sequence[AnswerPart],
 ) -> dict[str, MethodScores]:
     """Return the scores of every method, in the order of their names. Removal methods remove one
     unit at a time, or several.
     """
-    row_by_row = [name for name in names if name not in REMOVAL and spec_of(name).row_by_row]
-    maps: dict[str, Any] = (
-        dict(measure_together(row_by_row, recording, site=site)) if row_by_row else {}
-    )
-    scored: dict[str, MethodScores] = {}
+    of_layers = [name for name in names if name not in REMOVAL and not _explains(name)]
+    scored = _of_layers(of_layers, recording, site, sentences) if of_layers else {}
     for name in names:
         if name == "leave_one_out":
-            scored[name] = _leave_one_out(lens, recording, units)
+            values = _leave_one_out(lens, recording, units)
+            reading = "log-probability lost without it"
         elif name == "context_cite":
-            scored[name] = _context_cite(lens, recording, prompt, units)
+            values = _context_cite(lens, recording, prompt, units)
+            reading = "weight in the log-odds of the answer"
         else:
-            made: Any = maps.pop(name, None) or measure(name, recording, site=site)
-            scored[name] = _of_maps(name, made, recording, site)
-    return scored
+            if name not in scored:
+                scored[name] = _of_output(name, recording, site, sentences)
+            continue
+        scored[name] = MethodScores.of_tokens(
+            name, values, sentences, removes=True, reading=reading
+        )
+    return {name: scored[name] for name in names}
 
 
 def scores_of_maps(maps: MixingMaps) -> Float[np.ndarray, "target source"]:
@@ -128,31 +164,120 @@ def scores_of_maps(maps: MixingMaps) -> Float[np.ndarray, "target source"]:
     return shares(values).astype(np.float32)
 
 
-def _of_maps(name: str, maps: MixingMaps, recording: Recording, site: str) -> MethodScores:
+# --------------------------------------------------------------------------------------- measures
+
+
+def _explains(name: str) -> bool:
+    return spec_of(name).explains_output
+
+
+def _of_layers(
+    names: Sequence[str], recording: Recording, site: str, sentences: Sequence[AnswerPart]
+) -> dict[str, MethodScores]:
+    """Return the scores of measures of layers, from one forward pass."""
     assert recording.targets is not None
-    values = scores_of_maps(maps)
+    places = recording.targets[0]
+    spans = [*_spans_of(sentences), (0, len(places))]
+    added = {
+        span: [name for name in names if _is_added(name, span[1] - span[0])]
+        for span in dict.fromkeys(spans)
+    }
+    if any(added.values()) and not recording.is_kept:
+        recording = replace(recording, passed=PassedLayers(recording, places))
+    row_by_row = [name for name in names if spec_of(name).row_by_row]
+    maps: dict[str, Any] = (
+        dict(measure_together(row_by_row, recording, site=site)) if row_by_row else {}
+    )
+    rows: dict[tuple[str, tuple[int, int]], np.ndarray] = {}
+    for (first, stop), summed in added.items():
+        targets = places[first:stop]
+        made: Any = (
+            measure_together(summed, recording, site=site, targets=targets, span="sum")
+            if summed
+            else {}
+        )
+        for name, span in made.items():
+            has_own = maps[name].facts.same_tokens  # a target is a source, too
+            rows[name, (first, stop)] = _row_of_span(span, targets if has_own else ())
+    scored = {}
+    for name in names:
+        own: Any = maps.get(name) or measure(name, recording, site=site)
+        values = scores_of_maps(own)
+        _require_shape(name, values, recording, site)
+        plain = MethodScores.of_tokens(
+            name, values, sentences, removes=False, reading=own.reading.name
+        )
+        parts = [
+            rows.get((name, span), mean) for span, mean in zip(spans, plain.parts, strict=True)
+        ]
+        scored[name] = replace(plain, parts=np.stack(parts))
+    return scored
+
+
+def _is_added(name: str, tokens: int) -> bool:
+    """Return whether a span of so many tokens is scored by the sum of their vectors."""
+    return span_definition(name, Span(None, ((1.0,) * tokens,))) == "sum"
+
+
+def _row_of_span(maps: MixingMaps, targets: Sequence[int]) -> Float[np.ndarray, " source"]:
+    """Return the scores of a span. Its targets have the residual stream, unless the measure does
+    not assign it to a source.
+    """
+    row = maps.reading.of(maps.scores).astype(np.float64)[0]
+    if maps.facts.residual_included:
+        row[list(targets)] = 0
+    return shares(row).astype(np.float32)
+
+
+def _of_output(
+    name: str, recording: Recording, site: str, sentences: Sequence[AnswerPart]
+) -> MethodScores:
+    """Return the scores of a measure that explains each sentence, and the whole answer, as one
+    output.
+    """
+    assert recording.targets is not None
+    places = recording.targets[0]
+    spans = [*_spans_of(sentences), (0, len(places))]
+    rows: dict[tuple[int, int], np.ndarray] = {}
+    reading = ""
+    for first, stop in dict.fromkeys(spans):
+        targets = places[first:stop]
+        answer = (targets[0] + 1, targets[-1] + 2)
+        named = targets if spec_of(name).gives == "maps" else None
+        maps: Any = measure(name, recording, site=site, targets=named, answer=answer)
+        summed = maps.reading.of(maps.scores).astype(np.float64).sum(0)
+        rows[first, stop] = shares(summed).astype(np.float32)
+        reading = maps.reading.name
+    parts = np.stack([rows[span] for span in spans])
+    values = np.zeros((len(places), parts.shape[1]), dtype=np.float32)
+    for number, (first, stop) in enumerate(_spans_of(sentences)):
+        values[first:stop] = parts[number]
+    _require_shape(name, values, recording, site)
+    return MethodScores(name, values, parts, False, f"{reading}, of a sentence as one output")
+
+
+def _require_shape(name: str, values: np.ndarray, recording: Recording, site: str) -> None:
+    assert recording.targets is not None
     shape = (len(recording.targets[0]), len(recording.source_tokens(site, 0)))
     if values.shape != shape:
         raise InvalidInput(
             f"{name} gives scores of shape {values.shape}, not one for each of {shape[0]} tokens of"
             f" the answer and {shape[1]} sources. Choose another method."
         )
-    return MethodScores(name, values, False, maps.reading.name)
 
 
 # ------------------------------------------------------------------------------------------ removal
 
 
-def _leave_one_out(lens: Lens, recording: Recording, units: Sequence[PromptPart]) -> MethodScores:
+def _leave_one_out(lens: Lens, recording: Recording, units: Sequence[PromptPart]) -> np.ndarray:
     scores = lens.leave_one_out(recording, segments=_spans(units))
     rows = dict(zip(scores.segments, scores.token_scores, strict=True))
-    values = np.stack([rows[part.name] for part in units], 1)
-    return MethodScores("leave_one_out", values, True, "log-probability lost without it")
+    return np.stack([rows[part.name] for part in units], 1)
 
 
 def _context_cite(
     lens: Lens, recording: Recording, prompt: PromptParts, units: Sequence[PromptPart]
-) -> MethodScores:
+) -> np.ndarray:
     """Fit the log-odds of the whole answer. Every token has an equal part of a unit's weight."""
     if len(units) < 2:
         raise InvalidInput(
@@ -171,8 +296,7 @@ def _context_cite(
     with open_session(model, restores=False), runnable_experts(model):
         odds = answer_odds(model, lens.tokenizer, prompts, answer, None, start)
     weights, _ = surrogate(masks, odds[again.reshape(-1)], len(answer))
-    values = np.repeat(weights[None] / len(answer), len(answer), 0)
-    return MethodScores("context_cite", values, True, "weight in the log-odds of the answer")
+    return np.repeat(weights[None] / len(answer), len(answer), 0)
 
 
 def _spans(units: Sequence[PromptPart]) -> list[tuple[str, int, int]]:

@@ -3,7 +3,8 @@ documents by each method.
 
 A word of a document is a run of characters that are not
 blank, which JavaScript finds by the same rule. Words have only their largest scores, so that a page
-with many documents stays small. Documents have all of theirs.
+with many documents stays small. Documents have all of theirs. The lines of a table are the tokens
+of the answer, then its sentences, then the whole answer.
 """
 
 from __future__ import annotations
@@ -152,7 +153,7 @@ def _method(answer: Answer, scores: MethodScores, owner: np.ndarray, room: int) 
         "kinds": None,
     }
     documents, passages = len(answer.documents), len(answer.passages)
-    values = scores.values.astype(np.float64)
+    values = np.concatenate([scores.values, scores.parts]).astype(np.float64)
     if scores.removes:
         is_whole = documents > 1
         merged = values if is_whole else values.sum(1, keepdims=True)
