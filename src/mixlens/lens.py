@@ -253,7 +253,9 @@ class Lens:
         ----------
         prompt
             A text, or the messages of a chat (`[{"role": "user", "content": …}]`), to which mixlens
-            applies the chat template of the tokenizer.
+            applies the chat template of the tokenizer. With a processor, messages may have parts
+            such as `{"type": "image", "image": picture}`, and a prompt may be
+            `{"images": …, "text": …}` or the input tensors of the model.
         answer
             The answer as a text or token ids. By default the model generates it.
         site

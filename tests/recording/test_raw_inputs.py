@@ -159,19 +159,19 @@ def test_a_picture_next_to_a_text() -> None:
 
 
 def test_image_tokens_in_a_text_are_named() -> None:
-    from mixlens.text.token_labels import with_images
+    from mixlens.text.media_labels import label_texts
     from mixlens.text.tokens import TokenRow
 
     config = transformers.LlavaConfig(image_token_id=7)  # type: ignore[call-arg]
     row = TokenRow(("a", "i", "i", "i", "i", "b", "i", "i"))
     ids = torch.tensor([1, 7, 7, 7, 7, 2, 7, 7])
-    names = with_images(config, ids, row).labels
+    names = label_texts(config, ids[None], [row], {})[0].labels
     assert names[1:5] == tuple(f"image 1 patch ({r}, {c})" for r in (0, 1) for c in (0, 1))
     assert names[5:] == ("b", "image 2 patch 0", "image 2 patch 1")
 
 
 def test_adjacent_images_are_labelled_one_by_one() -> None:
-    from mixlens.text.token_labels import tokens_per_image
+    from mixlens.text.media_labels import tokens_per_image
 
     lens = _image_text_lens()
     places = [f"image {n} patch ({r}, {c})" for n in (1, 2, 3) for r in (0, 1) for c in (0, 1)]

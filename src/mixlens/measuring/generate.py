@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
 
 from mixlens.capture.attention_capture import runnable_experts
 from mixlens.errors import InvalidInput, NonFiniteActivations, UnsupportedModel
@@ -12,8 +16,11 @@ from mixlens.measuring.recorder import record, require_sound_weights
 from mixlens.model.loading import require_head
 from mixlens.model.placement import available_to
 from mixlens.model.session import open_session, require_eval
+from mixlens.structure.language_structure import language_structure
 from mixlens.structure.model_discovery import model_structure
-from mixlens.text.continuation import continued
+from mixlens.structure.probe import is_plain_text
+from mixlens.text.continuation import Continued, continued
+from mixlens.text.input_checks import takes_decoder_ids
 
 if TYPE_CHECKING:
     from torch import nn
@@ -53,11 +60,15 @@ def generate(
                     answer=answer,
                     options=options,
                     explain_end=explain_end,
+                    processor=lens.processor,
                 )
         except NonFiniteActivations:
             require_sound_weights(model)
             raise
-        structure = model_structure(model, made.ready.tensors)
+        if not is_plain_text(made.ready.tensors):
+            require_same_logits(model, made)
+        alone = language_structure(model, site, made.ready.tensors)
+        structure = alone[0] if alone else model_structure(model, made.ready.tensors)
     stack = structure.calls[-1][0]
     require_causal_stack(model, stack)
     fits = [name for name, known in structure.sites.items() if known.stack is stack]
@@ -69,6 +80,47 @@ def generate(
             f"{' or '.join(fits)}."
         )
     return record(lens, made.ready, targets=made.targets, site=site, memory_budget=memory_budget)
+
+
+_STEPS = 2  # of generation, which show how the inputs grow with the answer
+_LARGEST = {True: 5e-2, False: 1e-3}  # difference of logits in half precision, and in others
+
+
+@torch.no_grad()
+def require_same_logits(model: Any, made: Continued) -> None:
+    """Raise `UnsupportedModel` unless the model computes the same logits when it generates the
+    answer token by token as when it reads it in one pass. Models differ in the inputs that they
+    take next to token ids (types, masks and positions of images).
+    """
+    inputs, places = made.ready.tensors, made.targets[:_STEPS]
+    if takes_decoder_ids(model) or not hasattr(model, "generate"):
+        return
+    assert made.ready.produced is not None
+    ids, width, count = made.ready.produced[0].ids, inputs["input_ids"].shape[1], places[0] + 1
+    prompt = {
+        name: value[:, :count] if isinstance(value, Tensor) and value.shape == (1, width) else value
+        for name, value in inputs.items()
+    }
+    options: dict[str, Any] = {"max_new_tokens": len(places), "do_sample": False, "num_beams": 1}
+    options |= {"output_logits": True, "return_dict_in_generate": True}
+    options["pad_token_id"] = ids[places[0]]
+    stepwise = model.generate(
+        **prompt, **options, prefix_allowed_tokens_fn=lambda _, read: [ids[len(read) - 1]]
+    ).logits
+    kept = {}
+    if "logits_to_keep" in inspect.signature(model.forward).parameters:
+        kept = {"logits_to_keep": torch.tensor(places, device=inputs["input_ids"].device)}
+    logits = model(**inputs, **kept, use_cache=False).logits[0]
+    logits = logits if kept else logits[list(places)]
+    for ours, theirs in zip(logits.float(), stepwise, strict=False):
+        error = float((ours - theirs[0].float()).abs().max() / theirs.float().abs().max())
+        if not error <= _LARGEST[logits.element_size() < 4]:
+            raise UnsupportedModel(
+                f"{type(model).__name__} computes other logits for this prompt and its answer in "
+                f"one pass than when it generates (relative difference {error:.1e}), so a "
+                "recording would differ from that run. Pass the tensors of prompt and answer to "
+                "lens.measure."
+            )
 
 
 def require_causal_stack(model: nn.Module, stack: StackStructure) -> None:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from mixlens.capture.attention_capture import runnable_experts
-from mixlens.capture.layer_calls import LayerCall, batch_size, layer_calls
+from mixlens.capture.layer_calls import Inputs, LayerCall, batch_size, layer_calls
 from mixlens.contracts import AttentionKind
 from mixlens.errors import (
     InvalidInput,
@@ -48,11 +48,13 @@ from mixlens.recording.target_pass import require_cuttable
 from mixlens.recording.upcast import wide
 from mixlens.recording.verification import require_same_natively
 from mixlens.replay.read_positions import find_read_positions
+from mixlens.structure.language_structure import language_structure
 from mixlens.structure.model_discovery import model_structure
 from mixlens.structure.model_structure import ModelStructure
-from mixlens.structure.probe import may_be_whole
+from mixlens.structure.probe import is_plain_text, may_be_whole
 from mixlens.structure.user_hooks import hooks_inside
 from mixlens.text.inputs import Prepared, prepared
+from mixlens.text.media_labels import label_texts
 from mixlens.text.processing import is_raw, processed
 from mixlens.text.token_labels import token_rows, token_rows_before_pass
 from mixlens.text.tokens import EachText, listed, positions_by_text
@@ -97,7 +99,7 @@ def record(
     with open_session(model):
         require_linear_modules(model)
         given = processed(lens.processor, given, model) if is_raw(given) else given
-        ready = given if isinstance(given, Prepared) else prepared(model, lens.tokenizer, given)
+        ready = given if isinstance(given, Prepared) else _prepared(lens, given)
         if targets is None and asked is not None and asked.get("targets") is None:
             with contextlib.suppress(MixlensError, *_RAISED_BY_MODELS):  # raised again below
                 targets = _explained_targets(model, ready, measures, asked, budget)
@@ -131,6 +133,16 @@ def record(
             warnings.warn(f"not measured: {reason}", stacklevel=3)
     recording.tokenizer = lens.tokenizer
     return recording
+
+
+def _prepared(lens: Lens, given: Any) -> Prepared:
+    """Return the model inputs, with the images in a text labelled."""
+    model, ready = lens.model, prepared(lens.model, lens.tokenizer, given)
+    ids = ready.tensors.get("input_ids")
+    if ready.rows is None or ids is None or is_plain_text(ready.tensors):
+        return ready
+    rows = label_texts(model.config, ids, ready.rows, ready.tensors, lens.processor)
+    return replace(ready, rows=rows)
 
 
 def _explained_targets(
@@ -196,7 +208,7 @@ def _recorded_targets(
     """Return a recording of only these targets, or of everything if the model does not support
     that. Nothing runs before the targets are measured.
     """
-    structure = model_structure(lens.model, ready.tensors)
+    structure, words = structure_of_targets(lens.model, site, ready.tensors)
     chosen = structure.site(site)
     try:
         if not len(targets):
@@ -237,7 +249,18 @@ def _recorded_targets(
         width=int(ready.tensors[read].shape[1]),
         lens=lens,
         prepared=ready,
+        words=words,
     )
+
+
+def structure_of_targets(
+    model: nn.Module, site: str | None, inputs: Inputs
+) -> tuple[ModelStructure, Inputs | None]:
+    """Return the structure for a few targets, and the words of a text with images if they showed
+    it. Without a site, only that of the whole model has a first attention.
+    """
+    alone = None if site is None else language_structure(model, site, inputs)
+    return alone or (model_structure(model, inputs), None)
 
 
 @torch.no_grad()

@@ -98,6 +98,7 @@ class Recording:
     width: int = 0
     lens: Any = None
     prepared: Prepared | None = None
+    words: Inputs | None = None  # those of a text with images, if they showed the structure
     whole: Recording | None = None
     passed: PassedLayers | None = None  # if the layers of a pass are kept for several spans
 

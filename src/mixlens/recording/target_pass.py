@@ -228,12 +228,13 @@ class LayerCut:
     @functools.cached_property
     def _short(self) -> Sequence[Layer]:
         """Return all layers on a dozen tokens. A proof of a layer there holds for its targets."""
-        model, structure = self._recording.model, self._recording.structure
+        recording = self._recording
+        model, inputs = recording.model, recording.words or recording.inputs
         short = capture_layers(
             model,
-            structure,
-            short_probe(self._recording.inputs, model).inputs,
-            memory_budget=self._recording.memory_budget,
+            recording.structure,
+            short_probe(inputs, model).inputs,
+            memory_budget=recording.memory_budget,
             output=False,
         )
         return short.stack_layers[self.stack.name]

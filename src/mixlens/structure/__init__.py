@@ -7,6 +7,8 @@ The result is a `ModelStructure`, plain data. Code that computes scores does not
     attention_sources  Decide which tokens an attention reads: its own, those of another stack, or
                        both.
     find_layers        Find the layers of a model from one pass in which all attention is captured.
+    language_structure  Infer the structure of a language model that also reads images or audio,
+                       from its words alone.
     layer_discovery    Infer the structure of a layer from the activations of one run.
     layer_structure    The structure of a transformer layer as plain data, and the sums that it
                        describes.

@@ -103,10 +103,15 @@ class ModelStructure:
         return {layer.path: layer.layout for layer in layers if layer.layout is not None}
 
     def site(self, name: str | None) -> AttentionSite:
-        """Return the named attention, or the first one."""
+        """Return the named attention, or the first one. A part of its path is a name, too, if it is
+        in no other stack's path.
+        """
         if name is None:
             name = next(iter(self.sites))
         if name not in self.sites:
+            stacks = {stack.name for stack in self.stacks if name in stack.path.split(".")}
+            if len(stacks) == 1 and stacks <= self.sites.keys():
+                return self.sites[stacks.pop()]
             raise UnsupportedModel(
                 f"Unknown site {name!r}. Choose one of: {', '.join(self.sites)}."
             )

@@ -17,8 +17,14 @@ Code that runs a model does not belong here.
                         recorded.
     input_checks        Check every input tensor against the model and the other inputs: name,
                         dtype, shape and range.
+    images              Open the images of a prompt.
     inputs              Prepare a text or a dict of tensors for a model: checked, on its device,
                         real tokens first.
+    media_labels        Label the tokens of images and audio in a text.
+    media_prompts       A prompt with images or audio: a chat with such parts, a dict, or tensors.
+    media_spans         Find the tokens of each image and audio clip of a prompt, and the
+                        placeholder that they replace.
+    media_tokens        Find the tokens that stand for images, videos and audio in a text.
     padding             Find the real tokens of a batch, and move them to the front.
     plurals             Counts in words: "1 text", "2 texts".
     processing          Turn images and audio into tensors with a processor.

@@ -1,5 +1,8 @@
 """Render the messages of a chat as one text, and locate each message in it.
 
+A message may contain images and audio. The template of the processor then writes a placeholder for
+each.
+
 The tokenizer's own chat template formats the messages. To locate them, the template also formats
 the same chat with markers in place of the messages. The text around the markers comes from the
 template. It must occur in the real text too, and the text between must be the messages, unchanged
@@ -29,8 +32,12 @@ _REPEATED = (
     8  # most characters that a template may write for one character of a message, such as \\u00e9
 )
 
+MEDIA = ("image", "audio", "video")  # types of parts that are not texts
+
 Message = Mapping[str, Any]
-"""{"role": "user", "content": "…"}; the content may be a list of {"type": "text", "text": "…"}"""
+"""{"role": "user", "content": "…"}; the content may be a list of {"type": "text", "text": "…"} and
+other parts, such as {"type": "image", "image": picture}
+"""
 
 
 def written_out(tokenizer: Any, messages: Iterable[Message]) -> tuple[str, Spans | None]:
@@ -45,6 +52,7 @@ def written_out(tokenizer: Any, messages: Iterable[Message]) -> tuple[str, Spans
             "The tokenizer has no chat template for these messages. Pass the prompt as one text."
         )
     if not _takes_parts(tokenizer, messages):
+        _require_texts_only(messages)
         messages = [
             {**message, "content": "\n".join(_texts(message))} if _in_parts(message) else message
             for message in messages
@@ -76,11 +84,31 @@ def _check(number: int, message: Any) -> None:
         )
     for part in content:
         kind = part.get("type") if isinstance(part, Mapping) else type(part).__name__
-        if kind != "text" or not isinstance(part.get("text"), str):
+        has_text = kind == "text" and isinstance(part.get("text"), str)
+        if kind not in MEDIA and not has_text:
             raise InvalidInput(
-                f"Message {number} of the chat has a part of type {kind!r}. Only texts are "
-                f"supported, as {{'type': 'text', 'text': '…'}}."
+                f"Message {number} of the chat has a part of type {kind!r}. Pass texts as "
+                f"{{'type': 'text', 'text': '…'}}, images as {{'type': 'image', 'image': …}} and "
+                f"audio as {{'type': 'audio', 'audio': …}}."
             )
+
+
+def _require_texts_only(messages: Sequence[Message]) -> None:
+    media = next(media_parts(messages), None)
+    if media is not None:
+        raise InvalidInput(
+            f"The chat template does not support parts of messages, and a message has a part of "
+            f"type {media['type']!r}. Use the processor of a model that reads them."
+        )
+
+
+def media_parts(messages: Any) -> Iterator[Mapping[str, Any]]:
+    """Yield the images and audio of messages in their order."""
+    for message in messages:
+        content = message.get("content") if isinstance(message, Mapping) else None
+        for part in content if isinstance(content, list) else ():
+            if isinstance(part, Mapping) and part.get("type") in MEDIA:
+                yield part
 
 
 def _rendered(tokenizer: Any, messages: Sequence[Message]) -> str:
@@ -130,7 +158,9 @@ def _texts(message: Message) -> list[str]:
     content = message.get("content")
     if content is None:
         return []
-    return [content] if isinstance(content, str) else [part["text"] for part in content]
+    if isinstance(content, str):
+        return [content]
+    return [part["text"] for part in content if part["type"] == "text"]
 
 
 def _with_texts(message: Message, texts: Sequence[str]) -> Message:
@@ -140,7 +170,8 @@ def _with_texts(message: Message, texts: Sequence[str]) -> Message:
         return message
     if isinstance(content, str):
         return {**message, "content": texts[0]}
-    parts = [{**part, "text": text} for part, text in zip(content, texts, strict=True)]
+    rest = iter(texts)
+    parts = [{**part, "text": next(rest)} if part["type"] == "text" else part for part in content]
     return {**message, "content": parts}
 
 
@@ -170,9 +201,8 @@ def _takes_parts(tokenizer: Any, messages: Sequence[Message]) -> bool:
     if frame is None:
         return False
     marks = [mark for marks in _marks(messages) for mark in marks if mark.strip()]
-    return all(
-        mark in frame and not re.search(rf"""['"]text['"]: ?['"]{mark}""", frame) for mark in marks
-    )
+    is_written_as_list = re.search(r"""['"]type['"]: ?['"]""", frame)
+    return not is_written_as_list and all(mark in frame for mark in marks)
 
 
 def _require_silence(tokenizer: Any, text: str, messages: Sequence[Message]) -> None:

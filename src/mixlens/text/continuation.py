@@ -23,6 +23,7 @@ from mixlens.text.encoding import decoded, encoded, token_row
 from mixlens.text.generation import generated, require_room, with_mask, without_end
 from mixlens.text.input_checks import check_answer_ids, takes_decoder_ids
 from mixlens.text.inputs import Prepared, made_ready
+from mixlens.text.media_prompts import MediaPrompt, continued_tensors, has_media, media_prompt
 from mixlens.text.padding import masks_more_than_padding
 from mixlens.text.prompts import Given, Prompt, prompt_of, tokenised, with_answer
 from mixlens.text.tokens import Produced, TokenRow, whole_numbers
@@ -47,6 +48,7 @@ def continued(
     answer: str | Sequence[int] | None,
     options: Mapping[str, Any],
     explain_end: bool = True,
+    processor: Any = None,
 ) -> Continued:
     """Return the prompt with the model's continuation (`options` as in `generate`), or with
     `answer`. Without `explain_end`, special tokens at the end of the generated text are dropped.
@@ -60,11 +62,18 @@ def continued(
         answer = _checked_ids(model, answer)
     if answer == "":
         raise EmptyInput("The answer is empty. Pass at least one token.")
-    prompt = prompt_of(tokenizer, given)
+    if not isinstance(given, (str, Mapping)) and hasattr(given, "__iter__"):
+        given = list(given)
+    if has_media(given):
+        prompt: Prompt = media_prompt(model, tokenizer, processor, given)
+    else:
+        prompt = prompt_of(tokenizer, given)
     if takes_decoder_ids(model):
         return _decoded(model, tokenizer, prompt, answer, options, explain_end)
     if answer is None:
-        new = generated(model, [*prompt.ids], options)[len(prompt.ids) :]
+        is_text = not isinstance(prompt, MediaPrompt)
+        tensors = None if is_text else _inputs(model, prompt, prompt.ids)
+        new = generated(model, [*prompt.ids], options, tensors)[len(prompt.ids) :]
         new = new if explain_end else without_end(model, tokenizer, new)
         whole = _with_generated(tokenizer, prompt, new)
         count = len(prompt.ids)
@@ -76,8 +85,7 @@ def continued(
     require_room(model, "", count, len(ids) - count)
     require_same_frequencies(model, count, len(ids) - 1)
     row = with_answer(row, count)
-    inputs = {"input_ids": torch.tensor([ids[:-1]])}
-    ready = made_ready(model, with_mask(model, inputs))
+    ready = _inputs(model, prompt, ids[:-1])
     merges = answer is not None and _merges(prompt, row, count)
     produced = Produced(_part(row, slice(1, None)), tuple(ids[1:]), count - 1, merges)
     targets = tuple(range(count - 1, len(ids) - 1))
@@ -85,6 +93,13 @@ def continued(
         ready, [_part(row, slice(-1))], None, [produced], masks_more_than_padding=False
     )
     return Continued(prepared, targets)
+
+
+def _inputs(model: nn.Module, prompt: Prompt, ids: Sequence[int]) -> dict[str, Any]:
+    """Return the model's inputs for token ids that begin with those of the prompt."""
+    if isinstance(prompt, MediaPrompt):
+        return made_ready(model, continued_tensors(model, prompt, ids))
+    return made_ready(model, with_mask(model, {"input_ids": torch.tensor([list(ids)])}))
 
 
 def _part(row: TokenRow, part: slice) -> TokenRow:
@@ -135,6 +150,9 @@ def _with_given(
             "The prompt has token ids, but the answer is a text. Pass token ids for both."
         )
     _warn_of_joined_words(text, answer)
+    if isinstance(prompt, MediaPrompt):
+        new = _ids_after(tokenizer, prompt, answer)
+        return _with_generated(tokenizer, prompt, new), len(prompt.ids)
     ids, offsets = tokenised(tokenizer, text + answer, specially=prompt.begins_specially)
     if offsets is not None:
         inside = [i for i, (_, stop) in enumerate(offsets) if stop > len(text)]
@@ -150,6 +168,21 @@ def _with_given(
     first, last = inside[0], inside[-1]
     row = _part(token_row(tokenizer, ids, text + answer, offsets), slice(0, last + 1))
     return (ids[: last + 1], prompt.divided(row)), first
+
+
+def _ids_after(tokenizer: Any, prompt: MediaPrompt, answer: str) -> list[int]:
+    """Return the tokens of an answer after a prompt with images, whose tokens stay as they are."""
+    text = prompt.row.text or ""
+    before, _ = tokenised(tokenizer, text, specially=prompt.begins_specially)
+    both, offsets = tokenised(tokenizer, text + answer, specially=prompt.begins_specially)
+    places = offsets or []
+    after = [i for i, (_, stop) in enumerate(places) if stop > len(text)]
+    if not after or both[: after[0]] != before or places[after[0]][0] < len(text):
+        raise InvalidInput(
+            f"The answer {answer[:40]!r} merges with the end of the prompt, {text[-10:]!r}. Begin "
+            "it with a space, or pass it as token ids."
+        )
+    return both[after[0] : after[-1] + 1]
 
 
 def _merges(prompt: Prompt, row: TokenRow, first: int) -> bool:

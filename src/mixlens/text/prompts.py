@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from mixlens.errors import EmptyInput, InvalidInput, MissingTokenizer
-from mixlens.text.chats import Message, written_out
+from mixlens.text.chats import Message, media_parts, written_out
 from mixlens.text.encoding import token_row, tokenized
 from mixlens.text.input_checks import check_numbers, check_token_ids
 from mixlens.text.inputs import as_tensor, check_text
@@ -60,6 +60,13 @@ def prompt_of(tokenizer: Any, given: Given) -> Prompt:
             "input_ids instead of the text."
         )
     chat = not isinstance(given, str)
+    given = given if isinstance(given, str) else list(given)
+    media = None if isinstance(given, str) else next(media_parts(given), None)
+    if media is not None:
+        raise InvalidInput(
+            f"The chat has a part of type {media['type']!r}, which needs the model's processor. "
+            "Use Lens(model, processor=…) and lens.generate or lens.answer."
+        )
     text, turns = (given, None) if isinstance(given, str) else written_out(tokenizer, given)
     check_text(text)
     ids, offsets = tokenised(tokenizer, text, specially=not chat)

@@ -6,14 +6,14 @@ the processor. Otherwise tokens are numbered.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torch import Tensor
 
 from mixlens.errors import InvalidInput
+from mixlens.text.media_tokens import image_token
 from mixlens.text.padding import row_lengths
 from mixlens.text.tokens import TokenRow
 
@@ -83,14 +83,8 @@ def _text_rows(
         if rows is None or ids is None or ids.shape != shape:
             continue
         if prefix == "" or stack.has_cross or alone:
-            config = recording.model.config
-            if image_token(config) is None:
-                return list(rows)
             pixels = ready.tensors.get("pixel_values")
-            each = tokens_per_image(config, ids, pixels, processor)
-            pairs = zip(ids, rows, strict=True)
-            named = [with_images(config, own, row, each) for own, row in pairs]
-            return with_pictures(config, ids, named, pixels, processor)
+            return with_pictures(recording.model.config, ids, list(rows), pixels, processor)
     return None
 
 
@@ -183,33 +177,6 @@ def frame_row(processor: Any, tensors: Mapping[str, Any], width: int) -> TokenRo
     return TokenRow(tuple(f"{number * each:.2f} s" for number in range(width)), seconds=each)
 
 
-def tokens_per_image(config: Any, ids: Tensor, pixels: Any, processor: Any) -> int | None:
-    """Return the number of tokens of each image, if all have the same, or None if it is unknown.
-
-    With it, images without a token between them are told apart. A processor that cuts images into
-    tiles has several entries of pixels for one image.
-    """
-    tiled = getattr(getattr(processor, "image_processor", processor), "crop_to_patches", False)
-    image = image_token(config)
-    if image is None or tiled or not isinstance(pixels, Tensor) or pixels.dim() != 4:
-        return None
-    is_image = ids == image
-    each, rest = divmod(int(is_image.sum()), len(pixels))
-    runs = (len(list(run)) for row in is_image.tolist() for own, run in groupby(row) if own)
-    return each if each and not rest and all(length % each == 0 for length in runs) else None
-
-
-def with_images(config: Any, ids: Tensor, row: TokenRow, each: int | None = None) -> TokenRow:
-    """Return a text with images in it: patch tokens are labelled by image and patch. With `each`,
-    an image has this number of tokens, else the tokens up to the next word.
-    """
-    image = image_token(config)
-    if image is None or not bool((ids == image).any()):
-        return row
-    labels = tuple(_labelled(ids.tolist()[: len(row)], row.labels, image, each))
-    return replace(row, labels=labels)
-
-
 def with_pictures(
     config: Any, ids: Tensor, rows: list[TokenRow], pixels: Any, processor: Any
 ) -> list[TokenRow]:
@@ -227,31 +194,6 @@ def with_pictures(
             row = replace(row, picture=picture)
         pictured.append(row)
     return pictured
-
-
-def image_token(config: Any) -> int | None:
-    """Return the token that stands for each patch of an image."""
-    names = ("image_token_id", "image_token_index")
-    known = (getattr(config, name, None) for name in names)
-    return next((token for token in known if isinstance(token, int)), None)
-
-
-def _labelled(
-    ids: list[int], labels: tuple[str, ...], image: int, each: int | None
-) -> Iterator[str]:
-    number = 0
-    for stands_for_image, run in groupby(zip(ids, labels, strict=True), lambda p: p[0] == image):
-        tokens = list(run)
-        if not stands_for_image:
-            yield from (label for _, label in tokens)
-            continue
-        count = each or len(tokens)
-        side = round(count**0.5)
-        for place in range(len(tokens)):
-            patch = place % count
-            number += patch == 0
-            shown = f"({patch // side}, {patch % side})" if side * side == count else str(patch)
-            yield f"image {number} patch {shown}"
 
 
 _LONGEST = 640  # pixels per side

@@ -3,7 +3,8 @@
 A word is a run of characters without spaces. Punctuation at its ends is split off, each mark a
 separate word ("..." is one). Tokens are aligned with the text by the tokenizer's offset mapping. A
 token that overlaps two words merges them. A special token is always separate, even if the text
-contains it ([MASK]); an unknown token counts by the characters that it covers. A blank token
+contains it ([MASK]); an unknown token counts by the characters that it covers. Patches of an image
+are separate, too, although they share the characters of a placeholder. A blank token
 belongs to the word after it (SentencePiece separates "▁"), or before it if none follows. A line
 break is separate.
 
@@ -92,11 +93,15 @@ def merged(values: np.ndarray, groups: Sequence[Sequence[int]], axis: int, how: 
 
 
 def _alone(row: TokenRow, text: str, places: Sequence[Span]) -> list[bool]:
-    """Return tokens that are not part of the text, or that the text contains as they are."""
+    """Return tokens that are not part of the text, or that the text contains as they are, or that
+    share a placeholder (patches of an image).
+    """
     alone = []
-    for label, mark, (start, stop) in zip(row.labels, _special(row), places, strict=True):
+    for i, (label, mark, place) in enumerate(zip(row.labels, _special(row), places, strict=True)):
+        start, stop = place
         outside = start == stop and (mark or label.strip("▁Ġ ") != "")
-        alone.append(outside or (mark and text[start:stop].strip() == label))
+        shares = place in (*places[max(0, i - 1) : i], *places[i + 1 : i + 2])
+        alone.append(outside or (mark and (shares or text[start:stop].strip() == label)))
     return alone
 
 

@@ -1,0 +1,71 @@
+"""Infer the structure of a language model that also reads images or audio, from its words alone.
+
+A truncated prompt with an image is not an input: the model expects a token for each patch. The
+words without the image are one, and they show every layer of the language model. The towers that
+encode images and audio run as they are. Targets are verified on the real input, as always.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import count
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from mixlens.capture.layer_calls import Inputs
+from mixlens.errors import UnsupportedModel
+from mixlens.structure.model_discovery import model_structure
+from mixlens.structure.model_structure import ModelStructure
+from mixlens.structure.probe import is_plain_text
+from mixlens.text.media_tokens import media_tokens
+
+
+def words_alone(model: nn.Module, inputs: Inputs) -> dict[str, Any] | None:
+    """Return the token ids of the first text without those of images, videos and audio, or None if
+    the model has no such tokens. A text without words is replaced by one word.
+    """
+    ids, media = inputs.get("input_ids"), media_tokens(model.config)
+    if is_plain_text(inputs) or not media or not isinstance(ids, Tensor) or ids.dim() != 2:
+        return None
+    is_word = ~torch.isin(ids[0], torch.tensor(sorted(media), device=ids.device))
+    mask = inputs.get("attention_mask")
+    if isinstance(mask, Tensor) and mask.shape == ids.shape:
+        is_word &= mask[0].bool()
+    words = ids[0][is_word][None]
+    if not words.shape[1]:
+        words = ids.new_tensor([[next(token for token in count(1) if token not in media)]])
+    made = {"input_ids": words}
+    if "attention_mask" in inputs:
+        made["attention_mask"] = torch.ones_like(words)
+    return made
+
+
+def language_structure(
+    model: nn.Module, site: str | None, inputs: Inputs
+) -> tuple[ModelStructure, Inputs] | None:
+    """Return the structure of the language model and the words that showed it, or None if the words
+    do not show it, or if `site` belongs to another tower. The language model is called by its path,
+    as in the structure of the whole model.
+    """
+    words = words_alone(model, inputs)
+    if words is None:
+        return None
+    try:
+        alone = model_structure(model, words)
+    except UnsupportedModel:
+        return None
+    if alone.whole or len(alone.sites) != 1:
+        return None
+    ((old, attention),) = alone.sites.items()
+    if not attention.stack.layers[0].sites[0].causal:
+        return None
+    names = attention.stack.path.split(".")[:-1]
+    name = site or (names[-1] if names else old)
+    if name not in (*names, old):
+        return None
+    stack = replace(attention.stack, name=name)
+    sites = {name: replace(attention, name=name, stack=stack)}
+    calls = tuple((stack, number) for _, number in alone.calls)
+    return replace(alone, stacks=(stack,), calls=calls, sites=sites), words

@@ -1,0 +1,194 @@
+"""A prompt with images or audio: a chat with such parts, {"images": …, "text": …}, or tensors.
+
+The processor of the model writes several tokens for each placeholder of the text ("<image>"). The
+text of the prompt is the one with the placeholders, and all tokens of an image cover its
+placeholder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from mixlens.errors import EmptyInput, InvalidInput, MissingTokenizer
+from mixlens.text.chats import media_parts, written_out
+from mixlens.text.encoding import token_row, tokenized
+from mixlens.text.images import open_image
+from mixlens.text.inputs import as_tensor, check_text, made_ready
+from mixlens.text.media_labels import find_media, label_media, overlay_media
+from mixlens.text.media_spans import MediaSpan, find_regions, runs_of
+from mixlens.text.media_tokens import media_tokens
+from mixlens.text.processing import processed
+from mixlens.text.prompts import Prompt
+from mixlens.text.segments import CHAT, Spans
+from mixlens.text.tokens import TokenRow
+
+_RAW = ("images", "audio", "videos")
+_PLAIN = ("input_ids", "attention_mask")
+TEXT = "text"  # the segment of the words next to images
+
+
+@dataclass(frozen=True)
+class MediaPrompt(Prompt):
+    """A prompt with images or audio, and the input tensors that the processor made of them."""
+
+    tensors: Mapping[str, Any] = field(default_factory=dict)
+    spans: tuple[MediaSpan, ...] = ()
+
+    def divided(self, row: TokenRow) -> TokenRow:
+        """Return a sequence that begins with this prompt, with the prompt's segments."""
+        return overlay_media(super().divided(row), self.spans)
+
+
+def has_media(given: Any) -> bool:
+    """Return whether a prompt has images, audio or other tensors than token ids."""
+    if isinstance(given, Mapping):
+        return bool(set(given) - {*_PLAIN, "text"})
+    return isinstance(given, Sequence) and any(True for _ in media_parts(given))
+
+
+def media_prompt(model: nn.Module, tokenizer: Any, processor: Any, given: Any) -> MediaPrompt:
+    """Return the tokens and the tensors of a prompt with images or audio."""
+    if isinstance(given, Mapping) and not set(_RAW) & set(given):
+        return _from_tensors(model, tokenizer, given)
+    if processor is None:
+        kind = next(iter(media_parts(given)), {}).get("type") or "images"
+        raise MissingTokenizer(
+            f"The prompt has a part of type {kind!r}, which needs the model's processor. Use "
+            "Lens(model, processor=…)."
+        )
+    raw = dict(given) if isinstance(given, Mapping) else _raw_chat(processor, list(given))
+    turns: Spans | None = raw.pop("turns", None)
+    text = raw.get("text")
+    if "videos" in raw:
+        raise InvalidInput(
+            "Videos in a prompt are not supported. Pass a few frames of the video as images."
+        )
+    if not isinstance(text, str):
+        raise InvalidInput(
+            f"The text of a prompt is {type(text).__name__}. Pass one text with a placeholder for "
+            "each image, or the messages of a chat."
+        )
+    check_text(text)
+    tensors = processed(processor, raw, model)
+    ids = tensors["input_ids"]
+    if ids.dim() != 2 or len(ids) != 1:
+        raise InvalidInput(f"The processor returned {len(ids)} texts. Pass one prompt at a time.")
+    row, spans = _located(model, tokenizer, raw, tensors)
+    specially, name = (
+        raw.get("add_special_tokens", True),
+        TEXT if isinstance(given, Mapping) else CHAT,
+    )
+    prompt = MediaPrompt(tuple(ids[0].tolist()), row, specially, name, turns, tensors, spans)
+    return replace(prompt, row=prompt.divided(row))
+
+
+def _raw_chat(processor: Any, messages: list[Any]) -> dict[str, Any]:
+    """Return the arguments of the processor for a chat."""
+    template = processor if getattr(processor, "chat_template", None) else processor.tokenizer
+    text, turns = written_out(template, messages)
+    raw: dict[str, Any] = {"text": text, "turns": turns}
+    for part in media_parts(messages):
+        if part["type"] == "video":
+            raise InvalidInput(
+                "Videos in a prompt are not supported. Pass a few frames of the video as images."
+            )
+        name, open_part = ("images", open_image) if part["type"] == "image" else ("audio", _sound)
+        raw.setdefault(name, []).append(open_part(part))
+    start = getattr(processor.tokenizer, "bos_token", None)
+    if start is not None and text.startswith(start):
+        raw["add_special_tokens"] = False
+    return raw
+
+
+def _sound(part: Mapping[str, Any]) -> Any:
+    if part.get("audio") is None or isinstance(part["audio"], str):
+        raise InvalidInput(
+            "A part of type 'audio' has no waveform. Pass {'type': 'audio', 'audio': array}."
+        )
+    return part["audio"]
+
+
+def _from_tensors(model: nn.Module, tokenizer: Any, given: Mapping[str, Any]) -> MediaPrompt:
+    tensors = {name: as_tensor(name, value) for name, value in given.items() if value is not None}
+    ids = tensors.get("input_ids")
+    if not isinstance(ids, Tensor):
+        raise InvalidInput(
+            f"A dict with {', '.join(given)} is not a prompt. Pass a text, the messages of a chat,"
+            " or the input tensors of the model with input_ids."
+        )
+    if ids.dim() != 2 or len(ids) != 1:
+        raise InvalidInput(
+            f"input_ids has the shape {tuple(ids.shape)}. Pass the token ids of one prompt at a "
+            "time."
+        )
+    if not ids.numel():
+        raise EmptyInput("The prompt is empty. Pass at least one token.")
+    mask = tensors.get("attention_mask")
+    if isinstance(mask, Tensor) and not bool(mask.bool().all()):
+        raise InvalidInput("The prompt has padding. Pass it without, or as a chat.")
+    made_ready(model, dict(tensors))  # raises for names and shapes that the model does not take
+    numbers = ids[0].tolist()
+    spans = find_media(
+        model.config, numbers, runs_of(numbers, media_tokens(model.config)), tensors, None
+    )
+    row = label_media(model.config, numbers, token_row(tokenizer, numbers), spans, tensors)
+    prompt = MediaPrompt(tuple(numbers), row, False, TEXT, None, tensors, tuple(spans))
+    return replace(prompt, row=prompt.divided(row))
+
+
+def continued_tensors(model: nn.Module, prompt: MediaPrompt, ids: Sequence[int]) -> dict[str, Any]:
+    """Return the input tensors of a prompt with these token ids, which begin with the prompt's.
+
+    Tensors with a number for each token (masks, types) grow: an answer is visible, and consists of
+    words. Those of images and audio stay.
+    """
+    more = len(ids) - len(prompt.ids)
+    media = media_tokens(model.config).intersection(ids[len(prompt.ids) :])
+    if media:
+        raise InvalidInput(
+            f"The answer contains the token {min(media)}, which stands for an image or audio, but "
+            f"there is none. Generate with suppress_tokens={sorted(media)}."
+        )
+    longer = dict(prompt.tensors)
+    for name, value in prompt.tensors.items():
+        if isinstance(value, Tensor) and value.shape == (1, len(prompt.ids)):
+            fill = value.new_ones if name == "attention_mask" else value.new_zeros
+            longer[name] = torch.cat([value, fill(1, more)], 1)
+    longer["input_ids"] = torch.tensor([list(ids)])
+    return longer
+
+
+# ----------------------------------------------------------------------- tokens of the placeholders
+
+
+def _located(
+    model: nn.Module, tokenizer: Any, raw: Mapping[str, Any], tensors: Mapping[str, Any]
+) -> tuple[TokenRow, tuple[MediaSpan, ...]]:
+    """Return the processor's tokens, with their characters in the text if the tokenizer has an
+    offset mapping, and the spans of images and audio.
+    """
+    ids, config = tensors["input_ids"][0].tolist(), model.config
+    media = media_tokens(config)
+    if getattr(tokenizer, "is_fast", False):
+        specially = raw.get("add_special_tokens", True)
+        how = {"add_special_tokens": specially, "return_offsets_mapping": True}
+        made = tokenized(tokenizer, raw["text"], **how)
+        offsets, regions = find_regions(made["input_ids"], made["offset_mapping"], ids, media)
+        row = token_row(tokenizer, ids, raw["text"], offsets)
+    else:
+        row, regions = token_row(tokenizer, ids), runs_of(ids, media)
+    images = raw.get("images")
+    count = None if images is None else len(images) if isinstance(images, (list, tuple)) else 1
+    spans = find_media(config, ids, regions, tensors, count)
+    if row.offsets is not None:
+        places = list(row.offsets)
+        for span in spans:
+            if span.placeholder is not None:
+                places[span.first : span.stop] = [span.placeholder] * (span.stop - span.first)
+        row = replace(row, offsets=tuple(places))
+    return label_media(config, ids, row, spans, tensors), tuple(spans)

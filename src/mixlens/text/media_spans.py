@@ -1,0 +1,153 @@
+"""Find the tokens of each image and audio clip of a prompt, and the placeholder that they replace.
+
+A processor replaces a placeholder of the text ("<image>") by many tokens. The tokens of the text
+and those of the processor agree outside the placeholders, so comparing them shows which tokens
+belong to which placeholder. Without a text, each run of such tokens is one image.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import SequenceMatcher
+from itertools import groupby
+from typing import NamedTuple
+
+Place = tuple[int, int]
+"""The first character of a token and the one after its last."""
+
+
+class MediaSpan(NamedTuple):
+    """The tokens of one image or audio clip, with those that the processor added around them."""
+
+    kind: str  # "image" or "audio"
+    number: int  # from 1, among those of its kind
+    first: int
+    stop: int
+    placeholder: Place | None = None  # its characters in the text
+
+    @property
+    def name(self) -> str:
+        """Return its name in labels and segments, such as "image 1"."""
+        return f"{self.kind} {self.number}"
+
+
+class Region(NamedTuple):
+    """Tokens that replace one or several adjacent placeholders."""
+
+    first: int
+    stop: int
+    placeholders: tuple[Place, ...]
+
+
+def find_regions(
+    plain: Sequence[int], places: Sequence[Place], ids: Sequence[int], media: frozenset[int]
+) -> tuple[list[Place], list[Region]]:
+    """Return the characters of the tokens `ids`, and the regions with tokens of `media`. `plain`
+    are the tokens of the text, and `places` their characters.
+    """
+    starts, short = _without_runs(ids, media)
+    matched = _matched(plain, short)
+    offsets: list[Place] = [(0, 0)] * len(ids)
+    regions: list[Region] = []
+    before, after = 0, 0  # tokens of the text and of the processor that are done
+    for place, own in [*enumerate(matched), (len(short), len(plain))]:
+        is_word = own is not None and (place == len(short) or short[place] not in media)
+        if not is_word:
+            continue
+        assert own is not None
+        gap = range(after, place)
+        if len(gap):
+            first, replaced = starts[gap[0]], list(places[before:own])
+            has_media = any(short[each] in media for each in gap)
+            if has_media and not replaced and before:  # the placeholder is the token before
+                first, replaced = starts[gap[0] - 1], [places[before - 1]]
+            end = places[before - 1][1] if before else 0
+            span = (replaced[0][0], replaced[-1][1]) if replaced else (end, end)
+            offsets[first : starts[place]] = [span] * (starts[place] - first)
+            if has_media:
+                regions.append(Region(first, starts[place], tuple(replaced)))
+        if place < len(short):
+            offsets[starts[place]] = places[own]
+        before, after = own + 1, place + 1
+    return offsets, regions
+
+
+def _without_runs(ids: Sequence[int], media: frozenset[int]) -> tuple[list[int], list[int]]:
+    """Return tokens with one for each run of the same media token, and the position of each, with
+    the end as a last one.
+    """
+    starts, short = list[int](), list[int]()
+    for place, token in enumerate(ids):
+        if token not in media or place == 0 or ids[place - 1] != token:
+            starts.append(place)
+            short.append(token)
+    return [*starts, len(ids)], short
+
+
+def _matched(plain: Sequence[int], short: Sequence[int]) -> list[int | None]:
+    """Return the token of the text for each token of the processor, or None if it was added."""
+    same = next(
+        (i for i, (a, b) in enumerate(zip(plain, short, strict=False)) if a != b),
+        min(len(plain), len(short)),
+    )
+    matched: list[int | None] = [*range(same), *[None] * (len(short) - same)]
+    rest = SequenceMatcher(None, plain[same:], short[same:], autojunk=False)
+    for own, place, size in rest.get_matching_blocks():
+        for step in range(size):
+            matched[same + place + step] = same + own + step
+    return matched
+
+
+def runs_of(ids: Sequence[int], media: frozenset[int]) -> list[Region]:
+    """Return the runs of media tokens in a prompt without a text."""
+    regions, place = [], 0
+    for token, run in groupby(ids):
+        stop = place + len(list(run))
+        if token in media:
+            regions.append(Region(place, stop, ()))
+        place = stop
+    return regions
+
+
+def split_regions(
+    regions: Sequence[Region], ids: Sequence[int], token: int, kind: str, counts: Sequence[int]
+) -> list[MediaSpan]:
+    """Return the span of each image (or audio clip) of one kind. `counts` are their numbers of
+    tokens, if known; images without a token between them are told apart by these.
+    """
+    own = [region for region in regions if token in ids[region.first : region.stop]]
+    if len(counts) == len(own) or not counts:
+        return [MediaSpan(kind, number, *_whole(region)) for number, region in enumerate(own, 1)]
+    spans: list[MediaSpan] = []
+    rest = list(counts)
+    for region in own:
+        inside = [i for i in range(region.first, region.stop) if ids[i] == token]
+        ends: list[int] = []
+        while rest and sum(ends) + rest[0] <= len(inside):
+            ends.append(rest.pop(0))
+        if sum(ends) != len(inside):
+            return [MediaSpan(kind, n, *_whole(each)) for n, each in enumerate(own, 1)]
+        spans += _parts(region, inside, ends, kind, len(spans))
+    return spans
+
+
+def _whole(region: Region) -> tuple[int, int, Place | None]:
+    places = region.placeholders
+    return region.first, region.stop, (places[0][0], places[-1][1]) if places else None
+
+
+def _parts(
+    region: Region, inside: Sequence[int], counts: Sequence[int], kind: str, before: int
+) -> list[MediaSpan]:
+    """Return the images of a region. Tokens that the processor added belong to the image after
+    them, or to the last one.
+    """
+    spans, first, done = [], region.first, 0
+    each_has_one = len(region.placeholders) == len(counts)
+    for index, count in enumerate(counts):
+        done += count
+        stop = region.stop if index == len(counts) - 1 else inside[done - 1] + 1
+        place = region.placeholders[index] if each_has_one else _whole(region)[2]
+        spans.append(MediaSpan(kind, before + index + 1, first, stop, place))
+        first = stop
+    return spans
