@@ -13,6 +13,7 @@ import transformers as hf
 
 import mixlens
 from mixlens import Answer, EmptyInput, InputTooLong, InvalidInput, Lens
+from mixlens.answers.answer_of_maps import answer_of_maps
 from mixlens.answers.prompt_parts import read_prompt
 from mixlens.maps import storage
 
@@ -400,3 +401,39 @@ def test_an_output_is_explained_once_for_each_sentence(lens: Lens) -> None:
     assert made.top(word="happy", method="logit_update") == made.top(
         sentence=1, method="logit_update"
     )
+
+
+def test_a_chat_without_documents_ranks_its_turns(chat_lens: Lens) -> None:
+    messages = [
+        {"role": "system", "content": "Be short."},
+        {"role": "user", "content": "Tom has a red ball. Lily has a blue car."},
+        {"role": "assistant", "content": "I see."},
+        {"role": "user", "content": "Who has a car?"},
+    ]
+    methods = ["attention", "leave_one_out"]
+    answer = chat_lens.answer(messages, answer="Lily", methods=methods)
+    turns = {"user 1": messages[1]["content"], "assistant": "I see.", "user 2": "Who has a car?"}
+    assert answer.documents == turns
+    for method in methods:
+        assert {each.document for each in answer.top(method=method)} == set(turns)
+    assert len(answer.top(by="sentences")) == 4
+    assert "system prompt" in answer.shares()
+    maps: Any = mixlens.measure("attention", chat_lens.generate(messages, answer="Lily"))
+    again = answer_of_maps([maps])
+    assert again is not None
+    assert list(again.documents) == list(turns)
+
+
+def test_paragraphs_lie_between_documents_and_sentences(lens: Lens) -> None:
+    body = "Tom has a ball. He is big.\n\nLily has a blue car."
+    answer = lens.answer(f"{body}\nLily has a", documents={"all": body}, answer=" blue car.")
+    ranked = {each.name: each for each in answer.top(by="paragraphs")}
+    assert [ranked[f"all, paragraph {i}"].text for i in (1, 2)] == body.split("\n\n")
+    sentences = {each.name: each.score for each in answer.top(by="sentences")}
+    first = sentences["all, sentence 1"] + sentences["all, sentence 2"]
+    assert ranked["all, paragraph 1"].score == pytest.approx(first, abs=1e-6)
+    assert set(answer.to_dataframe("paragraphs").passage) == set(body.split("\n\n"))
+    removed = lens.answer(body, answer=" blue car.", methods="leave_one_out")
+    with pytest.raises(InvalidInput, match="removed whole sentences"):
+        removed.top(by="paragraphs")
+    assert len(removed.to_dataframe("paragraphs")) > 0

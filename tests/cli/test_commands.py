@@ -256,3 +256,22 @@ def test_head_weights_are_fitted_and_used(tmp_path: Path) -> None:
     assert mapped.exit_code == 0, mapped.output
     assert run(app, [*text, "--measure", "learned_heads"]).exit_code != 0
     assert run(app, [*command[:2], "--out", str(tmp_path / "heads.bin")]).exit_code != 0
+
+
+def test_a_question_in_the_file_is_the_query(tmp_path: Path) -> None:
+    file = tmp_path / "prompt.txt"
+    file.write_text(
+        "=== a ===\nThe keys are here.\n=== b ===\nDogs bark.\n=== question ===\nWhere?\n"
+    )
+    more = ["--answer", " Here.", "--json", "--ablations", "4", "--held-out", "2"]
+    plain = tmp_path / "context.txt"
+    plain.write_text("=== a ===\nThe keys are here.\n=== b ===\nDogs bark.\n")
+    for method in ("context_cite", "leave_one_out"):
+        chosen = [*more, "--method", method]
+        made = run(app, ["context-cite", "--text-file", str(file), *chosen])
+        other = run(app, ["context-cite", "--text-file", str(plain), "--query", "Where?", *chosen])
+        assert made.exit_code == 0, made.output
+        assert [each["segment"] for each in json.loads(made.stdout)["segments"]] == ["a", "b"]
+        assert made.stdout == other.stdout
+    wrong = run(app, ["context-cite", "--text-file", str(file), "--query", "When?"])
+    assert "The text has a part === question ===, and --query is set" in str(wrong.exception)

@@ -104,3 +104,23 @@ def test_a_whole_answer_is_one_explained_output() -> None:
     failed = run(*GIVEN, *measure, "--span", "joint")
     assert failed.status == 2
     assert "takes --span sum or mean" in failed.err
+
+
+def test_a_range_without_span_saves_nothing(tmp_path: Path) -> None:
+    saved = tmp_path / "maps.mixlens"
+    for measure in ("attention", "gradient_norm"):
+        ran = run("map", "The dogs are old.", "--measure", measure, "--target", "3-4")
+        assert (ran.status, "names several targets. Pass --span" in ran.err) == (2, True)
+    given = ("--measure", "attention", "--target", "3-4", "--save", str(saved))
+    assert run("map", "The dogs are old.", *given).status == 2
+    assert not saved.exists()
+
+
+def test_the_ranking_of_a_target_comes_first() -> None:
+    long = "The keys to the old cabinet near the doors are here. " * 5
+    ran = run("map", long, "--measure", "attention", "--target", "-2")
+    lines = ran.out.splitlines()
+    assert lines[1] == "largest, mean of 6 layers"
+    assert lines[2].startswith("1. ")
+    assert lines[12] == "and 52 more sources"
+    assert sum(line.strip()[:1].isdigit() for line in lines[13:]) == 10

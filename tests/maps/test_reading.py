@@ -120,7 +120,7 @@ def test_the_command_prints_the_reading_of_python(lens: Lens, more: list[str], n
     np.testing.assert_allclose(printed["read_scores"][0], read, rtol=1e-3, atol=1e-6)
     first = row.top(1)[0]
     ranked = run(*command, "--target", "-1").out.partition("largest, ")[2]
-    assert re.search(rf"1\. \S+\s+{first.position} {first.score:.3f}", ranked)
+    assert re.search(rf"1\.\s+\S+\s+{first.position} {first.score:.3f}", ranked)
 
 
 def test_a_comparison_names_its_reading(lens: Lens) -> None:

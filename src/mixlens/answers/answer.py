@@ -22,7 +22,13 @@ from jaxtyping import Float
 from mixlens.answers import answer_files
 from mixlens.answers.answer_parts import AnswerPart, kinds_of_tokens, locate_tokens
 from mixlens.answers.printing import format_answer
-from mixlens.answers.prompt_parts import DOCUMENT, TEMPLATE, PromptPart
+from mixlens.answers.prompt_parts import (
+    DOCUMENT,
+    PARAGRAPH,
+    TEMPLATE,
+    PromptPart,
+    split_documents,
+)
 from mixlens.errors import InvalidInput
 from mixlens.maps.lazy_views import view
 from mixlens.text.suggestions import no_such
@@ -33,7 +39,7 @@ if TYPE_CHECKING:
 
     from mixlens.answers.method_scores import MethodScores
 
-LEVELS = ("documents", "sentences")
+LEVELS = ("documents", "paragraphs", "sentences")
 _CLOSE = 0.6  # fraction of the best score from which other passages are cited
 _MOST_CITED = 3
 
@@ -149,7 +155,7 @@ class Answer:
         word
             A word of the answer, or its number in `words`.
         by
-            "documents", or "sentences" of the documents.
+            "documents", or "paragraphs" or "sentences" of the documents.
         method
             A method of the answer. By default its first one.
         count
@@ -163,8 +169,8 @@ class Answer:
         Raises
         ------
         InvalidInput
-            If there is no such sentence, word or method, or if the method removed whole documents
-            and you ask for sentences.
+            If there is no such sentence, word or method, or if the method removed other passages
+            than those that you ask for.
 
         Examples
         --------
@@ -314,6 +320,11 @@ class Answer:
         """The parts that removal methods remove: documents, or the sentences of a single one."""
         return self._documents if len(self._documents) > 1 else self.passages
 
+    @property
+    def _removed_levels(self) -> tuple[str, ...]:
+        """The kinds of passages that removal methods score."""
+        return LEVELS[:1] if self.units is self._documents else (LEVELS[0], LEVELS[-1])
+
     @cached_property
     def _passage_documents(self) -> np.ndarray:
         return np.array([self._document_of(part) for part in self.passages])
@@ -366,13 +377,13 @@ class Answer:
         """Return passages, and the score of each for a part of the answer."""
         if by not in LEVELS:
             raise InvalidInput(no_such("kind of passages", by, LEVELS))
-        chosen = self._documents if by == "documents" else self.passages
+        chosen = self._levels[by]
         scores = self._scored(method)
         row = self._row(scores, sentence, word).astype(np.float64)
-        if scores.removes and self.units is self._documents and by == "sentences":
+        if scores.removes and by not in self._removed_levels:
             raise InvalidInput(
-                f"{scores.name} removed whole documents. Pass by='documents', or choose a measure:"
-                f" {self._measures()}."
+                f"{scores.name} removed whole {self._removed_levels[-1]}. Pass"
+                f" by={self._removed_levels[-1]!r}, or choose a measure: {self._measures()}."
             )
         owner = self._owner_of_units(chosen) if scores.removes else self.owners[by]
         inside = owner >= 0
@@ -385,12 +396,17 @@ class Answer:
 
     @cached_property
     def owners(self) -> Mapping[str, np.ndarray]:
-        """The document, and the sentence of one, that each source token is in, or -1."""
+        """The document, paragraph and sentence that each source token is in, or -1."""
         is_document = np.array([kind == DOCUMENT for kind in self.kinds])
         return {
             by: np.where(is_document, locate_tokens(self.source_row, parts), -1)
-            for by, parts in zip(LEVELS, (self._documents, self.passages), strict=True)
+            for by, parts in self._levels.items()
         }
+
+    @cached_property
+    def _levels(self) -> Mapping[str, tuple[PromptPart, ...]]:
+        paragraphs = tuple(split_documents(self.prompt, self.parts, PARAGRAPH))
+        return dict(zip(LEVELS, (self._documents, paragraphs, self.passages), strict=True))
 
     # -------------------------------------------------------------------------------------- results
 
@@ -400,8 +416,8 @@ class Answer:
         Parameters
         ----------
         by
-            "documents", or "sentences" of the documents. Removal methods have documents alone if
-            there are several.
+            "documents", or "paragraphs" or "sentences" of the documents. Removal methods have
+            documents alone if there are several, and no paragraphs.
 
         Returns
         -------
@@ -424,7 +440,9 @@ class Answer:
         ]
         wanted += [("word", i, part.text, {"word": i}) for i, part in enumerate(self.words)]
         for name, scores in self.methods.items():
-            level = "documents" if scores.removes and self.units is self._documents else by
+            level = by
+            if scores.removes and by not in self._removed_levels:
+                level = self._removed_levels[-1]
             for part, number, text, which in wanted:
                 for rank, each in enumerate(self.top(method=name, by=level, **which), 1):
                     records.append(

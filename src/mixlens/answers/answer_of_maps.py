@@ -115,8 +115,10 @@ def _parts(row: TokenRow) -> list[PromptPart] | None:
         elif start < stop:
             parts.append(PromptPart(name, kind, start, stop))
     if not any(part.kind == DOCUMENT for part in parts):
-        asked = [i for i, part in enumerate(parts) if part.kind == QUESTION][-1:]
-        parts = [p._replace(kind=DOCUMENT) if i in asked else p for i, p in enumerate(parts)]
+        parts = [
+            part._replace(kind=DOCUMENT) if part.kind in (QUESTION, EARLIER) else part
+            for part in parts
+        ]
     documents = [part.name for part in parts if part.kind == DOCUMENT]
     return parts if documents and len(set(documents)) == len(documents) else None
 

@@ -4,7 +4,8 @@ text that the chat template adds.
 Documents are named by lines such as === document 1 === in the prompt, or passed next to it. A line
 === question === ends the last document: the text after it is not a document. A passed document must
 be in the prompt exactly once, unless the prompt contains {documents}: then mixlens writes all
-documents there.
+documents there. Without documents, the prompt is one document, and so is every turn of a chat
+except the system prompt.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ Documents = Mapping[str, str] | Sequence[str] | None
 
 DOCUMENT, QUESTION, SYSTEM = "document", "question", "system prompt"
 EARLIER, TEMPLATE = "earlier turns", "template"
-SENTENCE = "sentence"  # of a document
+SENTENCE, PARAGRAPH = "sentence", "paragraph"  # of a document
 KINDS = (DOCUMENT, QUESTION, SYSTEM, EARLIER, TEMPLATE, SENTENCE)
 WHOLE = "prompt"  # the name of a prompt without documents, which is then one document
 PLACE = "{documents}"
@@ -192,9 +193,10 @@ def _split(
     if turns is None:  # a plain text, or a template that changes the messages
         around = [(QUESTION, QUESTION, 0, len(text))]
     if not documents:
-        # the subject cannot be separated from the question
-        own = [turn for turn in around if turn[1] == QUESTION] or around
-        documents = [(WHOLE, start, stop) for _, _, start, stop in own[-1:]]
+        # the subject cannot be separated from the question, and may be in any turn
+        own = [turn for turn in around if turn[1] in (QUESTION, EARLIER)] or around
+        alone = len(own) == 1
+        documents = [(WHOLE if alone else name, start, stop) for name, _, start, stop in own]
     known = [PromptPart(name, DOCUMENT, start, stop) for name, start, stop in documents]
     for name, kind, start, stop in around:
         known += _outside(text, PromptPart(name, kind, start, stop), documents)
@@ -228,11 +230,13 @@ def _outside(text: str, turn: PromptPart, documents: Spans) -> list[PromptPart]:
     return outside
 
 
-def split_documents(text: str, parts: Sequence[PromptPart]) -> list[PromptPart]:
-    """Return the sentences of all documents, in order."""
+def split_documents(
+    text: str, parts: Sequence[PromptPart], kind: str = SENTENCE
+) -> list[PromptPart]:
+    """Return the sentences or paragraphs of all documents, in order."""
     return [
-        PromptPart(f"{part.name}, sentence {i}", SENTENCE, part.start + a, part.start + b)
+        PromptPart(f"{part.name}, {kind} {i}", kind, part.start + a, part.start + b)
         for part in parts
         if part.kind == DOCUMENT
-        for i, (_, a, b) in enumerate(spans_of(text[part.start : part.stop], "sentences"), 1)
+        for i, (_, a, b) in enumerate(spans_of(text[part.start : part.stop], f"{kind}s"), 1)
     ]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mixlens.cli.answer_options import ExplainedAnswerOption, length_of, length_option
 from mixlens.cli.help import INPUT, MEASURE, OUTPUT
 from mixlens.cli.loading import (
     CausalModelOption,
@@ -54,23 +55,7 @@ _DocumentsOption = Annotated[
         " of it if none of them is in it.",
     ),
 ]
-_AnswerOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="TEXT",
-        rich_help_panel=INPUT,
-        help="Answer to explain. Default: the model generates one.",
-    ),
-]
-_GenerateOption = Annotated[
-    int | None,
-    typer.Option(
-        metavar="N",
-        rich_help_panel=INPUT,
-        help="Generate an answer of up to N tokens. Default: 64.",
-        min=1,
-    ),
-]
+_GenerateOption = Annotated[int | None, length_option(64)]
 _NoTemplateOption = Annotated[
     bool,
     typer.Option(
@@ -110,7 +95,7 @@ _SaveOption = Annotated[
 def answer_command(
     prompt: _PromptArgument,
     documents: _DocumentsOption = None,
-    answer: _AnswerOption = None,
+    answer: ExplainedAnswerOption = None,
     generate: _GenerateOption = None,
     no_chat_template: _NoTemplateOption = False,
     method: _MethodOption = None,
@@ -123,8 +108,7 @@ def answer_command(
     trust_remote_code: RemoteCodeOption = False,
 ) -> None:
     """Find the passages of a prompt that an answer rests on."""
-    if generate is not None and answer is not None:
-        raise InvalidInput("--generate and --answer exclude each other. Pass one of them.")
+    options = length_of(generate, answer)
     given = _read_prompt(prompt)
     texts = None if documents is None else _read_folder(documents)
     if texts is not None:
@@ -134,7 +118,6 @@ def answer_command(
 
     methods = check_methods(method or None)
     lens = lens_from(model, device, dtype, trust_remote_code, reads_text=True, bundled="causal")
-    options: dict[str, Any] = {} if generate is None else {"max_new_tokens": generate}
     with heartbeat("explaining the answer"):
         explained = lens.answer(
             given,

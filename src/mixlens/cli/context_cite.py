@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mixlens.cli.answer_options import ExplainedAnswerOption, length_of, length_option
 from mixlens.cli.help import INPUT, MEASURE
 from mixlens.cli.loading import (
     CausalModelOption,
@@ -36,23 +37,7 @@ _QueryOption = Annotated[
     str,
     typer.Option(metavar="TEXT", rich_help_panel=INPUT, help="Question about the context."),
 ]
-_AnswerOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="TEXT",
-        rich_help_panel=INPUT,
-        help="Answer to explain. Default: the model generates one.",
-    ),
-]
-_GenerateOption = Annotated[
-    int | None,
-    typer.Option(
-        metavar="N",
-        rich_help_panel=INPUT,
-        help="Generate an answer of up to N tokens. Default: 20.",
-        min=1,
-    ),
-]
+_GenerateOption = Annotated[int | None, length_option(20)]
 _SegmentsOption = Annotated[
     str | None,
     typer.Option(
@@ -136,7 +121,7 @@ def context_cite_command(
     text: TextArgument = None,
     text_file: TextFileOption = None,
     query: _QueryOption = "",
-    answer: _AnswerOption = None,
+    answer: ExplainedAnswerOption = None,
     generate: _GenerateOption = None,
     segments: _SegmentsOption = None,
     method: _MethodOption = "context_cite",
@@ -156,8 +141,9 @@ def context_cite_command(
     """Find the parts of a context that support an answer."""
     if method not in METHODS:
         raise InvalidInput(no_such("method", method, METHODS))
+    options: dict[str, Any] = {**length_of(generate, answer)}
     context, marks = read_marks(str(given_text(text, text_file)))
-    options: dict[str, Any] = {} if generate is None else {"max_new_tokens": generate}
+    context, marks, query = _with_question(context, marks, query)
     lens = lens_from(model, device, dtype, trust_remote_code, reads_text=True, bundled="causal")
     if method != "context_cite":
         prompt, spans = _placed(lens, context, query, segments or marks or "sentences", template)
@@ -192,6 +178,23 @@ def context_cite_command(
     print(f"held-out correlation of the surrogate: {made.correlation:.2f}")
     for row in sorted(rows, key=lambda row: -row["score"]):
         print(f"{row['score']:+8.3f}  {row['segment']}: {printable(row['text'].strip())}")
+
+
+def _with_question(context: str, marks: Spans, query: str) -> tuple[str, Spans, str]:
+    """Return the context, its documents and the query. A last part such as === question === is the
+    query; elsewhere it stays in the context, but is no document.
+    """
+    from mixlens.answers.prompt_parts import QUESTIONS
+
+    documents = [mark for mark in marks if mark[0].lower() not in QUESTIONS]
+    if not marks or marks[-1] in documents:
+        return context, documents, query
+    name, start, _ = marks[-1]
+    if query:
+        raise InvalidInput(f"The text has a part === {name} ===, and --query is set. Pass one.")
+    before = context[:start].rstrip()
+    documents = [(own, first, min(stop, len(before))) for own, first, stop in documents]
+    return before, documents, context[start:].strip()
 
 
 def _placed(

@@ -19,7 +19,13 @@ from mixlens.cli.loading import (
     RemoteCodeOption,
     lens_from,
 )
-from mixlens.cli.map_measuring import MapChoice, measure_arguments, measure_by, measure_wanted
+from mixlens.cli.map_measuring import (
+    MapChoice,
+    explaining_ranges,
+    measure_arguments,
+    measure_by,
+    measure_wanted,
+)
 from mixlens.cli.map_printing import show_maps
 from mixlens.cli.options import described, measure_options, number_or_name
 from mixlens.cli.output import check_writable, print_json
@@ -121,7 +127,7 @@ _OwnOption = Annotated[
 _TopOption = Annotated[
     int,
     typer.Option(
-        metavar="N", rich_help_panel=OUTPUT, help="Number of sources to rank. Default: 5.", min=1
+        metavar="N", rich_help_panel=OUTPUT, help="Number of sources to rank. Default: 10.", min=1
     ),
 ]
 _SaveOption = Annotated[
@@ -188,7 +194,7 @@ def map_command(
     site: SiteOption = None,
     target_text: TargetTextOption = None,
     option: _OwnOption = None,
-    top: _TopOption = 5,
+    top: _TopOption = 10,
     save: _SaveOption = None,
     html: _HtmlOption = None,
     others: _OthersOption = None,
@@ -241,8 +247,8 @@ def map_command(
         model, device, dtype, trust_remote_code, reads_text=True, bundled=prompt.bundled
     )
     prompt = prompt.written_by(lens.tokenizer)
-    options = measure_arguments(wanted, own_options, lens, prompt)
-    with heartbeat(f"measuring {measure}"):
+    with heartbeat(f"measuring {measure}"), explaining_ranges(wanted.target):
+        options = measure_arguments(wanted, own_options, lens, prompt)
         recording = prompt.recorded(lens, wanted.site) if prompt.continues else None
         if recording is not None and not chosen:
             wanted = _supported(wanted, recording)
@@ -256,6 +262,7 @@ def map_command(
         maps = measure_wanted(
             wanted, options, measured, by_rows="targets" in options or prompt.continues
         )
+        row = maps if "targets" in options else wanted.at_target(maps)
     if save is not None:
         wanted.grouped(maps, prompt).save(save)
         typer.echo(f"saved to {save}", err=True)
@@ -265,7 +272,6 @@ def map_command(
     if html is not None:
         next_to = [measured(name, {"site": wanted.site}) for name in others or []]
         _write_page(html, [prompt.marked(each) for each in (maps, *next_to)], wanted.row_of(maps))
-    row = maps if "targets" in options else wanted.at_target(maps)
     shown = wanted.grouped(row, prompt)
     if figure is not None:
         heads = {**options, "per_head": True}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -15,6 +17,9 @@ if TYPE_CHECKING:
     from mixlens.maps.mixing_maps import MixingMaps
     from mixlens.recording.recording import Recording
     from mixlens.text.inputs import Text
+
+
+_SEVERAL = r"\d+\s*-\s*\d+|\d+(\s*,\s*\d+)+"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +85,20 @@ def measure_arguments(
     if wanted.target is not None and alone and not wanted.every_target:
         options["targets"] = [wanted.target]
     return options
+
+
+@contextlib.contextmanager
+def explaining_ranges(target: int | str | None) -> Iterator[None]:
+    """Point to --span if there is no target such as 3-5 or 3,5."""
+    try:
+        yield
+    except InvalidInput as error:
+        if target is None or not re.fullmatch(_SEVERAL, str(target)):
+            raise
+        raise InvalidInput(
+            f"--target {target} names several targets. Pass --span sum, joint, mean or auto to"
+            " score them as one."
+        ) from error
 
 
 def measure_wanted(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mixlens.errors import InvalidInput
+from mixlens.text.plurals import counted
 
 if TYPE_CHECKING:
     from mixlens.contracts import Spec
@@ -45,16 +46,26 @@ def _show_row(console: Any, maps: MixingMaps, spec: Spec, steps: str, top: int) 
 
     label = printable(maps.tokens[0])
     opening = f"Sources that support {label}" if spec.explains_output else f"Sources of {label}"
-    across = "layers across, each " if len(maps.layers) > 1 else ""
-    console.print(f"{opening}: {steps}, {across}shaded by its largest score", markup=False)
     reading, scores = maps.reading, maps.scores[:, 0]
+    console.print(f"{opening}: {steps}", markup=False)
+    console.print(f"largest, {reading.name}")
+    count = len(maps.source_tokens)
+    ranked = maps.row(maps.target_positions[0]).top(top)
+    console.print(terminal.ranked(ranked))
+    if count > len(ranked):
+        console.print(f"and {counted(count - len(ranked), 'more source')}", style="dim")
+    every = count <= terminal.WIDEST
+    places = None if every else sorted(source.position for source in ranked)
+    which = "all sources" if every else "these sources"
+    shading = "shaded by the largest score"
+    if len(maps.layers) > 1:
+        shading = "layers across, each shaded by its largest score"
+    console.print(f"\n{which} in order, {shading}")
     column = reading.how if reading.how in ("mean", "sum") else "score"
     tables = terminal.by_layer(
-        scores, maps.layers, maps.source_tokens, reading.of(scores), column, console.width
+        scores, maps.layers, maps.source_tokens, reading.of(scores), column, console.width, places
     )
     terminal.show(console, tables)
-    console.print(f"\nlargest, {reading.name}")
-    console.print(terminal.ranked(maps.row(maps.target_positions[0]).top(top)))
 
 
 def _show_segments(console: Any, maps: MixingMaps, steps: str) -> None:

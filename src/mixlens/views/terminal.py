@@ -95,13 +95,15 @@ def by_layer(
     read: np.ndarray,
     name: str,
     width: int,
+    places: Sequence[int] | None = None,
 ) -> list[Table]:
     """Return sources down and layers across for one target, each layer shaded by its own largest
-    score. `read` are the aggregated scores, under their `name`. There are several tables if the
-    layers do not fit the width.
+    score. `read` are the aggregated scores, under their `name`, and `places` the shown sources (by
+    default all). There are several tables if the layers do not fit the width.
     """
-    labels = [printable(label) for label in sources]
-    positions = len(str(len(labels) - 1)) + 1
+    places = range(len(sources)) if places is None else places
+    labels = [printable(sources[place]) for place in places]
+    positions = len(str(len(sources) - 1)) + 1
     used = positions + min(_LONGEST, max(_widest(labels), len("source"))) + 1
     used += max(_NUMBER, len(name)) + 1
     largest = np.nanmax(np.abs(scores), axis=-1) if scores.size else np.zeros(len(layers))
@@ -114,7 +116,7 @@ def by_layer(
         table.add_column(name if not tables else "", justify="right", no_wrap=True)
         for place in block:
             table.add_column(str(layers[place]), no_wrap=True)
-        for column, label in enumerate(labels):
+        for column, label in zip(places, labels, strict=True):
             cells = [shade(float(scores[i, column]), float(largest[i])) for i in block]
             value = number(read[column]) if not tables else ""
             table.add_row(str(column), escaped(label), value, *cells)
