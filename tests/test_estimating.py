@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -19,12 +20,13 @@ from mixlens.errors import OutOfMemory, UnsupportedModel
 from mixlens.measures import list_measures, register, unregister
 from mixlens.measuring.estimates import (
     estimate_of,
-    memory_in_words,
+    memory_advice,
     products_per_second,
     require_room,
     spelled,
 )
 from mixlens.model import placement as memory
+from mixlens.model.session import open_session
 from mixlens.recording.recording import Recording
 
 GIB = 2**30
@@ -161,9 +163,37 @@ def test_what_runs_out_is_said_by_its_own_size() -> None:
     """A block of a short text is small."""
     estimate = estimate_of(sized_llama(num_hidden_layers=2), "alti", 10)
     assert estimate.needed < 8 * 2**20
-    words = memory_in_words(lambda: estimate, GIB)
-    with pytest.raises(OutOfMemory, match=r"takes about [\d.]+ MiB beyond"), words:
+    assert re.search(r"takes about [\d.]+ MiB beyond", memory_advice(estimate, GIB))
+
+
+def _run_out_inside(model: Any) -> None:
+    with open_session(model) as session:
+        session.memory_advice = lambda: "inner"
         raise MemoryError
+
+
+def test_memory_that_runs_out_in_a_session_is_reported_in_our_words() -> None:
+    """With the advice of the innermost caller that has an estimate, and general advice without."""
+    model = Lens.bundled().model
+    with pytest.raises(OutOfMemory, match="Pass a shorter text"), open_session(model):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+    with open_session(model) as session:
+        session.memory_advice = lambda: "outer"
+        with pytest.raises(OutOfMemory, match="inner"):
+            _run_out_inside(model)
+        with pytest.raises(OutOfMemory, match="outer"), open_session(model):
+            raise MemoryError
+    with pytest.raises(RuntimeError, match="a different error"), open_session(model):
+        raise RuntimeError("a different error")
+
+
+def test_every_session_needs_evaluation_mode() -> None:
+    model = Lens.bundled().model.train()
+    try:
+        with pytest.raises(UnsupportedModel, match="training mode"), open_session(model):
+            pass
+    finally:
+        model.eval()
 
 
 def test_logits_of_tokens_that_are_not_read_are_not_sure() -> None:

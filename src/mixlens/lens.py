@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -20,7 +21,7 @@ from mixlens.measuring.recorder import record
 from mixlens.measuring.timing import Budget
 from mixlens.measuring.verifying import verify
 from mixlens.model.loading import loaded, quiet_loading, tokenizer_doubt
-from mixlens.model.session import open_session, outside_inference_mode
+from mixlens.model.session import ModelSession, open_session, outside_inference_mode
 from mixlens.model.wrappers import processor_of, unwrapped
 from mixlens.recording.recording import Recording
 from mixlens.recording.verification import Report
@@ -487,9 +488,16 @@ class Lens:
             return self._measure_on(  # type: ignore[return-value]
                 name, given, chosen, precision, on_error, batch_size, options
             )
-        with open_session(self.model, precision=precision, restores=False):
+        with self._session(given, precision):
             how: dict[str, Any] = {"on_error": on_error, "batch_size": batch_size}
             return measure_given(self, name, given, chosen, options, **how)
+
+    def _session(
+        self, given: Any, precision: str | None = None
+    ) -> contextlib.AbstractContextManager[ModelSession]:
+        """Open a session with the model, in the state of the recording if one is passed."""
+        recorded = given.state if isinstance(given, Recording) else None
+        return open_session(self.model, precision=precision, restores=False, recorded=recorded)
 
     def _measure_on(
         self,
@@ -567,7 +575,7 @@ class Lens:
         """
         chosen = {"site": site, "layers": layers, "targets": targets, "per_head": per_head}
         chosen |= {"span": span, "weights": weights}
-        with open_session(self.model, precision=precision, restores=False):
+        with self._session(given, precision):
             return measure_batch(self, name, given, chosen, options, device=device)
 
     def rollout(
@@ -706,7 +714,7 @@ class Lens:
         from mixlens.measuring.compared_target import by_rows, default_target, site_of
         from mixlens.measuring.comparing import compare
 
-        with open_session(self.model, restores=False):
+        with self._session(given):
             if isinstance(given, Recording):
                 recording = given
             else:
@@ -920,21 +928,20 @@ class Lens:
         >>> citation.texts
         ('The dogs bark.', 'The cat sleeps.')
         """
-        with open_session(self.model, restores=False):
-            return context_cite(
-                self.model,
-                self.tokenizer,
-                context,
-                query,
-                answer=answer,
-                segments=segments,
-                ablations=ablations,
-                seed=seed,
-                held_out=held_out,
-                template=template,
-                batch_size=batch_size,
-                options=options,
-            )
+        return context_cite(
+            self.model,
+            self.tokenizer,
+            context,
+            query,
+            answer=answer,
+            segments=segments,
+            ablations=ablations,
+            seed=seed,
+            held_out=held_out,
+            template=template,
+            batch_size=batch_size,
+            options=options,
+        )
 
     def leave_one_out(
         self,
@@ -1013,23 +1020,22 @@ class Lens:
         """
         from mixlens.answers.leave_one_out import leave_one_out
 
-        with open_session(self.model, restores=False):
-            return leave_one_out(
-                self.model,
-                self.tokenizer,
-                prompt,
-                segments=segments,
-                answer=answer,
-                score=score,
-                variant=variant,
-                within=within,
-                best=best,
-                max_passes=max_passes,
-                reuse=reuse,
-                batch_size=batch_size,
-                progress=progress,
-                options=options,
-            )
+        return leave_one_out(
+            self.model,
+            self.tokenizer,
+            prompt,
+            segments=segments,
+            answer=answer,
+            score=score,
+            variant=variant,
+            within=within,
+            best=best,
+            max_passes=max_passes,
+            reuse=reuse,
+            batch_size=batch_size,
+            progress=progress,
+            options=options,
+        )
 
     def knockout(
         self,
@@ -1091,19 +1097,18 @@ class Lens:
         """
         from mixlens.answers.knockout import knockout
 
-        with open_session(self.model, restores=False):
-            return knockout(
-                self.model,
-                self.tokenizer,
-                prompt,
-                segments=segments,
-                answer=answer,
-                windows=windows,
-                max_passes=max_passes,
-                batch_size=batch_size,
-                progress=progress,
-                options=options,
-            )
+        return knockout(
+            self.model,
+            self.tokenizer,
+            prompt,
+            segments=segments,
+            answer=answer,
+            windows=windows,
+            max_passes=max_passes,
+            batch_size=batch_size,
+            progress=progress,
+            options=options,
+        )
 
     def predictions(
         self, text: Text, *, top: int = 5, position: int | None = None

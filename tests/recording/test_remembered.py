@@ -107,7 +107,7 @@ def test_contents_are_those_of_every_bit() -> None:
 
 
 def test_a_model_is_looked_at_once_while_nobody_changes_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    model, looks, look = nn.Linear(2, 2), list[nn.Module](), ModelState.of
+    model, looks, look = nn.Linear(2, 2).eval(), list[nn.Module](), ModelState.of
 
     def looked_at(module: nn.Module) -> ModelState:
         looks.append(module)

@@ -25,7 +25,6 @@ from mixlens.answers.answered_prompt import (
 )
 from mixlens.answers.attention_edges import BlockedAnswers, Edges
 from mixlens.answers.head_fitting import HeadExample, draw_masks, mask_features
-from mixlens.capture.attention_capture import runnable_experts
 from mixlens.datasets import generated_prompts
 from mixlens.datasets.examples import EvidencePrompt
 from mixlens.errors import InvalidInput
@@ -166,7 +165,7 @@ def hidden_log_probabilities(
     """Return [mask, token of the answer]: log-probabilities if the keys of the other sources are
     hidden from every other token, in all layers.
     """
-    with open_session(model, restores=False), runnable_experts(model):
+    with open_session(model, restores=False):
         answers = BlockedAnswers(model, prompt, reuse=False, batch_size=batch_size)
         layers = frozenset(range(answers.layers))
         edges = [

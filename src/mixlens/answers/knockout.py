@@ -24,12 +24,11 @@ from mixlens.answers.answered_prompt import find_passages, read_answered_prompt
 from mixlens.answers.attention_edges import BlockedAnswers, Edges, window_layers
 from mixlens.answers.leave_one_out import Progress, check_budget, require_finite
 from mixlens.answers.passage_scores import PassageScores, require_scores
-from mixlens.capture.attention_capture import runnable_experts
 from mixlens.errors import InvalidInput
 from mixlens.measuring.answer_odds import token_log_probabilities
 from mixlens.model.json_values import parse_json, require_form
 from mixlens.model.loading import require_head
-from mixlens.model.session import open_session, require_eval
+from mixlens.model.session import open_session
 from mixlens.recording.recording import Recording
 from mixlens.text.prompts import Given
 from mixlens.text.segments import By
@@ -280,10 +279,9 @@ def knockout(
     options: Mapping[str, Any],
 ) -> Knockout:
     """Implement `Lens.knockout`."""
-    require_eval(model)
     require_head(model)
     report = progress or (lambda done, total: None)
-    with open_session(model, restores=False), runnable_experts(model):
+    with open_session(model, restores=False):
         prompt = read_answered_prompt(model, tokenizer, given, answer, options)
         passages = find_passages(prompt.row, segments)
         answers = BlockedAnswers(model, prompt, batch_size=batch_size)

@@ -38,11 +38,10 @@ from mixlens.answers.answered_prompt import (
 )
 from mixlens.answers.passage_scores import PassageScores
 from mixlens.answers.prefix_reuse import AnswerPasses
-from mixlens.capture.attention_capture import runnable_experts
 from mixlens.errors import InvalidInput, NonFiniteActivations
 from mixlens.measuring.answer_odds import token_log_probabilities
 from mixlens.model.loading import require_head
-from mixlens.model.session import open_session, require_eval
+from mixlens.model.session import open_session
 from mixlens.recording.recording import Recording
 from mixlens.text.prompts import Given
 from mixlens.text.segments import By
@@ -73,10 +72,9 @@ def leave_one_out(
     options: Mapping[str, Any],
 ) -> PassageScores:
     """Implement `Lens.leave_one_out`."""
-    require_eval(model)
     require_head(model)
     _check_options(score, variant, within, best)
-    with open_session(model, restores=False), runnable_experts(model):
+    with open_session(model, restores=False):
         prompt = read_answered_prompt(model, tokenizer, given, answer, options)
         passages = find_passages(prompt.row, segments)
         larger = [] if within is None else find_passages(prompt.row, within)

@@ -23,7 +23,6 @@ from jaxtyping import Float
 
 from mixlens.answers.answer_parts import AnswerPart
 from mixlens.answers.prompt_parts import PromptPart, PromptParts
-from mixlens.capture.attention_capture import runnable_experts
 from mixlens.contracts import Span
 from mixlens.errors import InvalidInput, UnsupportedModel
 from mixlens.maps.target_row import shares
@@ -293,7 +292,7 @@ def _context_cite(
     prompts = [tokenised(lens.tokenizer, text, specially=prompt.adds_special)[0] for text in texts]
     start = None if begun is None else int(begun[0, 0])
     model = lens.model
-    with open_session(model, restores=False), runnable_experts(model):
+    with open_session(model, restores=False):
         odds = answer_odds(model, lens.tokenizer, prompts, answer, None, start)
     weights, _ = surrogate(masks, odds[again.reshape(-1)], len(answer))
     return np.repeat(weights[None] / len(answer), len(answer), 0)

@@ -20,7 +20,6 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from mixlens.capture.attention_call import AttentionCall, current_listener, listening
@@ -29,6 +28,7 @@ from mixlens.capture.mask_reading import Interpret, as_fused, as_given, as_seen,
 from mixlens.capture.softmax_trace import SoftmaxTrace
 from mixlens.errors import UnsupportedModel
 from mixlens.model.module_walk import configs_of
+from mixlens.model.restore_model import plain_experts
 
 BACKENDS = ("interface", "trace", "interface+trace")  # in the order in which they are tried
 
@@ -117,45 +117,22 @@ def _registered() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _switched(module: nn.Module, attention: bool) -> Iterator[None]:
-    """Point the configs of a model (or of one layer) to our attention function and to plain expert
-    products.
-    """
+def _switched(module: nn.Module) -> Iterator[None]:
+    """Point the configs of a model (or of one layer) to our attention function."""
     # `set_attn_implementation` does not reach all configs of composite models
     before = [
-        (
-            config,
-            config._attn_implementation_internal,
-            getattr(config, "_experts_implementation_internal", None),
-        )
+        (config, config._attn_implementation_internal)
         for config in configs_of(module)
         if hasattr(config, "_attn_implementation_internal")
     ]
     try:
-        for config, implementation, experts in before:
-            if attention and not str(implementation).startswith(_OTHERWISE):
+        for config, implementation in before:
+            if not str(implementation).startswith(_OTHERWISE):
                 config._attn_implementation_internal = _NAMES.get(implementation, _OTHERWISE)
-            if (
-                experts is not None and experts != "eager"
-            ):  # grouped_mm rejects float64 and forward derivatives
-                config._experts_implementation_internal = "batched_mm"
         yield
     finally:
-        for config, implementation, experts in before:
+        for config, implementation in before:
             config._attn_implementation_internal = implementation
-            if hasattr(config, "_experts_implementation_internal"):
-                config._experts_implementation_internal = experts
-
-
-def plain_experts(module: nn.Module) -> contextlib.AbstractContextManager[None]:
-    """Compute mixtures of experts by plain products, and leave attention unchanged."""
-    return _switched(module, attention=False)
-
-
-def runnable_experts(model: nn.Module) -> contextlib.AbstractContextManager[None]:
-    """Use plain expert products in float64, in which grouped ones do not run."""
-    double = next(model.parameters()).dtype == torch.float64
-    return plain_experts(model) if double else contextlib.nullcontext()
 
 
 @contextlib.contextmanager
@@ -168,7 +145,8 @@ def attention_captured(module: nn.Module, backend: str) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         if "interface" in backend:
             stack.enter_context(_registered())
-        stack.enter_context(_switched(module, attention="interface" in backend))
+            stack.enter_context(_switched(module))
+        stack.enter_context(plain_experts(module))
         if "trace" in backend:
             stack.enter_context(SoftmaxTrace(module))
         if "trace" in backend or makes_bare_products(module):

@@ -24,7 +24,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from mixlens.capture.attention_capture import runnable_experts
 from mixlens.capture.bare_products import BareProducts
 from mixlens.capture.layer_calls import HookPoint, hooks_removed
 from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec, by_layer
@@ -104,7 +103,6 @@ def projection_gradients(
         torch.enable_grad(),
         hooks_removed(handles),
         BareProducts(model),
-        runnable_experts(model),  # a second attempt would call every projection again
     ):
         handles += [module.register_forward_pre_hook(enter) for module in dict.fromkeys(modules)]
         narrow = output.only_what_is_read(recording.model)

@@ -20,13 +20,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mixlens.capture.attention_capture import runnable_experts
 from mixlens.errors import EmptyInput, InvalidInput, MissingExtra, MissingTokenizer
 from mixlens.measuring.answer_odds import answer_odds, require_causal
-from mixlens.measuring.estimates import estimate_of_prompt, memory_in_words
+from mixlens.measuring.estimates import estimate_of_prompt, memory_advice
 from mixlens.model.loading import require_head
 from mixlens.model.placement import available_to
-from mixlens.model.session import open_session, require_eval
+from mixlens.model.session import open_session
 from mixlens.text.continuation import continued
 from mixlens.text.encoding import decoded
 from mixlens.text.input_checks import takes_decoder_ids
@@ -146,7 +145,6 @@ def context_cite(
     """`Lens.context_cite`."""
     if tokenizer is None:
         raise MissingTokenizer("The model has no tokenizer, which a context needs. Add one.")
-    require_eval(model)
     require_head(model)
     for name, count in (("ablations", ablations), ("held_out", held_out)):
         if isinstance(count, bool) or not isinstance(count, int) or count < 2:
@@ -163,10 +161,11 @@ def context_cite(
     masks = drawn_masks(ablations + held_out, len(spans), seed)
     different, again = np.unique(masks, axis=0, return_inverse=True)
     whole = prompt([True] * len(spans))
-    in_words = memory_in_words(
-        lambda: estimate_of_prompt(model, tokenizer, whole), available_to(model)
-    )
-    with open_session(model, restores=False), runnable_experts(model), in_words:
+    available = available_to(model)
+    with open_session(model, restores=False) as session:
+        session.memory_advice = lambda: memory_advice(
+            estimate_of_prompt(model, tokenizer, whole), available
+        )
         ids, start = _answer_ids(model, tokenizer, whole, answer, options)
         prompts = [prompt_of(tokenizer, prompt(kept)).ids for kept in different.tolist()]
         odds = answer_odds(model, tokenizer, prompts, ids, batch_size, start)[again.reshape(-1)]

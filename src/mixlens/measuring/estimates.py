@@ -10,9 +10,8 @@ later, the error gives the same advice.
 
 from __future__ import annotations
 
-import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,9 +19,8 @@ import torch
 from torch import nn
 
 from mixlens.contracts import Sizes, Spec
-from mixlens.errors import MixlensError, OutOfMemory
+from mixlens.errors import OutOfMemory
 from mixlens.measures import spec_of
-from mixlens.model.placement import is_out_of_memory
 from mixlens.text.plurals import plural
 from mixlens.text.prompts import Given, prompt_of
 
@@ -315,21 +313,14 @@ def what_fits(estimate: Estimate, available: int) -> str:
     return "; ".join(tries)[:1].upper() + "; ".join(tries)[1:] + "."
 
 
-@contextlib.contextmanager
-def memory_in_words(estimate: Callable[[], Estimate], available: int) -> Iterator[None]:
-    """Raise `OutOfMemory` with advice if memory runs out inside."""
-    try:
-        yield
-    except (RuntimeError, MemoryError) as error:
-        if isinstance(error, MixlensError) or not is_out_of_memory(error):
-            raise
-        tried = estimate()
-        needed = tried.needed_within(available)
-        raise OutOfMemory(
-            f"memory ran out: {_subject(tried)} takes about {spelled(needed)} beyond the "
-            f"weights{' and the recording' * tried.recorded}, but {spelled(available)} were "
-            f"free. {what_fits(tried, min(available, needed - 1))}"
-        ) from error
+def memory_advice(estimate: Estimate, available: int) -> str:
+    """Return the message if memory runs out during work that should have fitted."""
+    needed = estimate.needed_within(available)
+    return (
+        f"memory ran out: {_subject(estimate)} takes about {spelled(needed)} beyond the "
+        f"weights{' and the recording' * estimate.recorded}, but {spelled(available)} were "
+        f"free. {what_fits(estimate, min(available, needed - 1))}"
+    )
 
 
 def spelled(size: float) -> str:

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from mixlens.capture.attention_capture import runnable_experts
 from mixlens.errors import InvalidInput, NonFiniteActivations, UnsupportedModel
-from mixlens.measuring.estimates import estimate_of_prompt, memory_in_words
+from mixlens.measuring.estimates import estimate_of_prompt, memory_advice
 from mixlens.measuring.recorder import record, require_sound_weights
 from mixlens.model.loading import require_head
 from mixlens.model.placement import available_to
-from mixlens.model.session import open_session, require_eval
+from mixlens.model.session import open_session
 from mixlens.structure.language_structure import language_structure
 from mixlens.structure.model_discovery import model_structure
 from mixlens.structure.probe import is_plain_text
@@ -43,25 +42,23 @@ def generate(
 ) -> Recording:
     """Implement `Lens.generate`."""
     model = lens.model
-    require_eval(model)
     if answer is None:
         require_head(model)
-    in_words = memory_in_words(
-        lambda: estimate_of_prompt(model, lens.tokenizer, prompt),
-        available_to(model),
-    )
-    with open_session(model), in_words:
+    available = available_to(model)
+    with open_session(model) as session:
+        session.memory_advice = lambda: memory_advice(
+            estimate_of_prompt(model, lens.tokenizer, prompt), available
+        )
         try:
-            with runnable_experts(model):
-                made = continued(
-                    model,
-                    lens.tokenizer,
-                    prompt,
-                    answer=answer,
-                    options=options,
-                    explain_end=explain_end,
-                    processor=lens.processor,
-                )
+            made = continued(
+                model,
+                lens.tokenizer,
+                prompt,
+                answer=answer,
+                options=options,
+                explain_end=explain_end,
+                processor=lens.processor,
+            )
         except NonFiniteActivations:
             require_sound_weights(model)
             raise

@@ -6,6 +6,7 @@ import contextlib
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from mixlens.contracts import Request, Scores, Span
@@ -21,7 +22,7 @@ from mixlens.measures import (
     spec_of,
     without_noise,
 )
-from mixlens.measuring.estimates import Estimate, estimate_of, memory_in_words, require_room
+from mixlens.measuring.estimates import Estimate, estimate_of, memory_advice, require_room
 from mixlens.measuring.measured_batch import MeasuredBatch, span_labels
 from mixlens.measuring.recorder import record_all_targets, with_output
 from mixlens.model.placement import available_to, entry_device
@@ -369,12 +370,11 @@ def at_work(
 ) -> Iterator[None]:
     """Lock the model while measures run it. Raise beforehand if the work cannot fit into memory."""
     model = recording.model
-    with open_session(model, precision=precision):
-        recording.require_state()
+    with open_session(model, precision=precision, recorded=recording.state) as session:
         estimate, available = _largest(measures, recording, request), available_to(model)
         require_room(estimate, available)
-        with memory_in_words(lambda: estimate, available):
-            yield
+        session.memory_advice = partial(memory_advice, estimate, available)
+        yield
 
 
 def _checked_request(

@@ -7,13 +7,13 @@ import logging
 import warnings
 from collections.abc import Mapping, Sequence, Sized
 from dataclasses import replace
+from functools import partial
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from mixlens.capture.attention_capture import runnable_experts
 from mixlens.capture.layer_calls import Inputs, LayerCall, batch_size, layer_calls
 from mixlens.contracts import AttentionKind
 from mixlens.errors import (
@@ -29,14 +29,14 @@ from mixlens.measuring.estimates import (
     Estimate,
     estimate_of,
     estimate_of_recording,
-    memory_in_words,
+    memory_advice,
     require_room,
 )
 from mixlens.model.distributed import require_one_process
 from mixlens.model.linearity import require_linear_modules
 from mixlens.model.loading import damaged_weights
 from mixlens.model.placement import available_to, entry_device, free_memory
-from mixlens.model.session import Remembered, open_session, require_eval
+from mixlens.model.session import Remembered, open_session
 from mixlens.recording.batch_independence import (
     DependentTexts,
     require_independent_texts,
@@ -94,9 +94,8 @@ def record(
     """
     model = lens.model
     require_one_process(model)
-    require_eval(model)
     budget = _bytes_to_keep(lens, memory_budget)
-    with open_session(model):
+    with open_session(model) as session:
         require_linear_modules(model)
         given = processed(lens.processor, given, model) if is_raw(given) else given
         ready = given if isinstance(given, Prepared) else _prepared(lens, given)
@@ -107,14 +106,14 @@ def record(
         estimate = _estimate(lens, ready, None if targets is None else 1, measures, asked)
         available = available_to(model)
         require_room(estimate, available)
+        session.memory_advice = partial(memory_advice, estimate, available)
         try:
-            with memory_in_words(lambda: estimate, available):
-                _require_independent_texts(model, ready, targets, measures)
-                if targets is not None:
-                    named = targets if isinstance(targets, EachText) else listed(targets, "targets")
-                    recording = _recorded_targets(lens, ready, site, named or [], budget)
-                else:
-                    recording = _recorded_as_probed(lens, ready, budget, measures, asked)
+            _require_independent_texts(model, ready, targets, measures)
+            if targets is not None:
+                named = targets if isinstance(targets, EachText) else listed(targets, "targets")
+                recording = _recorded_targets(lens, ready, site, named or [], budget)
+            else:
+                recording = _recorded_as_probed(lens, ready, budget, measures, asked)
         except UnsupportedModel as error:
             require_sound_weights(model)
             raise error from None
@@ -190,7 +189,7 @@ def _own_refusal(model: nn.Module, ready: Prepared) -> InvalidInput | None:
     input.
     """
     try:
-        with torch.no_grad(), runnable_experts(model):
+        with torch.no_grad():
             model(**ready.tensors)
     except _RAISED_BY_MODELS as error:
         kind = InvalidInput if batch_size(ready.tensors) < 2 else DependentTexts
@@ -278,10 +277,9 @@ def with_output(recording: Recording, options: Mapping[str, Any]) -> Recording:
     def on_layer(call: LayerCall, seen: object) -> None:
         states.append(wide(call.hidden_out[:, read.to(call.hidden_out.device)]))
 
-    with runnable_experts(model):
-        inputs = {**recording.inputs, "logits_to_keep": read}
-        last = {recording.last_stack.layers[-1].path}
-        _, output = layer_calls(model, inputs, last, None, on_layer=on_layer)
+    inputs = {**recording.inputs, "logits_to_keep": read}
+    last = {recording.last_stack.layers[-1].path}
+    _, output = layer_calls(model, inputs, last, None, on_layer=on_layer)
     if len(states) != 1:
         raise TargetsUnavailable("its last layer runs more than once")
     targets = (tuple(read.tolist()),)

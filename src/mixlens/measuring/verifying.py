@@ -22,7 +22,7 @@ from mixlens.errors import (
     without_subject,
 )
 from mixlens.measures import list_measures, recorded_refusal
-from mixlens.measuring.estimates import estimate_of_recording, memory_in_words
+from mixlens.measuring.estimates import estimate_of_recording, memory_advice
 from mixlens.measuring.measure import measure, why_not_cut
 from mixlens.measuring.recorder import record
 from mixlens.model.loading import damaged_weights
@@ -55,11 +55,11 @@ def verify(lens: Lens, given: Text | Sequence[Text] | Mapping[str, Any] | None) 
         raise NonFiniteActivations(damage)
     recording = lens.record(given)
     tokens = max(max(lengths) for lengths in recording.lengths.values())
-    in_words = memory_in_words(
-        lambda: estimate_of_recording(model, tokens, targets=None, texts=recording.batch),
-        available_to(model),
-    )
-    with open_session(model), in_words:
+    available = available_to(model)
+    with open_session(model) as session:
+        session.memory_advice = lambda: memory_advice(
+            estimate_of_recording(model, tokens, targets=None, texts=recording.batch), available
+        )
         from_maps = {site: _why_from_maps(lens, given, site) for site in recording.sites}
         return report(recording, _refusals(recording), slow_paths(recording), from_maps)
 

@@ -12,16 +12,14 @@ from mixlens.errors import ModelChanged
 from mixlens.model.fingerprint import Fingerprint, ModelState, hooks_of_others
 from mixlens.model.module_walk import parts_of
 from mixlens.model.restore_model import MARKS, written_by_passes
-from mixlens.model.session import TRAINING, state_of
+
+TRAINING = "the model is in training mode, in which dropout makes every run different"
 
 
-def require_state(model: nn.Module, recorded: ModelState) -> None:
-    """Raise `ModelChanged` if a model is not in this state. A model that was moved or changed and
-    then restored is.
+def raise_if_changed(model: nn.Module, recorded: ModelState, now: ModelState) -> None:
+    """Raise `ModelChanged` if the present state of a model differs from the recorded one. A model
+    that was moved or changed and then restored does not.
     """
-    now = state_of(model)
-    if now.numbers is recorded.numbers and now == recorded:
-        return
     change = next(_changes(model, recorded, now), None)
     if change is not None:
         undo = "call model.eval()" if change is TRAINING else "undo the change"

@@ -3,7 +3,8 @@
 BigBird switches to full attention permanently on the first short text, and computes every later one
 differently. Dynamic NTK keeps the rotary frequencies of the longest text so far. compressed-tensors
 unpacks all weights in a hook before the first run and removes that hook, so both come back, or
-neither would work. Modules that were compiled run as they are written while a model is measured.
+neither would work. Modules that were compiled run as they are written while a model is measured,
+and experts by plain products where grouped ones do not run.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from torch import nn
 
 from mixlens.errors import UnsupportedModel
 from mixlens.model.fingerprint import is_of_others
-from mixlens.model.module_walk import as_written, parts_of
+from mixlens.model.module_walk import as_written, configs_of, parts_of
 
 MARKS = frozenset(  # attributes that libraries leave on modules, without effect on numbers
     {"_is_full_backward_hook", "_is_torch_compile", "_output_capturing_hooks_installed"}
@@ -107,6 +108,25 @@ def _is_number(value: Any) -> bool:
 def _identical(now: dict[str, Any], before: dict[str, Any]) -> bool:
     """Return whether two tables hold the same objects under the same names."""
     return list(now) == list(before) and all(map(operator.is_, now.values(), before.values()))
+
+
+@contextlib.contextmanager
+def plain_experts(module: nn.Module) -> Iterator[None]:
+    """Compute mixtures of experts by plain products while the context is open: grouped ones reject
+    float64 and forward derivatives.
+    """
+    named = [
+        (config, getattr(config, "_experts_implementation_internal", None))
+        for config in configs_of(module)
+    ]
+    grouped = [(config, how) for config, how in named if how not in (None, "eager")]
+    try:
+        for config, _ in grouped:
+            config._experts_implementation_internal = "batched_mm"
+        yield
+    finally:
+        for config, how in grouped:
+            config._experts_implementation_internal = how
 
 
 # ---------------------------------------------------------------------------------- compiled code

@@ -1,4 +1,4 @@
-"""One model, while mixlens works with it: lock, settings of torch, fingerprint and cache.
+"""One model, while mixlens works with it: lock, checks, settings, fingerprint and cache.
 
 While a model is recorded or a layer runs again, mixlens changes hooks and configs of the model and
 restores them. A second thread must wait. Different models do not wait for each other.
@@ -7,6 +7,9 @@ restores them. A second thread must wait. Different models do not wait for each 
 precision of its weights. The precision of float32 products is torch's setting unless you name one
 for a call: `float32` is exact, `tf32` and `bf16` trade precision for speed on hardware that
 supports them.
+
+A model must be in evaluation mode, and in the state of the recording that is measured. If memory
+runs out, the session raises `OutOfMemory`, with advice if the caller has an estimate.
 """
 
 from __future__ import annotations
@@ -23,16 +26,18 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch import nn
 
-from mixlens.errors import InvalidInput, UnsupportedModel
+from mixlens.errors import InvalidInput, MixlensError, OutOfMemory, UnsupportedModel
 from mixlens.model.fingerprint import Fingerprint, ModelState, fingerprint
+from mixlens.model.model_changes import TRAINING, raise_if_changed
 from mixlens.model.module_walk import parts_of
-from mixlens.model.restore_model import restored, uncompiled
+from mixlens.model.placement import is_out_of_memory
+from mixlens.model.restore_model import plain_experts, restored, uncompiled
 
 Found = TypeVar("Found")
 
 PRECISIONS = {"float32": "highest", "tf32": "high", "bf16": "medium"}
-TRAINING = "the model is in training mode, in which dropout makes every run different"
 _CAST_ON = ("cpu", "cuda", "mps", "xpu")
+_ADVICE = "memory ran out. Pass a shorter text or fewer texts, or load the model in half precision"
 
 
 class _Known:
@@ -61,10 +66,19 @@ def _known(module: nn.Module) -> _Known:
 
 
 class ModelSession:
-    """One model that nobody else uses or changes: its fingerprint is taken once."""
+    """One model that nobody else uses or changes: its fingerprint is taken once.
+
+    Callers that have an estimate set `memory_advice`, the message if memory runs out.
+    """
 
     def __init__(self, model: nn.Module) -> None:
         self.model = model
+        self.memory_advice: Callable[[], str] | None = None
+
+    def require_state(self, recorded: ModelState) -> None:
+        """Raise `ModelChanged` if the model is not in the state of a recording."""
+        if self.state.numbers is not recorded.numbers or self.state != recorded:
+            raise_if_changed(self.model, recorded, self.state)
 
     @functools.cached_property
     def state(self) -> ModelState:
@@ -97,29 +111,54 @@ _session: contextvars.ContextVar[ModelSession | None] = contextvars.ContextVar(
 
 @contextlib.contextmanager
 def open_session(
-    model: nn.Module, *, precision: str | None = None, restores: bool = True
+    model: nn.Module,
+    *,
+    precision: str | None = None,
+    restores: bool = True,
+    recorded: ModelState | None = None,
 ) -> Iterator[ModelSession]:
     """Wait until no other thread works with a model, and work with it; a session may be opened
     inside another one.
 
     Compiled code is taken out, so that a model has the same fingerprint before and after
     `torch.compile`. With `restores`, attributes and buffers that the model changes in itself are
-    put back.
+    put back. With `recorded`, the model must be in this state.
     """
-    restoring = restored(model) if restores else contextlib.nullcontext()
-    current = _session.get()
-    with _known(model).lock, matmul_precision(precision), outside_inference_mode():
-        if current is not None and current.model is model:
-            with restoring:
-                yield current
-            return
-        with uncompiled(model), restoring:
+    session = _session.get()
+    is_first = session is None or session.model is not model
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(_known(model).lock)
+        stack.enter_context(matmul_precision(precision))
+        stack.enter_context(outside_inference_mode())
+        if session is None or is_first:
+            stack.enter_context(uncompiled(model))
+            if next((each.dtype for each in model.parameters()), None) == torch.float64:
+                stack.enter_context(plain_experts(model))  # grouped products do not run in float64
             session = ModelSession(model)
-            token = _session.set(session)
-            try:
-                yield session
-            finally:
-                _session.reset(token)
+            stack.callback(_session.reset, _session.set(session))
+        if recorded is not None:
+            session.require_state(recorded)
+        if is_first:
+            require_eval(model)
+        if restores:
+            stack.enter_context(restored(model))
+        stack.enter_context(_memory_in_words(session))
+        yield session
+
+
+@contextlib.contextmanager
+def _memory_in_words(session: ModelSession) -> Iterator[None]:
+    """Raise `OutOfMemory` with the advice of the session if memory runs out inside."""
+    before = session.memory_advice
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if isinstance(error, MixlensError) or not is_out_of_memory(error):
+            raise
+        advice = session.memory_advice
+        raise OutOfMemory(_ADVICE if advice is None else advice()) from error
+    finally:
+        session.memory_advice = before
 
 
 def require_eval(model: nn.Module) -> None:

@@ -16,7 +16,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from mixlens.capture.attention_capture import runnable_experts
 from mixlens.capture.layer_calls import Inputs, batch_size, layer_calls
 from mixlens.errors import InvalidInput
 from mixlens.kernels.differences import difference, rounding
@@ -217,7 +216,7 @@ def _answers(
     """Return the outputs of the layers and, with `output`, of the model."""
     order = () if structure is None else structure.calls
     paths = {stack.layers[index].path for stack, index in order}
-    with restored(model), runnable_experts(model):
+    with restored(model):
         calls, said = layer_calls(
             model,
             inputs,

@@ -25,7 +25,6 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from mixlens.capture.attention_capture import runnable_experts
 from mixlens.capture.bare_products import part_at
 from mixlens.capture.layer_calls import HookPoint, Inputs, Keep, LayerCall, layer_calls, watch
 from mixlens.contracts import AttentionKind
@@ -113,7 +112,7 @@ def capture_inputs(
     kept = _EnteringStates(model, structure, graph, memory_budget)
     order = structure.calls
     paths = {stack.layers[index].path for stack, index in order}
-    with torch.set_grad_enabled(graph), runnable_experts(model), checks_wait():
+    with torch.set_grad_enabled(graph), checks_wait():
         calls, output = layer_calls(
             model,
             inputs if logits_at is None else {**inputs, "logits_to_keep": logits_at},

@@ -21,8 +21,7 @@ from mixlens.capture.layer_calls import Inputs, batch_size
 from mixlens.contracts import AttentionKind, LayerScores, Request, Scores, Targets
 from mixlens.errors import InvalidInput, TargetsUnavailable
 from mixlens.model.fingerprint import ModelState
-from mixlens.model.model_changes import require_state
-from mixlens.model.session import state_of
+from mixlens.model.session import open_session, state_of
 from mixlens.recording.layer import Layer
 from mixlens.recording.span_scores import SpanPart
 from mixlens.recording.target_pass import Blocks, Visitor, visit_down, visit_up
@@ -120,8 +119,8 @@ class Recording:
 
     def require_state(self) -> None:
         """Raise `ModelChanged` if the model has changed since it was recorded."""
-        assert self.state is not None
-        require_state(self.model, self.state)
+        with open_session(self.model, restores=False, recorded=self.state):
+            pass
 
     def __repr__(self) -> str:
         if not self.is_kept and self.targets is not None:

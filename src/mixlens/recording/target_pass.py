@@ -28,7 +28,6 @@ import torch
 from torch import Tensor, nn
 
 from mixlens.capture.attention_call import AttentionCall
-from mixlens.capture.attention_capture import runnable_experts
 from mixlens.capture.layer_calls import (
     Keep,
     LayerCall,
@@ -162,7 +161,7 @@ def run_layers(
 
         return [watch(module, hook_point, keep, rows) for hook_point in by_path[path].watched]
 
-    with torch.no_grad(), native_attention(on_attention), runnable_experts(recording.model):
+    with torch.no_grad(), native_attention(on_attention):
         layer_calls(
             recording.model,
             recording.inputs,
@@ -196,7 +195,7 @@ def visit_down(recording: Recording, request: Request, visitor: Visitor, blocks:
     if recording.batch != 1:
         raise TargetsUnavailable("several texts at once; blocks need a single text")
     cut = LayerCut(recording, request)
-    with torch.no_grad(), runnable_experts(recording.model):
+    with torch.no_grad():
         calls = _entered(recording, cut)
         while calls:
             index, call = len(calls) - 1, calls.pop()

@@ -21,7 +21,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from mixlens.capture.attention_capture import runnable_experts
 from mixlens.capture.layer_calls import hooks_removed, layer_calls
 from mixlens.errors import UnsupportedModel
 from mixlens.kernels.differences import ROUNDING, difference, rounding, same_bar
@@ -156,7 +155,7 @@ def _calls_behind(recording: Recording, inputs: Any) -> tuple[list[Call], Tensor
             if args[0].is_floating_point():
                 calls.append((path, module, args[0]))
 
-    with hooks_removed(handles), runnable_experts(recording.model):
+    with hooks_removed(handles):
         for path, module in recording.model.named_modules():
             if not path.startswith(stack.path) and not list(module.children()):
                 handles.append(module.register_forward_hook(functools.partial(left, path)))

@@ -15,7 +15,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from mixlens.capture.attention_capture import plain_experts
 from mixlens.capture.layer_calls import (
     LayerCall,
     first_tensor,
@@ -28,6 +27,7 @@ from mixlens.capture.layer_calls import (
 from mixlens.errors import InvalidInput, UnsupportedModel
 from mixlens.kernels.differences import difference
 from mixlens.model.placement import at_hand, is_out_of_memory
+from mixlens.model.restore_model import plain_experts
 from mixlens.recording.layer import Layer
 from mixlens.recording.recording import Recording
 from mixlens.recording.upcast import computing_dtype

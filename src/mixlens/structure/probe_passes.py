@@ -16,12 +16,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from mixlens.capture.attention_capture import BACKENDS, plain_experts
+from mixlens.capture.attention_capture import BACKENDS
 from mixlens.capture.layer_calls import Inputs, LayerCall, layer_calls, with_hidden_argument
 from mixlens.capture.rerun import run_layer
 from mixlens.errors import UnsupportedModel, in_short
 from mixlens.kernels.differences import difference, rounding
 from mixlens.model.placement import is_out_of_memory
+from mixlens.model.restore_model import plain_experts
 from mixlens.structure.find_layers import CapturedLayers, capture_layers
 from mixlens.structure.layouts import Layout
 from mixlens.structure.model_structure import ModelStructure
