@@ -16,7 +16,7 @@ _PARTS = ["kernels", "capture", "structure", "recording", "replay", "measures", 
 shape_checks.install(
     [f"mixlens.{part}" for part in _PARTS],
     # Triton compiles from the source as it is.
-    but=[f"mixlens.kernels.fused.{name}" for name in ("gains", "norms", "zeroing")],
+    but=[f"mixlens.kernels.fused.{name}" for name in ("contributions", "norms", "zeroing")],
 )
 
 import torch  # noqa: E402

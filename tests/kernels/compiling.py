@@ -18,7 +18,7 @@ import torch
 import triton
 from triton.backends.compiler import GPUTarget
 
-from mixlens.kernels.fused import gains, norms, zeroing
+from mixlens.kernels.fused import contributions, norms, zeroing
 
 SHARED_MEMORY = 227 * 1024  # bytes of one program on an H100 or H200
 # Before, Triton has no products in float64, and the plain form replaces those of float32 vectors.
@@ -64,8 +64,8 @@ class Compiled:
 def compile_instead() -> None:
     """From here on the launching code compiles only."""
     triton.runtime.driver.set_active(Hopper())
-    gain, norm, step = gains._kernel(), norms._kernels(), zeroing._kernels()
-    gains._kernel = lambda: Compiled(gain)  # type: ignore[assignment]
+    gain, norm, step = contributions._kernel(), norms._kernels(), zeroing._kernels()
+    contributions._kernel = lambda: Compiled(gain)  # type: ignore[assignment]
     norms._kernels = lambda: [Compiled(kernel) for kernel in norm]  # type: ignore[assignment]
     zeroing._kernels = lambda: [Compiled(kernel) for kernel in step]  # type: ignore[assignment]
 
@@ -86,9 +86,15 @@ def over_heads(everything: bool) -> Iterator[Case]:
                 of = functools.partial(norms.norms_from, weights, gram, causal=causal)
                 yield (f"norms: {name}", of)
                 of = functools.partial(
-                    gains.l1_gains, weights, vectors, scale, y, 0.0, causal=causal
+                    contributions.l1_contributions,
+                    weights,
+                    vectors,
+                    scale,
+                    y,
+                    0.0,
+                    causal=causal,
                 )
-                yield (f"gains: {name}", of)
+                yield (f"contributions: {name}", of)
 
 
 def over_widths(everything: bool) -> Iterator[Case]:

@@ -13,7 +13,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from mixlens.kernels import gains, gram
+from mixlens.kernels import contributions, gram
 from mixlens.kernels.fused.checked import Trial
 from mixlens.kernels.fused.sampling import Sampler
 from mixlens.kernels.fused.zeroing import ACTIVATIONS, DISTANCES
@@ -44,7 +44,9 @@ def main() -> None:
         trial = gram._try_fused(parts.weights, vectors, targets, sources, causal)
         require_agreement(("norms", *name), trial)
         y = rows(torch.float32, 2, 3, width)
-        require_agreement(("gains", *name), gains._try_fused(parts, y, targets, sources))
+        require_agreement(
+            ("contributions", *name), contributions._try_fused(parts, y, targets, sources)
+        )
     wide = torch.float32
     for dtype, activation, products, scaled in itertools.product(
         DTYPES, ACTIVATIONS, (1, 2), (False, True)

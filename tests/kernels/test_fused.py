@@ -15,9 +15,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from mixlens.kernels import gains, gram
+from mixlens.kernels import contributions, gram
 from mixlens.kernels.fused import checked
-from mixlens.kernels.fused import gains as fused_gains
+from mixlens.kernels.fused import contributions as fused_contributions
 from mixlens.kernels.fused import norms as fused_norms
 from mixlens.kernels.fused.checked import Combination, Trial, run_checked
 from mixlens.kernels.fused.sampling import Sampler, sample_size, widen
@@ -162,10 +162,13 @@ def test_kernels_that_cannot_run_here_leave_the_scores_as_they_are(
     values, matrix = (part.to(dtype) for part in (parts.vectors.values, parts.vectors.matrix))
     parts = replace(parts, vectors=replace(parts.vectors, values=values, matrix=matrix))
     state = torch.get_rng_state()
-    before = gram.part_norms(parts, 2**20), gains.manhattan_gains(parts, parts.total, 2**20)
-    for kernels in (fused_norms, fused_gains):
+    before = (
+        gram.part_norms(parts, 2**20),
+        contributions.l1_contributions(parts, parts.total, 2**20),
+    )
+    for kernels in (fused_norms, fused_contributions):
         monkeypatch.setattr(kernels, "applies", lambda weights: True)
-    after = gram.part_norms(parts, 2**20), gains.manhattan_gains(parts, parts.total, 2**20)
+    after = gram.part_norms(parts, 2**20), contributions.l1_contributions(parts, parts.total, 2**20)
     assert all(map(torch.equal, before, after))
     assert torch.equal(state, torch.get_rng_state())
     assert len(caplog.messages) == 2
@@ -186,8 +189,8 @@ def test_plain_forms_take_half_precision_vectors(
     pairs = [
         (gram.part_norms(half, 2**20), gram.part_norms(wide, 2**20)),
         (
-            gains.manhattan_gains(half, half.total, 2**20, shift=0.1),
-            gains.manhattan_gains(wide, wide.total, 2**20, shift=0.1),
+            contributions.l1_contributions(half, half.total, 2**20, shift=0.1),
+            contributions.l1_contributions(wide, wide.total, 2**20, shift=0.1),
         ),
     ]
     for narrow, expected in pairs:

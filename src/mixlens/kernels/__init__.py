@@ -11,7 +11,7 @@ kernels are in `fused/`.
                    rounding explains.
     distances      Distances between representations that keep their digits when the two are almost
                    equal.
-    gains          The L1 contribution of each source to a target: ||y_i||_1 - ||y_i - T_ij||_1.
+    contributions  The L1 contribution of each source to a target: ||y_i||_1 - ||y_i - T_ij||_1.
     gradients      Gradients of explained outputs with respect to hidden states: plain, averaged
                    over noisy copies, and along paths.
     gram           Norms of sums over heads without the sums: ||sum_h a_h f_h||^2 = a^T G a, with G

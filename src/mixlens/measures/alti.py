@@ -34,8 +34,8 @@ from mixlens.contracts import (
 )
 from mixlens.errors import InvalidInput
 from mixlens.kernels.chunks import cached_bytes
+from mixlens.kernels.contributions import l1_contribution, l1_contributions
 from mixlens.kernels.decomposition import Decomposition
-from mixlens.kernels.gains import manhattan_gain, manhattan_gains
 from mixlens.model.placement import sent
 from mixlens.recording.attention import Block
 
@@ -87,15 +87,15 @@ def score_layer(
     layer: Layer, attention: Attention, targets: Targets, *, variant: str = "paper"
 ) -> LayerScores:
     """Return the contributions. `variant` is paper or released."""
-    near, residual = contributions(
+    scores, residual = normalised_contributions(
         attention, targets, layer.memory_budget, released=is_released(variant)
     )
     if targets.kind is AttentionKind.CROSS:
-        return _with_residual(near, residual)
-    return LayerScores(near)
+        return _with_residual(scores, residual)
+    return LayerScores(scores)
 
 
-def contributions(
+def normalised_contributions(
     site: Attention, targets: Targets, budget: int, *, released: bool = False
 ) -> tuple[Float[Tensor, "batch target source"], Float[Tensor, "batch target"]]:
     """Return the scores, and the normalised score of the residual stream if it is not a source."""
@@ -105,13 +105,14 @@ def contributions(
     seen_parts = replace(
         parts, weights=parts.weights[..., :seen], vectors=parts.vectors.up_to(seen)
     )
-    gains, residual = _gains(seen_parts, budget, released)
-    gains = nn.functional.pad(gains, (0, sources - seen))
+    contributions, residual = _contributions(seen_parts, budget, released)
+    contributions = nn.functional.pad(contributions, (0, sources - seen))
     if released:
         y = parts.beside["output"]
-        nothing = manhattan_gain(torch.zeros_like(y), y, _RELEASED_SHIFT)
-        gains = _with_unseen(parts, gains.clamp_min(0), nothing, targets.source_lengths)
-    return _shares(gains, residual)
+        nothing = l1_contribution(torch.zeros_like(y), y, _RELEASED_SHIFT)
+        lengths = targets.source_lengths
+        contributions = _with_unseen(parts, contributions.clamp_min(0), nothing, lengths)
+    return _normalised(contributions, residual)
 
 
 def _last_seen(site: Attention, targets: Targets, sources: int) -> int:
@@ -133,32 +134,32 @@ def _parts(site: Attention, targets: Targets, released: bool) -> Decomposition:
     return replace(site.decomposition(targets), beside={"output": y})
 
 
-def _gains(
+def _contributions(
     parts: Decomposition, budget: int, released: bool
 ) -> tuple[Float[Tensor, "batch target source"], Float[Tensor, "batch target"]]:
     """Return the L1 contributions of sources and residual stream."""
     y, shift = parts.beside["output"], _RELEASED_SHIFT if released else 0.0
     limit = cached_bytes(budget, y.device)
-    gains = manhattan_gains(parts, y, limit, shift=shift, ends=parts.ends)
+    contributions = l1_contributions(parts, y, limit, shift=shift, ends=parts.ends)
     if parts.own_is_source:
-        return gains, torch.zeros_like(y[..., 0])
-    return gains, manhattan_gain(parts.own, y, shift)
+        return contributions, torch.zeros_like(y[..., 0])
+    return contributions, l1_contribution(parts.own, y, shift)
 
 
-def _shares(
-    gains: Float[Tensor, "batch target source"], residual: Float[Tensor, "batch target"]
+def _normalised(
+    contributions: Float[Tensor, "batch target source"], residual: Float[Tensor, "batch target"]
 ) -> tuple[Float[Tensor, "batch target source"], Float[Tensor, "batch target"]]:
-    gains, residual = gains.clamp_min(0), residual.clamp_min(0)
-    whole = (gains.sum(-1) + residual).clamp_min(torch.finfo(gains.dtype).tiny)
-    return gains / whole[..., None], residual / whole
+    contributions, residual = contributions.clamp_min(0), residual.clamp_min(0)
+    whole = (contributions.sum(-1) + residual).clamp_min(torch.finfo(contributions.dtype).tiny)
+    return contributions / whole[..., None], residual / whole
 
 
 def _with_residual(
-    near: Float[Tensor, "batch target source"], residual: Float[Tensor, "batch target"]
+    scores: Float[Tensor, "batch target source"], residual: Float[Tensor, "batch target"]
 ) -> LayerScores:
     """Return scores of cross-attention, where the residual stream is not a source."""
     extras = {"residual_share": residual}
-    return LayerScores(near, extras, {"residual_share": ("target",)}, facts=Facts())
+    return LayerScores(scores, extras, {"residual_share": ("target",)}, facts=Facts())
 
 
 def _split(
@@ -170,14 +171,16 @@ def _split(
 
 
 def _weigh(parts: Decomposition, budget: int, *, variant: str = "paper") -> Mapping[str, Tensor]:
-    gains, residual = _gains(parts, budget, False)
-    return {"gains": gains} if parts.own_is_source else {"gains": gains, "residual": residual}
+    contributions, residual = _contributions(parts, budget, False)
+    by_term = {"sources": contributions, "residual": residual}
+    return {"sources": contributions} if parts.own_is_source else by_term
 
 
-def _score(gains: Mapping[str, Tensor], *, variant: str = "paper") -> LayerScores:
-    if "residual" in gains:
-        return _with_residual(*_shares(gains["gains"], gains["residual"]))
-    return LayerScores(_shares(gains["gains"], torch.zeros_like(gains["gains"][..., 0]))[0])
+def _score(by_term: Mapping[str, Tensor], *, variant: str = "paper") -> LayerScores:
+    contributions = by_term["sources"]
+    if "residual" in by_term:
+        return _with_residual(*_normalised(contributions, by_term["residual"]))
+    return LayerScores(_normalised(contributions, torch.zeros_like(contributions[..., 0]))[0])
 
 
 SPAN = SpanRule(split=_split, weigh=_weigh, score=_score, long="sum")
@@ -185,16 +188,16 @@ SPAN = SpanRule(split=_split, weigh=_weigh, score=_score, long="sum")
 
 def _with_unseen(
     parts: Decomposition,
-    gains: Float[Tensor, "batch target source"],
+    contributions: Float[Tensor, "batch target source"],
     of_nothing: Float[Tensor, "batch target"],
     lengths: Sequence[int],
 ) -> Float[Tensor, "batch target source"]:
     """Return the contribution of a zero vector for each source without any weight, except
     padding.
     """
-    ends = sent(torch.tensor(lengths), gains.device)
-    real = torch.arange(gains.shape[-1], device=gains.device) < ends[:, None]
+    ends = sent(torch.tensor(lengths), contributions.device)
+    real = torch.arange(contributions.shape[-1], device=contributions.device) < ends[:, None]
     unseen = (parts.weights == 0).all(1) & real[:, None]
     if parts.own_is_source:
         unseen = unseen.scatter(2, parts.positions[..., None], False)
-    return torch.where(unseen, of_nothing.clamp_min(0)[..., None], gains)
+    return torch.where(unseen, of_nothing.clamp_min(0)[..., None], contributions)

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec, by_layer, is_released
 from mixlens.kernels.chunks import rows_at_once
-from mixlens.measures.alti import contributions
+from mixlens.measures.alti import normalised_contributions
 from mixlens.measures.logit_update import with_initial
 from mixlens.model.placement import entry_device
 from mixlens.replay.logit_parts import LogitParts, StreamCheck, not_a_sum
@@ -188,7 +188,7 @@ class _CarriedDown:
             self._new[layer.index] = updates
 
     def _carry(self, site: Attention, block: Targets) -> None:
-        shares, _ = contributions(site, block, self.budget, released=self.released)
+        shares, _ = normalised_contributions(site, block, self.budget, released=self.released)
         rows = torch.stack(list(self.rows.values()), 1).to(shares.device)
         if block.positions is not None:
             rows = rows[:, :, list(block.positions[0])]

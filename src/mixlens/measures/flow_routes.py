@@ -28,7 +28,7 @@ from mixlens.contracts import (
     is_released,
 )
 from mixlens.errors import InvalidInput
-from mixlens.kernels.gains import manhattan_gain
+from mixlens.kernels.contributions import l1_contribution
 from mixlens.replay.route_shares import (
     AttentionShares,
     RouteRules,
@@ -37,7 +37,7 @@ from mixlens.replay.route_shares import (
     feed_forward_parts,
     feed_forward_shares,
     no_routes,
-    route_gains,
+    route_contributions,
     route_parts,
 )
 
@@ -158,9 +158,9 @@ def _weigh(
     value_bias: bool = False,
     variant: str = "paper",
 ) -> Mapping[str, Tensor]:
-    heads, residual = route_gains(parts, budget, RouteRules(value_bias))
+    heads, residual = route_contributions(parts, budget, RouteRules(value_bias))
     others = {
-        name: manhattan_gain(parts.beside[name], parts.beside["output"])
+        name: l1_contribution(parts.beside[name], parts.beside["output"])
         for name in ("added", "stream")
         if parts.beside
     }
@@ -168,7 +168,7 @@ def _weigh(
 
 
 def _score(
-    gains: Mapping[str, Tensor],
+    contributions: Mapping[str, Tensor],
     *,
     per_head: bool = False,
     value_bias: bool = False,
@@ -177,11 +177,11 @@ def _score(
     """Return the scores. The residual streams of the targets are one part, which belongs to no
     source.
     """
-    residual = gains["residual"].clamp_min(0)
-    shares = as_shares(gains["heads"].transpose(1, 2).clamp_min(0), residual)
+    residual = contributions["residual"].clamp_min(0)
+    shares = as_shares(contributions["heads"].transpose(1, 2).clamp_min(0), residual)
     added, stream = torch.zeros_like(residual), torch.ones_like(residual)
-    if "added" in gains:
-        added, stream = gains["added"].clamp_min(0), gains["stream"].clamp_min(0)
+    if "added" in contributions:
+        added, stream = contributions["added"].clamp_min(0), contributions["stream"].clamp_min(0)
     whole = (added + stream).clamp_min(torch.finfo(added.dtype).tiny)
     values = shares.heads if per_head else shares.heads.sum(1)
     return _with_extras(values, shares, added / whole, stream / whole, Facts())

@@ -13,13 +13,13 @@ Beyond the authors: a norm after a sum, or on a branch, has a fixed sigma, and e
 linear part (post-norm and sandwich layers). In a parallel layer the block is the stream and the
 attention, and the MLP is added to that.
 
-For each head and source, `head_gains` computes ||y_i||_1 - ||y_i - z||_1 with z = a_hij f_hj.
-Channel by channel |y| - |y - z| = u - 2 max(0, u - |y|), with u = sign(y) z. The sum of the first
-term is a matrix product. The second counts only channels in which z is larger than y itself. Those
-are among the channels with the smallest |y|, and most pairs have few or none of them, because a
-weight is small. For each pair only as many of them are read as its largest channel allows. This is
-exact, and takes an order of magnitude less time than all channels of all heads. A few pairs, as in
-one route, are compared channel by channel, which is faster than sorting.
+For each head and source, `head_contributions` computes ||y_i||_1 - ||y_i - z||_1 with z = a_hij
+f_hj. Channel by channel |y| - |y - z| = u - 2 max(0, u - |y|), with u = sign(y) z. The sum of the
+first term is a matrix product. The second counts only channels in which z is larger than y itself.
+Those are among the channels with the smallest |y|, and most pairs have few or none of them, because
+a weight is small. For each pair only as many of them are read as its largest channel allows. This
+is exact, and takes an order of magnitude less time than all channels of all heads. A few pairs, as
+in one route, are compared channel by channel, which is faster than sorting.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from torch import Tensor
 from mixlens.capture.layer_calls import HookPoint
 from mixlens.contracts import Targets, is_released
 from mixlens.kernels.chunks import cached_bytes, chunked, product_bytes, slices
+from mixlens.kernels.contributions import l1_contribution
 from mixlens.kernels.decomposition import Decomposition
-from mixlens.kernels.gains import manhattan_gain
 from mixlens.replay.value_map import value_bias as bias_of_values
 from mixlens.structure.norms import norm_of
 
@@ -108,7 +108,7 @@ def attention_shares(
 ) -> AttentionShares:
     """Return the fractions of the wanted targets."""
     parts = route_parts(layer, site, targets, rules)
-    heads, residual = route_gains(parts, layer.memory_budget, rules)
+    heads, residual = route_contributions(parts, layer.memory_budget, rules)
     heads = heads.clamp_min_(rules.floor)
     if rules.floor:
         ends = torch.tensor(targets.source_lengths, device=heads.device)[:, None, None, None]
@@ -127,13 +127,13 @@ def route_parts(
     return replace(site.decomposition(targets), own_is_source=False)
 
 
-def route_gains(
+def route_contributions(
     parts: Decomposition, budget: int, rules: RouteRules
 ) -> tuple[Float[Tensor, "batch head target source"], Float[Tensor, "batch target"]]:
     """Return the L1 contributions of each head's part of each source, and of the residual."""
     limit = cached_bytes(budget, parts.total.device)
-    heads = head_gains(parts, parts.total, limit, rules.shift)
-    return heads, manhattan_gain(parts.own, parts.total, rules.shift)
+    heads = head_contributions(parts, parts.total, limit, rules.shift)
+    return heads, l1_contribution(parts.own, parts.total, rules.shift)
 
 
 def as_shares(
@@ -174,7 +174,7 @@ def feed_forward_shares(
         like = targets.take(site.block_output, 1)[..., 0]
         return torch.zeros_like(like), torch.ones_like(like)
     added, stream = (
-        manhattan_gain(parts[name], parts["output"], rules.shift).clamp_min(rules.floor)
+        l1_contribution(parts[name], parts["output"], rules.shift).clamp_min(rules.floor)
         for name in ("added", "stream")
     )
     whole = (added + stream).clamp_min(torch.finfo(added.dtype).tiny)
@@ -185,7 +185,7 @@ _WIDTHS = (8, 32, 128)  # channels that are read, if they are enough; else all
 FEW = 2**23  # bytes of all channels of all pairs
 
 
-def head_gains(
+def head_contributions(
     parts: Decomposition,
     y: Float[Tensor, "batch target d_model"],
     limit: int,
@@ -196,7 +196,7 @@ def head_gains(
     """
     sources = parts.weights.shape[-1]
     vector_bytes = 4 * len(parts.vectors.matrix) * parts.vectors.width
-    gains = [
+    contributions = [
         torch.cat(
             [
                 _of_text(parts, text, part, y[text], limit, shift)
@@ -206,7 +206,7 @@ def head_gains(
         )
         for text in range(len(y))
     ]
-    return torch.stack(gains)
+    return torch.stack(contributions)
 
 
 def _of_text(
@@ -228,9 +228,9 @@ def _of_text(
         return torch.sub(y.abs()[:, None], left, out=left).sum(-1)  # exactly 0 for a weight of 0
     signs = torch.where(wanted < 0, -1.0, 1.0).to(y)
     along = (signs @ matrix.to(y).mT) @ values.to(y).mT  # sign(y_i) . f_hj
-    gains = along.mul_(weights)
+    contributions = along.mul_(weights)
     if shift:
-        gains.add_((y.abs() - wanted.abs()).sum(-1)[:, None])
+        contributions.add_((y.abs() - wanted.abs()).sum(-1)[:, None])
     lowest, highest = vectors.aminmax(dim=-1)  # [head, source]
     reach = torch.maximum(-lowest, highest).to(y)
     pair_bytes = 32 + 2 * y.element_size()  # its three numbers, its bound and its weight
@@ -241,8 +241,8 @@ def _of_text(
             weights[:, rows], vectors, wanted[rows], signs[rows], bound, limit
         ):
             head, target, source = pairs.unbind(1)
-            gains[head, target + rows.start, source] -= 2 * over
-    return gains
+            contributions[head, target + rows.start, source] -= 2 * over
+    return contributions
 
 
 def _overshoots(

@@ -5,7 +5,7 @@
     sampling  Small random data on which a fused kernel is compared with its plain form.
     norms     Norms of sums over heads on a GPU, fused: ||sum_h A_hij vectors_hj|| from the Gram
               matrices of `gram`, in float64 without upcast copies.
-    gains     ALTI's L1 contributions on a GPU, fused: sum_k (|y_ik| - |scale_i sum_h A_hij
+    contributions  ALTI's L1 contributions on a GPU, fused: sum_k (|y_ik| - |scale_i sum_h A_hij
               vectors_hjk - y_ik|) without a block of vectors in memory.
     zeroing   The element-wise steps of Value Zeroing on a GPU, fused: one pass over the data
               instead of ten.

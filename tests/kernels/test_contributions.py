@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mixlens.kernels.gains import manhattan_gain, manhattan_gains
+from mixlens.kernels.contributions import l1_contribution, l1_contributions
 from tests.kernels.decompositions import LargestTensor, in_float32, random_decomposition
 from tests.kernels.test_gram import materialised
 
@@ -29,15 +29,15 @@ def test_gains_are_those_of_the_materialised_parts(
     if causal:
         expected = expected.tril()
     torch.testing.assert_close(
-        manhattan_gains(parts, y, limit, shift=shift), expected, atol=1e-12, rtol=0
+        l1_contributions(parts, y, limit, shift=shift), expected, atol=1e-12, rtol=0
     )
 
 
 @pytest.mark.parametrize("limit", [1, 2**20])
 def test_padding_is_left_out(limit: int) -> None:
     parts = random_decomposition(6, seed=0)
-    whole = manhattan_gains(parts, parts.total, limit)
-    made = manhattan_gains(parts, parts.total, limit, ends=[4, 6])
+    whole = l1_contributions(parts, parts.total, limit)
+    made = l1_contributions(parts, parts.total, limit, ends=[4, 6])
     torch.testing.assert_close(made[0, :4, :4], whole[0, :4, :4], atol=1e-12, rtol=0)
     torch.testing.assert_close(made[1], whole[1], atol=1e-12, rtol=0)
     if limit == 1:  # a text at a time
@@ -47,15 +47,17 @@ def test_padding_is_left_out(limit: int) -> None:
 def test_a_source_without_weight_gains_exactly_nothing() -> None:
     parts = random_decomposition(6, seed=0)
     parts.weights[:, :, :, 2] = 0
-    gains = manhattan_gains(parts, parts.total, 2**20)
-    assert not gains[:, [0, 1, 3, 4, 5], 2].any()
-    torch.testing.assert_close(gains[:, 2, 2], manhattan_gain(parts.own, parts.total)[:, 2])
+    contributions = l1_contributions(parts, parts.total, 2**20)
+    assert not contributions[:, [0, 1, 3, 4, 5], 2].any()
+    torch.testing.assert_close(
+        contributions[:, 2, 2], l1_contribution(parts.own, parts.total)[:, 2]
+    )
 
 
 def test_nothing_as_large_as_targets_by_sources_by_width_is_made() -> None:
     parts = random_decomposition(64, seed=0, d_model=256, heads=4, batch=1)
     with LargestTensor() as largest:
-        manhattan_gains(parts, parts.total, 2**19)
+        l1_contributions(parts, parts.total, 2**19)
     assert largest.numbers <= 64 * 256 * 4
 
 
@@ -65,6 +67,6 @@ def test_float32_is_near_float64() -> None:
     """
     exact = random_decomposition(48, seed=1, d_model=512, heads=8, batch=1)
     single = in_float32(exact)
-    expected = manhattan_gains(exact, exact.total, 2**20).clamp_min(0)
-    made = manhattan_gains(single, single.total, 2**20).clamp_min(0).double()
+    expected = l1_contributions(exact, exact.total, 2**20).clamp_min(0)
+    made = l1_contributions(single, single.total, 2**20).clamp_min(0).double()
     assert ((made - expected).abs() / expected.amax(-1, keepdim=True)).max() < 1e-5

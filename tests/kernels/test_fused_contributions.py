@@ -1,5 +1,5 @@
-"""The fused gains against the plain sum, run by Triton's interpreter: the same program that a GPU
-compiles.
+"""The fused contributions against the plain sum, run by Triton's interpreter: the same program
+that a GPU compiles.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pytest
 
 PROGRAM = """
 import torch
-from mixlens.kernels.fused.gains import l1_gains
+from mixlens.kernels.fused.contributions import l1_contributions
 torch.manual_seed(0)
 for shape in ((2, 12, 37, 21, 100), (1, 4, 9, 9, 32), (1, 20, 33, 17, 70)):
     batch, heads, targets, sources, width = shape
@@ -23,10 +23,10 @@ for shape in ((2, 12, 37, 21, 100), (1, 4, 9, 9, 32), (1, 20, 33, 17, 70)):
     whole = torch.einsum("bhij,bhjd->bijd", weights, vectors) * scale[:, :, None, None]
     for shift in (0.0, 0.25):
         expected = (y[:, :, None].abs() - (whole - y[:, :, None] + shift).abs()).sum(-1)
-        difference = l1_gains(weights, vectors, scale, y, shift) - expected
+        difference = l1_contributions(weights, vectors, scale, y, shift) - expected
         assert difference.abs().max() <= 1e-5 * expected.abs().max()
         if targets == sources:
-            half = l1_gains(weights.tril(), vectors, scale, y, shift, causal=True).tril()
+            half = l1_contributions(weights.tril(), vectors, scale, y, shift, causal=True).tril()
             assert (half - expected.tril()).abs().max() <= 1e-5 * expected.abs().max()
 """
 

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from mixlens.kernels.chunks import CACHED, slices, sources_first
 from mixlens.kernels.decomposition import Decomposition
-from mixlens.kernels.fused import gains as fused_gains
+from mixlens.kernels.fused import contributions as fused_contributions
 from mixlens.kernels.fused.checked import Combination, Trial, run_checked
 from mixlens.kernels.fused.sampling import Sampler, sample_size, widen
 
@@ -26,7 +26,7 @@ from mixlens.kernels.fused.sampling import Sampler, sample_size, widen
 _SOURCES = 16
 
 
-def manhattan_gains(
+def l1_contributions(
     parts: Decomposition,
     y: Float[Tensor, "batch target d_model"],
     limit: int,
@@ -42,29 +42,29 @@ def manhattan_gains(
     """
     _, heads, targets, sources = parts.weights.shape
     if parts.vectors.few(targets):
-        return _finished(parts, y, shift, _direct_gains(parts, y, limit, shift))
-    if not fused_gains.applies(parts.weights):
-        return _finished(parts, y, shift, _plain_gains(parts, y, limit, shift, ends))
+        return _finished(parts, y, shift, _direct_contributions(parts, y, limit, shift))
+    if not fused_contributions.applies(parts.weights):
+        return _finished(parts, y, shift, _plain_contributions(parts, y, limit, shift, ends))
     sizes = sample_size(targets), sample_size(sources)
-    gains = run_checked(
+    contributions = run_checked(
         Combination(
-            "gains",
+            "contributions",
             y.device,
             (parts.weights.dtype, parts.vectors.values.dtype, y.dtype),
             (heads, y.shape[-1], *sizes, parts.causal),
         ),
-        fused=lambda: _fused_gains(parts, y, shift),
-        plain=lambda: _plain_gains(parts, y, limit, shift, ends),
+        fused=lambda: _fused_contributions(parts, y, shift),
+        plain=lambda: _plain_contributions(parts, y, limit, shift, ends),
         trial=lambda: _try_fused(parts, y, *sizes),
     )
-    return _finished(parts, y, shift, gains)
+    return _finished(parts, y, shift, contributions)
 
 
-def _fused_gains(
+def _fused_contributions(
     parts: Decomposition, y: Float[Tensor, "batch target d_model"], shift: float
 ) -> Float[Tensor, "batch target source"]:
     """Compute many targets on a GPU."""
-    return fused_gains.l1_gains(
+    return fused_contributions.l1_contributions(
         parts.weights, parts.vectors.of(), parts.scale, y, shift, causal=parts.causal
     )
 
@@ -90,14 +90,14 @@ def _try_fused(
         vectors=widen(small.vectors),
         scale=small.scale.double(),
     )
-    fused = _fused_gains(small, total, shift)
-    plain = _plain_gains(wide, total.double(), CACHED, shift, None)
+    fused = _fused_contributions(small, total, shift)
+    plain = _plain_contributions(wide, total.double(), CACHED, shift, None)
     if parts.causal:  # neither form fills in the rest
         fused, plain = fused.tril(), plain.tril()
     return Trial(fused, plain, 1e-5)
 
 
-def _plain_gains(
+def _plain_contributions(
     parts: Decomposition,
     y: Float[Tensor, "batch target d_model"],
     limit: int,
@@ -106,19 +106,19 @@ def _plain_gains(
 ) -> Float[Tensor, "batch target source"]:
     """Compute many targets, a few texts at a time."""
     batch, heads, targets, sources = parts.weights.shape
-    gains = y.new_zeros(batch, targets, sources)
+    contributions = y.new_zeros(batch, targets, sources)
     text_bytes = y.element_size() * y.shape[-1] * sources * max(targets, heads)
     for texts in slices(batch, text_bytes, limit):
-        here, own, wanted = gains[texts], parts.of_texts(texts), y[texts]
+        here, own, wanted = contributions[texts], parts.of_texts(texts), y[texts]
         if ends is not None:
             end = max(ends[texts])
             here, own, wanted = here[:, :end, :end], own.up_to(end), wanted[:, :end]
-        _fill_gains(here, own, wanted, limit, shift)
-    return gains
+        _fill_contributions(here, own, wanted, limit, shift)
+    return contributions
 
 
-def _fill_gains(
-    gains: Float[Tensor, "batch target source"],
+def _fill_contributions(
+    contributions: Float[Tensor, "batch target source"],
     parts: Decomposition,
     y: Float[Tensor, "batch target d_model"],
     limit: int,
@@ -147,38 +147,38 @@ def _fill_gains(
             block = block.view(*weights.shape[:2], width)
             block.baddbmm_(weights, formed[:, part].reshape(-1, heads, width))
             lost = by_text.abs_().sub_(size[:, None, here]).sum(-1)
-            gains[:, here, part] = lost.mT.neg_()
+            contributions[:, here, part] = lost.mT.neg_()
 
 
-def _direct_gains(
+def _direct_contributions(
     parts: Decomposition, y: Float[Tensor, "batch target d_model"], limit: int, shift: float
 ) -> Float[Tensor, "batch target source"]:
     """Compute few targets: the heads of each pair are summed inside one product."""
     batch, _, targets, sources = parts.weights.shape
-    gains = y.new_empty(batch, targets, sources)
+    contributions = y.new_empty(batch, targets, sources)
     for part in slices(sources, 12 * batch * y.shape[-1], limit):
         for target in range(targets):
             weights = parts.weights[:, :, target, part] * parts.scale[:, None, target, None]
             made = parts.vectors.written(weights, part, target).to(y.dtype)
-            gains[:, target, part] = manhattan_gain(made, y[:, None, target], shift)
-    return gains
+            contributions[:, target, part] = l1_contribution(made, y[:, None, target], shift)
+    return contributions
 
 
 def _finished(
     parts: Decomposition,
     y: Float[Tensor, "batch target d_model"],
     shift: float,
-    gains: Float[Tensor, "batch target source"],
+    contributions: Float[Tensor, "batch target source"],
 ) -> Float[Tensor, "batch target source"]:
     """Return scores with zeros where there is no weight, and the diagonal with the residual."""
     if shift != 0.0:  # without it |y| - |0 - y| is exactly zero
-        gains = gains * (parts.weights != 0).any(1)
+        contributions = contributions * (parts.weights != 0).any(1)
     if not parts.own_is_source:
-        return gains
-    return parts.with_diagonal(gains, manhattan_gain(parts.diagonal, y, shift))
+        return contributions
+    return parts.with_diagonal(contributions, l1_contribution(parts.diagonal, y, shift))
 
 
-def manhattan_gain(
+def l1_contribution(
     part: Float[Tensor, "batch _ d_model"],
     y: Float[Tensor, "batch _ d_model"],
     shift: float = 0.0,

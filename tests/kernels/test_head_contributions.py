@@ -6,7 +6,7 @@ from torch import Tensor
 
 from mixlens.kernels.decomposition import Decomposition, Vectors
 from mixlens.replay import route_shares as kernel
-from mixlens.replay.route_shares import head_gains
+from mixlens.replay.route_shares import head_contributions
 
 
 def _decomposition(width: int, size: float, heads: int = 4, groups: int = 2) -> Decomposition:
@@ -47,6 +47,6 @@ def test_agrees_with_every_channel_of_every_pair(
         left = weight * formed[batch, head, source] - y[batch, target] + shift
         expected[batch, head, target, source] = (y[batch, target].abs() - left.abs()).sum()
     for limit in (2**20, 2000):
-        made = head_gains(parts, y, limit, shift)
+        made = head_contributions(parts, y, limit, shift)
         torch.testing.assert_close(made, expected, atol=1e-11, rtol=1e-11)
         assert shift or not made[:, :, 0, 3:].any()  # unseen: not even a rounding error

@@ -62,7 +62,7 @@ def _kernel() -> Any:
         head_ok = head < heads
         factor = tl.load(scale + batch * targets + rows, mask=row_ok, other=0.0)
         columns = tl.arange(0, TILE_S)
-        gain = tl.zeros((TILE_T, TILE_S), dtype=tl.float32)
+        total = tl.zeros((TILE_T, TILE_S), dtype=tl.float32)
         for start in range(0, WIDTH, TILE_D):
             channel = start + tl.arange(0, TILE_D)
             channel_ok = channel < WIDTH
@@ -94,14 +94,14 @@ def _kernel() -> Any:
                 ).to(tl.float32)
                 made = tl.dot(attention * factor[:, None], part, input_precision="ieee")
                 near = tl.sum(size - tl.abs(made - shifted), axis=1)
-                gain += tl.where(columns[None, :] == number, near[:, None], 0.0)
+                total += tl.where(columns[None, :] == number, near[:, None], 0.0)
         place = (batch * targets + rows[:, None]) * sources + first + columns[None, :]
-        tl.store(out + place, gain, mask=row_ok[:, None] & ((first + columns) < sources)[None, :])
+        tl.store(out + place, total, mask=row_ok[:, None] & ((first + columns) < sources)[None, :])
 
     return kernel
 
 
-def l1_gains(
+def l1_contributions(
     weights: Float[Tensor, "batch head target source"],
     vectors: Float[Tensor, "batch head source d_model"],
     scale: Float[Tensor, "batch target"],
