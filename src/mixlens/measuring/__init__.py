@@ -14,10 +14,14 @@ Measures themselves are in `measures`.
                         maps per text.
     measure_many        Measure one text, or several in batches of similar length.
     measured_batch      One measure of a batch of texts, and the maps of each text without padding.
+    read_positions      Find the positions whose logits are read, before the model runs, because a
+                        vocabulary is wide.
     recorder            Record a text, tensors, an image or audio, verified.
     rollout_of_targets  Roll out a few targets to the input without storing maps, from the last
                         layer down.
     timing              Estimate the time of a measure or a rollout from the first tokens.
     verifying           Report which measures support a model, and whether its structure was
                         verified (`doctor`).
+    whole_maps          Measure a few targets from whole maps, if their layers cannot be cut to
+                        them.
 """

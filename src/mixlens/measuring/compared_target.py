@@ -13,7 +13,7 @@ from mixlens.contracts import AttentionKind, Spec
 from mixlens.errors import InvalidInput, MixlensError
 from mixlens.maps.one_row import AGGREGATES
 from mixlens.measures import list_measures
-from mixlens.measuring.recorder import record_all_targets
+from mixlens.measuring.whole_maps import record_all_targets
 from mixlens.replay.explained_output import explained
 from mixlens.text.suggestions import no_such
 from mixlens.text.tokens import TokenRow, cls_position, listed, position_of, positions_by_text

@@ -24,11 +24,12 @@ from mixlens.measures import (
 )
 from mixlens.measuring.estimates import Estimate, estimate_of, memory_advice, require_room
 from mixlens.measuring.measured_batch import MeasuredBatch, span_labels
-from mixlens.measuring.recorder import record_all_targets, with_output
-from mixlens.model.placement import available_to, entry_device
+from mixlens.measuring.read_positions import with_output
+from mixlens.measuring.whole_maps import join_outputs, record_whole, requests_by_output
+from mixlens.model.placement import available_to
 from mixlens.model.session import open_session
 from mixlens.recording.recording import Recording, score_layers
-from mixlens.recording.span_scores import targets_at_once
+from mixlens.recording.target_pass import target_blocks
 from mixlens.text.tokens import EachText
 
 _log = logging.getLogger(__name__)
@@ -259,55 +260,12 @@ def _from_maps(
     """
     _log.info("%s uses whole maps for these targets: %s", name, reason)
     require_room(_largest({name: options}, recording, request), available_to(recording.model))
-    has_answer = options.get("answer") not in (None, False)  # one output for all of its tokens
-    asked = options if has_answer else None
-    whole = replace(record_all_targets(recording, name, asked), not_cut=reason)
-    stack = recording.structure.stack_of(recording.site).name
-    if whole.lengths[stack] != recording.lengths[stack]:
-        raise InvalidInput(
-            f"The tokens of {stack} are not those of the text, so the targets do not refer to "
-            f"them. Record the whole text, and pass targets of {stack}."
-        )
-
-    def measured(own: Mapping[str, Any], asked: Request) -> MeasuredBatch:
-        return _batches({name: own}, whole, {name: asked}, precision)[name]
-
-    spec = spec_of(name)
-    if has_answer:
-        is_named = spec.gives == "maps" or request.targets != recording.targets
-        return measured(options, request if is_named else replace(request, targets=None))
-    if not spec.explains_output or recording.produced is None or request.targets is None:
-        return measured(options, request)
-    said, places = recording.produced, list(zip(*request.targets, strict=True))
-    words = [
-        {
-            "position": list(at),
-            "word": [row.ids[p] for row, p in zip(said, at, strict=True)],
-            **options,
-        }
-        for at in places
+    whole = record_whole(name, recording, options, reason)
+    outputs = [
+        _batches({name: own}, whole, {name: asked}, precision)[name]
+        for own, asked in requests_by_output(name, recording, request, options)
     ]
-    has_targets = spec.gives == "maps"
-    if len(words) > 1 and (recording.batch > 1 or {"position", "word"} & set(options)):
-        if has_targets:  # one output for all targets, from the options
-            return measured(options, request)
-        raise InvalidInput(
-            f"{name} explains one output of the model. Pass one of the {len(words)} targets."
-        )
-    outputs = []
-    for own, at in zip(words, places, strict=True):
-        targets = tuple((place,) for place in at) if has_targets else None
-        outputs.append(measured(own, replace(request, targets=targets)))
-    if len(outputs) == 1:
-        return outputs[0]
-    scores = Scores.of_outputs([output.scores for output in outputs])
-    options = {key: [value for own in words for value in own[key]] for key in ("position", "word")}
-    return replace(
-        outputs[0],
-        request=request if has_targets else outputs[0].request,
-        scores=scores,
-        options={**words[0], **options},
-    )
+    return join_outputs(outputs, request)
 
 
 def _batch(
@@ -331,12 +289,13 @@ def _largest(
     request: Request,
 ) -> Estimate:
     """Return the largest requirements of the measures, which run one after the other."""
+    at_once = None if request.targets is None else target_blocks(recording, request)[0].stop
     estimates = [
         estimate_of(
             recording.model,
             name,
             max(recording.lengths[recording.structure.stack_of(request.site).name]),
-            targets=_targets_in_memory(recording, request),
+            targets=at_once,
             layers=len(request.layers),
             texts=recording.batch,
             options=options,
@@ -345,20 +304,6 @@ def _largest(
         for name, options in measures.items()
     ]
     return max(estimates, key=lambda estimate: estimate.sure)
-
-
-def _targets_in_memory(recording: Recording, request: Request) -> int | None:
-    """Return how many targets are scored at once, or None for all."""
-    if request.targets is None:
-        return None
-    count = len(request.targets[0])
-    if request.span is None:
-        return count
-    stack = recording.structure.stack_of(request.site)
-    heads = max(site.heads for layer in stack.layers for site in layer.sites)
-    sources = max(recording.source_lengths(request.site))
-    device = entry_device(recording.model)
-    return min(count, targets_at_once(heads, sources, recording.batch, device))
 
 
 @contextlib.contextmanager

@@ -12,9 +12,8 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
 
-from mixlens.capture.layer_calls import Inputs, LayerCall, batch_size, layer_calls
+from mixlens.capture.layer_calls import Inputs, batch_size
 from mixlens.contracts import AttentionKind
 from mixlens.errors import (
     InvalidInput,
@@ -32,6 +31,7 @@ from mixlens.measuring.estimates import (
     memory_advice,
     require_room,
 )
+from mixlens.measuring.read_positions import find_explained_targets, find_read_positions
 from mixlens.model.distributed import require_one_process
 from mixlens.model.linearity import require_linear_modules
 from mixlens.model.loading import damaged_weights
@@ -45,9 +45,7 @@ from mixlens.recording.batch_independence import (
 from mixlens.recording.forward_pass import StructureDiffers, capture_inputs, capture_layers
 from mixlens.recording.recording import Recording
 from mixlens.recording.target_pass import require_cuttable
-from mixlens.recording.upcast import wide
 from mixlens.recording.verification import require_same_natively
-from mixlens.replay.read_positions import find_read_positions
 from mixlens.structure.language_structure import language_structure
 from mixlens.structure.model_discovery import model_structure
 from mixlens.structure.model_structure import ModelStructure
@@ -101,7 +99,7 @@ def record(
         ready = given if isinstance(given, Prepared) else _prepared(lens, given)
         if targets is None and asked is not None and asked.get("targets") is None:
             with contextlib.suppress(MixlensError, *_RAISED_BY_MODELS):  # raised again below
-                targets = _explained_targets(model, ready, measures, asked, budget)
+                targets = find_explained_targets(model, ready, measures, asked, budget)
             measures, asked = (measures, asked) if targets is None else ((), None)
         estimate = _estimate(lens, ready, None if targets is None else 1, measures, asked)
         available = available_to(model)
@@ -142,30 +140,6 @@ def _prepared(lens: Lens, given: Any) -> Prepared:
         return ready
     rows = label_texts(model.config, ids, ready.rows, ready.tensors, lens.processor)
     return replace(ready, rows=rows)
-
-
-def _explained_targets(
-    model: nn.Module,
-    ready: Prepared,
-    measures: Sequence[str],
-    asked: Mapping[str, Any],
-    budget: int,
-) -> EachText | None:
-    """The tokens whose logits are explained, if a measure needs no others of one text, the model
-    can leave out the logits of the others, and the attention weights of all tokens do not fit the
-    budget. If they fit, keeping them saves two passes.
-    """
-    if not all(spec_of(name).follows_output for name in measures) or batch_size(ready.tensors) > 1:
-        return None
-    structure = model_structure(model, ready.tensors)
-    heads = sum(
-        site.heads for stack in structure.stacks for layer in stack.layers for site in layer.sites
-    )
-    ids = ready.tensors.get("input_ids")
-    if ids is None or 4 * heads * ids.shape[1] ** 2 <= budget:
-        return None
-    places = find_read_positions(model, structure, ready, asked)
-    return None if places is None else EachText((tuple(places.tolist()),))
 
 
 def _require_independent_texts(
@@ -260,49 +234,6 @@ def structure_of_targets(
     """
     alone = None if site is None else language_structure(model, site, inputs)
     return alone or (model_structure(model, inputs), None)
-
-
-@torch.no_grad()
-def with_output(recording: Recording, options: Mapping[str, Any]) -> Recording:
-    """Return a recording of a few targets with the logits that the options ask for, and the states
-    that they are read off. Raises `TargetsUnavailable` if the model computes all logits.
-    """
-    model, structure = recording.model, recording.structure
-    assert recording.prepared is not None
-    read = find_read_positions(model, structure, recording.prepared, options)
-    if read is None or recording.batch > 1:
-        raise TargetsUnavailable("the logits of all its tokens are computed")
-    states: list[Tensor] = []
-
-    def on_layer(call: LayerCall, seen: object) -> None:
-        states.append(wide(call.hidden_out[:, read.to(call.hidden_out.device)]))
-
-    inputs = {**recording.inputs, "logits_to_keep": read}
-    last = {recording.last_stack.layers[-1].path}
-    _, output = layer_calls(model, inputs, last, None, on_layer=on_layer)
-    if len(states) != 1:
-        raise TargetsUnavailable("its last layer runs more than once")
-    targets = (tuple(read.tolist()),)
-    return replace(
-        recording, output=output, logits_at=read, final_states=states[0], targets=targets
-    )
-
-
-def record_all_targets(
-    recording: Recording, name: str, asked: Mapping[str, Any] | None = None
-) -> Recording:
-    """Return a recording of the same inputs that keeps its layers, as one measure needs them; with
-    `asked`, the logits that its options ask for may be the only ones.
-    """
-    if recording.is_kept:
-        return recording
-    recording.require_state()
-    how: dict[str, Any] = {"targets": None, "site": None, "memory_budget": recording.memory_budget}
-    if spec_of(name).reads != "attention":
-        return record(recording.lens, recording.prepared, **how, measures=[name], asked=asked)
-    if recording.whole is None:
-        recording.whole = record(recording.lens, recording.prepared, **how)
-    return recording.whole
 
 
 def _recorded_as_probed(

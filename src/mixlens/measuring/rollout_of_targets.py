@@ -26,7 +26,7 @@ from mixlens.maps.rollout import Rule, joined_facts, roll_out
 from mixlens.measures import layer_function, refusal, spec_of, without_noise
 from mixlens.measuring.measure import at_work, measure
 from mixlens.measuring.measured_batch import MeasuredBatch, describe_span, maps_of_row, span_labels
-from mixlens.measuring.recorder import record_all_targets
+from mixlens.measuring.whole_maps import record_all_targets
 from mixlens.model.placement import entry_device
 from mixlens.text.tokens import TokenRow
 

@@ -28,8 +28,6 @@ maps; and the parts that several measures share.
                          classes.
     probabilities        Turn the logits of a head into probabilities, with the function that the
                          model's own API applies.
-    read_positions       Find the positions whose logits are read, before the model runs, because a
-                         vocabulary is wide.
     resolve_output       Choose the output that a measure explains: an answer, a word or class, or
                          an embedding.
     route_shares         The normalised scores of information flow routes.

@@ -1,0 +1,125 @@
+"""Find the positions whose logits are read, before the model runs, because a vocabulary is wide.
+
+A model that can leave out logits (`logits_to_keep`) computes only those.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from jaxtyping import Int
+from torch import Tensor, nn
+
+from mixlens.capture.layer_calls import LayerCall, batch_size, layer_calls
+from mixlens.errors import InvalidInput, TargetsUnavailable
+from mixlens.measures import spec_of
+from mixlens.recording.recording import Recording
+from mixlens.recording.upcast import wide
+from mixlens.structure.model_discovery import model_structure
+from mixlens.structure.probe import is_plain_text
+from mixlens.text.answer_tokens import answer_for_each, find_answer, following_tokens
+from mixlens.text.inputs import Prepared
+from mixlens.text.padding import row_lengths
+from mixlens.text.tokens import EachText, TokenRow, resolved
+
+if TYPE_CHECKING:
+    from mixlens.structure.model_structure import ModelStructure
+
+
+def find_read_positions(
+    model: nn.Module, structure: ModelStructure, ready: Prepared, options: Mapping[str, Any]
+) -> Int[Tensor, " position"] | None:
+    """Return the positions whose logits these options need, in order, if the model is a causal one
+    of plain text that can skip the others, or None for all.
+    """
+    known = inspect.signature(model.forward).parameters
+    if "logits_to_keep" not in known or options.get("of") in ("embedding", "similarity"):
+        return None
+    inputs, causal = ready.tensors, structure.calls[-1][0].layers[0].sites[0].causal
+    if not (is_plain_text(inputs) and len(structure.stacks) == 1 and causal):
+        return None
+    ids: Tensor = inputs["input_ids"]
+    lengths = row_lengths(inputs) or [int(ids.shape[1])] * len(ids)
+    try:
+        if options.get("answer") not in (None, False):
+            places = _answer_positions(ready, options["answer"], lengths)
+        else:
+            places = _positions(options.get("position"), lengths)
+    except (InvalidInput, IndexError, TypeError, ValueError):  # raised when the output is resolved
+        return None
+    return torch.tensor(sorted(set(places)), device=ids.device)
+
+
+def _positions(position: Any, lengths: Sequence[int]) -> list[int]:
+    one_for_each = isinstance(position, Sequence) and not isinstance(position, str)
+    each = list(position) if one_for_each else [-1 if position is None else position] * len(lengths)
+    return [resolved([int(p)], n)[0] for p, n in zip(each, lengths, strict=True)]
+
+
+def _answer_positions(ready: Prepared, answer: Any, lengths: Sequence[int]) -> list[int]:
+    """Return the positions that produce the answers of all texts."""
+    places: list[int] = []
+    ids: Tensor = ready.tensors["input_ids"]
+    for text, own in enumerate(answer_for_each(answer, len(lengths))):
+        if ready.produced is None:
+            row = TokenRow.numbered(lengths[text]) if ready.rows is None else ready.rows[text]
+            produced = following_tokens(row, ids[text, : lengths[text]].tolist())
+        else:
+            produced = ready.produced[text]
+        is_continued = ready.produced is not None
+        places += find_answer(own, produced, is_continued=is_continued).positions
+    return places
+
+
+def find_explained_targets(
+    model: nn.Module,
+    ready: Prepared,
+    measures: Sequence[str],
+    asked: Mapping[str, Any],
+    budget: int,
+) -> EachText | None:
+    """The tokens whose logits are explained, if a measure needs no others of one text, the model
+    can leave out the logits of the others, and the attention weights of all tokens do not fit the
+    budget. If they fit, keeping them saves two passes.
+    """
+    if not all(spec_of(name).follows_output for name in measures) or batch_size(ready.tensors) > 1:
+        return None
+    structure = model_structure(model, ready.tensors)
+    heads = sum(
+        site.heads for stack in structure.stacks for layer in stack.layers for site in layer.sites
+    )
+    ids = ready.tensors.get("input_ids")
+    if ids is None or 4 * heads * ids.shape[1] ** 2 <= budget:
+        return None
+    places = find_read_positions(model, structure, ready, asked)
+    return None if places is None else EachText((tuple(places.tolist()),))
+
+
+@torch.no_grad()
+def with_output(recording: Recording, options: Mapping[str, Any]) -> Recording:
+    """Return a recording of a few targets with the logits that the options ask for, and the states
+    that they are read off. Raises `TargetsUnavailable` if the model computes all logits.
+    """
+    model, structure = recording.model, recording.structure
+    assert recording.prepared is not None
+    read = find_read_positions(model, structure, recording.prepared, options)
+    if read is None or recording.batch > 1:
+        raise TargetsUnavailable("the logits of all its tokens are computed")
+    states: list[Tensor] = []
+
+    def on_layer(call: LayerCall, seen: object) -> None:
+        states.append(wide(call.hidden_out[:, read.to(call.hidden_out.device)]))
+
+    inputs = {**recording.inputs, "logits_to_keep": read}
+    last = {recording.last_stack.layers[-1].path}
+    _, output = layer_calls(model, inputs, last, None, on_layer=on_layer)
+    if len(states) != 1:
+        raise TargetsUnavailable("its last layer runs more than once")
+    targets = (tuple(read.tolist()),)
+    return replace(
+        recording, output=output, logits_at=read, final_states=states[0], targets=targets
+    )

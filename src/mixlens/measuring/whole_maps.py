@@ -1,0 +1,100 @@
+"""Measure a few targets from whole maps, if their layers cannot be cut to them.
+
+Whole maps are always right, and take more time and memory. A measure of one output explains one
+target at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from mixlens.contracts import Request, Scores
+from mixlens.errors import InvalidInput
+from mixlens.measures import spec_of
+from mixlens.measuring.measured_batch import MeasuredBatch
+from mixlens.measuring.recorder import record
+from mixlens.recording.recording import Recording
+
+Options = Mapping[str, Any]
+
+
+def record_whole(name: str, recording: Recording, options: Options, reason: str) -> Recording:
+    """Return a recording of all targets of the same inputs, for one measure with these options.
+    `reason` says why the targets alone are not enough.
+    """
+    whole = record_all_targets(recording, name, options if _has_answer(options) else None)
+    stack = recording.structure.stack_of(recording.site).name
+    if whole.lengths[stack] != recording.lengths[stack]:
+        raise InvalidInput(
+            f"The tokens of {stack} are not those of the text, so the targets do not refer to "
+            f"them. Record the whole text, and pass targets of {stack}."
+        )
+    return replace(whole, not_cut=reason)
+
+
+def record_all_targets(
+    recording: Recording, name: str, asked: Mapping[str, Any] | None = None
+) -> Recording:
+    """Return a recording of the same inputs that keeps its layers, as one measure needs them; with
+    `asked`, the logits that its options ask for may be the only ones.
+    """
+    if recording.is_kept:
+        return recording
+    recording.require_state()
+    how: dict[str, Any] = {"targets": None, "site": None, "memory_budget": recording.memory_budget}
+    if spec_of(name).reads != "attention":
+        return record(recording.lens, recording.prepared, **how, measures=[name], asked=asked)
+    if recording.whole is None:
+        recording.whole = record(recording.lens, recording.prepared, **how)
+    return recording.whole
+
+
+def requests_by_output(
+    name: str, recording: Recording, request: Request, options: Options
+) -> list[tuple[Options, Request]]:
+    """Return the options and the request of each output that a measure explains: one for each
+    target that `Lens.generate` produced, or one for all.
+    """
+    spec, has_targets = spec_of(name), spec_of(name).gives == "maps"
+    if _has_answer(options):  # one output for all of its tokens
+        is_named = has_targets or request.targets != recording.targets
+        return [(options, request if is_named else replace(request, targets=None))]
+    if not spec.explains_output or recording.produced is None or request.targets is None:
+        return [(options, request)]
+    places = list(zip(*request.targets, strict=True))
+    if len(places) > 1 and (recording.batch > 1 or {"position", "word"} & set(options)):
+        if has_targets:  # one output for all targets, from the options
+            return [(options, request)]
+        raise InvalidInput(
+            f"{name} explains one output of the model. Pass one of the {len(places)} targets."
+        )
+    pairs: list[tuple[Options, Request]] = []
+    for at in places:
+        words = [row.ids[place] for row, place in zip(recording.produced, at, strict=True)]
+        targets = tuple((place,) for place in at) if has_targets else None
+        own = {"position": list(at), "word": words, **options}
+        pairs.append((own, replace(request, targets=targets)))
+    return pairs
+
+
+def join_outputs(batches: Sequence[MeasuredBatch], request: Request) -> MeasuredBatch:
+    """Return the scores of several outputs as one batch, with a target for each output."""
+    first = batches[0]
+    if len(batches) == 1:
+        return first
+    named = {
+        key: [value for batch in batches for value in batch.options[key]]
+        for key in ("position", "word")
+    }
+    return replace(
+        first,
+        request=request if first.spec.gives == "maps" else first.request,
+        scores=Scores.of_outputs([batch.scores for batch in batches]),
+        options={**first.options, **named},
+    )
+
+
+def _has_answer(options: Options) -> bool:
+    return options.get("answer") not in (None, False)
