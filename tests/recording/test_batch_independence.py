@@ -7,9 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import transformers as hf
 from torch import Tensor, nn
 
+import mixlens
 from mixlens import Lens
+from mixlens.errors import InvalidInput
 from mixlens.recording.batch_independence import leave_each_other_alone
 from tests.conformance.tiny_models import VOCABULARY, translator
 from tests.conformance.zoo import ZOO, built, inputs, randomised
@@ -102,3 +105,42 @@ def test_texts_of_a_batch_do_not_share_the_capacity_of_experts(fraction: float) 
         expected = lens.measure("attention", text)
         assert not isinstance(expected, list)
         np.testing.assert_allclose(made.scores, expected.scores, atol=1e-12)
+
+
+def _splinter() -> Any:
+    """It runs only on texts that contain its token for a question (5)."""
+    torch.manual_seed(0)
+    sizes: dict[str, Any] = {
+        "hidden_size": 16,
+        "intermediate_size": 24,
+        "max_position_embeddings": 24,
+    }
+    heads: dict[str, Any] = {"num_hidden_layers": 2, "num_attention_heads": 2}
+    config = hf.SplinterConfig(vocab_size=VOCABULARY, question_token_id=5, **sizes, **heads)
+    return randomised(hf.SplinterForPreTraining(config).double().eval())
+
+
+def _questions() -> dict[str, Tensor]:
+    ids = torch.randint(6, VOCABULARY, (2, 9), generator=torch.Generator().manual_seed(3))
+    ids[:, 3] = 5
+    return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+
+
+@pytest.mark.parametrize("padding", [0, 2])
+def test_a_model_that_needs_a_token_in_every_text_is_measured_in_batches(padding: int) -> None:
+    lens, given = Lens(_splinter()), _questions()
+    given["attention_mask"][1, 9 - padding :] = 0
+    recording = lens.record(given)
+    assert recording.batch == 2
+    batch: Any = mixlens.measure("alti", recording)
+    for row, maps in enumerate(batch):
+        alone = {"input_ids": given["input_ids"][[row], : 9 - padding * row]}
+        np.testing.assert_allclose(maps.scores, lens.measure("alti", alone).scores, atol=1e-12)
+
+
+def test_a_model_that_needs_a_token_and_mixes_texts_is_refused() -> None:
+    model = _splinter()
+    layer = model.splinter.encoder.layer[0].output
+    layer.register_forward_hook(lambda module, given, made: made + made.mean(0, keepdim=True))
+    with pytest.raises(InvalidInput, match=r"differently in a batch than alone.*error \d"):
+        Lens(model).record(_questions())

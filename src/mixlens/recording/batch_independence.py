@@ -65,13 +65,13 @@ def require_independent_texts(
                 f"longest text of a batch. {_ADVICE}"
             )
     padded = {prefix for prefix, own in lengths.items() if len(set(own)) > 1}
-    probe = _probe_texts(model, inputs, lengths, padded)
-    if probe is None:
+    probes = [_probe_texts(model, inputs, lengths, padded, whole=whole) for whole in (False, True)]
+    if probes[0] is None:
         return
     key = (frozenset(inputs), frozenset(padded), output, structure is None)
     bar = rounding(next(model.parameters()))
     error = _errors.of(
-        model, key, lambda: _batch_error(model, structure, probe, output), settings_of(model)
+        model, key, lambda: _batch_error(model, structure, probes, output), settings_of(model)
     )
     if not error <= bar:
         raise DependentTexts(
@@ -116,15 +116,21 @@ Text = dict[str, Any]
 
 
 def _probe_texts(
-    model: nn.Module, inputs: Inputs, lengths: Mapping[str, Sequence[int]], padded: set[str]
+    model: nn.Module,
+    inputs: Inputs,
+    lengths: Mapping[str, Sequence[int]],
+    padded: set[str],
+    *,
+    whole: bool,
 ) -> list[Text] | None:
     """Return short texts that begin and end like the first of `inputs`: one that repeats a token
     and fills one expert, one of many tokens and, if texts of `inputs` are `padded`, a shorter one.
-    Return None if the inputs are not plain text.
+    With `whole`, they have all tokens of the first text. Return None if the inputs are not plain
+    text.
     """
     if not set(inputs) <= {prefix + name for prefix in _STACKS for name in _TEXT}:
         return None
-    texts: list[Text] = [{}, {}, {}] if padded else [{}, {}]
+    texts: list[Text] = [{}, {}, {}] if padded and not whole else [{}, {}]
     for prefix, counts in lengths.items():
         name = prefix + ("input_ids" if prefix + "input_ids" in inputs else "inputs_embeds")
         given, types = inputs[name], inputs.get(prefix + "token_type_ids")
@@ -134,6 +140,9 @@ def _probe_texts(
         limit = position_limit(model, prefix)
         count = _TOKENS if limit is None else min(_TOKENS, limit)
         rows = _places(counts[0], count, _PADDING if prefix in padded else 0)
+        if whole:
+            longest = counts[0] + _TOKENS if limit is None else min(counts[0] + _TOKENS, limit)
+            rows = _whole_places(counts[0], longest, padded=prefix in padded)
         for text, places in zip(texts, rows, strict=False):
             text[name] = given[:1, places]
             if isinstance(mask, Tensor) and mask.dim() == 2:
@@ -151,6 +160,15 @@ def _places(tokens: int, count: int, shorter: int) -> list[list[int]]:
     inner = [1 + i % (tokens - 2) if tokens > 2 else 0 for i in range(max(0, count - 2))]
     crowd = [tokens // 2] * len(inner)
     return [[0, *own, tokens - 1][-count:] for own in (crowd, inner, inner[shorter:])]
+
+
+def _whole_places(tokens: int, longest: int, *, padded: bool) -> list[list[int]]:
+    """Return all tokens of a text with copies of the middle one, and all tokens in a different
+    order, or a shorter text if texts are padded.
+    """
+    inner, crowd = list(range(1, tokens - 1)), [tokens // 2] * (longest - tokens)
+    second = inner if padded else [*reversed(inner), *crowd]
+    return [[0, *own, tokens - 1][-longest:] for own in ([*inner, *crowd], second)]
 
 
 def _batched(model: nn.Module, texts: Sequence[Text]) -> Text:
@@ -175,27 +193,39 @@ def _fill(model: nn.Module, name: str, row: Tensor) -> float:
 
 @torch.no_grad()
 def _batch_error(
-    model: nn.Module, structure: ModelStructure | None, texts: Sequence[Text], output: bool
+    model: nn.Module,
+    structure: ModelStructure | None,
+    probes: Sequence[Sequence[Text] | None],
+    output: bool,
 ) -> float:
     """Return the largest error of a text in a batch against the same text alone, infinite if one of
-    them does not run.
+    them does not run. The first probe is used whose texts run alone: Splinter needs a token for the
+    question in every text.
     """
-    worst = 0.0
-    try:
-        batched = _answers(model, structure, _batched(model, texts), output)
-        for number, text in enumerate(texts):
-            alone = _answers(model, structure, text, output)
-            pairs = zip(alone, batched, strict=True)
-            errors = [
-                _error(one, many[number :: len(texts)])
-                for one, many in pairs
-                if len(one) == 1 and len(many) == _TIMES * len(texts)
-            ]
-            worst = max([worst, *errors])
-    except Exception as failure:  # a classifier without a padding token accepts one text at a time
-        raise_if_out_of_memory(failure)
-        return float("inf")
-    return worst
+    for texts in probes:
+        if texts is None:
+            continue
+        try:
+            alone = [_answers(model, structure, text, output) for text in texts]
+        except Exception as failure:
+            raise_if_out_of_memory(failure)
+            continue
+        try:
+            batched = _answers(model, structure, _batched(model, texts), output)
+            return max(_errors_of(alone, batched), default=0.0)
+        except Exception as failure:  # a classifier without a padding token takes one at a time
+            raise_if_out_of_memory(failure)
+            return float("inf")
+    return float("inf")
+
+
+def _errors_of(alone: Sequence[Sequence[Tensor]], batched: Sequence[Tensor]) -> Iterator[float]:
+    """Yield the error of each tensor of each text. Tensors without a batch axis have none."""
+    count = len(alone)
+    for number, tensors in enumerate(alone):
+        for one, many in zip(tensors, batched, strict=True):
+            if len(one) == 1 and len(many) == _TIMES * count:
+                yield _error(one, many[number::count])
 
 
 def _error(alone: Tensor, copies: Tensor) -> float:
