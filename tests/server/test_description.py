@@ -42,6 +42,7 @@ def test_answers_fit_the_description(address: str, finished: Callable[..., objec
     assert set(asked) == {
         "GET /api",
         "POST /api/jobs",
+        "POST /api/answers",
         "GET /api/jobs/{job_id}",
         "GET /api/jobs/{job_id}/payload",
         "DELETE /api/jobs/{job_id}",

@@ -47,8 +47,11 @@ def test_an_address_that_is_not_to_be_had_ends_the_command(options: list[str], w
 
 def test_it_says_what_there_is(client: httpx.Client) -> None:
     choices = client.get("/api").json()
-    assert choices["models"] == [{"name": "bundled", "pairs": False}]
-    assert {measure["name"] for measure in choices["measures"]} <= set(list_measures())
+    (model,) = choices["models"]
+    assert (model["name"], model["pairs"], model["methods"]) == ("bundled", False, [])
+    unsupported = {"alti_logit", "logit_update"}  # the model is post-norm
+    assert set(list_measures()) - set(model["measures"]) == unsupported
+    assert [measure["name"] for measure in choices["measures"]] == model["measures"]
     assert choices["limits"]["tokens"] == 64
 
 
@@ -83,7 +86,8 @@ def test_errors_are_words(client: httpx.Client, finished: Finished) -> None:
     assert (answer.status_code, answer.json()["detail"][:17]) == (409, "The job is failed")
     cases: list[tuple[dict[str, Any], str]] = [
         ({"model": "../../etc/passwd"}, "Unknown model. Choose one of: bundled"),
-        ({"measures": ["__init__"]}, "Unknown measure '__init__'"),
+        ({"measures": ["__init__"]}, "Measure '__init__' is unknown"),
+        ({"measures": ["alti_logit"]}, "does not support this model"),
         ({"measures": []}, "measures: "),
         ({"text": ""}, "text: "),
         ({"text": "x" * 2001}, "2001 characters"),

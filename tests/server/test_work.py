@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any, cast
 
 import pytest
 
 from mixlens import Lens
 from mixlens.server.api import Limits, State
-from mixlens.server.jobs import Cancelled, WebJob
+from mixlens.server.jobs import Cancelled, Jobs, WebJob
 from mixlens.server.work import Measuring
 from mixlens.views.viewer.packing import ALL_BYTES
 
@@ -30,6 +31,21 @@ def test_heads_of_a_large_text_come_if_they_are_asked_for() -> None:
         (entry,) = json.loads(work(WebJob("id", "key", request)))["maps"]
         assert (entry["heads"] is not None) == heads
     assert len(entry["heads"]["shares"]["data"]) > ALL_BYTES
+
+
+def test_a_late_job_stops_and_leaves_the_model_as_it_was() -> None:
+    lens = Lens.bundled()
+    jobs = Jobs(Measuring({"bundled": lens}, Limits()), Limits(seconds=0))
+    jobs.start()
+    job = jobs.submit(REQUEST)
+    for _ in range(1000):
+        if job.state.is_final:
+            break
+        time.sleep(0.01)
+    jobs.stop()
+    assert job.state is State.failed
+    assert "took longer than 0 seconds" in job.message
+    assert Measuring({"bundled": lens}, Limits())(WebJob("id", "key", REQUEST))
 
 
 def test_a_cancelled_job_stops_in_the_middle_of_a_layer() -> None:

@@ -1,15 +1,25 @@
-// A page with a server or a kernel behind it: a text box, the models and measures to choose from.
+// A server or a kernel behind the page: its models and measures, and the jobs that it runs.
 
-import { h, selectOf } from "./dom";
 import type { Payload } from "./payload";
 
-export interface Choices {
-  models: { name: string; pairs?: boolean }[];
-  measures: { name: string; summary?: string; per_head?: boolean }[];
-  limits?: { tokens?: number };
+export interface ModelChoice {
+  name: string;
+  /** It needs a source and a target text. */
+  pairs?: boolean;
+  /** The measures that support it; if not known, all. */
+  measures?: string[];
+  /** The methods that explain its answers, the default first; none if it does not generate. */
+  methods?: string[];
+  chats?: boolean;
 }
 
-export interface Job {
+export interface Choices {
+  models: ModelChoice[];
+  measures: { name: string; summary?: string; per_head?: boolean }[];
+  limits?: { tokens?: number; prompt_tokens?: number; new_tokens?: number };
+}
+
+export interface TextJob {
   model: string;
   text: string;
   target_text: string | null;
@@ -17,11 +27,34 @@ export interface Job {
   heads: boolean;
 }
 
+export interface Turn {
+  role: string;
+  content: string;
+}
+
+export interface AnswerJob {
+  model: string;
+  messages: Turn[];
+  documents: { name: string; text: string }[];
+  answer: string | null;
+  methods: string[];
+  max_new_tokens: number;
+}
+
+export type Job = TextJob | AnswerJob;
+
 export interface Live {
   choices(): Promise<Choices>;
   /** Resolves with a payload; `progress` is called with a part of one and words. */
   run(job: Job, progress: (part: number, words: string) => void): Promise<Payload>;
   cancel(): void;
+}
+
+/** What is asked, in elements, and the job that it makes. */
+export interface Part {
+  readonly element: HTMLElement;
+  offer(choices: Choices, model: ModelChoice): void;
+  job(model: string): Job;
 }
 
 const wait = (milliseconds: number) => new Promise((done) => setTimeout(done, milliseconds));
@@ -48,7 +81,8 @@ export class Server implements Live {
   }
 
   async run(job: Job, progress: (part: number, words: string) => void): Promise<Payload> {
-    const { id } = await this.ask<{ id: string }>("/jobs", {
+    const path = "messages" in job ? "/answers" : "/jobs";
+    const { id } = await this.ask<{ id: string }>(path, {
       method: "POST",
       headers: { "Content-Type": "application/json" },
       body: JSON.stringify(job),
@@ -71,142 +105,4 @@ export class Server implements Live {
   cancel(): void {
     if (this.job) void this.ask(`/jobs/${this.job}`, { method: "DELETE" }).catch(() => undefined);
   }
-}
-
-const FIRST = ["value_zeroing", "attention", "alti"];
-
-/** The form above the view. */
-export function liveForm(
-  live: Live,
-  started: Payload,
-  show: (payload: Payload) => void,
-): HTMLElement {
-  const text = h("textarea", { rows: "2", "aria-label": "Text", spellcheck: "false" });
-  text.value = started.texts[0] ? written(started) : "";
-  const second = h("textarea", {
-    rows: "2",
-    "aria-label": "Target text: what the decoder is given",
-    placeholder: "What the decoder is given",
-    spellcheck: "false",
-    hidden: true,
-  });
-  const fields = h("span", { class: "live-fields" });
-  const measures = h("fieldset", { class: "checks" }, h("legend", {}, "Measures"));
-  const heads = h("input", { type: "checkbox" });
-  const run = h("button", { type: "submit", class: "primary" }, "Measure");
-  const cancel = h(
-    "button",
-    { type: "button", hidden: true, onclick: () => live.cancel() },
-    "Cancel",
-  );
-  const bar = h("progress", { max: "1", hidden: true, "aria-label": "Progress" });
-  const words = h("p", { class: "quiet", role: "status" });
-  let model = "";
-  const form = h(
-    "form",
-    {
-      class: "live",
-      onsubmit: (event: Event) => {
-        event.preventDefault();
-        void go();
-      },
-    },
-    text,
-    second,
-    h(
-      "div",
-      { class: "live-line" },
-      fields,
-      h(
-        "details",
-        { class: "behind" },
-        h("summary", {}, "Measures"),
-        measures,
-        h("label", {}, heads, " single heads too"),
-      ),
-      run,
-      cancel,
-      bar,
-      words,
-    ),
-  );
-
-  async function go(): Promise<void> {
-    const chosen = [...measures.querySelectorAll<HTMLInputElement>("input:checked")].map(
-      (box) => box.value,
-    );
-    run.disabled = true;
-    bar.hidden = cancel.hidden = false;
-    words.textContent = "";
-    words.classList.remove("wrong");
-    try {
-      const job = {
-        model,
-        text: text.value,
-        target_text: second.hidden ? null : second.value,
-        measures: chosen,
-        heads: heads.checked,
-      };
-      show(
-        await live.run(job, (part, now) => {
-          bar.value = part;
-          words.textContent = now;
-        }),
-      );
-      words.textContent = "";
-    } catch (error) {
-      words.textContent = (error as Error).message;
-      words.classList.add("wrong");
-    } finally {
-      run.disabled = false;
-      bar.hidden = cancel.hidden = true;
-    }
-  }
-
-  live.choices().then(
-    (found) => {
-      model = found.models[0]?.name ?? "";
-      const pairs = () => {
-        second.hidden = !found.models.find((each) => each.name === model)?.pairs;
-      };
-      pairs();
-      if (found.models.length > 1)
-        fields.append(
-          selectOf(
-            "Model",
-            found.models.map(({ name }) => [name, name]),
-            model,
-            (value) => {
-              model = value;
-              pairs();
-            },
-          ),
-        );
-      const shown = new Set(started.maps.map((entry) => entry.measure));
-      for (const { name, summary } of found.measures) {
-        const checked = shown.size ? shown.has(name) : FIRST.includes(name);
-        measures.append(
-          h(
-            "label",
-            { title: summary ?? "" },
-            h("input", { type: "checkbox", value: name, checked }),
-            ` ${name}`,
-          ),
-        );
-      }
-    },
-    (error: Error) => {
-      words.textContent = error.message;
-      words.classList.add("wrong");
-    },
-  );
-  return form;
-}
-
-function written(payload: Payload): string {
-  const { shown, gaps, special, labels } = payload.texts[0]!;
-  return shown
-    .map((piece, i) => (special[i] && !/mask/i.test(labels[i]!) ? "" : gaps[i]! + piece))
-    .join("")
-    .trim();
 }

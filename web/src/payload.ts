@@ -1,5 +1,7 @@
 // The payload: what Python wrote (docs/viewer.md), as types.
 
+import type { AnswerJob } from "./live";
+
 export interface WrittenArray {
   dtype: string;
   shape: number[];
@@ -148,6 +150,8 @@ export interface Payload {
   ranking?: Ranking;
   answer?: Answered;
   live?: { api: string } | null;
+  /** Of a live page: the prompt that was answered. */
+  request?: AnswerJob;
 }
 
 /** Refuses, in words, what this viewer cannot show. */

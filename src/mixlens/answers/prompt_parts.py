@@ -112,6 +112,31 @@ def read_prompt(
 # ---------------------------------------------------------------------------------------- documents
 
 
+def with_place(given: Any, texts: Sequence[str]) -> Any:
+    """Return a prompt or chat that says where documents go: in front of the prompt, or of the last
+    turn of the user. One that contains {documents} or a document is returned as it is.
+    """
+    contents = [given] if isinstance(given, str) else [_content(message) for message in given]
+    for content in contents:
+        if PLACE in content or any(text.strip() in content for text in texts):
+            return given
+    if isinstance(given, str):
+        return f"{PLACE}\n\n{given}"
+    users = [i for i, each in enumerate(given) if _content(each) and each.get("role") == "user"]
+    if not users:
+        raise InvalidInput(
+            f"The chat has no user message to put documents into. Write {PLACE} into a message."
+        )
+    last = given[users[-1]]
+    changed = {**last, "content": f"{PLACE}\n\n{last['content']}"}
+    return [*given[: users[-1]], changed, *given[users[-1] + 1 :]]
+
+
+def _content(message: Any) -> str:
+    content = message.get("content") if isinstance(message, Mapping) else None
+    return content if isinstance(content, str) else ""
+
+
 def _named_texts(documents: Any) -> dict[str, str]:
     if documents is None:
         return {}

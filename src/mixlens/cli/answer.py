@@ -176,31 +176,12 @@ def _read_folder(folder: Path) -> dict[str, str]:
 
 def _with_place(given: Any, texts: dict[str, str]) -> Any:
     """Return a prompt that says where documents go, unless it has them already."""
-    from mixlens.answers.prompt_parts import PLACE
+    from mixlens.answers.prompt_parts import with_place
 
-    is_text = isinstance(given, str)
-    contents = [given] if is_text else [_content(message) for message in given]
-    known = any(PLACE in content or _has_any(content, texts) for content in contents)
-    if known:
-        return given
-    print("The documents are put in front of the prompt.", file=sys.stderr)
-    if is_text:
-        return f"{PLACE}\n\n{given}"
-    users = [i for i, each in enumerate(given) if _content(each) and each.get("role") == "user"]
-    if not users:
-        raise InvalidInput("The chat has no user message to put documents into. Write {documents}.")
-    last = given[users[-1]]
-    changed = {**last, "content": f"{PLACE}\n\n{last['content']}"}
-    return [*given[: users[-1]], changed, *given[users[-1] + 1 :]]
-
-
-def _content(message: Any) -> str:
-    content = message.get("content") if isinstance(message, dict) else None
-    return content if isinstance(content, str) else ""
-
-
-def _has_any(content: str, texts: dict[str, str]) -> bool:
-    return any(text.strip() in content for text in texts.values())
+    placed = with_place(given, list(texts.values()))
+    if placed is not given:
+        print("The documents are put in front of the prompt.", file=sys.stderr)
+    return placed
 
 
 # ------------------------------------------------------------------------------------------- output

@@ -60,6 +60,33 @@ _TokensOption = Annotated[
         min=2,
     ),
 ]
+_PromptTokensOption = Annotated[
+    int,
+    typer.Option(
+        metavar="N",
+        rich_help_panel=SERVER,
+        help="Longest accepted prompt with its documents, in tokens. Default: 4096.",
+        min=2,
+    ),
+]
+_NewTokensOption = Annotated[
+    int,
+    typer.Option(
+        metavar="N",
+        rich_help_panel=SERVER,
+        help="Longest generated answer, in tokens. Default: 256.",
+        min=1,
+    ),
+]
+_SecondsOption = Annotated[
+    float,
+    typer.Option(
+        metavar="SECONDS",
+        rich_help_panel=SERVER,
+        help="Longest time of a request, in seconds. Default: 600.",
+        min=1,
+    ),
+]
 _WaitingOption = Annotated[
     int,
     typer.Option(
@@ -77,6 +104,9 @@ def serve(
     port: _PortOption = 8000,
     allow_host: _AllowHostOption = None,
     tokens: _TokensOption = 1024,
+    prompt_tokens: _PromptTokensOption = 4096,
+    new_tokens: _NewTokensOption = 256,
+    seconds: _SecondsOption = 600,
     waiting: _WaitingOption = 16,
     device: DeviceOption = "cpu",
     dtype: DtypeOption = "float32",
@@ -94,7 +124,13 @@ def serve(
         if error.name in ("fastapi", "pydantic", "starlette", "uvicorn"):
             raise MissingExtra(str(error.name), "web") from error
         raise
-    limits = Limits(tokens=tokens, waiting=waiting)
+    limits = Limits(
+        tokens=tokens,
+        waiting=waiting,
+        prompt_tokens=prompt_tokens,
+        new_tokens=new_tokens,
+        seconds=seconds,
+    )
     names: list[str | None] = list(model) if model else [None]
     loaded = [lens_from(name, device, dtype, trust_remote_code) for name in names]
     lenses = {model_name(lens.model): lens for lens in loaded}

@@ -61,11 +61,11 @@ def verify(lens: Lens, given: Text | Sequence[Text] | Mapping[str, Any] | None) 
             estimate_of_recording(model, tokens, targets=None, texts=recording.batch), available
         )
         from_maps = {site: _why_from_maps(lens, given, site) for site in recording.sites}
-        return report(recording, _refusals(recording), slow_paths(recording), from_maps)
+        return report(recording, list_refusals(recording), slow_paths(recording), from_maps)
 
 
 @torch.no_grad()
-def _refusals(recording: Recording) -> dict[str, str | None]:
+def list_refusals(recording: Recording) -> dict[str, str | None]:
     """Return, by measure, why it does not support any attention of this model, or None if it
     does.
     """

@@ -1,5 +1,6 @@
 """`mixlens serve`: the viewer with live models.
 
-api.py defines requests and responses, work.py measures, jobs.py queues, guard.py checks requests,
-and server.py connects them (extra `web`).
+api.py defines requests and responses, choices.py lists the measures of each model, work.py measures
+texts, answering.py answers prompts, jobs.py queues, guard.py checks requests, and server.py
+connects them (extra `web`).
 """

@@ -23,6 +23,9 @@ class Limits:
     body_bytes: int = 128 * 2**10  # bytes of a request
     jobs_per_minute: int = 60  # jobs per address and minute
     connections: int = 256
+    prompt_tokens: int = 4096  # tokens of a prompt with its documents and a given answer
+    new_tokens: int = 256  # generated tokens
+    seconds: float = 600  # seconds that a job may run
 
 
 class _Strict(BaseModel):
@@ -34,6 +37,14 @@ class ModelChoice(_Strict):
 
     name: str
     pairs: Annotated[bool, Field(description="Whether the model needs a source and a target text.")]
+    measures: Annotated[list[str], Field(description="Measures that support the model.")]
+    methods: Annotated[
+        list[str],
+        Field(
+            description="Methods that explain its answers, the default first. Empty: no answers."
+        ),
+    ]
+    chats: Annotated[bool, Field(description="Whether the tokenizer has a chat template.")]
 
 
 class MeasureChoice(_Strict):
@@ -51,6 +62,9 @@ class PublicLimits(_Strict):
     characters: int
     waiting: int
     jobs_per_minute: int
+    prompt_tokens: int
+    new_tokens: int
+    seconds: float
 
 
 class Choices(_Strict):
@@ -74,6 +88,49 @@ class JobRequest(_Strict):
     heads: Annotated[
         bool, Field(description="Include single heads, for measures that have them.")
     ] = False
+
+
+class Turn(_Strict):
+    """A message of a chat."""
+
+    role: Annotated[str, Field(pattern="^(system|user|assistant)$")]
+    content: Annotated[str, Field(min_length=1)]
+
+
+class Document(_Strict):
+    """A document of a prompt."""
+
+    name: Annotated[str, Field(min_length=1, max_length=200)]
+    text: Annotated[str, Field(min_length=1)]
+
+
+class AnswerRequest(_Strict):
+    """A prompt to answer. The passages that the answer rests on are scored."""
+
+    model: Annotated[str, Field(max_length=300)]
+    messages: Annotated[
+        list[Turn],
+        Field(
+            min_length=1, max_length=64, description="One turn of the user is the prompt as it is."
+        ),
+    ]
+    documents: Annotated[
+        list[Document],
+        Field(
+            max_length=200,
+            description="Put where the prompt says {documents}, else in front of the last turn.",
+        ),
+    ] = []
+    answer: Annotated[
+        str | None,
+        Field(
+            min_length=1, description="The answer to explain. By default the model generates it."
+        ),
+    ] = None
+    methods: Annotated[
+        list[Annotated[str, Field(max_length=100)]], Field(min_length=1, max_length=8)
+    ]
+    max_new_tokens: Annotated[int, Field(ge=1)] = 64
 
 
 class State(StrEnum):

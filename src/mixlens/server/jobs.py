@@ -11,6 +11,7 @@ import json
 import logging
 import secrets
 import threading
+import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -33,6 +34,10 @@ class Cancelled(BaseException):
     """
 
 
+class OutOfTime(BaseException):
+    """Stop the work of a job that runs too long. It is not an Exception either."""
+
+
 @dataclass(eq=False)
 class WebJob:
     """One request in progress."""
@@ -43,11 +48,14 @@ class WebJob:
     state: State = State.queued
     progress: float = 0.0
     message: str = "waiting"
+    deadline: float | None = None  # by `time.monotonic`
 
     def check(self) -> None:
-        """Stop the work if the job was cancelled. The work calls it regularly."""
+        """Stop the work if the job was cancelled or runs too long. The work calls it regularly."""
         if self.state is State.cancelled:
             raise Cancelled
+        if self.deadline is not None and time.monotonic() > self.deadline:
+            raise OutOfTime
 
     def report(self, progress: float, message: str) -> None:
         """Report the progress of the work, and stop it if the job was cancelled."""
@@ -135,6 +143,7 @@ class Jobs:
                     return
                 job = self._waiting.popleft()
                 job.state = State.running
+                job.deadline = time.monotonic() + self._limits.seconds
             self._finish(job)
 
     def _finish(self, job: WebJob) -> None:
@@ -142,6 +151,12 @@ class Jobs:
             result = self._work(job)
         except Cancelled:
             return
+        except OutOfTime:
+            state, result = State.failed, b""
+            message = (
+                f"The job took longer than {self._limits.seconds:g} seconds. Shorten the text,"
+                " choose a cheaper measure, or start the server with more --seconds."
+            )
         except MixlensError as error:
             state, message, result = State.failed, str(error), b""
         except Exception:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
 from functools import cache
 from html import unescape
@@ -17,23 +17,23 @@ from starlette.exceptions import HTTPException as StarletteError
 
 import mixlens
 from mixlens.errors import MissingTokenizer
-from mixlens.measures import list_measures
+from mixlens.server.answering import Answering, first_answer
 from mixlens.server.api import (
     JOB_ID,
+    AnswerRequest,
     Choices,
     JobCreated,
     JobRequest,
     JobStatus,
     Limits,
-    MeasureChoice,
     ModelChoice,
     Problem,
-    PublicLimits,
     State,
 )
+from mixlens.server.choices import list_choices
 from mixlens.server.guard import LOOPBACK, Guard
 from mixlens.server.jobs import Jobs, QueueFull, WebJob
-from mixlens.server.work import Measuring, first_request, takes_pairs
+from mixlens.server.work import Measuring, first_request
 from mixlens.views.viewer.page import page
 
 if TYPE_CHECKING:
@@ -53,7 +53,13 @@ def create_app(
                 f"{name} has no tokenizer, which the page needs for texts. Choose a model "
                 "with a tokenizer."
             )
-    jobs = Jobs(Measuring(lenses, limits), limits)
+    choices = list_choices(lenses, limits)
+    measuring, answering = Measuring(lenses, limits), Answering(lenses, limits)
+
+    def work(job: WebJob) -> bytes:
+        return (answering if "messages" in job.request else measuring)(job)
+
+    jobs = Jobs(work, limits)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -71,8 +77,9 @@ def create_app(
         redoc_url=None,
     )
     _answer_in_words(app)
-    _add_page(app, lenses, limits)
-    _add_api(app, lenses, limits, jobs)
+    first = choices.models[0]
+    _add_page(app, work(WebJob("", "", _first(first, lenses[first.name]))))
+    _add_api(app, choices, limits, jobs)
     app.add_middleware(Guard, hosts=[host.lower() for host in hosts], limits=limits)
     return app
 
@@ -91,9 +98,15 @@ def _answer_in_words(app: FastAPI) -> None:
         return JSONResponse({"detail": str(error.detail)}, error.status_code, error.headers)
 
 
-def _add_page(app: FastAPI, lenses: Mapping[str, Lens], limits: Limits) -> None:
-    name, lens = next(iter(lenses.items()))
-    first = json.loads(Measuring(lenses, limits)(WebJob("", "", first_request(name, lens))))
+def _first(model: ModelChoice, lens: Lens) -> dict[str, Any]:
+    """Return the request that the page shows at the start: an answer, if the model generates."""
+    if model.methods and not model.pairs:
+        return first_answer(model.name, model.methods[0])
+    return first_request(model.name, lens, model.measures)
+
+
+def _add_page(app: FastAPI, result: bytes) -> None:
+    first = json.loads(result)
 
     @cache
     def made() -> tuple[str, dict[str, str]]:
@@ -113,28 +126,8 @@ def _policy_of(html: str) -> str:
     return unescape(written[1])
 
 
-def _choices(lenses: Mapping[str, Lens], limits: Limits) -> Choices:
-    """Return models, measures and limits of a server."""
-    return Choices(
-        version=mixlens.__version__,
-        models=[ModelChoice(name=name, pairs=takes_pairs(lens)) for name, lens in lenses.items()],
-        measures=[
-            MeasureChoice(name=name, summary=spec.summary, per_head=spec.per_head)
-            for name, spec in list_measures().items()
-            if spec.gives != "graph"
-        ],
-        limits=PublicLimits(
-            tokens=limits.tokens,
-            characters=limits.characters,
-            waiting=limits.waiting,
-            jobs_per_minute=limits.jobs_per_minute,
-        ),
-    )
-
-
-def _add_api(app: FastAPI, lenses: Mapping[str, Lens], limits: Limits, jobs: Jobs) -> None:
-    choices = _choices(lenses, limits)
-    known = {measure.name for measure in choices.measures}
+def _add_api(app: FastAPI, choices: Choices, limits: Limits, jobs: Jobs) -> None:
+    models = {model.name: model for model in choices.models}
     refusals = _refusals(404, 422)
 
     @app.get("/api", responses=_refusals())
@@ -142,16 +135,25 @@ def _add_api(app: FastAPI, lenses: Mapping[str, Lens], limits: Limits, jobs: Job
         """Return models, measures and limits of this server."""
         return choices
 
-    @app.post("/api/jobs", status_code=202, responses=_refusals(413, 422, 429, 503))
-    def new_job(request: JobRequest) -> JobCreated:
-        """Queue a text to be measured."""
-        _check(request, lenses, known, limits)
+    def submit(content: dict[str, Any]) -> JobCreated:
         try:
-            job = jobs.submit(_content(request))
+            job = jobs.submit(content)
         except QueueFull as error:
             detail = f"{limits.waiting} jobs are waiting already. Try again later."
             raise HTTPException(503, detail, {"Retry-After": "5"}) from error
         return JobCreated(id=job.id)
+
+    @app.post("/api/jobs", status_code=202, responses=_refusals(413, 422, 429, 503))
+    def new_job(request: JobRequest) -> JobCreated:
+        """Queue a text to be measured."""
+        _check(request, models, limits)
+        return submit({**request.model_dump(), "measures": _unique(request.measures)})
+
+    @app.post("/api/answers", status_code=202, responses=_refusals(413, 422, 429, 503))
+    def new_answer(request: AnswerRequest) -> JobCreated:
+        """Queue a prompt to be answered and explained."""
+        _check_answer(request, models, limits)
+        return submit({**request.model_dump(), "methods": _unique(request.methods)})
 
     def known_job(job_id: str) -> WebJob:
         job = jobs.get(job_id)
@@ -186,33 +188,56 @@ def _add_api(app: FastAPI, lenses: Mapping[str, Lens], limits: Limits, jobs: Job
         jobs.cancel(known_job(job_id))
 
 
-def _check(
-    request: JobRequest, lenses: Mapping[str, Lens], known: Collection[str], limits: Limits
-) -> None:
+def _check(request: JobRequest, models: Mapping[str, ModelChoice], limits: Limits) -> None:
     """Reject requests that no job could fulfil."""
-    if request.model not in lenses:
-        raise HTTPException(422, f"Unknown model. Choose one of: {', '.join(lenses)}.")
-    unknown = [name for name in request.measures if name not in known]
-    if unknown:
-        raise HTTPException(422, f"Unknown measure {unknown[0]!r}.")
-    pairs = takes_pairs(lenses[request.model])
-    if pairs != (request.target_text is not None):
-        needs = "a target text too" if pairs else "one text and no target text"
+    model = _known(request.model, models)
+    for name in request.measures:
+        if name not in model.measures:
+            raise HTTPException(422, f"Measure {name!r} is unknown or does not support this model.")
+    if model.pairs != (request.target_text is not None):
+        needs = "a target text too" if model.pairs else "one text and no target text"
         raise HTTPException(422, f"This model needs {needs}.")
-    for text in (request.text, request.target_text or ""):
-        if len(text) > limits.characters:
+    _require_short((request.text, request.target_text or ""), limits.characters)
+
+
+def _check_answer(
+    request: AnswerRequest, models: Mapping[str, ModelChoice], limits: Limits
+) -> None:
+    model = _known(request.model, models)
+    if not model.methods:
+        raise HTTPException(422, "This model does not generate text. Choose another model.")
+    for name in request.methods:
+        if name not in model.methods:
+            raise HTTPException(422, f"Method {name!r} is unknown or does not support this model.")
+    if request.max_new_tokens > limits.new_tokens:
+        raise HTTPException(
+            422,
+            f"{request.max_new_tokens} new tokens are too many for this server. Ask for at most"
+            f" {limits.new_tokens}.",
+        )
+    texts = [turn.content for turn in request.messages]
+    texts += [document.text for document in request.documents]
+    _require_short(texts, limits.characters)
+
+
+def _known(name: str, models: Mapping[str, ModelChoice]) -> ModelChoice:
+    if name not in models:
+        raise HTTPException(422, f"Unknown model. Choose one of: {', '.join(models)}.")
+    return models[name]
+
+
+def _require_short(texts: Iterable[str], most: int) -> None:
+    for text in texts:
+        if len(text) > most:
             raise HTTPException(
                 422,
-                (
-                    f"{len(text)} characters are too many for this server. Shorten the text to "
-                    f"{limits.characters}."
-                ),
+                f"{len(text)} characters are too many for this server. Shorten the text to {most}.",
             )
 
 
-def _content(request: JobRequest) -> dict[str, Any]:
-    """Return the part of a request that determines the result."""
-    return {**request.model_dump(), "measures": list(dict.fromkeys(request.measures))}
+def _unique(names: list[str]) -> list[str]:
+    """Return the names once each, so that equal requests share a result."""
+    return list(dict.fromkeys(names))
 
 
 def _refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -27,26 +27,32 @@ _FIRST_TEXT = "The keys to the old cabinet near the door {} on the kitchen table
 _FIRST_TARGET = "Les clefs de la vieille armoire sont sur la table."
 
 
+def count_tokens(lens: Lens, text: str) -> int:
+    """Return the number of tokens of a text, including special tokens."""
+    return len(tokenized(lens.tokenizer, text)["input_ids"])
+
+
 def takes_pairs(lens: Lens) -> bool:
     """Return whether the model needs a source and a target text."""
     return bool(getattr(lens.model.config, "is_encoder_decoder", False))
 
 
-def first_request(name: str, lens: Lens) -> dict[str, Any]:
-    """Return the request that the page shows at the start."""
+def first_request(name: str, lens: Lens, measures: Collection[str]) -> dict[str, Any]:
+    """Return the request that the page shows at the start, with two of the model's measures."""
+    usual = [measure for measure in FIRST_MEASURES if measure in measures] or list(measures)
     mask = getattr(lens.tokenizer, "mask_token", None)
     return {
         "model": name,
         "text": _FIRST_TEXT.format(mask or "are"),
         "target_text": _FIRST_TARGET if takes_pairs(lens) else None,
-        "measures": list(FIRST_MEASURES),
+        "measures": usual[:2],
         "heads": False,
     }
 
 
 @contextmanager
-def _stopped_in_modules(job: WebJob) -> Iterator[None]:
-    """Stop a cancelled job before the next module of the model runs, even inside a layer."""
+def stopped_in_modules(job: WebJob) -> Iterator[None]:
+    """Stop a cancelled or late job before the next module of the model, even inside a layer."""
     hook = register_module_forward_pre_hook(lambda module, given: job.check())
     try:
         yield
@@ -67,7 +73,7 @@ class Measuring:
         given = self._given(lens, job.request)
         maps: list[MixingMaps] = []
         left_out = {}
-        with _stopped_in_modules(job):
+        with stopped_in_modules(job):
             job.report(0.05, "running the model")
             recording = lens.record(given)
             for number, name in enumerate(wanted):
@@ -87,7 +93,7 @@ class Measuring:
         """Return the text or the pair, if it is not too long."""
         texts = [text for text in (request["text"], request["target_text"]) if text is not None]
         for text in texts:
-            count = len(tokenized(lens.tokenizer, text)["input_ids"])
+            count = count_tokens(lens, text)
             if count > self._limits.tokens:
                 raise InputTooLong(
                     f"{count} tokens are too many for this server. Shorten the text to"
