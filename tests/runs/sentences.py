@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from mixlens.datasets.object_storage import AnyPath
 from mixlens.runs.corpus_run import Counts, run_corpus
 from mixlens.runs.job import Job, ModelSource
 
@@ -24,12 +25,12 @@ def write_corpus(path: Path, texts: int = 24) -> Path:
     return path
 
 
-def job_for(corpus: Path, out: Path, **changed: Any) -> Job:
+def job_for(corpus: AnyPath, out: AnyPath, **changed: Any) -> Job:
     usual: dict[str, Any] = {"measures": ("attention", "alti"), "shard_rows": 6}
     return Job(corpus=str(corpus), out=str(out), **{**usual, **changed})
 
 
-def run(corpus: Path, out: Path, **changed: Any) -> Counts:
+def run(corpus: AnyPath, out: AnyPath, **changed: Any) -> Counts:
     """With `engine`, `workers`, `shards`, `fresh`, `on_event` for the run, the rest for the job."""
     how = {
         key: changed.pop(key)
@@ -39,7 +40,7 @@ def run(corpus: Path, out: Path, **changed: Any) -> Counts:
     return run_corpus(job_for(corpus, out, **changed), SOURCE, **how)
 
 
-def contents(out: Path) -> dict[str, Any]:
+def contents(out: AnyPath) -> dict[str, Any]:
     """The hash of every data file, what could not be measured, and the aggregates."""
     manifest = json.loads((out / "manifest.json").read_text())
     return {

@@ -6,7 +6,6 @@ import sys
 import threading
 import time
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -16,6 +15,7 @@ from mixlens.cli.exit_codes import INTERRUPTED
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from mixlens.datasets.object_storage import AnyPath
     from mixlens.runs.observing import Progress
 
 EVERY = 30.0  # seconds between plain lines when there is no terminal
@@ -59,7 +59,7 @@ def heartbeat(label: str) -> Iterator[None]:
 
 
 @contextmanager
-def progress_bar(out: Path | None, label: str = "texts") -> Iterator[Progress]:
+def progress_bar(out: AnyPath | None, label: str = "texts") -> Iterator[Progress]:
     """Show how much is done; `out` is the folder from which a run can resume."""
     from rich.console import Console
     from rich.progress import (

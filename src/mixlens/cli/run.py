@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -34,12 +33,14 @@ from mixlens.cli.texts import SiteOption
 from mixlens.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from mixlens.datasets.object_storage import AnyPath
     from mixlens.runs.corpus_run import Counts
 
 
 EXAMPLES = """
 mixlens run corpus.txt --measure attention --targets last --out results
 mixlens run texts.parquet --measure alti --text-column body --out results
+mixlens run s3://bucket/texts --measure attention --out s3://bucket/results
 mixlens run --status results
 """
 _CorpusArgument = Annotated[
@@ -47,7 +48,7 @@ _CorpusArgument = Annotated[
     typer.Argument(
         metavar="CORPUS",
         rich_help_panel=INPUT,
-        help="Text, JSONL, CSV, TSV, Parquet or CoNLL-U file, folder, or hf:NAME.",
+        help="Text, JSONL, CSV, TSV, Parquet or CoNLL-U file, folder, s3://NAME or hf:NAME.",
     ),
 ]
 _MeasureOption = Annotated[
@@ -61,11 +62,11 @@ _MeasureOption = Annotated[
     ),
 ]
 _OutOption = Annotated[
-    Path | None,
+    str | None,
     typer.Option(
         metavar="FOLDER",
         rich_help_panel=OUTPUT,
-        help="Folder for results. Required. The same command resumes an interrupted run.",
+        help="Folder or s3://NAME for results. Required. The same command resumes a run.",
     ),
 ]
 _TargetsOption = Annotated[
@@ -157,7 +158,7 @@ _BatchSizeOption = Annotated[
     ),
 ]
 _StatusOption = Annotated[
-    Path | None,
+    str | None,
     typer.Option(
         metavar="FOLDER",
         rich_help_panel=OUTPUT,
@@ -203,12 +204,13 @@ def run_command(
     trust_remote_code: RemoteCodeOption = False,
 ) -> None:
     """Measure every text of a corpus; runs can be resumed."""
+    from mixlens.datasets.object_storage import path_of
     from mixlens.datasets.rows import Columns
     from mixlens.runs.corpus_run import read_errors, read_status, run_corpus
     from mixlens.runs.job import SHARD_ROWS, SHARD_ROWS_ELSEWHERE, Job, ModelSource
 
     if status is not None:
-        _show(read_status(status), status, as_json)
+        _show(read_status(path_of(status)), path_of(status), as_json)
         return
     names = split_names(measure)
     if corpus is None or not names or out is None:
@@ -219,7 +221,7 @@ def run_command(
     explain = {"word": word_column, "foil": foil_column, "label": label_column}
     job = Job(
         corpus=corpus,
-        out=str(out),
+        out=out,
         measures=tuple(names),
         options=_options(names, option or []),
         columns=Columns(
@@ -240,15 +242,16 @@ def run_command(
     mine = None if shards is None else _range(shards)
     how: dict[str, Any] = {"engine": engine, "workers": workers, "shards": mine, "fresh": fresh}
     start = partial(run_corpus, job, source, **how)
-    counts = (_logged if json_log else _with_bar)(start, out)
-    _show(counts, out, as_json)
+    place = path_of(out)
+    counts = (_logged if json_log else _with_bar)(start, place)
+    _show(counts, place, as_json)
     if counts.complete and not counts.texts:
         raise InvalidInput(
-            f"No text could be measured. First reason: {read_errors(out)[0]['reason']}"
+            f"No text could be measured. First reason: {read_errors(place)[0]['reason']}"
         )
 
 
-def _logged(start: Callable[..., Counts], out: Path) -> Counts:
+def _logged(start: Callable[..., Counts], out: AnyPath) -> Counts:
     def write(event: dict[str, Any]) -> None:
         print(json.dumps({"time": time.time(), **event}), file=sys.stderr, flush=True)
 
@@ -259,7 +262,7 @@ def _logged(start: Callable[..., Counts], out: Path) -> Counts:
         raise typer.Exit(INTERRUPTED) from None
 
 
-def _with_bar(start: Callable[..., Counts], out: Path) -> Counts:
+def _with_bar(start: Callable[..., Counts], out: AnyPath) -> Counts:
     with progress_bar(out, "rows") as progress:
         rows = {"done": 0, "total": 0, "before": 0}
 
@@ -296,7 +299,7 @@ def _range(given: str) -> tuple[int, int]:
     return int(first), int(last)
 
 
-def _show(counts: Counts, out: Path, as_json: bool) -> None:
+def _show(counts: Counts, out: AnyPath, as_json: bool) -> None:
     if as_json:
         print_json(asdict(counts))
         return

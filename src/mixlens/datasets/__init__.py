@@ -12,6 +12,7 @@ set that comes with the package.
 * `alignments`, `links`: parallel text and its gold links
 * `places`, `spelling`: positions of words in a text, and tokenised text in plain spelling
 * `shards`, `rows`: split a large corpus once, and read it shard by shard
+* `object_storage`: paths on object storage, for corpora and results
 """
 
 from __future__ import annotations

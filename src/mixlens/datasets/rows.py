@@ -13,6 +13,7 @@ from typing import Any
 from mixlens.datasets import conllu
 from mixlens.datasets.examples import Tagged
 from mixlens.datasets.hub import open_stream
+from mixlens.datasets.object_storage import path_of
 from mixlens.datasets.shards import (
     Lines,
     Shard,
@@ -142,7 +143,7 @@ def _is_unicode(value: Any) -> bool:
 
 def _lines(shard: Shard) -> Iterator[tuple[int, str | None, str]]:
     """Yield (line, text, reason). The text is None if the line cannot be read."""
-    with open(shard.path, "rb") as opened:
+    with path_of(shard.path).open("rb") as opened:
         opened.seek(shard.start)
         file = Lines(opened)
         for number in range(shard.rows):
@@ -193,7 +194,7 @@ def _table_fields(shard: Shard) -> Iterator[Fields]:
 
 
 def _header(shard: Shard) -> list[str]:
-    with open(shard.path, "rb") as opened:
+    with path_of(shard.path).open("rb") as opened:
         file = Lines(opened)
         raw = read_quoted(file) if shard.format == "csv" else file.readline()
     raw = raw.removeprefix(b"\xef\xbb\xbf")
@@ -211,7 +212,7 @@ def _header(shard: Shard) -> list[str]:
 
 
 def _cells(shard: Shard) -> Iterator[tuple[int, list[str] | str]]:
-    with open(shard.path, "rb") as opened:
+    with path_of(shard.path).open("rb") as opened:
         opened.seek(shard.start)
         file = Lines(opened)
         line = shard.first_line
@@ -235,7 +236,7 @@ def _split(row: str, kind: str) -> list[str]:
 
 
 def _conllu_fields(shard: Shard) -> Iterator[Fields]:
-    with open(shard.path, "rb") as opened:
+    with path_of(shard.path).open("rb") as opened:
         opened.seek(shard.start)
         file = Lines(opened)
         line = shard.first_line

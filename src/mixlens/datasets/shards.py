@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from mixlens.datasets.hub import open_stream
+from mixlens.datasets.object_storage import AnyPath, parquet_source, path_of
 from mixlens.errors import InvalidInput, MissingExtra
 
 FORMATS = {
@@ -50,7 +51,9 @@ class Shard:
 
 
 def cut_into_shards(source: str, rows: int) -> list[Shard]:
-    """Return the shards of a file, a folder or `hf:NAME`, each with at most `rows` records."""
+    """Return the shards of a file, a folder, `s3://BUCKET/NAME` or `hf:NAME`, each with at most
+    `rows` records.
+    """
     if rows < 1:
         raise InvalidInput(f"{rows} is out of range for the texts of a shard. Pass at least 1.")
     shards: list[Shard] = []
@@ -67,10 +70,13 @@ def cut_into_shards(source: str, rows: int) -> list[Shard]:
 def _files(source: str) -> list[tuple[str, str]]:
     if source.startswith("hf:"):
         return [(source, "hub")]
-    place = Path(source)
+    place = path_of(source)
     if not place.exists():
-        raise InvalidInput(f"{source} does not exist. Pass a file, a folder or hf:NAME.")
-    files = sorted(place.iterdir()) if place.is_dir() else [place]
+        raise InvalidInput(
+            f"{source} does not exist. Pass a file, a folder, s3://BUCKET/NAME or hf:NAME."
+        )
+    files: list[AnyPath] = [*place.iterdir()] if place.is_dir() else [place]
+    files.sort(key=str)
     for path in files:
         if path.suffix.lower() in COMPRESSED:
             raise InvalidInput(
@@ -92,7 +98,7 @@ def _cut_lines(
     path: str, rows: int, *, header: bool = False, read_row: Callable[[Lines], bytes]
 ) -> Iterator[dict[str, Any]]:
     """Yield byte ranges that end at the end of a record, which may span several lines."""
-    with open(path, "rb") as opened:
+    with path_of(path).open("rb") as opened:
         file, line, stop = Lines(opened), 1, 0
         if header:
             first_row = read_row(file)
@@ -160,7 +166,7 @@ def read_sentence(file: Lines) -> bytes:
 def require_same_rows(shard: Shard, rows: Sequence[Mapping[str, Any]] | None = None) -> None:
     """Raise if a file has changed since it was split. `rows` are the rows of a Parquet file."""
     if rows is None:
-        with open(shard.path, "rb") as file:
+        with path_of(shard.path).open("rb") as file:
             file.seek(shard.start)
             digest = hashlib.sha256(file.read(shard.stop - shard.start)).hexdigest()[:16]
     else:
@@ -208,7 +214,7 @@ def open_parquet(path: str) -> Any:
     except ImportError as error:
         raise MissingExtra("pyarrow", "corpus") from error
     try:
-        return pq.ParquetFile(path)  # type: ignore[no-untyped-call]
+        return pq.ParquetFile(parquet_source(path_of(path)))  # type: ignore[no-untyped-call]
     except (OSError, pa.ArrowInvalid) as error:
         raise InvalidInput(
             f"{path} is not a readable Parquet file ({error}). Check the file."

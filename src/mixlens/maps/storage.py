@@ -23,6 +23,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as packed
 
 from mixlens.contracts import AttentionKind, Facts
+from mixlens.datasets.object_storage import AnyPath, ObjectPath
 from mixlens.errors import CannotWrite, InvalidInput
 from mixlens.maps.provenance import plain
 from mixlens.maps.target_row import Extra
@@ -245,13 +246,17 @@ def writable(path: str | os.PathLike[str]) -> Path:
     return place
 
 
-def write_whole(path: Path, content: str | bytes | memoryview) -> None:
-    """Write the file atomically."""
+def write_whole(path: AnyPath, content: str | bytes | memoryview) -> None:
+    """Write the file or object atomically."""
+    data = content.encode() if isinstance(content, str) else content
+    if isinstance(path, ObjectPath):
+        path.write_bytes(data)
+        return
     place = writable(path)
     draft = place.with_name(f".{place.name[:_LONGEST_NAME]}.{os.getpid()}.part")
     try:
         with open(draft, "wb") as file:
-            file.write(content.encode() if isinstance(content, str) else content)
+            file.write(data)
             file.flush()
             os.fsync(file.fileno())
         if place.exists():
@@ -266,12 +271,13 @@ def write_whole(path: Path, content: str | bytes | memoryview) -> None:
         draft.unlink(missing_ok=True)
 
 
-def remove_drafts(*paths: Path) -> None:
+def remove_drafts(*paths: AnyPath) -> None:
     """Remove temporary files of killed processes under these names. Call it only if nobody else
     writes there.
     """
-    names = {path.with_name(path.name[:_LONGEST_NAME]) for path in paths}
-    for folder in {path.parent for path in paths}:
+    local = [path for path in paths if isinstance(path, Path)]  # objects have no drafts
+    names = {path.with_name(path.name[:_LONGEST_NAME]) for path in local}
+    for folder in {path.parent for path in local}:
         for draft in folder.glob(".*.part"):
             if draft.with_name(draft.name[1:].rsplit(".", 2)[0]) in names:
                 draft.unlink(missing_ok=True)

@@ -20,12 +20,13 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
+from mixlens.datasets.object_storage import AnyPath, ObjectPath, parquet_source, path_of
 from mixlens.datasets.shards import Shard, cut_into_shards
 from mixlens.errors import InvalidInput
 from mixlens.maps.storage import remove_drafts
@@ -34,7 +35,7 @@ from mixlens.runs import store
 from mixlens.runs.aggregates import Aggregates
 from mixlens.runs.engines import Engine, do_tasks
 from mixlens.runs.job import Job, ModelSource
-from mixlens.runs.journal import Journal
+from mixlens.runs.journal import Journal, written_line
 from mixlens.runs.settings import SETTINGS, guard, owned_folder
 from mixlens.runs.shard import AT_ONCE, Report, file_name, worker_for
 from mixlens.runs.store import AGGREGATES, ERRORS, MANIFEST
@@ -83,7 +84,7 @@ def run_corpus(
             "--fresh clears the folder that tasks with --shards share. Delete the folder before"
             " the tasks start."
         )
-    out, captured = Path(job.out), on_event or (lambda event: None)
+    out, captured = path_of(job.out), on_event or (lambda event: None)
     chosen = Engine(
         kind=engine,
         workers=workers,
@@ -91,14 +92,14 @@ def run_corpus(
         device=source.device,
         at_once=1 if source.device == "cpu" else AT_ONCE,
     )
-    with _opened(job, source, shards, fresh) as (plan, journal):
+    with _opened(job, source, shards, fresh) as (plan, add):
         first, last = shards or (0, len(plan))
         done = _reports(out)
         mine = [shard for shard in plan[first:last] if shard.number not in done]
         remove_drafts(*(out / file_name(shard) for shard in mine))
-        captured({"event": "start", **asdict(read_status(out))})
+        captured({"event": "start", **asdict(_counts(out, plan, done))})
         for _, report in do_tasks(chosen, partial(worker_for, source, job), mine):
-            journal.add(str(report["shard"]), report)
+            add(report)
             captured(_event(report))
         counts = _finish(out, plan)
         captured({"event": "end", **asdict(counts)})
@@ -115,11 +116,13 @@ def _event(report: Report) -> dict[str, Any]:
 @contextlib.contextmanager
 def _opened(
     job: Job, source: ModelSource, shards: tuple[int, int] | None, fresh: bool
-) -> Iterator[tuple[list[Shard], Journal]]:
-    """Return the plan of a run and the journal of its shards, if its settings are unchanged."""
-    out = Path(job.out)
+) -> Iterator[tuple[list[Shard], Callable[[Report], None]]]:
+    """Return the plan of a run and a function that stores the report of a finished shard, if its
+    settings are unchanged.
+    """
+    out = path_of(job.out)
     suffix = "" if shards is None else f"-{shards[0]}-{shards[1]}"
-    with owned_folder(out, f".lock{suffix}"):
+    with _owned(out, f".lock{suffix}"):
         if fresh:
             _clear(out)
         if shards is None:  # otherwise other tasks may be writing these
@@ -136,8 +139,30 @@ def _opened(
         if begun and (out / PLAN).exists():
             _compare_plans(out, plan)
         store.write_safely(out / PLAN, json.dumps([shard.to_dict() for shard in plan], indent=1))
-        with Journal.continued(out / f"journal{suffix}.jsonl") as journal:
-            yield plan, journal
+        with _opened_journal(out, suffix) as add:
+            yield plan, add
+
+
+def _owned(out: AnyPath, lock: str) -> contextlib.AbstractContextManager[object]:
+    """Lock a folder. Object storage has no locks: a second run repeats work, with equal results."""
+    return contextlib.nullcontext() if isinstance(out, ObjectPath) else owned_folder(out, lock)
+
+
+@contextlib.contextmanager
+def _opened_journal(out: AnyPath, suffix: str) -> Iterator[Callable[[Report], None]]:
+    """Yield a function that stores the report of a shard: as a line of the journal, or, because
+    objects cannot grow, as a journal of one line.
+    """
+    if isinstance(out, ObjectPath):
+
+        def add(report: Report) -> None:
+            line = written_line(str(report["shard"]), report) + b"\n"
+            store.write_safely(out / f"journal-{report['shard']:06d}.jsonl", line)
+
+        yield add
+        return
+    with Journal.continued(out / f"journal{suffix}.jsonl") as journal:
+        yield lambda report: journal.add(str(report["shard"]), report)
 
 
 def _model(source: ModelSource) -> dict[str, str]:
@@ -146,14 +171,14 @@ def _model(source: ModelSource) -> dict[str, str]:
     return describe_model(source.load())
 
 
-def _clear(out: Path) -> None:
+def _clear(out: AnyPath) -> None:
     for path in [out / SETTINGS, out / PLAN, out / MANIFEST, out / ERRORS, out / AGGREGATES]:
         path.unlink(missing_ok=True)
     for path in [*out.glob("journal*.jsonl"), *(out / store.DATA).glob("part-*.parquet")]:
         path.unlink()
 
 
-def _compare_plans(out: Path, plan: Sequence[Shard]) -> None:
+def _compare_plans(out: AnyPath, plan: Sequence[Shard]) -> None:
     """Raise if the corpus differs from the one that the run started with."""
     before = [Shard(**shard) for shard in _read_plan(out)]
     rows = sum(shard.rows for shard in before), sum(shard.rows for shard in plan)
@@ -178,7 +203,7 @@ def _compare_plans(out: Path, plan: Sequence[Shard]) -> None:
         )
 
 
-def _read_plan(out: Path) -> list[dict[str, Any]]:
+def _read_plan(out: AnyPath) -> list[dict[str, Any]]:
     """Return the shards that a run was started with."""
     try:
         plan: list[dict[str, Any]] = parse_json((out / PLAN).read_text(encoding="utf-8"))
@@ -190,24 +215,29 @@ def _read_plan(out: Path) -> list[dict[str, Any]]:
     return plan
 
 
-def _reports(out: Path) -> dict[int, Report]:
+def _reports(out: AnyPath) -> dict[int, Report]:
     """Return the report of every finished shard whose file exists, by number."""
     reports: dict[int, Report] = {}
-    for path in sorted(out.glob("journal*.jsonl")):
+    written = {path.name for path in (out / store.DATA).glob("part-*.parquet")}
+    journals: list[AnyPath] = [*out.glob("journal*.jsonl")]
+    for path in sorted(journals, key=str):
         for report in Journal.read(path):
-            if (out / report["file"]).exists():
+            if PurePosixPath(report["file"]).name in written:
                 reports[report["shard"]] = report
     return dict(sorted(reports.items()))
 
 
-def read_status(out: Path) -> Counts:
+def read_status(out: AnyPath) -> Counts:
     """Return the progress of the run in a folder."""
-    plan = _read_plan(out)
-    reports = _reports(out).values()
+    return _counts(out, [Shard(**shard) for shard in _read_plan(out)], _reports(out))
+
+
+def _counts(out: AnyPath, plan: Sequence[Shard], done: Mapping[int, Report]) -> Counts:
+    reports = done.values()
     return Counts(
         shards=len(plan),
         shards_done=len(reports),
-        rows=sum(shard["rows"] for shard in plan),
+        rows=sum(shard.rows for shard in plan),
         texts=sum(report["texts"] for report in reports),
         errors=sum(len(report["errors"]) for report in reports),
         tokens=sum(report["tokens"] for report in reports),
@@ -216,19 +246,19 @@ def read_status(out: Path) -> Counts:
     )
 
 
-def read_errors(out: Path) -> list[dict[str, Any]]:
+def read_errors(out: AnyPath) -> list[dict[str, Any]]:
     """Return the records of a finished run that could not be measured: file, line, id, reason."""
     import pyarrow.parquet as pq
 
-    errors: list[dict[str, Any]] = pq.read_table(out / ERRORS).to_pylist()  # type: ignore[no-untyped-call]
+    errors: list[dict[str, Any]] = pq.read_table(parquet_source(out / ERRORS)).to_pylist()  # type: ignore[no-untyped-call]
     return errors
 
 
-def _finish(out: Path, plan: Sequence[Shard]) -> Counts:
+def _finish(out: AnyPath, plan: Sequence[Shard]) -> Counts:
     """Write the files that need all shards, if all are done."""
     reports = _reports(out)
     if len(reports) < len(plan):
-        return read_status(out)
+        return _counts(out, plan, reports)
     aggregates = Aggregates()
     for report in reports.values():
         aggregates.merge(report["aggregates"])
@@ -251,4 +281,4 @@ def _finish(out: Path, plan: Sequence[Shard]) -> Counts:
         "files": files,
     }
     store.write_safely(out / MANIFEST, json.dumps(manifest, indent=1, ensure_ascii=False))
-    return read_status(out)
+    return _counts(out, plan, reports)

@@ -17,6 +17,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from mixlens.datasets.object_storage import AnyPath
 from mixlens.errors import InvalidInput
 from mixlens.maps.storage import remove_drafts
 from mixlens.model.json_values import parse_json, require_form
@@ -71,9 +72,9 @@ class Journal:
             yield journal
 
     @classmethod
-    def read(cls, path: Path) -> Iterator[dict[str, Any]]:
+    def read(cls, path: AnyPath) -> Iterator[dict[str, Any]]:
         """Return the complete pieces of a journal that another process may be writing."""
-        with open(path, "rb") as file:
+        with path.open("rb") as file:
             for line in file:
                 if line.endswith(b"\n"):
                     yield _parsed(line, path)
@@ -93,7 +94,7 @@ class Journal:
 
     def add(self, name: str, content: Mapping[str, Any]) -> None:
         """Write a finished piece."""
-        line = json.dumps({"piece": name, **content}, default=_written, ensure_ascii=False).encode()
+        line = written_line(name, content)
         if self._file is None:
             start = len(self._lines)
             self._lines.append(line)
@@ -122,6 +123,11 @@ class Journal:
             for name in names:
                 file.seek(self._starts[name])
                 yield _parsed(file.readline(), self._path)
+
+
+def written_line(name: str, content: Mapping[str, Any]) -> bytes:
+    """Return a piece of work as a line, without its end."""
+    return json.dumps({"piece": name, **content}, default=_written, ensure_ascii=False).encode()
 
 
 def _parsed(line: bytes, place: object) -> dict[str, Any]:

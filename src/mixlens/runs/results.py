@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy as np
 from mixlens.answers import answer_files
 from mixlens.answers.answer import Answer
 from mixlens.contracts import Facts
+from mixlens.datasets.object_storage import PREFIX, AnyPath, parquet_source, path_of
 from mixlens.errors import InvalidInput
 from mixlens.maps import mixing_maps as maps
 from mixlens.maps.mixing_maps import MixingMaps
@@ -40,7 +40,7 @@ _DESCRIPTION = {"schema": int, "measures": {str: _MEASURE}}
 class _Place(NamedTuple):
     """Location of the results of a text."""
 
-    path: Path
+    path: AnyPath
     line: int  # of the corpus
 
 
@@ -53,7 +53,7 @@ class RunResults:
     Parameters
     ----------
     folder
-        The folder of the run.
+        The folder of the run, local or `s3://BUCKET/NAME`.
 
     Raises
     ------
@@ -73,8 +73,9 @@ class RunResults:
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         require_parquet()
-        self.folder: Path = Path(folder)
-        self.files: list[Path] = sorted((self.folder / DATA).glob("part-*.parquet"))
+        self.folder: AnyPath = path_of(folder)
+        parts = (self.folder / DATA).glob("part-*.parquet")
+        self.files: list[AnyPath] = sorted(parts, key=str)
         if not self.files:
             raise InvalidInput(f"{self.folder} has no results. Pass the --out folder of a run.")
 
@@ -101,7 +102,7 @@ class RunResults:
         measures: dict[str, Any] = {}
         for path in self.files:
             with _readable(path):
-                stored = pq.read_schema(path).metadata or {}  # type: ignore[no-untyped-call]
+                stored = pq.read_schema(parquet_source(path)).metadata or {}  # type: ignore[no-untyped-call]
                 about = parse_json(stored.get(METADATA, b"{}"))
                 require_form(about, _DESCRIPTION, "its description")
             if about["schema"] > SCHEMA_VERSION:
@@ -123,7 +124,7 @@ class RunResults:
         columns = ["id", "measure", "line"]
         for path in self.files:
             with _readable(path):
-                table = pq.read_table(path, columns=columns)  # type: ignore[no-untyped-call]
+                table = pq.read_table(parquet_source(path), columns=columns)  # type: ignore[no-untyped-call]
             rows = zip(*(table[column].to_pylist() for column in columns), strict=True)
             for name, measure, line in dict.fromkeys(rows):  # one for each layer
                 places.setdefault((name, measure), []).append(_Place(path, line))
@@ -200,7 +201,7 @@ class RunResults:
 
         wanted = [("line", "==", place.line), ("measure", "==", measure)]
         with _readable(place.path):
-            rows = pq.read_table(place.path, filters=wanted).to_pylist()  # type: ignore[no-untyped-call]
+            rows = pq.read_table(parquet_source(place.path), filters=wanted).to_pylist()  # type: ignore[no-untyped-call]
             return self._maps(sorted(rows, key=lambda row: row["layer"]), measure)
 
     def _maps(self, rows: list[dict[str, Any]], measure: str) -> MixingMaps:
@@ -251,8 +252,9 @@ class RunResults:
         parts = []
         for path in self.files:
             with _readable(path):
-                names = [n for n in pq.read_schema(path).names if n not in ("scores", "shape")]  # type: ignore[no-untyped-call]
-                parts.append(pq.read_table(path, columns=names).to_pandas())  # type: ignore[no-untyped-call]
+                names = pq.read_schema(parquet_source(path)).names  # type: ignore[no-untyped-call]
+                names = [name for name in names if name not in ("scores", "shape")]
+                parts.append(pq.read_table(parquet_source(path), columns=names).to_pandas())  # type: ignore[no-untyped-call]
         return pd.concat(parts, ignore_index=True)
 
     def __repr__(self) -> str:
@@ -261,7 +263,7 @@ class RunResults:
 
 
 @contextmanager
-def _readable(path: Path) -> Iterator[None]:
+def _readable(path: AnyPath) -> Iterator[None]:
     """Raise errors of a results file as `InvalidInput`."""
     import pyarrow as pa
 
@@ -287,7 +289,8 @@ def load(path: str | os.PathLike[str]) -> Any:
     Parameters
     ----------
     path
-        A file that `MixingMaps.save` or `Answer.save` wrote, or a folder that `mixlens run` wrote.
+        A file that `MixingMaps.save` or `Answer.save` wrote, or a folder that `mixlens run` wrote,
+        local or `s3://BUCKET/NAME`.
 
     Returns
     -------
@@ -310,7 +313,9 @@ def load(path: str | os.PathLike[str]) -> Any:
     """
     if not isinstance(path, (str, os.PathLike)):
         raise InvalidInput(f"{type(path).__name__} is not a path. Pass a file or a folder.")
-    if os.path.isdir(path):  # False for a name that the system does not accept
+    if str(path).startswith(PREFIX) or os.path.isdir(
+        path
+    ):  # False for a name that the system does not accept
         return RunResults(path)
     if kind_of(path) == answer_files.KIND:
         return answer_files.load(path, Answer)

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from mixlens.datasets.object_storage import AnyPath
 from mixlens.errors import InvalidInput
 from mixlens.maps.provenance import model_name, weights_digest
 from mixlens.maps.storage import write_whole
@@ -45,7 +46,7 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def guard(folder: Path, settings: Mapping[str, Any], *, begun: bool) -> None:
+def guard(folder: AnyPath, settings: Mapping[str, Any], *, begun: bool) -> None:
     """Write the settings of a new run, or compare them with those of the existing run."""
     path = folder / SETTINGS
     if not begun:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mixlens.datasets.object_storage import path_of
 from mixlens.datasets.rows import BadRow, TextRow, rows_of
 from mixlens.datasets.shards import Shard
 from mixlens.errors import MissingExtra, MissingTokenizer, MixlensError, UnsupportedModel
@@ -219,7 +220,7 @@ def write_results(job: Job, shard: Shard, texts: Texts, measured: MeasuredShard)
         _error(shard, rows[place].line, rows[place].id, reason) for place, reason in failed.items()
     ]
     digest = store.write_shard(
-        Path(job.out) / file_name(shard),
+        path_of(job.out) / file_name(shard),
         measured.chunks,
         {"settings": job.settings(), "measures": measured.about},
     )

@@ -13,12 +13,12 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from io import BytesIO
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mixlens.contracts import Facts, Spec
+from mixlens.datasets.object_storage import AnyPath
 from mixlens.errors import InvalidInput, MissingExtra
 from mixlens.maps.provenance import plain
 from mixlens.maps.storage import write_whole
@@ -103,7 +103,7 @@ def about(provenance: Mapping[str, Any], facts: Facts, spec: Spec) -> dict[str, 
     return description
 
 
-def write_shard(path: Path, chunks: Sequence[Chunk], description: Mapping[str, Any]) -> str:
+def write_shard(path: AnyPath, chunks: Sequence[Chunk], description: Mapping[str, Any]) -> str:
     """Write a file atomically, ordered by text, measure and layer, and return the hash of its
     content.
     """
@@ -208,7 +208,7 @@ def _offsets(sizes: np.ndarray) -> pa.Array:
     return pa.array(np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32))
 
 
-def write_errors(path: Path, errors: Sequence[Mapping[str, Any]]) -> None:
+def write_errors(path: AnyPath, errors: Sequence[Mapping[str, Any]]) -> None:
     """Write the records that could not be measured: file, line, id, reason."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -220,7 +220,7 @@ def write_errors(path: Path, errors: Sequence[Mapping[str, Any]]) -> None:
     write_safely(path, content.getvalue())
 
 
-def write_safely(path: Path, content: str | bytes | memoryview) -> None:
+def write_safely(path: AnyPath, content: str | bytes | memoryview) -> None:
     """Write a file atomically. Raise an error with advice if the disk is full."""
     try:
         write_whole(path, content)

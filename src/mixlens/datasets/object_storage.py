@@ -1,0 +1,170 @@
+"""Paths on object storage (`s3://bucket/key`), with the methods of `pathlib.Path` that runs need.
+
+`path_of` is the only place that decides between a local path and an object. An object appears
+under its name only when it is complete, so a reader never sees a part of it, and a killed process
+leaves nothing behind that has a name.
+
+Credentials and region come from the environment or the configuration of AWS. Set
+`AWS_ENDPOINT_URL` for other servers that speak the protocol.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from mixlens.errors import CannotWrite, InvalidInput, MissingExtra
+
+if TYPE_CHECKING:
+    from pyarrow.fs import S3FileSystem
+
+PREFIX = "s3://"
+_BUFFER = 4 * 2**20  # bytes per request when a file is read line by line
+
+
+@dataclass(frozen=True)
+class ObjectPath:
+    """An object, or the common prefix of several."""
+
+    key: str  # bucket/name
+
+    def __str__(self) -> str:
+        return PREFIX + self.key
+
+    def __truediv__(self, name: str) -> ObjectPath:
+        return ObjectPath(f"{self.key}/{name}")
+
+    @property
+    def name(self) -> str:
+        """Return the last part of the name."""
+        return PurePosixPath(self.key).name
+
+    @property
+    def suffix(self) -> str:
+        """Return the ending of the name."""
+        return PurePosixPath(self.key).suffix
+
+    def resolve(self) -> ObjectPath:
+        """Return the path itself. Objects have no links."""
+        return self
+
+    def exists(self) -> bool:
+        """Return whether there is such an object or prefix."""
+        return self._type() != "NotFound"
+
+    def is_dir(self) -> bool:
+        """Return whether it is the prefix of objects."""
+        return self._type() == "Directory"
+
+    def iterdir(self) -> Iterator[ObjectPath]:
+        """Yield the objects directly below."""
+        from pyarrow.fs import FileSelector
+
+        selector = FileSelector(self.key, allow_not_found=True)
+        with _readable(self):
+            infos = _filesystem().get_file_info(selector)
+        yield from (ObjectPath(each.path) for each in infos)
+
+    def glob(self, pattern: str) -> Iterator[ObjectPath]:
+        """Yield the objects directly below whose names match."""
+        return (path for path in self.iterdir() if fnmatchcase(path.name, pattern))
+
+    def mkdir(self, *, exist_ok: bool) -> None:
+        """Do nothing. Prefixes need not be created."""
+
+    def open(self, mode: str = "rb") -> BinaryIO:
+        """Open the object for reading."""
+        assert mode == "rb", mode
+        return io.BufferedReader(self.arrow_file(), _BUFFER)
+
+    def arrow_file(self) -> Any:
+        """Return the object as an open file of pyarrow."""
+        with _readable(self):
+            return _filesystem().open_input_file(self.key)
+
+    def read_bytes(self) -> bytes:
+        """Return the whole content."""
+        with self.arrow_file() as file, _readable(self):
+            content: bytes = file.read()
+        return content
+
+    def read_text(self, encoding: str = "utf-8") -> str:
+        """Return the whole content as text."""
+        return self.read_bytes().decode(encoding)
+
+    def write_bytes(self, content: bytes | memoryview) -> None:
+        """Write the whole object. It appears when all of it has arrived."""
+        try:
+            with _filesystem().open_output_stream(self.key) as file:
+                file.write(content)
+        except OSError as error:
+            raise CannotWrite(
+                f"{self} cannot be written ({_reason(error)}). Check the bucket and the"
+                " credentials, then run the same command to resume."
+            ) from error
+
+    def unlink(self, *, missing_ok: bool = False) -> None:
+        """Delete the object."""
+        if self.exists() or not missing_ok:
+            with _readable(self):
+                _filesystem().delete_file(self.key)
+
+    def _type(self) -> str:
+        with _readable(self):
+            return str(_filesystem().get_file_info(self.key).type.name)
+
+
+AnyPath = Path | ObjectPath
+
+
+def path_of(address: str | os.PathLike[str] | ObjectPath) -> AnyPath:
+    """Return the path of an address: on object storage if it begins with `s3://`, else local."""
+    if isinstance(address, ObjectPath):
+        return address
+    text = os.fspath(address)
+    if not text.startswith(PREFIX):
+        return Path(text)
+    key = text.removeprefix(PREFIX).rstrip("/")
+    if not key.split("/")[0]:
+        raise InvalidInput(f"{text} names no bucket. Pass s3://BUCKET/NAME.")
+    return ObjectPath(key)
+
+
+def parquet_source(path: AnyPath) -> Any:
+    """Return a Parquet file in the form that pyarrow reads fastest."""
+    return path.arrow_file() if isinstance(path, ObjectPath) else path
+
+
+@cache
+def _filesystem() -> S3FileSystem:
+    """Return the connection of this process."""
+    try:
+        from pyarrow.fs import S3FileSystem
+    except ImportError as error:
+        raise MissingExtra("pyarrow", "corpus") from error
+    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    scheme, _, server = os.environ.get("AWS_ENDPOINT_URL", "").rpartition("://")
+    own = {"endpoint_override": server, "scheme": scheme or "https"} if server else {}
+    return S3FileSystem(region=region, **own)
+
+
+@contextlib.contextmanager
+def _readable(path: ObjectPath) -> Iterator[None]:
+    """Raise errors of the server as `InvalidInput`."""
+    try:
+        yield
+    except OSError as error:
+        raise InvalidInput(
+            f"{path} cannot be read ({_reason(error)}). Check the address and the credentials."
+        ) from error
+
+
+def _reason(error: OSError) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
