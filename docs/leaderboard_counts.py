@@ -12,7 +12,7 @@ import numpy as np
 from docs.kept_pages import wrapped
 from docs.leaderboard_statements import NAMES, Row, known, order_of, ranked_evaluations, ranks
 from mixlens.benchmark.plan import BASELINE
-from mixlens.measures import list_measures
+from mixlens.measures import ready_measures
 
 LEADING = (
     ("decompx", "alti"),
@@ -80,11 +80,11 @@ def _by_kind(means: Mapping[str, Mapping[str, float]]) -> dict[str, list[str]]:
     """Return the measures of each kind, the best on average first."""
     average = {
         name: np.mean([column[name] for column in means.values() if name in column])
-        for name in list_measures()
+        for name in ready_measures()
         if any(name in column for column in means.values())
     }
     order = sorted(average, key=average.__getitem__)
-    explains = {name: spec.explains_output for name, spec in list_measures().items()}
+    explains = {name: spec.explains_output for name, spec in ready_measures().items()}
     return {
         "output measures": [name for name in order if explains[name]],
         "layer measures": [name for name in order if not explains[name]],
@@ -140,7 +140,7 @@ def against_random(held: Mapping[str, Row]) -> str:
         name: [
             bool(known(c)[name].get("not_better_than_random")) for c in columns if name in known(c)
         ]
-        for name in list_measures()
+        for name in ready_measures()
         if name != BASELINE
     }
     judged = {name: flags for name, flags in found.items() if flags}

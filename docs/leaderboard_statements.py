@@ -17,7 +17,7 @@ import numpy as np
 from docs.kept_pages import wrapped
 from mixlens.benchmark.plan import BASELINE
 from mixlens.evaluations import evaluations
-from mixlens.measures import list_measures
+from mixlens.measures import ready_measures
 
 Row = Mapping[str, Any]
 
@@ -135,7 +135,7 @@ def ranks(column: Mapping[str, Any]) -> dict[str, float]:
 
 def answers(held: Mapping[str, Row]) -> str:
     """Return the best measures of both kinds for each question, by mean rank."""
-    specs = list_measures()
+    specs = ready_measures()
     inside = [name for name, spec in specs.items() if not spec.explains_output]
     outside = [name for name in specs if name not in inside]
     lines = [
@@ -236,7 +236,7 @@ def layers_table(held: Mapping[str, Row]) -> str:
 
 
 def _largest_in_a_layer(cells: Mapping[str, Mapping[str, Any]]) -> str:
-    specs = list_measures()
+    specs = ready_measures()
     inside = [m for m in cells if m in specs and not specs[m].explains_output and m != BASELINE]
     return max(inside, key=lambda measure: max(cells[measure]["layers"]))
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from mixlens import Lens, MixingMaps, UnsupportedModel, list_measures
 from mixlens.contracts import Facts, Spec
+from mixlens.measures import ready_measures
 from mixlens.views.canvas import save_figure
 
 FOLDER = "measures"
@@ -46,7 +47,7 @@ def on_files(files: Any, config: Any) -> Any:
     from mkdocs.structure.files import File  # of the extra `docs`, which the tests do without
 
     masked, causal = Lens.bundled(), Lens.bundled("causal")
-    for name in list_measures():
+    for name in ready_measures():
         maps = example_maps(name, masked, causal)
         drawn = picture(maps)
         _captions[name] = caption(maps)
@@ -77,8 +78,10 @@ def with_facts(markdown: str, name: str) -> str:
     line = re.search(r"^\*\*Includes\*\* (.+)$", markdown, flags=re.M)
     if line is None:
         raise ValueError(f"docs/{FOLDER}/{name}.md has no line **Includes**")
-    drawn = f"![{name} on the bundled model]({name}.svg)"
-    top = f"{strip(seen(line[1]))}\n\n{drawn}\n\n*{_captions.get(name, '')}*"
+    top = strip(seen(line[1]))
+    if name in ready_measures():
+        drawn = f"![{name} on the bundled model]({name}.svg)"
+        top = f"{top}\n\n{drawn}\n\n*{_captions.get(name, '')}*"
     end = f"## In short\n\n{facts(list_measures()[name])}"
     return f"{markdown.replace(line[0], top)}\n\n{end}\n"
 

@@ -17,7 +17,7 @@ from benchmarks.allocation import peak_bytes
 from mixlens import Lens
 from mixlens.contracts import Facts, Request, Scores, Spec
 from mixlens.errors import OutOfMemory, UnsupportedModel
-from mixlens.measures import list_measures, register, unregister
+from mixlens.measures import ready_measures, register, unregister
 from mixlens.measuring.estimates import (
     estimate_of,
     memory_advice,
@@ -57,7 +57,7 @@ def test_what_cannot_fit_says_what_would() -> None:
     assert "One target takes about" in str(error.value)
     require_room(estimate_of(model, "value_zeroing", 131_072, targets=1), 100 * GIB)
     require_room(estimate_of(model, "value_zeroing", 1024), 100 * GIB)
-    for name in list_measures():  # blocks and copied matrices are no reason to refuse a short text
+    for name in ready_measures():  # blocks and copied matrices are no reason to refuse a short text
         require_room(estimate_of(model, name, 8), GIB // 8)
     with pytest.raises(OutOfMemory, match=r"a text of 4,096 tokens fits"):
         require_room(estimate_of(model, "effective_attention", 65_536), 30 * GIB)
@@ -73,7 +73,7 @@ def test_every_measure_has_an_estimate_and_it_is_an_upper_bound() -> None:
     given = models.tokens(model, 128)
     lens = Lens(model, memory_budget=0)
     lens.record(given)
-    for name, spec in list_measures().items():
+    for name, spec in ready_measures().items():
         estimate = estimate_of(model, name, 128)
         assert estimate.needed > estimate.least > 0
         if name in ("attention", "attention_norm", "gradient_norm", "deep_lift"):
@@ -113,7 +113,7 @@ def test_what_is_sure_is_never_more_than_what_a_measure_takes(
     lens = Lens(model, memory_budget=2**20)
     slow = ("hidden_token_attribution", "decompx", "decompx_logit", "blank_out", "value_zeroing")
     recordings: dict[int, Recording] = {}
-    for name, spec in list_measures().items():
+    for name, spec in ready_measures().items():
         tokens = 8 if name in slow else 128 // texts
         given = {key: ids.repeat(texts, 1) for key, ids in models.tokens(model, tokens).items()}
         recording = recordings.setdefault(tokens, lens.record(given))

@@ -114,7 +114,12 @@ def test_every_kind_of_features(features: str, lens: Lens, data: Path, tmp_path:
 def test_weights_are_needed(lens: Lens) -> None:
     with pytest.raises(InvalidInput, match="needs the weights of the heads"):
         lens.measure("learned_heads", "The dogs bark.")
-    assert "learned_heads" not in mixlens.list_measures()
+    assert mixlens.list_measures()["learned_heads"].needs == "weights"
+    compared = lens.compare("The dogs bark.", only=["attention", "learned_heads"])
+    assert "needs the weights of the heads" in compared.left_out["learned_heads"]
+    assert "learned_heads" not in lens.compare("The dogs bark.").left_out
+    with pytest.raises(InvalidInput, match="'learned_heads' needs weights=, which an answer"):
+        lens.answer("The dogs bark. The cat", answer=" sleeps", methods="learned_heads")
 
 
 def test_examples_are_kept(lens: Lens, data: Path, tmp_path: Path) -> None:

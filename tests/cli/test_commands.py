@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 import mixlens
 from mixlens.cli import app, compare, demo, main
+from mixlens.measures import ready_measures
 
 TEXT = "The pictures of some hat [MASK] scaring Marcus."
 SHORT = "The keys [MASK] old."
@@ -111,7 +112,7 @@ def test_wrong_arguments_get_one_clear_line(
 def test_compare_puts_every_measure_side_by_side() -> None:
     result = run(app, ["compare", TEXT, "--cue", "pictures"])
     assert result.exit_code == 0, result.output
-    for name in mixlens.list_measures():
+    for name in ready_measures():
         assert name in result.stdout, name
     assert "rank of the cue" in result.stdout
     ranks = [int(place) for place in re.findall(r"(\d+) of \d+ ", result.stdout)]
@@ -138,7 +139,7 @@ def test_compare_as_json() -> None:
     printed = json.loads(result.stdout)
     assert printed["target_token"] == "[MASK]"
     assert set(printed["left_out"]) == {"alti_logit", "logit_update"}  # of pre-norm models alone
-    assert {*printed["scores"], *printed["left_out"]} == set(mixlens.list_measures())
+    assert {*printed["scores"], *printed["left_out"]} == set(ready_measures())
     assert printed["agreement"]["attention"]["attention"] == pytest.approx(1)
     for values in printed["scores"].values():
         assert sum(abs(value) for value in values) == pytest.approx(1, abs=1e-4)

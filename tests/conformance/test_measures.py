@@ -14,7 +14,7 @@ from torch import Tensor
 
 import mixlens
 from mixlens import InvalidInput, Lens, MixingMaps, UnsupportedModel, testing
-from mixlens.measures import names, recorded_refusal, spec_of
+from mixlens.measures import names, ready_measures, recorded_refusal, spec_of
 from mixlens.recording.recording import Recording
 from mixlens.testing import largest_difference
 from tests.conformance.refusals import INCOMPLETE, expected_refusal
@@ -95,7 +95,7 @@ every_family = pytest.mark.parametrize("family", FAMILIES, indirect=True)
 
 @every_family
 def test_shapes_labels_facts_files_and_refusals(family: Family) -> None:
-    specs, recording = mixlens.list_measures(), family.recording
+    specs, recording = ready_measures(), family.recording
     for (measure, site), rows in family.maps.items():
         testing.check_maps(specs[measure], recording, site, rows)
     given = {
@@ -111,7 +111,7 @@ def test_shapes_labels_facts_files_and_refusals(family: Family) -> None:
 def test_what_is_given_is_known_before_it_is_measured(family: Family) -> None:
     """But for what an output, or a bias that one option leaves in its place, decides."""
     recording = family.recording
-    for name, spec in mixlens.list_measures().items():
+    for name, spec in ready_measures().items():
         for site in recording.sites if spec.gives == "maps" else recording.sites[:1]:
             reason, given = recorded_refusal(name, recording, site), (name, site) in family.maps
             assert not (reason and given), f"{name}, {site}: {reason}"

@@ -12,12 +12,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mixlens import Lens
-from mixlens.measures import list_measures
+from mixlens.measures import ready_measures
 from tests.cli.running import run
 from tests.fuzz.contents import PLAIN, TEXTS, VALUES, only_ours
 
 TEXT = "The dogs [MASK] old."
-MEASURES = list_measures()
+MEASURES = ready_measures()
 OPTIONS = sorted({option.name for spec in MEASURES.values() for option in spec.options})
 CHEAP = sorted(set(MEASURES) - {"hidden_token_attribution", "deep_lift", "integrated_gradients"})
 

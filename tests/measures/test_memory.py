@@ -17,7 +17,7 @@ import mixlens
 from benchmarks import models
 from benchmarks.allocation import peak_bytes
 from mixlens.contracts import Sizes, Spec
-from mixlens.measures import refusal
+from mixlens.measures import ready_measures, refusal
 
 PROGRAM = """
 import resource, torch, transformers as hf, mixlens
@@ -48,7 +48,7 @@ options = {
     "gradient_norm": {"word": 7, "position": 1},
     "gradient_x_input": {"word": 7, "position": 1},
 }
-for name, spec in mixlens.list_measures().items():
+for name, spec in ready_measures().items():
     given = options.get(name, {"word": 7, "position": 1} if spec.explains_output else {})
     if given is not None:
         mixlens.measure(name, recording, **given)
@@ -127,10 +127,10 @@ def recorded_causal(n: int) -> mixlens.Recording:
     return mixlens.Lens(model, memory_budget=BUDGET).record(models.tokens(model, n))
 
 
-@pytest.mark.parametrize("name", mixlens.list_measures())
+@pytest.mark.parametrize("name", ready_measures())
 def test_tensors_stay_below_the_stated_peak(name: str) -> None:
     """By the allocator's own count."""
-    spec, n = mixlens.list_measures()[name], FEWER_TOKENS.get(name, N)
+    spec, n = ready_measures()[name], FEWER_TOKENS.get(name, N)
     recording = recorded(n)
     if refusal(name, recording.structure) is not None:
         recording = recorded_causal(n)

@@ -16,12 +16,12 @@ from torch import nn
 import mixlens
 from mixlens import Lens
 from mixlens.errors import InvalidInput, NonFiniteActivations, UnsupportedModel
-from mixlens.measures import list_measures, refusal
+from mixlens.measures import ready_measures, refusal
 from mixlens.measuring.recorder import record
 from mixlens.recording.recording import Recording
 from tests.conformance.zoo import ZOO, built, inputs
 
-WITHIN = [name for name, spec in list_measures().items() if spec.within_blocks]
+WITHIN = [name for name, spec in ready_measures().items() if spec.within_blocks]
 # The block of the last layer is seen nowhere but at its end: attention and feed-forward part are
 # added together, or the layer has no feed-forward part of its own.
 TO_THE_END = {"cohere", "falcon", "gpt-j", "gpt-neox", "phi"}

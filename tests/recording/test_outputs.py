@@ -15,13 +15,13 @@ import torch
 import mixlens
 from mixlens import Lens
 from mixlens.errors import InvalidInput, NonFiniteActivations
-from mixlens.measures import list_measures
+from mixlens.measures import ready_measures
 from mixlens.recording.forward_pass import capture_inputs
 from mixlens.structure.model_discovery import model_structure
 from tests.conformance.zoo import built, inputs
 from tests.zoo.passes import watched
 
-LIGHT = [name for name, spec in list_measures().items() if spec.reads != "attention"]
+LIGHT = [name for name, spec in ready_measures().items() if spec.reads != "attention"]
 
 
 @contextlib.contextmanager
@@ -55,7 +55,7 @@ def test_one_pass_serves_the_choice_of_the_output_and_the_gradients_of_all_layer
 def test_the_same_numbers_as_from_a_whole_recording(measure: str) -> None:
     model = built("llama", head=True).double()
     lens, given = Lens(model), inputs("llama")
-    options: dict[str, Any] = dict(list_measures()[measure].least)
+    options: dict[str, Any] = dict(ready_measures()[measure].least)
     options |= {} if measure == "blank_out" else {"layers": [0, 1]}
     ours = lens.measure(measure, given, **options)
     expected = mixlens.measure(measure, lens.record(given), **options)

@@ -19,7 +19,7 @@ from torch import nn
 
 from mixlens import Lens
 from mixlens.errors import NonFiniteActivations, UnsupportedModel
-from mixlens.measures import list_measures
+from mixlens.measures import ready_measures
 from mixlens.model import placement
 from mixlens.model.placement import at_hand, available_to
 from tests.conformance.zoo import built, inputs
@@ -150,7 +150,7 @@ def test_layers_on_two_devices(family: str, measures: list[str]) -> None:
 
 def _by_name(lens: Lens, given: dict[str, Any], measures: list[str]) -> dict[str, np.ndarray]:
     made: dict[str, Any] = {}
-    specs, sites = list_measures(), lens.record(given).sites
+    specs, sites = ready_measures(), lens.record(given).sites
     for name in measures:
         for site in sites if name in ("alti", "hidden_token_attribution") else sites[:1]:
             made[f"{name} {site}"] = lens.measure(name, given, site=site, **specs[name].least)

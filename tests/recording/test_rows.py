@@ -16,7 +16,7 @@ from mixlens import Lens, MixingMaps
 from mixlens.capture.native_attention import NativeCall
 from mixlens.contracts import AttentionKind
 from mixlens.errors import InvalidInput
-from mixlens.measures import list_measures, refusal
+from mixlens.measures import ready_measures, refusal
 from mixlens.measuring.measure import measure_together
 from mixlens.recording import target_attention as row_attention
 from tests.conformance.families import Family
@@ -26,7 +26,7 @@ from tests.zoo.models import entries
 
 # post-norm, pre-norm, sandwich with soft-cap and window, parallel, window, sinks, experts, biases
 MODELS = ["bert", "gpt2", "gemma2", "gpt-neox", "mistral", "gpt-oss", "mixtral", "t5", "bart"]
-BY_ROWS = [name for name, spec in list_measures().items() if spec.row_by_row]
+BY_ROWS = [name for name, spec in ready_measures().items() if spec.row_by_row]
 
 
 def as_list(maps: MixingMaps | list[MixingMaps]) -> list[MixingMaps]:

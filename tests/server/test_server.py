@@ -18,7 +18,7 @@ import pytest
 
 from mixlens import Lens
 from mixlens.errors import MissingTokenizer
-from mixlens.measures import list_measures
+from mixlens.measures import ready_measures
 from mixlens.server.api import Limits
 from mixlens.server.guard import Guard
 from mixlens.server.server import create_app
@@ -50,7 +50,7 @@ def test_it_says_what_there_is(client: httpx.Client) -> None:
     (model,) = choices["models"]
     assert (model["name"], model["pairs"], model["methods"]) == ("bundled", False, [])
     unsupported = {"alti_logit", "logit_update"}  # the model is post-norm
-    assert set(list_measures()) - set(model["measures"]) == unsupported
+    assert set(ready_measures()) - set(model["measures"]) == unsupported
     assert [measure["name"] for measure in choices["measures"]] == model["measures"]
     assert choices["limits"]["tokens"] == 64
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mixlens.measures import MEASURES, attention, list_measures, register, spec_of
+from mixlens.measures import MEASURES, attention, ready_measures, register, spec_of
 from mixlens.views import style
 
 # Machado, Oliveira & Fernandes 2009, table 1, severity 1.0; on linear RGB.
@@ -84,7 +84,7 @@ def test_colours_can_be_read_on_both_papers() -> None:
 
 def test_every_measure_has_a_style_of_its_own() -> None:
     styles = style.measure_styles()
-    assert list(styles) == list(list_measures())
+    assert list(styles) == list(ready_measures())
     assert len({(s.marker, s.dash) for s in styles.values()}) == len(styles)
     assert len({s.colour for s in styles.values()}) == min(len(styles), len(style.SERIES) + 1)
     assert styles["random"].colour == style.BASELINE

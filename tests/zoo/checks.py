@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 import mixlens
 from mixlens.errors import InvalidInput, MixlensError, UnsupportedModel
+from mixlens.measures import ready_measures
 from mixlens.recording.recording import Recording
 from tests.zoo import native
 from tests.zoo.children import described
@@ -124,7 +125,7 @@ class Examination:
     def measures(self) -> None:
         """Every measure at every site: finite, with the declared facts, or refused by us."""
         for site in self.recording.sites:
-            for name, spec in mixlens.list_measures().items():
+            for name, spec in ready_measures().items():
                 with self.trying(f"{name}, {site}"):
                     maps = mixlens.measure(name, self.recording, site=site, **spec.least)
                     self.note("measures", wrong_facts(f"{name}, {site}", first_row(maps)))

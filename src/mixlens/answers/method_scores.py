@@ -105,6 +105,12 @@ def check_methods(methods: Any) -> tuple[str, ...] | None:
             raise InvalidInput(no_such("method", name, known))
         if name in names[:number]:
             raise InvalidInput(f"Duplicate method {name!r}. Name each once.")
+        needed = None if name in REMOVAL else spec_of(name).needs
+        if needed is not None:
+            raise InvalidInput(
+                f"{name!r} needs {needed}=, which an answer has no option for. Use"
+                f" `lens.measure({name!r}, recording, {needed}=…)`, or choose another method."
+            )
         if name not in REMOVAL and spec_of(name).gives == "graph":
             raise InvalidInput(f"{name!r} does not score sources. Choose another method.")
     return names

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from mixlens.datasets.examples import Example
 from mixlens.evaluations import module
-from mixlens.measures import list_measures
+from mixlens.measures import ready_measures
 from mixlens.runs.observing import Piece, TimedCase, Workers
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def observer_for(workers: Workers, plan: Plan) -> Observer:
 def observe_text(lens: Lens, example: Example, plan: Plan) -> dict[str, Any]:
     """Record the text once, and run every measure and every evaluation of texts."""
     piece = Piece(example.name, example.group)
-    options = {name: plan.options[name] for name in list_measures() if name in plan.options}
+    options = {name: plan.options[name] for name in ready_measures() if name in plan.options}
     case = TimedCase(lens, example, options=options)
     try:
         _ = case.recording

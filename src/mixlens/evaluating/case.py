@@ -21,7 +21,7 @@ import numpy as np
 from mixlens.datasets.examples import Agreement, Aligned, EvidencePrompt, Example, Span
 from mixlens.errors import InvalidInput, MissingTokenizer
 from mixlens.maps.one_row import layer_rows, target_row
-from mixlens.measures import list_measures, spec_of
+from mixlens.measures import ready_measures, spec_of
 from mixlens.measuring.measure import measure as measured
 from mixlens.text.tokens import cls_position
 
@@ -46,7 +46,7 @@ class Case:
     ) -> None:
         self.lens = lens
         self.example = example
-        quick = {name: dict(spec.quick) for name, spec in list_measures().items() if spec.quick}
+        quick = {name: dict(spec.quick) for name, spec in ready_measures().items() if spec.quick}
         self.options: dict[str, Mapping[str, Any]] = {  # cached maps by measure
             **quick,
             **_erasure(lens),

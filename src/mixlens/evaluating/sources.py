@@ -12,7 +12,7 @@ from mixlens.datasets.examples import Agreement
 from mixlens.errors import InvalidInput
 from mixlens.evaluating.contracts import EvaluationSpec, Result
 from mixlens.evaluating.statistics import spearman
-from mixlens.measures import list_measures
+from mixlens.measures import ready_measures
 
 if TYPE_CHECKING:
     from mixlens.evaluating.case import Case
@@ -70,7 +70,7 @@ def measured_row(
 
     A measure that explains an output explains the named one.
     """
-    specs = list_measures()
+    specs = ready_measures()
     options = explained if measure in specs and specs[measure].explains_output else {}
     return case.target_row(measure, aggregate, **options)
 

@@ -39,7 +39,7 @@ from mixlens.evaluating.sources import (
     rank_agreement,
 )
 from mixlens.maps.one_row import rolled_out_absolute, shares
-from mixlens.measures import list_measures
+from mixlens.measures import ready_measures
 
 if TYPE_CHECKING:
     from mixlens.evaluating.case import Case
@@ -131,7 +131,7 @@ def plain_row(
     """Return the target's scores, aggregated by the plain product of normalised maps if the measure
     has layers.
     """
-    specs = list_measures()
+    specs = ready_measures()
     whole = (
         measure not in specs or specs[measure].gives != "maps" or specs[measure].facts.reaches_input
     )

@@ -37,7 +37,7 @@ from mixlens.evaluating.contracts import EvaluationSpec, Result
 from mixlens.evaluating.planted_cases import Planted, planted_cases
 from mixlens.evaluating.planted_models import MARKS
 from mixlens.maps.one_row import target_row
-from mixlens.measures import list_measures, names
+from mixlens.measures import names, ready_measures
 from mixlens.measuring.measure import measure as measured
 from mixlens.recording.recording import Recording
 
@@ -89,7 +89,7 @@ def row_of_target(
     `output` names the explained output, for measures that explain one; `blank` is the token that
     erasure uses as replacement.
     """
-    specs = list_measures()
+    specs = ready_measures()
     if measure not in specs:
         raise InvalidInput(f"Unknown measure {measure!r}. Choose one of: {', '.join(specs)}.")
     options = dict(output) if specs[measure].explains_output else {}
@@ -156,7 +156,7 @@ def table() -> str:
         ]
         known = result.per_example[~np.isnan(result.per_example)]
         lines.append(f"| `{name}` | {int(known.sum())} of {len(known)} | {' | '.join(cells)} |")
-    specs = list_measures().items()
+    specs = ready_measures().items()
     why = [list_item(f"`{name}` {spec.blind_spots}.") for name, spec in specs if spec.blind_spots]
     planted = [list_item(f"**{case.name}**: {case.planted}.") for case in held]
     return "\n".join(

@@ -40,7 +40,7 @@ from mixlens.evaluating.contracts import EvaluationSpec, Result
 from mixlens.evaluating.sources import counted, rank_agreement
 from mixlens.evaluating.statistics import known_mean
 from mixlens.lens import Lens
-from mixlens.measures import list_measures
+from mixlens.measures import ready_measures
 from mixlens.replay.explained_output import explained, logits_of
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def observe(
     """
     plan = steps(case.lens.model, case.recording.structure, mode)
     plan = plan if curve or mode == "independent" else plan[-1:]
-    specs = list_measures()
+    specs = ready_measures()
     named = asked(case) if measure in specs and specs[measure].explains_output else {}
     before = case.target_row(measure, aggregate, **named)
     counting = counted(case, special_tokens=True, own=False)

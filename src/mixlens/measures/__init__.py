@@ -67,6 +67,7 @@ __all__ = [
     "layer_function",
     "list_measures",
     "names",
+    "ready_measures",
     "recorded_refusal",
     "refusal",
     "register",
@@ -139,28 +140,35 @@ def unregister(name: str) -> None:
 
 
 def names() -> tuple[str, ...]:
-    """Return the names of the listed measures."""
-    return tuple(list_measures())
+    """Return the names of the measures that need no file."""
+    return tuple(ready_measures())
 
 
 def list_measures() -> dict[str, Spec]:
-    """Return the description of every measure that has scores for any text.
+    """Return the description of every measure.
 
-    `learned_heads` is not in the list, because it needs a file that was fitted on the model.
+    `learned_heads` needs the option `weights`, a file that was fitted on the model. All others have
+    scores without options.
 
     Returns
     -------
     dict of str to Spec
-        By name: summary, citation, scope, properties and options.
+        By name: summary, citation, scope, properties and options. `needs` names a required option.
 
     Examples
     --------
     >>> import mixlens
     >>> mixlens.list_measures()["alti"].per_head
     False
+    >>> [name for name, spec in mixlens.list_measures().items() if spec.needs]
+    ['learned_heads']
     """
-    every = {name: _described(measure) for name, measure in MEASURES.entries().items()}
-    return {name: spec for name, spec in every.items() if spec.needs is None}
+    return {name: _described(measure) for name, measure in MEASURES.entries().items()}
+
+
+def ready_measures() -> dict[str, Spec]:
+    """Return the description of every measure that has scores without a fitted file."""
+    return {name: spec for name, spec in list_measures().items() if spec.needs is None}
 
 
 def spec_of(name: str) -> Spec:

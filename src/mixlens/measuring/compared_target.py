@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from mixlens.contracts import AttentionKind, Spec
 from mixlens.errors import InvalidInput, MixlensError
 from mixlens.maps.one_row import AGGREGATES
-from mixlens.measures import list_measures
+from mixlens.measures import list_measures, ready_measures
 from mixlens.measuring.whole_maps import record_all_targets
 from mixlens.replay.explained_output import explained
 from mixlens.text.suggestions import no_such
@@ -120,7 +120,7 @@ def chosen_specs(
 ) -> dict[str, Spec]:
     """Return the compared measures; those in `options` must be among them."""
     specs = list_measures()
-    names = _names(only) or list(specs)
+    names = _names(only) or list(ready_measures())
     for name in (*names, *(options or {})):
         if name not in specs:
             raise InvalidInput(no_such("measure", name, specs))

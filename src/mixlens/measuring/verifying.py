@@ -21,7 +21,7 @@ from mixlens.errors import (
     UnsupportedModel,
     without_subject,
 )
-from mixlens.measures import list_measures, recorded_refusal
+from mixlens.measures import ready_measures, recorded_refusal
 from mixlens.measuring.estimates import estimate_of_recording, memory_advice
 from mixlens.measuring.measure import measure, why_not_cut
 from mixlens.measuring.recorder import record
@@ -70,7 +70,7 @@ def list_refusals(recording: Recording) -> dict[str, str | None]:
     does.
     """
     refusals: dict[str, str | None] = {}
-    for name, spec in list_measures().items():
+    for name, spec in ready_measures().items():
         reasons = [recorded_refusal(name, recording, site) for site in recording.sites]
         reason = None if None in reasons else reasons[0]
         refusals[name] = None if reason is None else without_subject(name, reason)

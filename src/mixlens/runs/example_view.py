@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from mixlens.datasets.examples import Example
 from mixlens.errors import MixlensError
 from mixlens.evaluating.case import Case
-from mixlens.measures import list_measures
+from mixlens.measures import ready_measures
 from mixlens.views.viewer.page import frame
 from mixlens.views.viewer.payload import payload_of
 
@@ -43,7 +43,7 @@ def example_frame(lens: Lens, examples: Sequence[Example], measures: Sequence[st
 
 
 def _maps(case: Case, measures: Sequence[str]) -> Iterator[MixingMaps]:
-    specs = list_measures()
+    specs = ready_measures()
     for name in measures:
         spec = specs.get(name)
         if spec is None or spec.gives != "maps" or spec.explains_output:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import mixlens
 from mixlens.answers.method_scores import DEFAULTS, REMOVAL
-from mixlens.measures import list_measures, refusal
+from mixlens.measures import ready_measures, refusal
 from mixlens.measuring.verifying import list_refusals
 from mixlens.model.session import open_session
 from mixlens.server.api import Choices, Limits, MeasureChoice, ModelChoice, PublicLimits
@@ -30,7 +30,7 @@ def list_choices(lenses: Mapping[str, Lens], limits: Limits) -> Choices:
         models=models,
         measures=[
             MeasureChoice(name=name, summary=spec.summary, per_head=spec.per_head)
-            for name, spec in list_measures().items()
+            for name, spec in ready_measures().items()
             if name in offered
         ],
         limits=PublicLimits(
@@ -55,7 +55,7 @@ def _model_choice(name: str, lens: Lens) -> ModelChoice:
         pairs=takes_pairs(lens),
         measures=[
             measure
-            for measure, spec in list_measures().items()
+            for measure, spec in ready_measures().items()
             if spec.gives != "graph" and refusals[measure] is None
         ],
         methods=_list_methods(lens, recording),
@@ -72,7 +72,7 @@ def _list_methods(lens: Lens, recording: Recording) -> list[str]:
     site = [key for key, own in sites.items() if own.stack is recording.last_stack][-1]
     methods = [
         name
-        for name, spec in list_measures().items()
+        for name, spec in ready_measures().items()
         if spec.row_by_row and refusal(name, recording.structure, site) is None
     ]
     preferred = [name for name in DEFAULTS if name in methods][:1]

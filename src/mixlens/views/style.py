@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from mixlens.measures import MEASURES, list_measures
+from mixlens.measures import MEASURES, ready_measures
 
 if TYPE_CHECKING:
     from matplotlib.colors import Colormap
@@ -150,7 +150,7 @@ def measure_styles() -> dict[str, SeriesStyle]:
 
     Measures of other packages come last, so that built-in measures keep their styles.
     """
-    specs = list_measures()
+    specs = ready_measures()
     named = [name for name, spec in specs.items() if not spec.baseline]
     named.sort(key=_is_foreign)
     styles = {name: series_style(number) for number, name in enumerate(named)}

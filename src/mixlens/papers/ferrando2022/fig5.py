@@ -12,7 +12,7 @@ import pandas as pd
 from mixlens.errors import MixlensError
 from mixlens.evaluating.case import Case
 from mixlens.maps.one_row import rolled_out_absolute
-from mixlens.measures import list_measures
+from mixlens.measures import ready_measures
 from mixlens.papers.contracts import ExperimentSpec, Outcome, Setting
 from mixlens.papers.ferrando2022 import paper
 from mixlens.views import figures
@@ -62,7 +62,7 @@ def run(setting: Setting) -> Outcome:
 
 def _shown(case: Case) -> dict[str, Any]:
     rows = {}
-    for name in list_measures():
+    for name in ready_measures():
         try:
             rows[name] = case.target_row(name)
         except MixlensError:  # a measure that does not support this model

@@ -7,7 +7,7 @@ from functools import partial
 import pandas as pd
 
 from mixlens.evaluations import special_token_rank
-from mixlens.measures import list_measures
+from mixlens.measures import ready_measures
 from mixlens.papers.contracts import ExperimentSpec, Finding, Outcome, Setting, verdict
 from mixlens.papers.ferrando2022 import paper
 from mixlens.views import figures
@@ -31,7 +31,7 @@ SPEC = ExperimentSpec(
 def run(setting: Setting) -> Outcome:
     """Return the normalised ranks of these tokens for each measure, 0 for the least relevant."""
     seen = setting.observe(
-        {name: partial(special_token_rank.observe, measure=name) for name in list_measures()}
+        {name: partial(special_token_rank.observe, measure=name) for name in ready_measures()}
     )
     results = {name: special_token_rank.conclude(kept) for name, kept in seen.answers.items()}
     places = {name: result.details["tokens"] for name, result in results.items()}

@@ -8,7 +8,7 @@ from functools import partial
 
 from mixlens.errors import InvalidInput
 from mixlens.evaluations import cross_model_consistency
-from mixlens.measures import list_measures
+from mixlens.measures import ready_measures
 from mixlens.papers.contracts import ExperimentSpec, Finding, Outcome, Setting
 from mixlens.papers.ferrando2022 import paper
 from mixlens.papers.ranked import ranked, ranked_bars
@@ -35,7 +35,7 @@ def run(setting: Setting) -> Outcome:
     assert setting.other is not None
     observe = partial(cross_model_consistency.observe, other=setting.other)
     seen = setting.observe(
-        {name: partial(observe, measure=name) for name in list_measures() if name != "random"}
+        {name: partial(observe, measure=name) for name in ready_measures() if name != "random"}
     )
     results = {name: cross_model_consistency.conclude(kept) for name, kept in seen.answers.items()}
     if results["alti"].value != results["alti"].value:

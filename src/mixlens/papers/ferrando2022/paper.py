@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from mixlens.evaluating.contracts import Result
-from mixlens.measures import list_measures
+from mixlens.measures import ready_measures
 from mixlens.papers.contracts import Finding, Outcome, Setting, verdict
 from mixlens.papers.ranked import ranked, ranked_bars
 
@@ -26,7 +26,7 @@ def judge_measures(
 ) -> Outcome:
     """Compare every measure with the reference, except the reference itself."""
     seen = setting.observe(
-        {name: partial(observe, measure=name) for name in list_measures() if name != reference}
+        {name: partial(observe, measure=name) for name in ready_measures() if name != reference}
     )
     results = {name: conclude(kept) for name, kept in seen.answers.items()}
     values = {name: results[name].value for name in ("attention", "attention_norm_res_ln", "alti")}

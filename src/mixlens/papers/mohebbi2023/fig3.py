@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from mixlens.evaluations import cue_alignment, probing
-from mixlens.measures import list_measures
+from mixlens.measures import ready_measures
 from mixlens.papers.contracts import ExperimentSpec, Finding, Outcome, Setting
 from mixlens.papers.mohebbi2023 import paper
 from mixlens.views import figures
@@ -59,7 +59,7 @@ def run(setting: Setting, *, variant: str = "paper") -> Outcome:
     probe's code.
     """
     names = [
-        name for name, spec in list_measures().items() if spec.gives == "maps" or name in BY_LAYER
+        name for name, spec in ready_measures().items() if spec.gives == "maps" or name in BY_LAYER
     ]
     layers = len(setting.lens.record(setting.examples[0].text).layers())
     chosen = {name: {"layers": list(range(layers))} if name in BY_LAYER else {} for name in names}

@@ -11,7 +11,7 @@ import pandas as pd
 
 from mixlens.evaluating.contracts import Result
 from mixlens.evaluations import cue_alignment
-from mixlens.measures import list_measures
+from mixlens.measures import ready_measures
 from mixlens.papers.contracts import Setting
 from mixlens.views import figures
 
@@ -37,7 +37,7 @@ def align_cues(setting: Setting, metrics: Sequence[str]) -> CueAlignment:
     """Return the fraction of the masked word's scores on its cue for every text, by every
     metric.
     """
-    names = [name for name, spec in list_measures().items() if spec.gives == "maps"]
+    names = [name for name, spec in ready_measures().items() if spec.gives == "maps"]
     questions = {
         (m, name): partial(cue_alignment.observe, measure=name, metric=m)
         for m in metrics

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from mixlens.evaluations import erasure
-from mixlens.measures import list_measures
+from mixlens.measures import ready_measures
 from mixlens.papers.contracts import ExperimentSpec, Finding, Outcome, Setting, verdict
 from mixlens.papers.mohebbi2023 import paper
 from mixlens.papers.ranked import ranked, ranked_bars
@@ -43,7 +43,7 @@ SPEC = ExperimentSpec(
 
 def run(setting: Setting, *, variant: str = "mohebbi2023") -> Outcome:
     """Compare each measure with erasure, text by text. `variant` selects the erasure."""
-    names = [name for name in list_measures() if name != "blank_out"]
+    names = [name for name in ready_measures() if name != "blank_out"]
     known = isinstance(getattr(setting.lens.tokenizer, "unk_token_id", None), int)
     observe = partial(
         erasure.observe, variant=variant, replacement=None if known else "zero"
@@ -55,7 +55,7 @@ def run(setting: Setting, *, variant: str = "mohebbi2023") -> Outcome:
     layered = {
         name: value
         for name, value in values.items()
-        if list_measures()[name].gives == "maps" and value == value
+        if ready_measures()[name].gives == "maps" and value == value
     }
     best = max(layered, key=layered.__getitem__)
     findings = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mixlens.errors import MissingExtra, MixlensError
-from mixlens.measures import list_measures
+from mixlens.measures import ready_measures
 from mixlens.views.viewer.packing import LIVE_BYTES
 from mixlens.views.viewer.page import built
 from mixlens.views.viewer.payload import payload_of
@@ -39,7 +39,7 @@ class Viewer(anywidget.AnyWidget):
         self._lens = lens
         about = [
             {"name": name, "summary": spec.summary, "per_head": spec.per_head}
-            for name, spec in list_measures().items()
+            for name, spec in ready_measures().items()
         ]
         super().__init__(
             _esm=f"{built()}\nexport default {{ render: mixlensViewer.render }};",
@@ -54,7 +54,7 @@ class Viewer(anywidget.AnyWidget):
     def _measured(self, text: Any, names: Any, *, heads: bool) -> dict[str, Any]:
         maps: list[MixingMaps] = [self._lens.measure(name, text) for name in names]
         if heads:
-            specs = list_measures()
+            specs = ready_measures()
             able = [name for name in names if specs[name].per_head]
             maps += [self._lens.measure(name, text, per_head=True) for name in able]
         return payload_of(maps, room=LIVE_BYTES if heads else None)
