@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from mixlens import Lens
-from mixlens.evaluating.compiled_cases import DEFINITIONS, Compiled, compiled_cases
 from mixlens.evaluations import compiled_truth, evaluate
+from mixlens.evaluations.compiled_truth import DEFINITIONS, Compiled, compiled_cases
 from mixlens.measures import names
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -14,7 +14,7 @@ from mixlens.errors import InvalidInput
 from mixlens.evaluating.planted_cases import Planted
 from mixlens.evaluating.planted_models import MARKS, TOKENS, WORDS
 from mixlens.evaluations import evaluate, planted_truth
-from mixlens.evaluations.planted_truth import cases, judged
+from mixlens.evaluations.planted_truth import cases, judged, recording_of
 from mixlens.measures import list_measures
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "development" / "hand_built_models.md"
@@ -24,7 +24,7 @@ each = pytest.mark.parametrize("case", cases(), ids=list(BY_NAME))
 
 def final_state(case: Planted, ids: tuple[int, ...]) -> torch.Tensor:
     with torch.no_grad():
-        output = case.recording.model(input_ids=torch.tensor([ids]), output_hidden_states=True)
+        output = recording_of(case).model(input_ids=torch.tensor([ids]), output_hidden_states=True)
     return output.hidden_states[-1][0, case.target]
 
 
@@ -52,7 +52,7 @@ def test_the_truth_is_true(case: Planted) -> None:
 
 @each
 def test_ordinary_checks_pass(case: Planted) -> None:
-    report = Lens(case.recording.model).verify(case.recording.inputs)
+    report = Lens(recording_of(case).model).verify(recording_of(case).inputs)
     assert report.native_error <= report.tolerance
     assert all(error <= 1e-9 for stack in report.stacks for error in stack.errors)
 
@@ -60,7 +60,7 @@ def test_ordinary_checks_pass(case: Planted) -> None:
 @each
 def test_the_classifier_reads_what_was_brought(case: Planted) -> None:
     words = {case.ids[place] for place in case.sources}
-    assert {int(case.recording.output.logits[0, case.target].argmax())} == words
+    assert {int(recording_of(case).output.logits[0, case.target].argmax())} == words
 
 
 def test_the_null_space_case_has_more_tokens_than_d_head() -> None:

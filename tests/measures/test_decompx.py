@@ -11,7 +11,7 @@ import transformers as hf
 
 from mixlens import InvalidInput, Lens, UnsupportedModel
 from mixlens.contracts import AttentionKind
-from mixlens.evaluating.compiled_cases import compiled_cases
+from mixlens.evaluations.compiled_truth import compiled_cases
 from mixlens.kernels.shares import share
 from mixlens.measures import decompx_logit
 from mixlens.recording.recording import Recording

@@ -30,6 +30,8 @@ from mixlens.capture.layer_calls import (
     with_hidden_argument,
 )
 from mixlens.errors import InvalidInput
+from mixlens.kernels.chunks import computing_dtype
+from mixlens.model.module_walk import copied
 
 
 def expanded(
@@ -170,3 +172,30 @@ def _to(part: nn.Module) -> Callable[..., nn.Module]:
         return type(part).to(part, *args, **named)
 
     return to
+
+
+UpcastModule = tuple[LayerCall, nn.Module]
+
+
+def upcast_module(call: LayerCall, last: list[UpcastModule]) -> nn.Module:
+    """Return the layer of a call in float32 or better: for half precision a copy. `last` keeps one
+    copy at a time.
+    """
+    if call.hidden_in.dtype == computing_dtype(call.hidden_in.dtype):
+        return call.readable
+    if not last or last[0][0] is not call:
+        last[:] = [(call, _wide_copy(call.readable))]
+    return last[0][1]
+
+
+def _wide_copy(module: nn.Module) -> nn.Module:
+    """Return a copy in float32, without `Module.float`, which writes into parameters: a transform
+    of torch.func forbids that.
+    """
+    wide: dict[int, Any] = {
+        id(parameter): nn.Parameter(parameter.detach().float(), parameter.requires_grad)
+        for parameter in module.parameters()
+        if parameter.is_floating_point()
+    }
+    wide |= {id(part): part.float() for part in module.buffers() if part.is_floating_point()}
+    return copied(module, wide)

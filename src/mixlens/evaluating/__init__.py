@@ -4,7 +4,6 @@ truth.
 The evaluations themselves are in `evaluations`.
 
     case            Record one example with a model, and compute each measure of it once.
-    compiled_cases  Transformers compiled from programs, with the true sources of their outputs.
     contracts       Define the description of an evaluation, and its result.
     drawn_pairs     Sample target-source pairs with their weight and norm from every text, for the
                     rank correlations of `norm_statistics`.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
+from torch import Tensor
 
 from mixlens.evaluating.planted_models import (
     CHANNELS,
@@ -15,15 +15,12 @@ from mixlens.evaluating.planted_models import (
     PlantedHead,
     PlantedLayer,
     block,
-    build_model,
     channels,
     copying,
     looking,
     ones,
     weighing,
 )
-from mixlens.lens import Lens
-from mixlens.recording.recording import Recording
 
 A, B, C = (
     2,
@@ -51,13 +48,11 @@ class Planted:
     architecture: str = "bert"
     target: int = TARGET
 
-    @cached_property
-    def recording(self) -> Recording:
-        """Return the hand-built model, recorded on its tokens."""
+    @property
+    def inputs(self) -> dict[str, Tensor]:
+        """Return its tokens as model inputs."""
         ids = torch.tensor([self.ids])
-        return Lens(build_model(self.architecture, self.plan)).record(
-            {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
-        )
+        return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
 
 
 def _text(*words: tuple[int, int]) -> tuple[int, ...]:

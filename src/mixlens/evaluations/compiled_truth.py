@@ -1,10 +1,13 @@
 """Compiled truth: does a measure find the tokens that a known program used?
 
-The models are compiled, not trained (`compiled_cases`): Lindner et al. 2023, "Tracr: Compiled
-Transformers as a Laboratory for Interpretability". The sources of a target's output are known under
-two definitions. A *carried* source is one whose content reaches the output, by the program's
-expression. A *counterfactual* source is one whose replacement can change the output, all else being
-equal. They differ if a program reads a token to decide which other one to copy.
+The models are compiled, not trained: RASP programs compiled by Tracr (Lindner et al. 2023, "Tracr:
+Compiled Transformers as a Laboratory for Interpretability", NeurIPS) and converted to the GPT-2 and
+BERT of transformers. `bundled/compiled.zip` holds each model in float64 with twelve inputs and
+their true sources. No weight was set by hand. Four of the programs were written for mixlens;
+`training/tracr` compiles them. The sources of a target's output are known under two definitions. A
+*carried* source is one whose content reaches the output, by the program's expression. A
+*counterfactual* source is one whose replacement can change the output, all else being equal. They
+differ if a program reads a token to decide which other one to copy.
 
 A measure's scores for the target, aggregated by its own rollout, are right if every true source
 ranks above every other token: the rule of `planted_truth`. The value is the fraction of inputs that
@@ -17,19 +20,28 @@ docs/development/compiled_models.md.
 
 from __future__ import annotations
 
+import functools
+import json
 import math
 import sys
+import zipfile
 from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+import transformers
+from safetensors.torch import load
 
 from mixlens.errors import UnsupportedModel
-from mixlens.evaluating.compiled_cases import DEFINITIONS, Compiled, compiled_cases
 from mixlens.evaluating.contracts import EvaluationSpec, Result
 from mixlens.evaluations.planted_truth import judged, list_item, row_of_target, written
+from mixlens.lens import Lens
 from mixlens.measures import names
+from mixlens.recording.recording import Recording
 
 SPEC = EvaluationSpec(
     summary="share of compiled programs' inputs whose true sources a measure puts first",
@@ -39,9 +51,6 @@ SPEC = EvaluationSpec(
     cost="half a minute for all measures",
     by_default=False,
 )
-
-
-cases = compiled_cases
 
 
 def observe(case: Compiled, measure: str) -> dict[str, Any]:
@@ -122,3 +131,81 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+
+
+DEFINITIONS = ("carried", "counterfactual")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compiled:
+    """One input of one compiled program."""
+
+    program: str
+    what: str  # it computes
+    number: int  # index among the inputs of this program
+    recording: Recording
+    target: int
+    sources: dict[str, frozenset[int]]  # true sources by definition
+    options: dict[str, Any]  # options that name the output, for measures that explain one
+    blank: int  # a token without a meaning in the program
+
+    @property
+    def name(self) -> str:
+        """Return the name for tables and tests."""
+        return f"{self.program} {self.number}"
+
+    def others(self, definition: str) -> frozenset[int]:
+        """Return the tokens that are not sources, without the target itself."""
+        everything = range(len(self.recording.tokens[self.recording.sites[0]][0]))
+        return frozenset(everything) - self.sources[definition] - {self.target}
+
+    def stands_out(self, definition: str) -> bool:
+        """Return whether there are sources and a token other than BOS that is not one. A program
+        that counts all tokens has nothing to find.
+        """
+        return bool(self.sources[definition]) and bool(self.others(definition) - {0})
+
+
+@functools.cache
+def compiled_cases() -> tuple[Compiled, ...]:
+    """Return all inputs of all programs, each recorded once."""
+    path = resources.files("mixlens") / "bundled" / "compiled.zip"
+    with path.open("rb") as file, zipfile.ZipFile(file) as archive:
+        programs = sorted({name.split("/")[0] for name in archive.namelist()})
+        return tuple(case for program in programs for case in _of_program(archive, program))
+
+
+cases = compiled_cases
+
+
+def _of_program(archive: zipfile.ZipFile, program: str) -> list[Compiled]:
+    truth = json.loads(archive.read(f"{program}/truth.json"))
+    lens, cases = Lens(_model(archive, program)), []
+    for number, case in enumerate(truth["cases"]):
+        names = "word" if truth["causal"] else "label"
+        cases.append(
+            Compiled(
+                program=program,
+                what=truth["what"],
+                number=number,
+                recording=lens.record({"input_ids": torch.tensor([case["input_ids"]])}),
+                target=case["target"],
+                sources={key: _sources(case[key], case["target"]) for key in DEFINITIONS},
+                options={names: case["label"], "position": case["target"]},
+                blank=truth["input_vocabulary"]["PAD"],
+            )
+        )
+    return cases
+
+
+def _sources(places: list[int], target: int) -> frozenset[int]:
+    """Return the sources. The target counts only if it is the only one."""
+    return frozenset(places) - {target} or frozenset(places)
+
+
+def _model(archive: zipfile.ZipFile, program: str) -> Any:
+    settings = json.loads(archive.read(f"{program}/config.json"))
+    config = transformers.AutoConfig.for_model(**settings)
+    model = getattr(transformers, settings["architectures"][0])(config).to(torch.float64)
+    model.load_state_dict(load(archive.read(f"{program}/model.safetensors")))
+    return model.eval()

@@ -35,7 +35,8 @@ import numpy as np
 from mixlens.errors import InvalidInput, UnsupportedModel
 from mixlens.evaluating.contracts import EvaluationSpec, Result
 from mixlens.evaluating.planted_cases import Planted, planted_cases
-from mixlens.evaluating.planted_models import MARKS
+from mixlens.evaluating.planted_models import MARKS, build_model
+from mixlens.lens import Lens
 from mixlens.maps.one_row import target_row
 from mixlens.measures import names, ready_measures
 from mixlens.measuring.measure import measure as measured
@@ -78,7 +79,13 @@ def judged(row: np.ndarray, target: int, sources: Iterable[int]) -> tuple[bool, 
 def row_of(case: Planted, measure: str) -> np.ndarray:
     """Return the measure's scores for the target."""
     output = {"position": case.target}
-    return row_of_target(measure, case.recording, case.target, output, MARKS[0])
+    return row_of_target(measure, recording_of(case), case.target, output, MARKS[0])
+
+
+@functools.cache
+def recording_of(case: Planted) -> Recording:
+    """Return the hand-built model of a case, recorded on its tokens."""
+    return Lens(build_model(case.architecture, case.plan)).record(case.inputs)
 
 
 def row_of_target(

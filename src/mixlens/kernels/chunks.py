@@ -1,4 +1,4 @@
-"""Choose block sizes and the precision of small matrices. No other file defines such sizes."""
+"""Choose block sizes and the precision of computation. No other file defines such sizes."""
 
 from __future__ import annotations
 
@@ -72,7 +72,17 @@ def chunked(tensor: Tensor, size: int) -> Iterator[Tensor]:
         yield tensor[start : start + size]
 
 
+def computing_dtype(dtype: torch.dtype) -> torch.dtype:
+    """Return float32 for half precision, else the same dtype."""
+    return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
+
+
 def wide(tensor: Tensor) -> Tensor:
+    """Return a tensor in float32 or better."""
+    return tensor.to(computing_dtype(tensor.dtype))
+
+
+def in_float64(tensor: Tensor) -> Tensor:
     """Return a tensor in float64 if the device supports it: squares and normal equations lose half
     of the digits, and these matrices are small.
     """

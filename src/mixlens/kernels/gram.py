@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mixlens.kernels.chunks import CACHED, LARGEST, slices, sources_first, wide
+from mixlens.kernels.chunks import CACHED, LARGEST, in_float64, slices, sources_first
 from mixlens.kernels.decomposition import Decomposition, Vectors
 from mixlens.kernels.fused import norms as fused_norms
 from mixlens.kernels.fused.checked import Combination, Trial, run_checked
@@ -104,7 +104,7 @@ def _gram_norms(
     batch, heads, targets, sources = weights.shape
     on_cpu = weights.device.type == "cpu"
     limit = min(limit, CACHED) if on_cpu else limit
-    dtype = weights.dtype if vectors.half and not on_cpu else wide(weights[..., :0]).dtype
+    dtype = weights.dtype if vectors.half and not on_cpu else in_float64(weights[..., :0]).dtype
     source_bytes = dtype.itemsize * heads * max(3 * targets, vectors.width + heads)
     norms = weights.new_zeros(batch, targets, sources)
     for texts in slices(batch, sources * source_bytes, limit):

@@ -22,7 +22,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from mixlens.kernels.chunks import slices, wide
+from mixlens.kernels.chunks import in_float64, slices
 from mixlens.kernels.projector import tolerance
 
 _RESIDUAL = 1e-12  # relative; a solve that reaches it is right
@@ -50,7 +50,7 @@ def visible_projection(
     bytes_each = 8 * batch * heads * (4 * columns.shape[-1] ** 2 + 4 * sources)
     for part in slices(weights.shape[2], bytes_each, limit):
         own = seen[:, :, part]
-        rows = wide(weights[:, :, part]) * own
+        rows = in_float64(weights[:, :, part]) * own
         counts = own.sum(-1)
         prefix = (own == (torch.arange(sources, device=own.device) < counts[..., None])).all(-1)
         prefix = prefix & (counts <= positions[:, None, part] + 1)  # nothing ahead of the target

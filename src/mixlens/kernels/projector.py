@@ -20,7 +20,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from mixlens.kernels.chunks import wide
+from mixlens.kernels.chunks import in_float64
 
 _SAFE_CONDITION = 1e6  # below it, normal equations in float64 keep their digits
 
@@ -66,12 +66,12 @@ def value_columns(
     `full` is the result of `full_rows` for the output projection, if already known.
     """
     real = torch.arange(values.shape[2], device=values.device) < lengths[:, None]
-    columns = wide(values) * real[:, None, :, None]
+    columns = in_float64(values) * real[:, None, :, None]
     least = tolerance(values.dtype)
     for head in (
         (~(full_rows(output_weight) if full is None else full)).nonzero()[:, 0].tolist()
     ):  # the few others are checked closely
-        left, sizes, _ = torch.linalg.svd(wide(output_weight[head]), full_matrices=False)
+        left, sizes, _ = torch.linalg.svd(in_float64(output_weight[head]), full_matrices=False)
         if sizes[-1] > least * sizes[0] and len(sizes) == columns.shape[-1]:
             continue
         kept = left * (sizes > least * sizes[0])
@@ -89,7 +89,7 @@ def full_rows(output_weight: Float[Tensor, "head d_head d_model"]) -> Bool[Tenso
     few = output_weight[..., : 2 * output_weight.shape[1]]
     size, least = torch.linalg.matrix_norm(output_weight), torch.linalg.matrix_norm(few)
     # A product in the weights' own precision shows conditions far from its rounding.
-    well: Tensor = inverse_factor(wide(few @ few.mT), 1e-3).trusted & (size < 10 * least)
+    well: Tensor = inverse_factor(in_float64(few @ few.mT), 1e-3).trusted & (size < 10 * least)
     return well
 
 

@@ -46,7 +46,7 @@ from torch import Tensor
 
 from mixlens.contracts import Facts, LayerScores, SpanRule, Spec, Targets
 from mixlens.errors import InvalidInput
-from mixlens.kernels.chunks import rows_at_once, wide
+from mixlens.kernels.chunks import in_float64, rows_at_once
 from mixlens.kernels.distances import DISTANCES, Distance, standardise
 from mixlens.recording.attention import Attention
 from mixlens.recording.layer import Layer
@@ -156,7 +156,7 @@ def _square(
     lengths = _measure_changes(
         layer, targets, Distance("euclidean", normalised), per_head, segments
     )
-    states = wide(targets.take(layer.output, 1))
+    states = in_float64(targets.take(layer.output, 1))
     sizes = (standardise(states) if normalised else states).square().sum(-1)
     extras, dims = {"sizes": sizes}, ("head", "target", "source")
     if distance == "cosine":
@@ -175,13 +175,13 @@ def _unite(squares: LayerScores, *, distance: str = "cosine", **_: Any) -> Layer
     """Return the distance of stacked states a and b = a + d from |d|^2, a d and |a|^2:
     1 - cos = (|d|^2 - (|b| - |a|)^2) / (2 |a| |b|), which keeps its digits for small changes.
     """
-    d, sizes = wide(squares.values), squares.extras["sizes"]
+    d, sizes = in_float64(squares.values), squares.extras["sizes"]
     dtype = squares.values.dtype
     if distance == "euclidean":
         values = d.sqrt().to(dtype)
         return replace(squares, values=values, extras={}, extra_dims={}, scale=sizes.sqrt())
-    a = wide(sizes).view(len(sizes), *[1] * (d.dim() - 1))
-    gain = 2 * wide(squares.extras["products"]) + d
+    a = in_float64(sizes).view(len(sizes), *[1] * (d.dim() - 1))
+    gain = 2 * in_float64(squares.extras["products"]) + d
     length, other = a.sqrt(), (a + gain).clamp_min(0).sqrt()
     tiny = torch.finfo(dtype).tiny
     rest = d - (gain / (length + other).clamp_min(tiny)).square()

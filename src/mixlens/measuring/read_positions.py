@@ -16,9 +16,8 @@ from torch import Tensor, nn
 
 from mixlens.capture.layer_calls import LayerCall, batch_size, layer_calls
 from mixlens.errors import InvalidInput, TargetsUnavailable
-from mixlens.measures import spec_of
+from mixlens.kernels.chunks import wide
 from mixlens.recording.recording import Recording
-from mixlens.recording.upcast import wide
 from mixlens.structure.model_discovery import model_structure
 from mixlens.structure.probe import is_plain_text
 from mixlens.text.answer_tokens import answer_for_each, find_answer, following_tokens
@@ -78,15 +77,14 @@ def _answer_positions(ready: Prepared, answer: Any, lengths: Sequence[int]) -> l
 def find_explained_targets(
     model: nn.Module,
     ready: Prepared,
-    measures: Sequence[str],
     asked: Mapping[str, Any],
     budget: int,
 ) -> EachText | None:
-    """The tokens whose logits are explained, if a measure needs no others of one text, the model
-    can leave out the logits of the others, and the attention weights of all tokens do not fit the
-    budget. If they fit, keeping them saves two passes.
+    """Return the tokens of one text whose logits are explained, if the model can leave out the
+    logits of the others, and the attention weights of all tokens do not fit the budget. If they
+    fit, keeping them saves two passes.
     """
-    if not all(spec_of(name).follows_output for name in measures) or batch_size(ready.tensors) > 1:
+    if batch_size(ready.tensors) > 1:
         return None
     structure = model_structure(model, ready.tensors)
     heads = sum(

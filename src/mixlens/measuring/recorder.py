@@ -44,7 +44,7 @@ from mixlens.recording.batch_independence import (
 )
 from mixlens.recording.forward_pass import StructureDiffers, capture_inputs, capture_layers
 from mixlens.recording.recording import Recording
-from mixlens.recording.target_pass import require_cuttable
+from mixlens.recording.target_pass import require_cuttable, tokens_before_pass
 from mixlens.recording.verification import require_same_natively
 from mixlens.structure.language_structure import language_structure
 from mixlens.structure.model_discovery import model_structure
@@ -54,7 +54,7 @@ from mixlens.structure.user_hooks import hooks_inside
 from mixlens.text.inputs import Prepared, prepared
 from mixlens.text.media_labels import label_texts
 from mixlens.text.processing import is_raw, processed
-from mixlens.text.token_labels import token_rows, token_rows_before_pass
+from mixlens.text.token_labels import token_rows
 from mixlens.text.tokens import EachText, listed, positions_by_text
 
 if TYPE_CHECKING:
@@ -97,9 +97,10 @@ def record(
         require_linear_modules(model)
         given = processed(lens.processor, given, model) if is_raw(given) else given
         ready = given if isinstance(given, Prepared) else _prepared(lens, given)
-        if targets is None and asked is not None and asked.get("targets") is None:
+        follows = all(spec_of(name).follows_output for name in measures)
+        if targets is None and follows and asked is not None and asked.get("targets") is None:
             with contextlib.suppress(MixlensError, *_RAISED_BY_MODELS):  # raised again below
-                targets = find_explained_targets(model, ready, measures, asked, budget)
+                targets = find_explained_targets(model, ready, asked, budget)
             measures, asked = (measures, asked) if targets is None else ((), None)
         estimate = _estimate(lens, ready, None if targets is None else 1, measures, asked)
         available = available_to(model)
@@ -187,7 +188,7 @@ def _recorded_targets(
         if not len(targets):
             raise TargetsUnavailable("no target was passed")
         require_cuttable(structure, chosen)
-        tokens = token_rows_before_pass(structure, ready)
+        tokens = tokens_before_pass(structure, ready)
         needed = 2 if chosen.kind is AttentionKind.CROSS else 1
         if len(tokens) < needed or chosen.stack.name not in tokens:
             raise TargetsUnavailable(f"the tokens of {chosen.name} are known only after a run")

@@ -19,7 +19,6 @@ built; `replay` runs layers again.
     target_attention    Attention weights of a few targets, computed from queries and keys.
     target_pass         Single-target mode: one forward pass with the model's own attention, split
                         by source for a few targets.
-    upcast              Upcast half-precision tensors and layers to float32.
     verification        Report the structure of a model and how well its parts add up (`mixlens
                         doctor`).
 """

@@ -27,6 +27,7 @@ from torch import Tensor, nn
 
 from mixlens.capture.bare_products import part_at
 from mixlens.capture.layer_calls import HookPoint, Inputs, Keep, LayerCall, layer_calls, watch
+from mixlens.capture.rerun import UpcastModule
 from mixlens.contracts import AttentionKind
 from mixlens.errors import NonFiniteActivations, UnsupportedModel
 from mixlens.model.module_walk import parts_of
@@ -34,7 +35,6 @@ from mixlens.model.placement import is_moved
 from mixlens.recording.deferred_checks import checks_wait, not_finite, require_small, waiting_for
 from mixlens.recording.layer import Layer
 from mixlens.recording.rebuilding import Internals
-from mixlens.recording.upcast import UpcastModules
 from mixlens.structure.model_structure import ModelStructure, StackStructure
 from mixlens.structure.user_hooks import hooks_inside
 
@@ -212,7 +212,7 @@ def _stack_layers(
     memory_budget: int,
 ) -> dict[str, list[Layer]]:
     """Return the layers of each stack, in call order."""
-    upcast_modules, layers = UpcastModules(), dict[str, list[Layer]]()
+    upcast, layers = list[UpcastModule](), dict[str, list[Layer]]()
     for (stack, index), call, parts in zip(structure.calls, calls, internals, strict=True):
         layer = Layer(
             model=model,
@@ -221,7 +221,7 @@ def _stack_layers(
             index=index,
             call=call,
             internals=parts,
-            upcast_modules=upcast_modules,
+            upcast=upcast,
             memory_budget=memory_budget,
         )
         layers.setdefault(stack.name, []).append(layer)
@@ -259,7 +259,7 @@ class _EnteringStates:
     ) -> None:
         self.model, self.structure, self.graph = model, structure, graph
         self.memory_budget = memory_budget
-        self.upcast_modules = UpcastModules()
+        self.upcast: list[UpcastModule] = []
         self.stack_layers: dict[str, list[Layer]] = {}
         self.entered: dict[tuple[str, int], Tensor] = {}
         self.finished = 0
@@ -276,7 +276,7 @@ class _EnteringStates:
             index=index,
             call=LayerCall(call.path, call.module, (hidden.detach(),), {}),
             internals=None,
-            upcast_modules=self.upcast_modules,
+            upcast=self.upcast,
             memory_budget=self.memory_budget,
         )
         self.stack_layers.setdefault(stack.name, []).append(layer)

@@ -15,15 +15,22 @@ from torch import Tensor, nn
 from mixlens.capture.attention_call import AttentionCall, ValueEdit
 from mixlens.capture.bare_products import part_at
 from mixlens.capture.layer_calls import HookPoint, LayerCall, watching, with_hidden_argument
-from mixlens.capture.rerun import cast_call, expanded, replacing_values, run_layer
+from mixlens.capture.rerun import (
+    UpcastModule,
+    cast_call,
+    expanded,
+    replacing_values,
+    run_layer,
+    upcast_module,
+)
 from mixlens.contracts import AttentionKind
 from mixlens.errors import InvalidInput, TargetsUnavailable
+from mixlens.kernels.chunks import computing_dtype, wide
 from mixlens.kernels.differences import rounding
 from mixlens.recording.attention import Attention
 from mixlens.recording.batch_independence import apart, leave_each_other_alone
 from mixlens.recording.deferred_checks import DeferredChecks
 from mixlens.recording.rebuilding import Internals, rebuilt_site
-from mixlens.recording.upcast import UpcastModules, computing_dtype, wide
 from mixlens.structure.attention_reading import all_ones, gate_of
 from mixlens.structure.layer_structure import LayerStructure
 from mixlens.structure.layer_trace import Run, observed_run
@@ -42,12 +49,13 @@ class Layer:
         index: int,
         call: LayerCall,
         internals: Sequence[Internals] | None,
-        upcast_modules: UpcastModules,
+        upcast: list[UpcastModule],
         memory_budget: int,
         whole: Callable[[], Layer] | None = None,
     ) -> None:
         """Create a layer. `backend` is None if only the input of the layer was kept. `whole` is set
-        if `call` holds a few targets only: the same layer on a short input.
+        if `call` holds a few targets only: the same layer on a short input. The layers of a pass
+        share `upcast`, the last upcast module.
         """
         self.model = model
         self.backend = backend or ""
@@ -57,7 +65,7 @@ class Layer:
         self._whole = whole
         self.memory_budget = memory_budget  # bytes, for the measures
         self._is_held = False
-        self._internals, self._wide_modules = internals, upcast_modules
+        self._internals, self._upcast = internals, upcast
         self.call = call  # the recorded call and its output
         self._sites: tuple[Attention, ...] | None = None
         self._wide_rows: dict[str, Tensor] = {}
@@ -142,7 +150,7 @@ class Layer:
     @property
     def module(self) -> nn.Module:
         """Return the layer itself, in float32 or better: a copy for half-precision models."""
-        return self._wide_modules.of(self.call)
+        return upcast_module(self.call, self._upcast)
 
     def submodule(self, path: str) -> nn.Module:
         """Return a submodule with its weights, in the model's own precision."""

@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mixlens.contracts import LayerScores, SpanRule, Targets
-from mixlens.kernels.chunks import product_bytes, wide
+from mixlens.kernels.chunks import in_float64, product_bytes
 from mixlens.kernels.decomposition import Decomposition
 from mixlens.kernels.spans import fold_targets, join_spans, weigh_targets
 
@@ -203,7 +203,7 @@ def _spread(values: Tensor, weights: Float[Tensor, "batch target"]) -> dict[str,
     """Return sums over targets of w_i, w_i^2, w_i^2 d_i and w_i^2 d_i^2 for scores d_i, and how
     many have a positive weight, in float64 because their difference is small.
     """
-    values, w = wide(values), wide(weights)
+    values, w = in_float64(values), in_float64(weights)
     w = w.view(len(w), *[1] * (values.dim() - 3), -1, 1)
     sums = {"count": (w > 0).to(w), "weights": w, "squares": w**2}
     sums |= {"first": w**2 * values, "second": w**2 * values**2}
@@ -216,7 +216,7 @@ def _with_error(
     """Add the standard error of the weighted mean m of n targets drawn without replacement from N:
     sqrt((1 - n / N) n / (n - 1) sum_i w_i^2 (d_i - m)^2) / sum_i w_i.
     """
-    n, m = spread["count"], wide(mean.values)
+    n, m = spread["count"], in_float64(mean.values)
     share = n / torch.tensor(population, device=n.device).view_as(n).to(n)
     residuals = spread["second"] - 2 * m * spread["first"] + m**2 * spread["squares"]
     scale = (1 - share) * n / (n - 1).clamp_min(1)

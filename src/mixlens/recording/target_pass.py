@@ -37,6 +37,7 @@ from mixlens.capture.layer_calls import (
     watch,
 )
 from mixlens.capture.native_attention import NativeCall, native_attention
+from mixlens.capture.rerun import UpcastModule
 from mixlens.contracts import AttentionKind, Request, Targets
 from mixlens.errors import TargetsUnavailable
 from mixlens.model.placement import entry_device, sent
@@ -46,12 +47,13 @@ from mixlens.recording.layer import Layer
 from mixlens.recording.rebuilding import Internals
 from mixlens.recording.span_scores import targets_at_once
 from mixlens.recording.target_attention import RowAttention, Wanted, can_be_cut
-from mixlens.recording.upcast import UpcastModules
 from mixlens.structure.model_structure import AttentionSite, ModelStructure
 from mixlens.structure.probe import short_probe
+from mixlens.text.tokens import TokenRow
 
 if TYPE_CHECKING:
     from mixlens.recording.recording import Recording
+    from mixlens.text.inputs import Prepared
 
 Visitor = Callable[[int, Layer, Targets], None]
 """Takes the index of a layer among those of its attention, the layer, and its targets."""
@@ -82,6 +84,25 @@ def require_cuttable(structure: ModelStructure, site: AttentionSite) -> None:
         raise TargetsUnavailable(
             "its attention does not go through transformers' attention interface"
         )
+
+
+def tokens_before_pass(structure: ModelStructure, ready: Prepared) -> dict[str, Sequence[TokenRow]]:
+    """Return the tokens of every stack that are known before the model runs.
+
+    With several towers, the last must be a causal language model that reads the text. With more
+    than two stacks, one may read the outputs of others.
+    """
+    last, stacks = structure.calls[-1][0], structure.stacks
+    if len(stacks) > 1 and not any(stack.has_cross for stack in stacks):
+        stacks = (last,) if last.layers[0].sites[0].causal else ()
+    tokens: dict[str, Sequence[TokenRow]] = {}
+    for stack in stacks:
+        decoder = stack.has_cross or len(structure.stacks) == 1
+        known = ready.decoder_rows if decoder and ready.decoder_rows else ready.rows
+        unsure = len(stacks) > 2 and known is ready.rows  # BLT: patches of the text
+        if known is not None and not unsure:
+            tokens[stack.name] = known
+    return tokens
 
 
 def visit_up(recording: Recording, request: Request, visitor: Visitor) -> None:
@@ -222,7 +243,7 @@ class LayerCut:
         self.stack = site.stack
         self.deferred = DeferredChecks()
         self._recording = recording
-        self._upcast_modules = UpcastModules()
+        self._upcast: list[UpcastModule] = []
 
     @functools.cached_property
     def _short(self) -> Sequence[Layer]:
@@ -265,7 +286,7 @@ class LayerCut:
             index=index,
             call=row,
             internals=Internals.of_layer(captured, dict(seen), row.hidden_out, self.deferred),
-            upcast_modules=self._upcast_modules,
+            upcast=self._upcast,
             memory_budget=self._recording.memory_budget,
             whole=lambda: self._short[index],
         )

@@ -23,11 +23,11 @@ from torch import Tensor, nn
 
 from mixlens.capture.layer_calls import hooks_removed, layer_calls
 from mixlens.errors import UnsupportedModel
+from mixlens.kernels.chunks import wide
 from mixlens.kernels.differences import ROUNDING, difference, rounding, same_bar
 from mixlens.model.placement import at_hand
 from mixlens.model.session import Remembered
 from mixlens.recording.recording import Recording
-from mixlens.recording.upcast import wide
 from mixlens.replay.head_steps import Activation, Head, Norm, Product, Row, Step
 from mixlens.replay.mlp import ACTIVATIONS
 from mixlens.structure.layer_structure import affine_map

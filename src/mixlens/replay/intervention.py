@@ -25,12 +25,12 @@ from mixlens.capture.layer_calls import (
     with_hidden_argument,
 )
 from mixlens.errors import InvalidInput, UnsupportedModel
+from mixlens.kernels.chunks import computing_dtype
 from mixlens.kernels.differences import difference
 from mixlens.model.placement import at_hand, is_out_of_memory
 from mixlens.model.restore_model import plain_experts
 from mixlens.recording.layer import Layer
 from mixlens.recording.recording import Recording
-from mixlens.recording.upcast import computing_dtype
 from mixlens.structure.model_structure import StackStructure
 from mixlens.structure.norms import LinearisedNorm, norm_of
 

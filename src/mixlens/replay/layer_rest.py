@@ -21,12 +21,12 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from mixlens.contracts import AttentionKind
+from mixlens.kernels.chunks import computing_dtype
 from mixlens.kernels.differences import difference, same_bar
 from mixlens.model.placement import raise_if_out_of_memory
 from mixlens.model.session import Remembered
 from mixlens.recording.attention import Attention
 from mixlens.recording.layer import Layer
-from mixlens.recording.upcast import computing_dtype
 from mixlens.replay.fallbacks import note_fallback
 from mixlens.replay.shortcuts import Shortcut, answered_run, find_shortcuts
 

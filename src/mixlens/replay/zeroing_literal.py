@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from mixlens.errors import TargetsUnavailable, UnsupportedModel
-from mixlens.kernels.chunks import chunked, wide
+from mixlens.kernels.chunks import chunked, in_float64
 from mixlens.kernels.decomposition import Vectors
 from mixlens.kernels.differences import difference, row_sizes, same_bar
 from mixlens.kernels.distances import Distance
@@ -192,16 +192,16 @@ def _split_output(
     if not (structure.branch_norm or structure.open or has_outliers(site)):
         values, projected = site.values.to(weights), site.projected[texts, places]
         return Vectors(values, site.head_maps, gate), projected
-    gate = None if gate is None else wide(gate)
-    whole = wide(site.output_bias).repeat(*places.shape, 1)
+    gate = None if gate is None else in_float64(gate)
+    whole = in_float64(site.output_bias).repeat(*places.shape, 1)
     for head, matrix in enumerate(site.head_maps):  # upcast weights of all heads would be too large
-        mixed = wide(weights[:, head]) @ wide(site.head_values(head))
+        mixed = in_float64(weights[:, head]) @ in_float64(site.head_values(head))
         if gate is not None:
             mixed = mixed * gate[:, :, head]
-        whole += mixed @ wide(matrix)
+        whole += mixed @ in_float64(matrix)
     if site.beside is not None:
         whole += site.beside[texts, places]
-    return Vectors(wide(site.values), wide(site.head_maps), gate), whole
+    return Vectors(in_float64(site.values), in_float64(site.head_maps), gate), whole
 
 
 def has_outliers(site: Attention) -> bool:

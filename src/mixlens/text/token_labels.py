@@ -19,7 +19,7 @@ from mixlens.text.tokens import TokenRow
 
 if TYPE_CHECKING:
     from mixlens.recording.recording import Recording
-    from mixlens.structure.model_structure import ModelStructure, StackStructure
+    from mixlens.structure.model_structure import StackStructure
     from mixlens.text.inputs import Prepared
 
 
@@ -45,27 +45,6 @@ def token_rows(
         rows = _text_rows(recording, ready, stack, processor)
         by_stack[stack.name] = rows or _other_rows(recording, ready, stack, processor)
     return by_stack
-
-
-def token_rows_before_pass(
-    structure: ModelStructure, ready: Prepared
-) -> dict[str, Sequence[TokenRow]]:
-    """Return the tokens of every stack that are known before the model runs.
-
-    With several towers, the last must be a causal language model that reads the text. With more
-    than two stacks, one may read the outputs of others.
-    """
-    last, stacks = structure.calls[-1][0], structure.stacks
-    if len(stacks) > 1 and not any(stack.has_cross for stack in stacks):
-        stacks = (last,) if last.layers[0].sites[0].causal else ()
-    tokens: dict[str, Sequence[TokenRow]] = {}
-    for stack in stacks:
-        decoder = stack.has_cross or len(structure.stacks) == 1
-        known = ready.decoder_rows if decoder and ready.decoder_rows else ready.rows
-        unsure = len(stacks) > 2 and known is ready.rows  # BLT: patches of the text
-        if known is not None and not unsure:
-            tokens[stack.name] = known
-    return tokens
 
 
 def _text_rows(
