@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 import mixlens
 from mixlens import InvalidInput, Lens, MixingMaps, Recording
+from mixlens.views.viewer.payload import payload_of
 from tests.recording.vision_models import SPECIAL, chat, picture, vision_lens
 
 FAMILIES = ("llava", "qwen2_vl", "gemma3", "idefics3")
@@ -140,6 +142,66 @@ def test_tensors_of_a_processor_are_a_prompt() -> None:
     assert row.labels[0] == "image 1 patch (0, 0)"
     assert row.segments is not None
     assert [part.name for part in row.segments] == ["image 1", "text", "answer"]
+
+
+@pytest.mark.parametrize("family", [*FAMILIES, "llava_next", "idefics3_tiles"])
+def test_patches_are_where_the_picture_changes(family: str) -> None:
+    """Of all tokens, those of a changed part of the picture enter the language model most
+    differently.
+    """
+    lens = vision_lens(family)
+    plain = np.full((32, 64, 3), 90, np.uint8)
+    changed = plain.copy()
+    changed[24:, 32:40] = (250, 10, 200)  # one of 4 x 8 patches
+    states = []
+    for pixels in (plain, changed):
+        recording = lens.generate(chat(Image.fromarray(pixels)), answer=" a cat")
+        layer = lens.model.get_submodule(recording.structure.stacks[0].layers[0].path)
+        handle = layer.register_forward_pre_hook(
+            lambda _, args, kwargs: states.append(args[0] if args else kwargs["hidden_states"]),
+            with_kwargs=True,
+        )
+        with torch.no_grad():
+            lens.model(**recording.inputs)
+        handle.remove()
+    moved = (states[1] - states[0])[0].norm(dim=-1)
+    row = recording.source_tokens(recording.site, 0)
+    for grid in row.pictures[0].grids:
+        left, top, right, bottom = grid.box
+        if not (left <= 0.56 <= right and top <= 0.88 <= bottom):
+            continue
+        rows = range(grid.first, grid.first + grid.rows * grid.stride, grid.stride)
+        cells = [start + column for start in rows for column in range(grid.columns)]
+        most = cells[int(moved[cells].argmax())] - grid.first
+        column = int((0.56 - left) / (right - left) * grid.columns)
+        assert divmod(most, grid.stride) == (int((0.88 - top) / (bottom - top) * grid.rows), column)
+    assert sum(moved > 0) > 0
+
+
+def test_tiles_of_adjacent_images_are_told_apart() -> None:
+    for family, count, first in (("llava_next", 52, "overview"), ("idefics3_tiles", 48, "patch")):
+        lens = vision_lens(family)
+        recording = lens.generate(chat(picture(0, 64, 32), picture(1, 64, 48)), answer=" a cat")
+        row = recording.source_tokens(recording.site, 0)
+        labels = [label for label in row.labels if label.startswith("image 1 ")]
+        assert labels[0] == f"image 1 {first} (0, 0)"
+        assert len(labels) == count
+        assert "image 2 patch (5, 7)" in row.labels
+        assert "image 2 overview (3, 3)" in row.labels
+        assert [each.name for each in row.pictures] == ["image 1", "image 2"]
+
+
+def test_images_are_in_the_payload_and_in_files(tmp_path: Path) -> None:
+    recording = vision_lens("llava").generate(chat(picture(0, 64, 32)), answer=" a cat")
+    maps = mixlens.measure("attention", recording)
+    assert isinstance(maps, MixingMaps)
+    (shown,) = payload_of(maps)["images"]
+    assert shown["name"] == "image 1"
+    assert shown["src"].startswith("data:image/jpeg;base64,")
+    box = (0.25, 0.0, 0.75, 1.0)  # LLaVA crops the centre
+    assert shown["grids"] == [{"first": 2, "rows": 4, "columns": 4, "stride": 4, "box": box}]
+    maps.save(tmp_path / "maps")
+    assert mixlens.load(tmp_path / "maps").source_row == maps.source_row
 
 
 def test_a_file_is_opened(tmp_path: Path) -> None:

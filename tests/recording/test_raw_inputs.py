@@ -49,16 +49,16 @@ def test_the_picture_is_what_the_model_saw(tmp_path: Path) -> None:
     lens = Lens(built("vit"), processor=_image_processor())
     maps = lens.measure("attention", {"images": Image.fromarray(pixels)})
     assert isinstance(maps, MixingMaps)
-    picture = maps.source_row.picture
-    assert picture is not None
-    assert (picture.rows, picture.columns, picture.first) == (2, 2, 1)
+    (picture,) = maps.source_row.pictures
+    assert picture.grids == ((1, 2, 2, 2, (0, 0, 1, 1)),)
     file = io.BytesIO(base64.b64decode(picture.src.partition(",")[2]))
     seen = np.asarray(Image.open(file), float)
     assert np.abs(seen[1, 6] - (250, 120, 10)).max() < 40  # JPEG blurs
     assert np.abs(seen[6, 6] - 40).max() < 40
     maps.save(tmp_path / "maps")
-    assert load(tmp_path / "maps").source_row.picture == picture
+    assert load(tmp_path / "maps").source_row.pictures == (picture,)
     assert payload_of(maps)["image"]["first"] == 1
+    assert payload_of(maps)["images"][0]["grids"][0]["stride"] == 2
 
 
 def test_a_sound_is_enough_and_frames_have_times() -> None:
@@ -201,17 +201,16 @@ def test_an_image_in_a_long_text_is_refused_in_words() -> None:
 
 
 def test_a_text_with_one_image_has_its_picture() -> None:
-    from mixlens.text.token_labels import with_pictures
+    from mixlens.text.media_labels import label_texts
     from mixlens.text.tokens import TokenRow
 
     config = transformers.LlavaConfig(image_token_index=7)
     rows = [TokenRow(("a", "i", "i", "i", "i", "b"))] * 2
     ids = torch.tensor([[1, 7, 7, 7, 7, 2], [1, 7, 7, 2, 7, 7]])
     pixels = torch.rand(2, 3, 8, 8)
-    first, second = with_pictures(config, ids, rows, pixels, None)
-    assert first.picture is not None
-    assert (first.picture.rows, first.picture.first) == (2, 1)
-    assert second.picture is None
+    first, second = label_texts(config, ids, rows, {"pixel_values": pixels})
+    assert first.pictures[0].grids == ((1, 2, 2, 2, (0, 0, 1, 1)),)
+    assert not second.pictures, "its tokens are no grid"
 
 
 def test_without_a_processor_the_error_says_what_to_do() -> None:

@@ -84,6 +84,32 @@ def _llava() -> tuple[Any, Any]:
     return tf.LlavaForConditionalGeneration(config), processor
 
 
+def _llava_next() -> tuple[Any, Any]:
+    words = _tokenizer("<image>", image_token="<image>")
+    points = [[32, 64], [64, 32], [64, 64]]
+    config = tf.LlavaNextConfig(
+        vision_config=tf.CLIPVisionConfig(**VISION, patch_size=8),
+        text_config=tf.LlamaConfig(**TEXT),
+        image_token_index=words.convert_tokens_to_ids("<image>"),
+        image_grid_pinpoints=points,
+        vision_feature_layer=-1,
+    )
+    size = {"height": 32, "width": 32}
+    images = tf.LlavaNextImageProcessorPil(
+        size={"shortest_edge": 32}, crop_size=size, image_grid_pinpoints=points
+    )
+    processor = tf.LlavaNextProcessor(
+        image_processor=images,
+        tokenizer=words,
+        patch_size=8,
+        vision_feature_select_strategy="default",
+        num_additional_image_tokens=1,
+        image_token="<image>",
+        chat_template=words.chat_template,
+    )
+    return tf.LlavaNextForConditionalGeneration(config), processor
+
+
 class _Qwen2VLProcessor(tf.Qwen2VLProcessor):
     """Without the processor of videos, which needs torchvision."""
 
@@ -167,6 +193,7 @@ def _idefics3(*, splits: bool = False) -> tuple[Any, Any]:
 
 MODELS: dict[str, Callable[[], tuple[Any, Any]]] = {
     "llava": _llava,
+    "llava_next": _llava_next,
     "qwen2_vl": _qwen2_vl,
     "gemma3": _gemma3,
     "idefics3": _idefics3,

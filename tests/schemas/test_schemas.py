@@ -19,7 +19,7 @@ from mixlens.errors import InvalidInput
 from mixlens.runs.corpus_run import run_corpus
 from mixlens.runs.job import Job, ModelSource
 from mixlens.schemas import list_schemas, load_schema
-from mixlens.text.tokens import Picture, TokenRow
+from mixlens.text.tokens import PatchGrid, Picture, TokenRow
 from mixlens.views.viewer.payload import comparison_payload, payload_of, ranking_payload
 from tests.cli.conftest import SCHEMAS
 from tests.schemas.validation import assert_valid
@@ -78,8 +78,8 @@ def test_payloads() -> None:
     lens = mixlens.Lens.bundled()
     maps = [lens.measure(name, TEXT) for name in ("attention", "gradient_x_input")]
     heads = lens.measure("attention", TEXT, per_head=True)
-    picture = Picture(src="data:,", rows=1, columns=2, first=1)
-    row = TokenRow(("[CLS]", "1", "2"), picture=picture)
+    picture = Picture(src="data:,", grids=(PatchGrid(1, 1, 2, 2),))
+    row = TokenRow(("[CLS]", "1", "2"), pictures=(picture,))
     scores = {"attention": np.ones(3)}
     compared = comparison_payload(scores, row, "it", own_source=None, aggregate="mean")
     for payload in (payload_of([*maps, heads]), payload_of(maps[0], room=1000), compared):

@@ -13,7 +13,7 @@ import json
 import os
 import shutil
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -28,7 +28,7 @@ from mixlens.errors import CannotWrite, InvalidInput
 from mixlens.maps.provenance import plain
 from mixlens.maps.target_row import Extra
 from mixlens.model.json_values import parse_json, require_form
-from mixlens.text.tokens import Picture, Segment, TokenRow
+from mixlens.text.tokens import PatchGrid, Picture, Segment, TokenRow
 
 if TYPE_CHECKING:
     from mixlens.maps.mixing_maps import MixingMaps
@@ -185,7 +185,7 @@ def read_token_row(saved: Mapping[str, Any]) -> TokenRow:
         if not all(0 <= a <= b <= len(saved["text"]) for a, b in offsets):
             raise ValueError("a token is outside the text")
     # Files of version 0.1 have none of these.
-    named, shown = saved.get("segments"), saved.get("picture")
+    named = saved.get("segments")
     segments = (
         None if named is None else tuple(Segment(str(n), int(a), int(b)) for n, a, b in named)
     )
@@ -197,9 +197,30 @@ def read_token_row(saved: Mapping[str, Any]) -> TokenRow:
         offsets,
         special,
         segments,
-        picture=None if shown is None else Picture(**shown),
+        pictures=_pictures(saved),
         seconds=saved.get("seconds"),
     )
+
+
+def _pictures(saved: Mapping[str, Any]) -> tuple[Picture, ...]:
+    """Return the images of a saved row. Files of version 0.1 have one, in one grid."""
+    old = saved.get("picture")
+    if old is not None:
+        rows, columns, first = (int(old[name]) for name in ("rows", "columns", "first"))
+        return (Picture(src=old["src"], grids=(PatchGrid(first, rows, columns, columns),)),)
+    return tuple(
+        Picture(
+            src=each["src"],
+            name=each["name"],
+            grids=tuple(_grid(*grid) for grid in each["grids"]),
+        )
+        for each in saved.get("pictures", ())
+    )
+
+
+def _grid(first: int, rows: int, columns: int, stride: int, box: Sequence[float]) -> PatchGrid:
+    left, top, right, bottom = map(float, box)
+    return PatchGrid(first, rows, columns, stride, (left, top, right, bottom))
 
 
 # ----------------------------------------------------------------------------------------- the file

@@ -17,6 +17,8 @@ Code that runs a model does not belong here.
                         recorded.
     input_checks        Check every input tensor against the model and the other inputs: name,
                         dtype, shape and range.
+    image_grids         Find the place of each image token in the image: one grid of patches, or
+                        several.
     images              Open the images of a prompt.
     inputs              Prepare a text or a dict of tensors for a model: checked, on its device,
                         real tokens first.
@@ -26,6 +28,7 @@ Code that runs a model does not belong here.
                         placeholder that they replace.
     media_tokens        Find the tokens that stand for images, videos and audio in a text.
     padding             Find the real tokens of a batch, and move them to the front.
+    pictures            Images for the viewer, as data URIs.
     plurals             Counts in words: "1 text", "2 texts".
     processing          Turn images and audio into tensors with a processor.
     prompts             A prompt for a language model: a text, the messages of a chat, or token ids.

@@ -116,6 +116,7 @@ def _part(row: TokenRow, part: slice) -> TokenRow:
         None if row.offsets is None else row.offsets[part],
         None if row.special is None else row.special[part],
         segments,
+        pictures=row.pictures if part.start in (None, 0) else (),
     )
 
 
@@ -223,6 +224,7 @@ def _with_generated(
         places,
         None if own.special is None else own.special + (behind.special or ()),
         own.segments,
+        pictures=own.pictures,
     )
     return [*prompt.ids, *new], row
 

@@ -2,75 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
 from torch import Tensor
 
+from mixlens.text.image_grids import ImageInput, find_grids, packed_sizes
 from mixlens.text.media_spans import MediaSpan, Region, runs_of, split_regions
 from mixlens.text.media_tokens import audio_token, image_token, media_tokens
-from mixlens.text.tokens import Segment, TokenRow
-
-Size = tuple[int, int]
-"""Rows and columns of patches."""
+from mixlens.text.pictures import image_size, image_uri, pixels_uri, unpacked_pixels
+from mixlens.text.tokens import Picture, Segment, TokenRow
 
 
 def find_media(
-    config: Any,
-    ids: Sequence[int],
-    regions: Sequence[Region],
-    tensors: Mapping[str, Any],
-    images: int | None = None,
+    config: Any, ids: Sequence[int], regions: Sequence[Region], counts: Sequence[int] = ()
 ) -> list[MediaSpan]:
-    """Return the images and audio clips of one prompt in their order. `images` is the number of
-    images, if known.
+    """Return the images and audio clips of one prompt in their order. `counts` are the numbers of
+    tokens of its images, if known.
     """
     spans: list[MediaSpan] = []
     for kind, token in (("image", image_token(config)), ("audio", audio_token(config))):
         if token is not None and token in ids:
-            counts = token_counts(config, ids, tensors, images) if kind == "image" else []
-            spans += split_regions(regions, ids, token, kind, counts)
+            spans += split_regions(regions, ids, token, kind, counts if kind == "image" else ())
     return sorted(spans, key=lambda span: span.first)
-
-
-def token_counts(
-    config: Any, ids: Sequence[int], tensors: Mapping[str, Any], images: int | None
-) -> list[int]:
-    """Return the number of tokens of each image: from the grid of its patches if the processor
-    returns one, else the same for all.
-    """
-    grids = packed_grids(config, tensors)
-    if grids:
-        return [rows * columns for rows, columns in grids]
-    if not images:
-        return []
-    each, rest = divmod(sum(token == image_token(config) for token in ids), images)
-    return [] if rest else [each] * images
-
-
-def packed_grids(config: Any, tensors: Mapping[str, Any]) -> list[Size]:
-    """Return the rows and columns of the tokens of each image, if the processor returned them with
-    the patches (Qwen-VL, GLM-V). A square of patches becomes one token.
-    """
-    grid = tensors.get("image_grid_thw")
-    if not isinstance(grid, Tensor):
-        return []
-    vision = getattr(config, "vision_config", config)
-    merged = getattr(vision, "spatial_merge_size", None) or 1
-    return [(int(rows) // merged, int(columns) // merged) for _, rows, columns in grid.tolist()]
-
-
-def grid_size(count: int, pixels: Any) -> Size | None:
-    """Return rows and columns of this many patches, in the proportions of the model's image (a
-    square if they are unknown), or None if there is no such grid.
-    """
-    tall, wide = pixels.shape[-2:] if isinstance(pixels, Tensor) and pixels.dim() >= 4 else (1, 1)
-    rows = round((count * tall / wide) ** 0.5)
-    if rows < 1 or count % rows or rows * wide != count // rows * tall:
-        return None
-    return rows, count // rows
 
 
 def label_media(
@@ -79,28 +35,43 @@ def label_media(
     row: TokenRow,
     spans: Sequence[MediaSpan],
     tensors: Mapping[str, Any],
+    processor: Any = None,
+    images: Sequence[Any] = (),
 ) -> TokenRow:
-    """Return a text whose image tokens are labelled by image, row and column."""
-    labels = list(row.labels)
-    token, grids = image_token(config), packed_grids(config, tensors)
-    images = [span for span in spans if span.kind == "image"]
-    for number, span in enumerate(images):
+    """Return a text whose image tokens are labelled by image, row and column, and its images: those
+    that the user passed, else the pixels that the model sees.
+    """
+    labels, pictures = list(row.labels), list[Picture]()
+    token, named = image_token(config), [span for span in spans if span.kind == "image"]
+    for index, span in enumerate(named):
         places = [i for i in range(span.first, min(span.stop, len(row))) if ids[i] == token]
-        size = grids[number] if len(grids) == len(images) else None
-        for place, label in zip(places, _patches(span, places, size, tensors), strict=True):
-            labels[place] = label
-    return replace(row, labels=tuple(labels))
+        given = images[index] if len(images) == len(named) else None
+        size = None if given is None else image_size(given)
+        about = ImageInput(index, len(named), places, row.labels, tensors, size)
+        grids = find_grids(config, processor, about)
+        shown = {place: text for patches in grids for place, text in patches.labels().items()}
+        for number, place in enumerate(places):
+            labels[place] = f"{span.name} {shown.get(place, f'patch {number}')}"
+        src = image_uri(given) if given is not None else _seen(config, processor, about)
+        if grids and src is not None:
+            placed = tuple(patches.grid for patches in grids)
+            pictures.append(Picture(src=src, name=span.name, grids=placed))
+    return replace(row, labels=tuple(labels), pictures=tuple(pictures))
 
 
-def _patches(
-    span: MediaSpan, places: Sequence[int], size: Size | None, tensors: Mapping[str, Any]
-) -> Iterator[str]:
-    size = size or grid_size(len(places), tensors.get("pixel_values"))
-    if size is None or size[0] * size[1] != len(places):
-        yield from (f"{span.name} patch {number}" for number in range(len(places)))
-        return
-    for number in range(len(places)):
-        yield f"{span.name} patch ({number // size[1]}, {number % size[1]})"
+def _seen(config: Any, processor: Any, image: ImageInput) -> str | None:
+    """Return the pixels of one image as a data URI, if each image has its own."""
+    pixels, grid = image.tensors.get("pixel_values"), image.tensors.get("image_grid_thw")
+    if not isinstance(pixels, Tensor):
+        return None
+    if isinstance(grid, Tensor) and len(grid) == image.count:
+        own = unpacked_pixels(pixels, grid, image.index, getattr(config, "vision_config", None))
+        return None if own is None else pixels_uri(own, processor)
+    if pixels.dim() == 5 and len(pixels) == 1:
+        pixels = pixels[0]
+    if pixels.dim() != 4 or len(pixels) != image.count:
+        return None
+    return pixels_uri(pixels[image.index], processor)
 
 
 def overlay_media(row: TokenRow, spans: Sequence[MediaSpan]) -> TokenRow:
@@ -124,20 +95,41 @@ def label_texts(
     tensors: Mapping[str, Any],
     processor: Any = None,
 ) -> list[TokenRow]:
-    """Return the texts of a batch, with labelled images. The placeholders are unknown, so a run of
-    image tokens is one image, unless all images have the same number of tokens.
+    """Return the texts of a batch, with labelled images."""
+    return [row for row, _ in locate_media(config, ids, rows, tensors, processor)]
+
+
+def locate_media(
+    config: Any,
+    ids: Tensor,
+    rows: Sequence[TokenRow],
+    tensors: Mapping[str, Any],
+    processor: Any,
+) -> list[tuple[TokenRow, list[MediaSpan]]]:
+    """Return the texts of a batch with labelled images, and the images of each. The placeholders
+    are unknown, so a run of image tokens is one image, unless all images have the same number of
+    tokens.
     """
     media, token = media_tokens(config), image_token(config)
     if not any(bool((ids == token).any()) for token in media):
-        return list(rows)
-    each = tokens_per_image(config, ids, tensors.get("pixel_values"), processor)
-    known = tensors if len(rows) == 1 else {"pixel_values": tensors.get("pixel_values")}
-    labelled = []
+        return [(row, []) for row in rows]
+    pixels = tensors.get("pixel_values")
+    each = tokens_per_image(config, ids, pixels, processor)
+    one_for_each = isinstance(pixels, Tensor) and len(pixels) == len(rows)
+    labelled, before = [], 0
     for own, row in zip(ids.tolist(), rows, strict=True):
         real = own[: len(row)]
-        images = real.count(token) // each if each else None
-        spans = find_media(config, real, runs_of(real, media), known, images)
-        labelled.append(label_media(config, real, row, spans, known))
+        images = real.count(token) // each if each else int(one_for_each)
+        known = tensors
+        if len(rows) > 1:  # those of this text, if each image has its own pixels
+            known = {}
+            if images and isinstance(pixels, Tensor):
+                known = {"pixel_values": pixels[before : before + images]}
+            before += images
+        sizes = packed_sizes(config, known)
+        counts = [tall * wide for tall, wide in sizes] if sizes else [each] * images if each else []
+        spans = find_media(config, real, runs_of(real, media), counts)
+        labelled.append((label_media(config, real, row, spans, known, processor), spans))
     return labelled
 
 

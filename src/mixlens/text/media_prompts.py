@@ -17,11 +17,12 @@ from torch import Tensor, nn
 from mixlens.errors import EmptyInput, InvalidInput, MissingTokenizer
 from mixlens.text.chats import media_parts, written_out
 from mixlens.text.encoding import token_row, tokenized
+from mixlens.text.image_grids import packed_sizes
 from mixlens.text.images import open_image
 from mixlens.text.inputs import as_tensor, check_text, made_ready
-from mixlens.text.media_labels import find_media, label_media, overlay_media
-from mixlens.text.media_spans import MediaSpan, find_regions, runs_of
-from mixlens.text.media_tokens import media_tokens
+from mixlens.text.media_labels import find_media, label_media, locate_media, overlay_media
+from mixlens.text.media_spans import MediaSpan, Region, find_regions, runs_of
+from mixlens.text.media_tokens import image_token, media_tokens
 from mixlens.text.processing import processed
 from mixlens.text.prompts import Prompt
 from mixlens.text.segments import CHAT, Spans
@@ -54,7 +55,7 @@ def has_media(given: Any) -> bool:
 def media_prompt(model: nn.Module, tokenizer: Any, processor: Any, given: Any) -> MediaPrompt:
     """Return the tokens and the tensors of a prompt with images or audio."""
     if isinstance(given, Mapping) and not set(_RAW) & set(given):
-        return _from_tensors(model, tokenizer, given)
+        return _from_tensors(model, tokenizer, processor, given)
     if processor is None:
         kind = next(iter(media_parts(given)), {}).get("type") or "images"
         raise MissingTokenizer(
@@ -78,7 +79,7 @@ def media_prompt(model: nn.Module, tokenizer: Any, processor: Any, given: Any) -
     ids = tensors["input_ids"]
     if ids.dim() != 2 or len(ids) != 1:
         raise InvalidInput(f"The processor returned {len(ids)} texts. Pass one prompt at a time.")
-    row, spans = _located(model, tokenizer, raw, tensors)
+    row, spans = _located(model, tokenizer, processor, raw, tensors)
     specially, name = (
         raw.get("add_special_tokens", True),
         TEXT if isinstance(given, Mapping) else CHAT,
@@ -113,7 +114,9 @@ def _sound(part: Mapping[str, Any]) -> Any:
     return part["audio"]
 
 
-def _from_tensors(model: nn.Module, tokenizer: Any, given: Mapping[str, Any]) -> MediaPrompt:
+def _from_tensors(
+    model: nn.Module, tokenizer: Any, processor: Any, given: Mapping[str, Any]
+) -> MediaPrompt:
     tensors = {name: as_tensor(name, value) for name, value in given.items() if value is not None}
     ids = tensors.get("input_ids")
     if not isinstance(ids, Tensor):
@@ -133,10 +136,8 @@ def _from_tensors(model: nn.Module, tokenizer: Any, given: Mapping[str, Any]) ->
         raise InvalidInput("The prompt has padding. Pass it without, or as a chat.")
     made_ready(model, dict(tensors))  # raises for names and shapes that the model does not take
     numbers = ids[0].tolist()
-    spans = find_media(
-        model.config, numbers, runs_of(numbers, media_tokens(model.config)), tensors, None
-    )
-    row = label_media(model.config, numbers, token_row(tokenizer, numbers), spans, tensors)
+    plain = token_row(tokenizer, numbers)
+    ((row, spans),) = locate_media(model.config, ids, [plain], tensors, processor)
     prompt = MediaPrompt(tuple(numbers), row, False, TEXT, None, tensors, tuple(spans))
     return replace(prompt, row=prompt.divided(row))
 
@@ -167,7 +168,11 @@ def continued_tensors(model: nn.Module, prompt: MediaPrompt, ids: Sequence[int])
 
 
 def _located(
-    model: nn.Module, tokenizer: Any, raw: Mapping[str, Any], tensors: Mapping[str, Any]
+    model: nn.Module,
+    tokenizer: Any,
+    processor: Any,
+    raw: Mapping[str, Any],
+    tensors: Mapping[str, Any],
 ) -> tuple[TokenRow, tuple[MediaSpan, ...]]:
     """Return the processor's tokens, with their characters in the text if the tokenizer has an
     offset mapping, and the spans of images and audio.
@@ -182,13 +187,39 @@ def _located(
         row = token_row(tokenizer, ids, raw["text"], offsets)
     else:
         row, regions = token_row(tokenizer, ids), runs_of(ids, media)
-    images = raw.get("images")
-    count = None if images is None else len(images) if isinstance(images, (list, tuple)) else 1
-    spans = find_media(config, ids, regions, tensors, count)
+    images = raw.get("images", [])
+    images = list(images) if isinstance(images, (list, tuple)) else [images]
+    counts = _token_counts(config, processor, raw, tensors, regions, images)
+    spans = find_media(config, ids, regions, counts)
     if row.offsets is not None:
         places = list(row.offsets)
         for span in spans:
             if span.placeholder is not None:
                 places[span.first : span.stop] = [span.placeholder] * (span.stop - span.first)
         row = replace(row, offsets=tuple(places))
-    return label_media(config, ids, row, spans, tensors), tuple(spans)
+    row = label_media(config, ids, row, spans, tensors, processor, images)
+    return row, tuple(spans)
+
+
+def _token_counts(
+    config: Any,
+    processor: Any,
+    raw: Mapping[str, Any],
+    tensors: Mapping[str, Any],
+    regions: Sequence[Region],
+    images: Sequence[Any],
+) -> list[int]:
+    """Return the number of tokens of each image. They are needed only for images without a token
+    between them, and then come from the processor, for each image alone.
+    """
+    sizes, token = packed_sizes(config, tensors), image_token(config)
+    if sizes:
+        return [rows * columns for rows, columns in sizes]
+    places = [place for region in regions for place in region.placeholders]
+    if len(regions) == len(images) or len(places) != len(images):
+        return []
+    counts = []
+    for (start, stop), image in zip(places, images, strict=True):
+        made = processor(text=raw["text"][start:stop], images=[image], return_tensors="pt")
+        counts.append(int((made["input_ids"] == token).sum()))
+    return counts

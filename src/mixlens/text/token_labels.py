@@ -13,22 +13,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from torch import Tensor
 
 from mixlens.errors import InvalidInput
-from mixlens.text.media_tokens import image_token
 from mixlens.text.padding import row_lengths
-from mixlens.text.tokens import TokenRow
+from mixlens.text.pictures import pixels_uri
+from mixlens.text.tokens import PatchGrid, Picture, TokenRow
 
 if TYPE_CHECKING:
     from mixlens.recording.recording import Recording
     from mixlens.structure.model_structure import StackStructure
     from mixlens.text.inputs import Prepared
-
-
-import base64
-import io
-
-import numpy as np
-
-from mixlens.text.tokens import Picture
 
 _SECOND_STREAMS = {"entity": "entity_ids", "box": "visual_feats"}  # after words: LUKE, LXMERT
 _MOST_SPECIAL = 9  # class, distillation and register tokens come before the patches
@@ -42,13 +34,13 @@ def token_rows(
     """
     by_stack = {}
     for stack in recording.structure.stacks:
-        rows = _text_rows(recording, ready, stack, processor)
+        rows = _text_rows(recording, ready, stack)
         by_stack[stack.name] = rows or _other_rows(recording, ready, stack, processor)
     return by_stack
 
 
 def _text_rows(
-    recording: Recording, ready: Prepared, stack: StackStructure, processor: Any
+    recording: Recording, ready: Prepared, stack: StackStructure
 ) -> list[TokenRow] | None:
     shape = recording.stack_layers[stack.name][0].native_input.shape[:2]
     alone = len(recording.structure.stacks) == 1
@@ -62,8 +54,7 @@ def _text_rows(
         if rows is None or ids is None or ids.shape != shape:
             continue
         if prefix == "" or stack.has_cross or alone:
-            pixels = ready.tensors.get("pixel_values")
-            return with_pictures(recording.model.config, ids, list(rows), pixels, processor)
+            return list(rows)
     return None
 
 
@@ -136,8 +127,10 @@ def patch_row(grid: Grid, pixels: Tensor, processor: Any) -> TokenRow:
     places = [f"patch ({r}, {c})" for r in range(grid.rows) for c in range(grid.columns)]
     marks = (True,) * grid.first + (False,) * len(places)
     names = tuple(f"special {i}" for i in range(grid.first))
-    picture = picture_of(pixels, processor, **grid._asdict())
-    return TokenRow((*names, *places), special=marks, picture=picture)
+    src = pixels_uri(pixels, processor)
+    patches = PatchGrid(grid.first, grid.rows, grid.columns, grid.columns)
+    pictures = () if src is None else (Picture(src=src, grids=(patches,)),)
+    return TokenRow((*names, *places), special=marks, pictures=pictures)
 
 
 def frame_row(processor: Any, tensors: Mapping[str, Any], width: int) -> TokenRow | None:
@@ -154,65 +147,3 @@ def frame_row(processor: Any, tensors: Mapping[str, Any], width: int) -> TokenRo
         return None
     each = seconds / width
     return TokenRow(tuple(f"{number * each:.2f} s" for number in range(width)), seconds=each)
-
-
-def with_pictures(
-    config: Any, ids: Tensor, rows: list[TokenRow], pixels: Any, processor: Any
-) -> list[TokenRow]:
-    """Return the same texts, with the image of each that has one image in a square of patches."""
-    image = image_token(config)
-    if image is None or not isinstance(pixels, Tensor) or pixels.shape[:1] != (len(rows),):
-        return rows
-    pictured = []
-    for own, row, values in zip(ids, rows, pixels, strict=True):
-        places = (own[: len(row)] == image).nonzero().flatten().tolist()
-        side = round(len(places) ** 0.5)
-        adjacent = bool(places) and places[-1] - places[0] + 1 == len(places) == side * side
-        if adjacent:
-            picture = picture_of(values, processor, rows=side, columns=side, first=places[0])
-            row = replace(row, picture=picture)
-        pictured.append(row)
-    return pictured
-
-
-_LONGEST = 640  # pixels per side
-
-
-def picture_of(
-    pixels: Tensor, processor: Any, *, rows: int, columns: int, first: int
-) -> Picture | None:
-    """Return pixels [channel, row, column] as an image of rows × columns patches.
-
-    Return None if they are not an image of one or three channels, or if Pillow is not installed.
-    """
-    try:
-        from PIL import Image
-    except ImportError:
-        return None
-    if pixels.dim() != 3 or pixels.shape[0] not in (1, 3):
-        return None
-    values = (_brightness(pixels.detach().float().cpu().numpy(), processor) * 255).round()
-    bands = values.astype(np.uint8).transpose(1, 2, 0)
-    image = Image.fromarray(bands[..., 0] if bands.shape[-1] == 1 else bands)
-    image.thumbnail((_LONGEST, _LONGEST))
-    file = io.BytesIO()
-    image.save(file, "JPEG", quality=88)
-    src = "data:image/jpeg;base64," + base64.b64encode(file.getvalue()).decode("ascii")
-    return Picture(src=src, rows=rows, columns=columns, first=first)
-
-
-def _brightness(pixels: np.ndarray, processor: Any) -> np.ndarray:
-    """Return brightness from 0 to 1: undo the processor's normalisation, or stretch the range if it
-    is unknown.
-    """
-    own: Any = getattr(processor, "image_processor", processor)
-    means, deviations = (
-        np.reshape(getattr(own, name, None) or (), (-1, 1, 1))
-        for name in ("image_mean", "image_std")
-    )
-    if getattr(own, "do_normalize", False) and len(means) == len(deviations) in (1, len(pixels)):
-        undone: np.ndarray = np.clip(pixels * deviations + means, 0, 1)
-        return undone
-    low, high = float(pixels.min()), float(pixels.max())
-    stretched: np.ndarray = (pixels - low) / max(high - low, 1e-12)
-    return stretched

@@ -15,15 +15,36 @@ from typing import Any, NamedTuple
 from mixlens.errors import InvalidInput
 from mixlens.text.suggestions import no_such
 
+Box = tuple[float, float, float, float]
+"""Left, top, right and bottom, as fractions of the width and height of an image. A padded image
+reaches beyond 1.
+"""
+
+
+class PatchGrid(NamedTuple):
+    """Patches that are tokens: row by row, from the token `first` on."""
+
+    first: int
+    rows: int
+    columns: int
+    stride: int  # tokens from one row to the next
+    box: Box = (0.0, 0.0, 1.0, 1.0)  # of the grid in the image
+
 
 @dataclass(frozen=True, kw_only=True)
 class Picture:
-    """An image whose patches are tokens: row by row, from the token `first` on."""
+    """An image whose patches are tokens: one grid, or several if the model reads tiles."""
 
     src: str  # a data URI
-    rows: int
-    columns: int
-    first: int
+    grids: tuple[PatchGrid, ...]
+    name: str = ""  # of its segment, such as "image 1"
+
+    @property
+    def is_plain(self) -> bool:
+        """Return whether the tokens are one grid over the whole image, without others between."""
+        first = self.grids[0]
+        is_whole = first.box == (0.0, 0.0, 1.0, 1.0) and first.stride == first.columns
+        return len(self.grids) == 1 and is_whole
 
 
 class Segment(NamedTuple):
@@ -44,7 +65,7 @@ class TokenRow:
     offsets: tuple[tuple[int, int], ...] | None = None
     special: tuple[bool, ...] | None = None
     segments: tuple[Segment, ...] | None = None  # in order; names may repeat
-    picture: Picture | None = field(default=None, kw_only=True, repr=False)
+    pictures: tuple[Picture, ...] = field(default=(), kw_only=True, repr=False)
     seconds: float | None = field(default=None, kw_only=True)  # duration of one token of audio
 
     def __len__(self) -> int:

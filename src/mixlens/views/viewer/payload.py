@@ -7,7 +7,6 @@ docs/viewer.md describes the object. An object from `payload_of`, `comparison_pa
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -81,6 +80,7 @@ def payload_of(
         "texts": texts,
         "maps": entries,
         "image": drawn if image is None else {"text": entries[0]["sources"], **image},
+        "images": _pictures(rows),
         "start": {"target": _first_target(given[0]) if target is None else target, **view},
         **generated,
     }
@@ -138,6 +138,7 @@ def comparison_payload(
         "texts": texts,
         "maps": entries,
         "image": _picture([sources]),
+        "images": _pictures([sources]),
         "left_out": dict(left_out or {}),
         "start": {"target": own_source or 0, "view": "compare", "cue": cue},
     }
@@ -153,7 +154,8 @@ def answer_payload(answer: Answer) -> dict[str, Any]:
         "title": _short_title(answer.text),
         "texts": [text_of(answer.source_row), text_of(answer.target_row)],
         "maps": [_answer_entry(answer, scores, room) for scores in scored],
-        "image": None,
+        "image": _picture([answer.source_row]),
+        "images": _pictures([answer.source_row]),
         "start": {"target": 0, "view": "answer"},
         "answer": answer_block(answer),
     }
@@ -325,9 +327,29 @@ def _joined(maps: MixingMaps) -> tuple[MixingMaps | None, str]:
 
 
 def _picture(rows: Sequence[TokenRow]) -> dict[str, Any] | None:
-    """Return the first image of the texts, and the text whose tokens are its patches."""
-    drawn = ({"text": i, **asdict(row.picture)} for i, row in enumerate(rows) if row.picture)
-    return next(drawn, None)
+    """Return the only image of the texts with the text whose tokens are its patches, or None if
+    there are several, or if its patches are more than one grid.
+    """
+    drawn = [(i, each) for i, row in enumerate(rows) for each in row.pictures]
+    if len({id(each) for _, each in drawn}) != 1 or not drawn[0][1].is_plain:
+        return None
+    text, picture = drawn[0]
+    first, rows_, columns, *_ = picture.grids[0]
+    return {"text": text, "src": picture.src, "rows": rows_, "columns": columns, "first": first}
+
+
+def _pictures(rows: Sequence[TokenRow]) -> list[dict[str, Any]]:
+    """Return all images of the texts, each with the grids of its patches."""
+    return [
+        {
+            "text": text,
+            "name": picture.name,
+            "src": picture.src,
+            "grids": [grid._asdict() for grid in picture.grids],
+        }
+        for text, row in enumerate(rows)
+        for picture in row.pictures
+    ]
 
 
 def _name_patches(shown: list[str], image: Mapping[str, Any]) -> None:
@@ -361,8 +383,8 @@ def _first_target(maps: MixingMaps) -> int:
     an image the first token, which usually summarises it.
     """
     held, row = maps.target_positions, maps.target_row
-    drawn = row.picture
-    if drawn is not None and 0 < drawn.first == len(row) - drawn.rows * drawn.columns:
+    grid = row.pictures[0].grids[0] if row.pictures else None
+    if grid is not None and 0 < grid.first == len(row) - grid.rows * grid.columns:
         return held[0]
     masks = [at for at in held if row.labels[at] in _MASKS]
     special = row.special or (False,) * len(row)
