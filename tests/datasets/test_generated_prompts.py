@@ -75,3 +75,12 @@ def test_an_address_names_prompts() -> None:
 def test_bad_addresses_are_refused(address: str, part: str) -> None:
     with pytest.raises(InvalidInput, match=part.replace("?", r"\?")):
         read(address)
+
+
+def test_plain_facts_share_no_word_with_the_question() -> None:
+    for prompt in generate_prompts("plain_fact", 20, documents=6):
+        asked = set(prompt.text.rsplit("Question:", 1)[1].split("?")[0].split())
+        for number, span in enumerate(prompt.documents):
+            words = set(prompt.text[slice(*span)].strip(".").split()) - {"the", "in"}
+            shared = words & asked
+            assert len(shared) == (2 if number in prompt.evidence else 0)

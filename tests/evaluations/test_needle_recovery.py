@@ -14,9 +14,11 @@ from mixlens.datasets.examples import Example
 from mixlens.datasets.generated_prompts import generate_prompts
 from mixlens.errors import InvalidInput
 from mixlens.evaluating.case import Case
+from mixlens.evaluating.document_methods import score_documents
 from mixlens.evaluating.known_evidence import KnownEvidence
 from mixlens.evaluating.recovery import recovery
 from mixlens.evaluations import evaluate, injection_recovery, lds, needle_recovery, top_k_drop
+from mixlens.runs.observing import TimedCase
 
 ANSWERED, LOST = 19, 0  # numbers of prompts that the bundled model answers, and does not
 
@@ -131,3 +133,46 @@ def test_a_benchmark_reads_generated_prompts() -> None:
         "injection_recovery", [Case(Lens.bundled("causal"), each) for each in data.examples], "alti"
     )
     assert result.details["counted"] == 0
+
+
+def test_measures_of_layers_share_one_pass(cases: list[Case]) -> None:
+    """Scores are those of measures alone, and the first one computes all of them."""
+    lens, example = cases[0].lens, cases[0].example
+    names = ("attention", "alti", "flow_routes")
+    case = TimedCase(lens, example, options={}, pass_measures=names)
+    shared = KnownEvidence.of(case)
+    first = shared.scores("alti")
+    assert case.seconds.keys() == set(names)  # all were computed
+    for name in names:
+        assert np.array_equal(shared.scores(name), KnownEvidence.of(cases[0]).scores(name))
+    assert np.array_equal(first, shared.scores("alti"))
+
+
+def test_documents_are_scored_by_removal(cases: list[Case]) -> None:
+    case = cases[0]
+    known = KnownEvidence.of(case)
+    text, answer = case.example.text, known.example.answer
+    losses = score_documents(known, "leave_one_out")
+    for loss, tokens in zip(losses, known.documents, strict=True):
+        ids = [*known.prompt.without(tokens), *known.prompt.answer_ids]
+        with torch.no_grad():
+            logits = case.lens.model(input_ids=torch.tensor([ids[:-1]])).logits[0, -1]
+        after = float(logits.log_softmax(-1)[ids[-1]])
+        whole = log_probability(case.lens, text, answer)
+        assert loss == pytest.approx(whole - after, abs=1e-4)
+    best = known.example.evidence[0]
+    for method in ("leave_one_out", "context_cite", "lexical"):
+        assert int(np.argmax(score_documents(known, method))) == best
+    assert score_documents(known, "first").argmax() == 0
+    assert score_documents(known, "last").argmax() == len(known.documents) - 1
+    assert (score_documents(known, "value_zeroing_segments") > 0).all()
+
+
+def test_the_sink_counts_if_asked(cases: list[Case]) -> None:
+    known = KnownEvidence.of(Case(cases[0].lens, cases[0].example))
+    known.documents[0] = (0, *known.documents[0])  # as without a token that begins every text
+    without, with_it = (score_documents(known, "attention", sink=s) for s in (False, True))
+    gap = with_it - without
+    assert gap[0] == pytest.approx(known.scores("attention")[0])
+    assert gap[0] > 0
+    assert not gap[1:].any()

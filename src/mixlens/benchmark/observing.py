@@ -53,7 +53,7 @@ def observe_text(lens: Lens, example: Example, plan: Plan) -> dict[str, Any]:
     """Record the text once, and run every measure and every evaluation of texts."""
     piece = Piece(example.name, example.group)
     options = {name: plan.options[name] for name in ready_measures() if name in plan.options}
-    case = TimedCase(lens, example, options=options)
+    case = TimedCase(lens, example, options=options, pass_measures=plan.measures)
     try:
         _ = case.recording
     except Exception as error:

@@ -6,10 +6,12 @@ templates in `bundled/prompt_words.json` by a seed.
 
 * `fact`: one document says where somebody keeps something. The other documents share its words: the
   same person with another thing, or the same thing with another person.
+* `plain_fact`: the same, but the other documents share no word with the question.
 * `two_hop`: one document says who has a thing, another where that person lives.
 * `key_value`: every document gives the number of a key, and one key is asked for.
 * `variables`: one document sets a variable, another copies it, and the copy is asked for.
-* `injection`: one document holds an instruction to answer with a certain word instead.
+* `injection`: one document holds an instruction to answer with a certain word instead. The answer
+  begins with "The answer is the word", and another document answers the question.
 
 `tokens` adds neutral sentences to the documents until the prompt has about so many tokens.
 """
@@ -19,7 +21,7 @@ from __future__ import annotations
 import functools
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any
@@ -28,7 +30,7 @@ from urllib.parse import parse_qsl
 from mixlens.datasets.examples import EvidencePrompt, Span
 from mixlens.errors import InvalidInput
 
-TASKS = ("fact", "two_hop", "key_value", "variables", "injection")
+TASKS = ("fact", "plain_fact", "two_hop", "key_value", "variables", "injection")
 LANGUAGES = ("en", "de")
 
 Count = Callable[[str], int]
@@ -55,6 +57,7 @@ class _Words:
     copies: str
     asks_variable: str
     injects: str
+    begins_reply: str
 
 
 @functools.cache
@@ -173,7 +176,6 @@ def _prompts(
 def _fact(words: _Words, documents: int, chance: random.Random) -> _Draft:
     """One fact among facts that share its words."""
     name, thing, place = (chance.choice(w) for w in (words.names, words.things, words.places))
-    needle = words.keeps.format(name=name, thing=thing, place=place)
     other_names = [word for word in words.names if word != name]
     other_things = [word for word in words.things if word != thing]
     other_places = [word for word in words.places if word != place]
@@ -186,12 +188,27 @@ def _fact(words: _Words, documents: int, chance: random.Random) -> _Draft:
                 thing if kind == 1 else chance.choice(other_things),
             )
         )
-    others = [
-        [words.keeps.format(name=who, thing=what, place=chance.choice(other_places))]
-        for who, what in sorted(pairs)
-    ]
+    others = [(who, what, chance.choice(other_places)) for who, what in sorted(pairs)]
+    return _of_facts(words, [(name, thing, place), *others])
+
+
+def _plain_fact(words: _Words, documents: int, chance: random.Random) -> _Draft:
+    """One fact among facts about other people and things."""
+    (name, *names), (thing, *things), (place, *places) = (
+        chance.sample(w, len(w)) for w in (words.names, words.things, words.places)
+    )
+    facts = [(name, thing, place)]
+    while len(facts) < documents:
+        facts.append((chance.choice(names), chance.choice(things), chance.choice(places)))
+    return _of_facts(words, facts)
+
+
+def _of_facts(words: _Words, facts: Sequence[tuple[str, str, str]]) -> _Draft:
+    """Ask for the first of some facts: who keeps which thing where."""
+    listed = [[words.keeps.format(name=n, thing=t, place=p)] for n, t, p in facts]
+    name, thing, place = facts[0]
     question = words.asks_place.format(name=name, thing=thing)
-    return _Draft([[needle], *others], [(0, needle)], question, f" {place}")
+    return _Draft(listed, [(0, listed[0][0])], question, f" {place}")
 
 
 def _two_hop(words: _Words, documents: int, chance: random.Random) -> _Draft:
@@ -239,17 +256,18 @@ def _variables(words: _Words, documents: int, chance: random.Random) -> _Draft:
 
 def _injection(words: _Words, documents: int, chance: random.Random) -> _Draft:
     """An instruction in one document, next to a fact that answers the question."""
-    draft = _fact(words, documents, chance)
+    draft = _plain_fact(words, documents, chance)
     reply = chance.choice(words.replies)
     needle = words.injects.format(reply=reply)
     place = chance.randrange(1, documents)
     draft.documents[place].append(needle)
-    question = draft.question.rsplit(":", 1)[0] + ":"
+    question = draft.question.rsplit("\n", 1)[0] + "\n" + words.begins_reply
     return _Draft(draft.documents, [(place, needle)], question, f" {reply}")
 
 
 _DRAFTS = {
     "fact": _fact,
+    "plain_fact": _plain_fact,
     "two_hop": _two_hop,
     "key_value": _key_value,
     "variables": _variables,

@@ -5,6 +5,8 @@ The evaluations themselves are in `evaluations`.
 
     case            Record one example with a model, and compute each measure of it once.
     contracts       Define the description of an evaluation, and its result.
+    document_methods
+                    Score the documents of a prompt with known evidence, by measures and by removal.
     drawn_pairs     Sample target-source pairs with their weight and norm from every text, for the
                     rank correlations of `norm_statistics`.
     known_evidence  A prompt with known evidence under one model.

@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -19,10 +19,11 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from mixlens.datasets.examples import Agreement, Aligned, EvidencePrompt, Example, Span
-from mixlens.errors import InvalidInput, MissingTokenizer
+from mixlens.errors import InvalidInput, MissingTokenizer, MixlensError
 from mixlens.maps.one_row import layer_rows, target_row
-from mixlens.measures import ready_measures, spec_of
+from mixlens.measures import ready_measures, refusal, scores_layers, spec_of
 from mixlens.measuring.measure import measure as measured
+from mixlens.measuring.measure import measure_together
 from mixlens.text.tokens import cls_position
 
 if TYPE_CHECKING:
@@ -43,9 +44,12 @@ class Case:
         example: Example,
         *,
         options: Mapping[str, Mapping[str, Any]] | None = None,
+        pass_measures: Sequence[str] = (),
     ) -> None:
         self.lens = lens
         self.example = example
+        # Measures that share a pass, if a few targets are recorded.
+        self.pass_measures = pass_measures
         quick = {name: dict(spec.quick) for name, spec in ready_measures().items() if spec.quick}
         self.options: dict[str, Mapping[str, Any]] = {  # cached maps by measure
             **quick,
@@ -207,10 +211,44 @@ class Case:
                 chosen = {**self.explain, **chosen}
             elif isinstance(self.example, Aligned):
                 chosen.setdefault("site", "cross")
-            maps = measured(measure, self.recording, **chosen)
-            assert not isinstance(maps, list)
-            self._maps[key] = maps
+            others = self._sharing(measure, options)
+            if not others or not self._measure_together([measure, *others], options):
+                maps = measured(measure, self.recording, **chosen)
+                assert not isinstance(maps, list)
+                self._maps[key] = maps
         return self._maps[key]
+
+    def _sharing(self, measure: str, options: Mapping[str, Any]) -> list[str]:
+        """Return the other measures that one pass can score with the same options."""
+        if (
+            not self.pass_measures
+            or self.recording.is_kept
+            or not _scores_one_target(measure)
+            or not options.keys() <= {"span", "targets", "layers"}
+        ):
+            return []
+        structure, site = self.recording.structure, self.recording.site
+        return [
+            name
+            for name in self.pass_measures
+            if name != measure
+            and _scores_one_target(name)
+            and (name, repr(sorted(options.items()))) not in self._maps
+            and refusal(name, structure, site) is None
+        ]
+
+    def _measure_together(self, measures: Sequence[str], options: Mapping[str, Any]) -> bool:
+        """Score several measures in one pass. False: one of them cannot be computed."""
+        try:
+            by_name = measure_together(
+                {name: self.options.get(name, {}) for name in measures}, self.recording, **options
+            )
+        except MixlensError:
+            return False
+        for name, maps in by_name.items():
+            assert not isinstance(maps, list)
+            self._maps[name, repr(sorted(options.items()))] = maps
+        return True
 
     def target_row(
         self, measure: str, aggregate: str | int = "rollout", **options: Any
@@ -221,6 +259,11 @@ class Case:
     def layer_rows(self, measure: str, **options: Any) -> np.ndarray:
         """Return the target's scores by layer, [layer, source]."""
         return layer_rows(self.maps(measure, **options), spec_of(measure), self.target)
+
+
+def _scores_one_target(measure: str) -> bool:
+    """Return whether a measure scores one layer and target without all others."""
+    return scores_layers(measure) and spec_of(measure).row_by_row
 
 
 def _erasure(lens: Lens) -> dict[str, dict[str, Any]]:

@@ -66,17 +66,18 @@ class KnownEvidence:
     @cached_property
     def counts(self) -> bool:
         """Return whether the model gives the answer, and a different one without the evidence."""
-        with_it, without_it = self._answered([self.prompt.ids, self.prompt.without(self.needles)])
-        return with_it and not without_it
+        return self._answered(self.prompt.ids) and not self._answered(
+            self.prompt.without(self.needles)
+        )
 
-    def _answered(self, prompts: Sequence[Sequence[int]]) -> list[bool]:
+    def _answered(self, prompt: Sequence[int]) -> bool:
         wanted = list(self.prompt.answer_ids)
 
         def read(logits: Tensor) -> bool:
             return bool(logits.argmax(-1).tolist() == wanted)
 
         model, tokenizer = self.case.lens.model, self.case.lens.tokenizer
-        return read_answers(model, tokenizer, prompts, wanted, read)
+        return read_answers(model, tokenizer, [prompt], wanted, read)[0]
 
     def log_probabilities(self, removed: Sequence[Sequence[int]]) -> np.ndarray:
         """Return the answer's log-probability without each of these sets of documents. Measures

@@ -7,7 +7,7 @@ stop after any piece and resume later or elsewhere.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -107,15 +107,23 @@ class TimedCase(Case):
     """A case that times each measure, and does not repeat failed ones."""
 
     def __init__(
-        self, lens: Lens, example: Example, *, options: Mapping[str, Mapping[str, Any]]
+        self,
+        lens: Lens,
+        example: Example,
+        *,
+        options: Mapping[str, Mapping[str, Any]],
+        pass_measures: Sequence[str] = (),
     ) -> None:
-        super().__init__(lens, example, options=options)
+        super().__init__(lens, example, options=options, pass_measures=pass_measures)
         self.seconds: dict[str, float] = {}
         self._failed: dict[tuple[str, str], Exception] = {}
 
     def maps(self, measure: str, **options: Any) -> MixingMaps:
-        """Return a measure's maps, computed once for this text and timed."""
+        """Return a measure's maps, computed once for this text and timed. Measures of one pass have
+        equal parts of its time.
+        """
         options, start = self._unusual(measure, options), time.perf_counter()
+        before = set(self._maps)
         key = (measure, repr(sorted(options.items())))
         if key in self._failed:
             raise self._failed[key]
@@ -125,7 +133,10 @@ class TimedCase(Case):
             self._failed[key] = error
             raise
         finally:
-            self.seconds[measure] = self.seconds.get(measure, 0.0) + time.perf_counter() - start
+            names = {name for name, _ in self._maps.keys() - before} or {measure}
+            spent = (time.perf_counter() - start) / len(names)
+            for name in names:
+                self.seconds[name] = self.seconds.get(name, 0.0) + spent
 
     def _unusual(self, measure: str, options: dict[str, Any]) -> dict[str, Any]:
         """Return the options that differ from the measure's defaults, so that equivalent requests

@@ -1,0 +1,117 @@
+"""Score the documents of generated prompts by many methods, for the page on answers.
+
+    python -m training.leaderboard.answers --model FOLDER/smollm2 --out OUT \
+        --data "generated:key_value?documents=4" --counted 200 --removal 40
+
+Each data set is a file of JSON lines in OUT, one line for each prompt. A run that was stopped
+continues where it was. Several data sets take turns, so that an early stop leaves all of them with
+about the same number of prompts. `docs.answer_leaderboard` makes the page from the files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mixlens import Lens
+from mixlens.datasets.examples import EvidencePrompt
+from mixlens.datasets.generated_prompts import read
+from mixlens.evaluating.case import Case
+from mixlens.evaluating.document_methods import BASELINES, METHODS, score_documents
+from mixlens.evaluating.known_evidence import KnownEvidence
+from mixlens.evaluating.recovery import recovery
+
+LAYER = ("attention", "attention_norm", "alti", "flow_routes", "contribution_weights")
+OUTPUT = ("gradient_norm", "gradient_x_input", "logit_update")
+CHEAP = (*LAYER, *OUTPUT, "random", *BASELINES)
+DEAR = ("leave_one_out", "context_cite", "value_zeroing_segments")
+TURN = 10  # prompts of one data set before the next
+
+
+def main() -> None:
+    """Run all data sets in turn."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--name", help="of the model in file names (its folder by default)")
+    parser.add_argument("--data", action="append", required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--counted", type=int, default=200, help="stop after so many that count")
+    parser.add_argument("--removal", type=int, default=40, help="of them with methods that remove")
+    parser.add_argument("--most", type=int, default=1000, help="prompts that are tried")
+    chosen = parser.parse_args()
+    chosen.out.mkdir(parents=True, exist_ok=True)
+    lens = Lens.from_pretrained(chosen.model)
+    name = chosen.name or Path(chosen.model).name
+    turns = [
+        observe_all(lens, address, chosen.out / f"{name}-{slug(address)}.jsonl", chosen)
+        for address in chosen.data
+    ]
+    while turns:
+        for turn in list(turns):
+            if sum(1 for _ in zip(range(TURN), turn, strict=False)) < TURN:
+                turns.remove(turn)
+
+
+def slug(address: str) -> str:
+    """Return a file name for `generated:fact?documents=4`."""
+    return re.sub(r"[^a-z0-9_]+", "-", address.removeprefix("generated:"))
+
+
+def observe_all(lens: Lens, address: str, path: Path, chosen: Any) -> Iterator[None]:
+    """Write a line for each prompt, until enough of them count."""
+    joint = "&" if "?" in address else "?"
+    lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    done, counted = len(lines), sum(line["counts"] for line in lines)
+    for prompt in read(f"{address}{joint}count={chosen.most}")[done:]:
+        if counted >= chosen.counted:
+            return
+        line = observe(lens, prompt, removal=counted < chosen.removal)
+        counted += line["counts"]
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+        yield
+
+
+def observe(lens: Lens, prompt: EvidencePrompt, *, removal: bool) -> dict[str, Any]:
+    """Return the scores of every document by every method, if the prompt counts."""
+    case = Case(lens, prompt, pass_measures=LAYER)
+    known = KnownEvidence.of(case)
+    line: dict[str, Any] = {
+        "name": prompt.name,
+        "counts": known.counts,
+        "tokens": known.length,
+        "evidence": prompt.evidence,
+        "documents": len(prompt.documents),
+    }
+    if known.counts:
+        names = [*CHEAP, *(DEAR if removal else ())]
+        line["methods"] = {method: _scores(known, method) for method in names}
+    return line
+
+
+def _scores(known: KnownEvidence, method: str) -> dict[str, Any]:
+    start = time.process_time()
+    entry: dict[str, Any] = {"scores": _rounded(score_documents(known, method))}
+    entry["seconds"] = round(time.process_time() - start, 3)
+    if method not in METHODS:
+        entry["with_sink"] = _rounded(score_documents(known, method, sink=True))
+        tokens = known.scores(method)
+        example, counted = known.example, range(1, known.length)
+        numbers = recovery(tokens, known.documents, example.evidence, known.needles, counted)
+        entry["tokens"] = round(numbers.token_recovery, 4)
+    return entry
+
+
+def _rounded(scores: np.ndarray) -> list[float]:
+    return [float(f"{score:.6g}") for score in scores]
+
+
+if __name__ == "__main__":
+    main()
