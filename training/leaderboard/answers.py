@@ -29,9 +29,8 @@ from mixlens.evaluating.known_evidence import KnownEvidence
 from mixlens.evaluating.recovery import recovery
 
 LAYER = ("attention", "attention_norm", "alti", "flow_routes", "contribution_weights")
-OUTPUT = ("gradient_norm", "gradient_x_input", "logit_update")
-CHEAP = (*LAYER, *OUTPUT, "random", *BASELINES)
-DEAR = ("leave_one_out", "context_cite", "value_zeroing_segments")
+CHEAP = (*LAYER, "gradient_norm", "logit_update", *BASELINES)
+DEAR = ("gradient_x_input", "value_zeroing_segments", "leave_one_out", "context_cite")
 TURN = 10  # prompts of one data set before the next
 
 
@@ -43,7 +42,7 @@ def main() -> None:
     parser.add_argument("--data", action="append", required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--counted", type=int, default=200, help="stop after so many that count")
-    parser.add_argument("--removal", type=int, default=40, help="of them with methods that remove")
+    parser.add_argument("--removal", type=int, default=40, help="of them with the dear methods")
     parser.add_argument("--most", type=int, default=1000, help="prompts that are tried")
     chosen = parser.parse_args()
     chosen.out.mkdir(parents=True, exist_ok=True)

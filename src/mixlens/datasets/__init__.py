@@ -8,7 +8,8 @@ set that comes with the package.
 * `files`, `tables`, `objects`, `hub`: lines, tables, JSON records and the hub
 * `targets`, `word_lists`, `blimp`, `cues`, `linzen`, `evidence`: agreement and evidence words
 * `classes`, `conllu`, `plain`: classes of texts, parts of speech, plain text
-* `generated_prompts`: prompts with known evidence, made by a seed
+* `generated_prompts`: prompts with known evidence, made by a seed; `evidence_prompts`: those of
+  HotpotQA, RULER and TracLLM
 * `alignments`, `links`: parallel text and its gold links
 * `places`, `spelling`: positions of words in a text, and tokenised text in plain spelling
 * `shards`, `rows`: split a large corpus once, and read it shard by shard

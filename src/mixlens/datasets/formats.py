@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from mixlens.datasets import conllu, evidence, linzen, objects, plain, tables
+from mixlens.datasets import conllu, evidence, evidence_prompts, linzen, objects, plain, tables
 from mixlens.datasets.examples import Example
 from mixlens.datasets.files import Refused, lines_of
 from mixlens.errors import InvalidInput
@@ -43,6 +43,8 @@ def _file(path: Path, kind: str | None) -> Rows:
     ending = Path(path.name.lower().removesuffix(".gz")).suffix
     if ending == ".jsonl":
         return objects.read(path)
+    if ending == ".json" and kind in (None, "evidence"):
+        return evidence_prompts.read(path)
     if ending in TABLES or kind == "classification":
         return tables.read(path)
     if ending == ".conllu":

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mixlens.datasets import blimp, classes, evidence, targets, word_lists
+from mixlens.datasets import blimp, classes, evidence, evidence_prompts, targets, word_lists
 from mixlens.datasets.examples import Example
 from mixlens.datasets.files import Refused, attempted, objects_of
 
@@ -16,6 +16,8 @@ Parser = Callable[[str, Mapping[str, Any]], Example]
 
 def parser_of(first: Mapping[str, Any], group: str) -> Parser:
     """Return the reader of records with these fields. `group` is the default group."""
+    if evidence_prompts.recognises(first):
+        return evidence_prompts.prompt
     if word_lists.recognises(first):
         return partial(word_lists.agreement, group=group)
     if evidence.recognises(first):

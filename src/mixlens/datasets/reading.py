@@ -10,6 +10,8 @@
 | labelled text | CSV, TSV, JSONL; GLUE files without header | classification (text if unlabelled) |
 | Universal Dependencies | `.conllu` | tagged |
 | parallel text | gold alignments (`.talp`, `.gold` …); see `alignments` | alignment |
+| HotpotQA, TracLLM | JSON list with `supporting_facts`, or with `gt_important_texts` | evidence |
+| RULER | JSONL with `input` and `outputs` | evidence |
 | generated prompts | `generated:TASK` or `generated:TASK?documents=8&language=de` | evidence |
 | plain text | anything else | text |
 """
@@ -38,9 +40,9 @@ def read(
     """Return the data set in a file, a folder or on the hub (`hf:glue/sst2`). With `sample`, return
     that many examples.
 
-    `kind` is the wanted type (agreement, classification, tagged, alignment, text); everything can
-    be read as text. Records that cannot be read are listed in `errors`. If no record can be read,
-    `InvalidInput` gives the reasons.
+    `kind` is the wanted type (agreement, classification, tagged, alignment, evidence, text);
+    everything can be read as text. Records that cannot be read are listed in `errors`. If no record
+    can be read, `InvalidInput` gives the reasons.
     """
     if kind is not None and kind not in KINDS:
         raise InvalidInput(f"Unknown kind of data {kind!r}. Choose one of: {', '.join(KINDS)}.")

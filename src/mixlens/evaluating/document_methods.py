@@ -6,12 +6,13 @@ A method is the name of a measure or one of `METHODS`:
 * `context_cite`: the weights of a linear model of the log-odds of the answer after `ABLATIONS`
   shortened prompts;
 * `value_zeroing_segments`: Value Zeroing of all tokens of a document at once;
-* `first`, `last`, `lexical`: baselines that do not look at the model. `lexical` counts the words
-  that a document shares with the question and the answer.
+* `random`, `first`, `last`, `lexical`: baselines that do not look at the model. `lexical` counts
+  the words that a document shares with the question and the answer.
 """
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
 
 import numpy as np
@@ -23,7 +24,7 @@ from mixlens.measuring.answer_odds import log_odds
 from mixlens.measuring.context_citing import drawn_masks, surrogate
 
 ABLATIONS = 32
-BASELINES = ("first", "last", "lexical")
+BASELINES = ("random", "first", "last", "lexical")
 
 
 def score_documents(known: KnownEvidence, method: str, *, sink: bool = False) -> np.ndarray:
@@ -59,6 +60,11 @@ def _value_zeroing_segments(known: KnownEvidence) -> np.ndarray:
     return np.array([rows[labels.index(name)] for name, *_ in spans])
 
 
+def _random(known: KnownEvidence) -> np.ndarray:
+    seed = zlib.crc32(known.example.name.encode())
+    return np.random.default_rng(seed).random(len(known.documents))
+
+
 def _first(known: KnownEvidence) -> np.ndarray:
     return -np.arange(len(known.documents), dtype=np.float64)
 
@@ -77,6 +83,7 @@ METHODS: dict[str, Callable[[KnownEvidence], np.ndarray]] = {
     "leave_one_out": _leave_one_out,
     "context_cite": _context_cite,
     "value_zeroing_segments": _value_zeroing_segments,
+    "random": _random,
     "first": _first,
     "last": _last,
     "lexical": _lexical,
