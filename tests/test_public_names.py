@@ -37,6 +37,7 @@ PUBLIC = {
     "ModelChanged",
     "NonFiniteActivations",
     "OutOfMemory",
+    "ProcessesDiffer",
     "Recording",
     "Report",
     "UnsupportedModel",

@@ -23,6 +23,7 @@ from mixlens.errors import (
     ModelChanged,
     NonFiniteActivations,
     OutOfMemory,
+    ProcessesDiffer,
     UnsupportedModel,
     WrongKeys,
 )
@@ -71,6 +72,7 @@ __all__ = [
     "ModelChanged",
     "NonFiniteActivations",
     "OutOfMemory",
+    "ProcessesDiffer",
     "Recording",
     "Report",
     "UnsupportedModel",

@@ -62,6 +62,10 @@ class TargetsUnavailable(UnsupportedModel):
     """Raised if a few targets cannot be measured on their own, although whole maps can."""
 
 
+class ProcessesDiffer(MixlensError, RuntimeError):
+    """Raised in every process of a tensor-parallel model if they do not make the same calls."""
+
+
 class NonFiniteActivations(MixlensError, ArithmeticError):
     """Raised if a layer returns NaN or infinity."""
 

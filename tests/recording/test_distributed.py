@@ -1,13 +1,8 @@
-"""Models that are spread over processes are refused in each of them, and no process waits."""
+"""FSDP and pipelines are refused in each process, and no process waits."""
 
 from __future__ import annotations
 
-import json
-import os
 import re
-import socket
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,41 +13,42 @@ import transformers
 from mixlens import Lens
 from mixlens.errors import UnsupportedModel
 from tests.conformance.zoo import built
+from tests.recording.process_group import run_in_processes
 
 PROCESSES = 2
 GIVEN = {"input_ids": torch.arange(3, 11)[None]}
 KINDS = {
-    "tp_size": r"tensor parallelism \(tp_size=2\)",
     "pp_size": r"pipeline parallelism \(pp_size=2\)",
     "fsdp_size": "FSDP",
     "later": "FSDP",
+    "parallelize_module": "torch's parallelize_module",
 }
 
 
-def in_one_process(folder: str) -> None:
-    """Load the model in every way, and print the errors of mixlens."""
-    import torch.distributed
+def load_in_every_way(folder: Path) -> dict[str, list[str]]:
+    """The errors of mixlens for a model that is spread in each way."""
     from torch.distributed.fsdp import fully_shard
+    from torch.distributed.tensor.parallel import ColwiseParallel, parallelize_module
     from transformers.distributed import DistributedConfig
 
-    torch.distributed.init_process_group("gloo")
     kind: Any = transformers.LlamaForCausalLM
     errors: dict[str, list[str]] = {}
-    for name in ("tp_size", "pp_size", "fsdp_size"):
+    for name in ("pp_size", "fsdp_size"):
         options: Any = {name: PROCESSES}
         model = kind.from_pretrained(folder, distributed_config=DistributedConfig(**options))
         errors[name] = [_error(lambda model=model: Lens(model.eval()))]
-    lens = Lens(kind.from_pretrained(folder).eval())
     mesh = torch.distributed.init_device_mesh("cpu", (PROCESSES,))
+    model = kind.from_pretrained(folder).eval()
+    parallelize_module(model, mesh, {"model.layers.0.mlp.up_proj": ColwiseParallel()})
+    errors["parallelize_module"] = [_error(lambda: Lens(model))]
+    lens = Lens(kind.from_pretrained(folder).eval())
     fully_shard(lens.model, mesh=mesh)  # after the lens was made
     errors["later"] = [
         _error(lambda: lens.measure("attention", GIVEN)),
         _error(lambda: lens.measure("alti", GIVEN, targets=[-1])),
         _error(lambda: lens.generate(GIVEN, max_new_tokens=2)),
     ]
-    print(json.dumps(errors), flush=True)
-    torch.distributed.barrier()
-    torch.distributed.destroy_process_group()
+    return errors
 
 
 def _error(call: Any) -> str:
@@ -66,8 +62,6 @@ def _error(call: Any) -> str:
 @pytest.fixture(scope="module")
 def errors(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, list[str]]]:
     """The errors of each process, by the way in which the model is spread."""
-    if not (torch.distributed.is_available() and torch.distributed.is_gloo_available()):
-        pytest.skip("NOT RUN: torch was built without gloo")
     pytest.importorskip("transformers.distributed.pipeline_parallel")
     folder = tmp_path_factory.mktemp("spread")
     sizes: Any = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 2}
@@ -75,31 +69,7 @@ def errors(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, list[str]
         vocab_size=64, num_attention_heads=2, num_key_value_heads=2, **sizes
     )
     transformers.LlamaForCausalLM(config).save_pretrained(folder)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": str(PROCESSES)}
-    code = f"from tests.recording.test_distributed import *; in_one_process({str(folder)!r})"
-    running = [
-        subprocess.Popen(
-            [sys.executable, "-c", code],
-            env={**os.environ, **place, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-            cwd=Path(__file__).parents[2],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-        for rank in range(PROCESSES)
-    ]
-    printed = []
-    try:
-        for process in running:
-            out, err = process.communicate(timeout=120)
-            assert process.returncode == 0, err.decode()[-2000:]
-            printed.append(json.loads(out.decode().strip().splitlines()[-1]))
-    finally:
-        for process in running:
-            process.kill()
-    return printed
+    return run_in_processes(PROCESSES, load_in_every_way, folder)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -112,13 +82,14 @@ def test_a_spread_model_is_refused_in_every_process(
     assert errors[0][kind] == errors[1][kind]
 
 
-def test_plain_weights_of_tensor_parallelism_are_refused_too() -> None:
+def test_plain_parts_of_weights_are_refused() -> None:
     """As transformers before 5.17 spreads a model: the weights are ordinary parameters."""
     model = built("llama")
     model._tp_size = 1
     lens = Lens(model)
     model._tp_size = 2
-    with pytest.raises(UnsupportedModel, match=KINDS["tp_size"]):
-        Lens(model)
-    with pytest.raises(UnsupportedModel, match=KINDS["tp_size"]):
-        lens.measure("attention", GIVEN)
+    for call in (lambda: Lens(model), lambda: lens.measure("attention", GIVEN)):
+        with pytest.raises(
+            UnsupportedModel, match=r"tensor parallelism \(tp_size=2\) with ordinary"
+        ):
+            call()

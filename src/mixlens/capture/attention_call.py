@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import contextvars
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from torch import Tensor
 
+from mixlens.errors import UnsupportedModel
 from mixlens.kernels.visibility import Visibility
+from mixlens.model.distributed import gathered
 
 ValueEdit = Callable[[int, Tensor], Tensor]
 """Takes the number of the attention call in the layer and its values, and returns the values to
@@ -29,6 +31,32 @@ class AttentionCall:
     product: Tensor | None = None  # A V from recomputed weights, next to `output`
     visibility: Visibility | None = None  # None if the mask is unknown
     across: bool = False  # whether each of two streams reads the other
+
+    def with_heads(self, heads: int, kv_heads: int) -> AttentionCall:
+        """Return the call with this number of heads, if each process of the model has some of
+        them.
+        """
+        weights = gathered(self.weights, 1, heads)
+        if weights is self.weights:
+            return self
+        if self._seen_by_heads:
+            raise UnsupportedModel(
+                "heads that see different sources are spread over several processes. Load the "
+                "model in one process"
+            )
+        return replace(
+            self,
+            weights=weights,
+            values=gathered(self.values, 1, kv_heads),
+            output=gathered(self.output, 2, heads),
+            product=None if self.product is None else gathered(self.product, 2, heads),
+        )
+
+    @property
+    def _seen_by_heads(self) -> bool:
+        """Return whether heads see different sources."""
+        seen = None if self.visibility is None else self.visibility.seen
+        return seen is not None and seen.shape[1] > 1
 
     @property
     def seen(self) -> Tensor | None:

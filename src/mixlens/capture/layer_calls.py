@@ -19,8 +19,14 @@ from torch import Tensor, nn
 from mixlens.capture.attention_call import AttentionCall, Listener, listening
 from mixlens.capture.attention_capture import attention_captured
 from mixlens.capture.bare_products import part_at
+from mixlens.model.distributed import require_same
 from mixlens.model.module_walk import configs_of
-from mixlens.model.placement import at_hand, device_of_calls, has_plain_weights
+from mixlens.model.placement import (
+    at_hand,
+    device_of_calls,
+    has_plain_weights,
+    has_spread_weights,
+)
 from mixlens.model.session import Remembered
 
 if TYPE_CHECKING:
@@ -64,6 +70,13 @@ class LayerCall:
     def readable(self) -> nn.Module:
         """Return the layer with readable weights: itself, or a copy."""
         return self.module if self.is_readable else at_hand(self.module)
+
+    @functools.cached_property
+    def whole(self) -> nn.Module:
+        """Return the layer with all of its heads: itself, or a copy if other processes have some
+        of them.
+        """
+        return at_hand(self.module) if has_spread_weights(self.module) else self.module
 
     @property
     def hidden_in(self) -> Tensor:
@@ -122,6 +135,7 @@ def forward(model: nn.Module, inputs: Inputs) -> Any:
     named = (
         {"use_cache": False} if "use_cache" in inspect.signature(model.forward).parameters else {}
     )
+    require_same(inputs=inputs)
     with _cache_unused(model):
         return model(**{**inputs, **named})
 

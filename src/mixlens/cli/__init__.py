@@ -34,6 +34,7 @@ from mixlens.cli.exit_codes import (
 )
 from mixlens.cli.help import HelpCommand, HelpGroup
 from mixlens.cli.output import write_anywhere
+from mixlens.cli.torchrun import one_voice
 
 app = typer.Typer(
     name="mixlens",
@@ -96,6 +97,11 @@ for _panel, _commands in _COMMANDS.items():
 def main() -> None:
     """Run a command; print an error as one line, or as a traceback with --debug."""
     write_anywhere()
+    with one_voice():
+        _run()
+
+
+def _run() -> None:
     arguments = sys.argv[1:]
     options = arguments[: arguments.index("--")] if "--" in arguments else arguments
     debug = "--debug" in options

@@ -11,6 +11,8 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from mixlens.cli.torchrun import require_command, written_paths
+
 INPUT, MEASURE, OUTPUT, MODEL = "Input", "Measure", "Output", "Model"
 TRAINING, SERVER, OTHER = "Training", "Server", "Other"
 GROUPS = (INPUT, MEASURE, TRAINING, SERVER, OUTPUT, MODEL, OTHER)
@@ -19,6 +21,12 @@ WIDEST, LEFT = 80, 24  # width of a page, and of its option names
 
 class HelpCommand(TyperCommand):
     """A command whose help page lists options by group."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command. With torchrun, the first process alone writes files."""
+        require_command(ctx.info_name)
+        ctx.params = written_paths(self.params, ctx.params, OUTPUT)
+        return super().invoke(ctx)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help page."""

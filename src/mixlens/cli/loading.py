@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mixlens.cli.help import MODEL, OUTPUT
+from mixlens.cli.torchrun import loading_options
 from mixlens.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -141,6 +142,7 @@ def lens_from(
     import transformers
 
     from mixlens.lens import Lens
+    from mixlens.model.distributed import processes_of
 
     quiet: Any = transformers.utils.logging
     quiet.disable_progress_bar()
@@ -153,12 +155,14 @@ def lens_from(
         print(f"no --model given: using the bundled {bundled} language model", file=sys.stderr)
         lens = Lens.bundled(bundled, **options)
     else:
-        lens = Lens.from_pretrained(model, **options)
+        lens = Lens.from_pretrained(model, **options, **loading_options())
     if reads_text and lens.tokenizer is None:
         raise InvalidInput(
             f"--model {model} has no tokenizer files. Add them to its folder, for example"
             " tokenizer.json."
         )
+    if processes_of(lens.model) is not None:  # which transformers has put on its devices
+        return lens
     try:
         lens.model.to(torch.device(device))
     except (RuntimeError, AssertionError) as error:

@@ -28,6 +28,7 @@ from mixlens.capture.bare_products import BareProducts
 from mixlens.capture.layer_calls import HookPoint, hooks_removed
 from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec, by_layer
 from mixlens.errors import UnsupportedModel
+from mixlens.model.distributed import gathered
 from mixlens.replay.intervention import model_output
 
 if TYPE_CHECKING:
@@ -123,6 +124,7 @@ def projection_gradients(
     for layer, structure, zero, gradient in zip(layers, structures, zeros, gradients, strict=True):
         shape = (*layer.input.shape[:2], structure.heads, structure.d_head)
         given = torch.zeros_like(zero) if gradient is None else gradient
+        given = gathered(given, -1, shape[2] * shape[3])
         if given.numel() != shape[0] * shape[1] * shape[2] * shape[3]:
             raise UnsupportedModel(f"`{layer.structure.path}`: its heads are not arranged by token")
         layout = layer.structure.layout

@@ -26,6 +26,7 @@ from mixlens.measuring.estimates import Estimate, estimate_of, memory_advice, re
 from mixlens.measuring.measured_batch import MeasuredBatch, span_labels
 from mixlens.measuring.read_positions import with_output
 from mixlens.measuring.whole_maps import join_outputs, record_whole, requests_by_output
+from mixlens.model.distributed import require_same
 from mixlens.model.placement import available_to
 from mixlens.model.session import open_session
 from mixlens.recording.recording import Recording, score_layers
@@ -316,6 +317,7 @@ def at_work(
     """Lock the model while measures run it. Raise beforehand if the work cannot fit into memory."""
     model = recording.model
     with open_session(model, precision=precision, recorded=recording.state) as session:
+        require_same(inputs=recording.inputs, options=(measures, request, precision))
         estimate, available = _largest(measures, recording, request), available_to(model)
         require_room(estimate, available)
         session.memory_advice = partial(memory_advice, estimate, available)

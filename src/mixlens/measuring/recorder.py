@@ -32,7 +32,7 @@ from mixlens.measuring.estimates import (
     require_room,
 )
 from mixlens.measuring.read_positions import find_explained_targets, find_read_positions
-from mixlens.model.distributed import require_one_process
+from mixlens.model.distributed import require_measurable, require_same, smallest
 from mixlens.model.linearity import require_linear_modules
 from mixlens.model.loading import damaged_weights
 from mixlens.model.placement import available_to, entry_device, free_memory
@@ -91,12 +91,15 @@ def record(
     measure, and logits are computed only at the explained tokens if the model supports it.
     """
     model = lens.model
-    require_one_process(model)
+    require_measurable(model)
     budget = _bytes_to_keep(lens, memory_budget)
     with open_session(model) as session:
         require_linear_modules(model)
         given = processed(lens.processor, given, model) if is_raw(given) else given
         ready = given if isinstance(given, Prepared) else _prepared(lens, given)
+        require_same(
+            inputs=ready.tensors, targets=targets, options=(site, budget, list(measures), asked)
+        )
         follows = all(spec_of(name).follows_output for name in measures)
         if targets is None and follows and asked is not None and asked.get("targets") is None:
             with contextlib.suppress(MixlensError, *_RAISED_BY_MODELS):  # raised again below
@@ -363,7 +366,7 @@ def require_sound_weights(model: nn.Module) -> None:
 def _bytes_to_keep(lens: Lens, memory_budget: int | None) -> int:
     budget = lens.memory_budget if memory_budget is None else memory_budget
     if budget is None:
-        return free_memory(entry_device(lens.model)) // 4
+        return smallest(lens.model, free_memory(entry_device(lens.model))) // 4
     if not isinstance(budget, Real) or not budget >= 0:
         raise InvalidInput(
             f"memory_budget={budget!r} is not a number of bytes. Pass bytes, or None."

@@ -3,7 +3,8 @@
 Code that knows the structure of a layer does not belong here.
 
     checkpoint_weights  Find weights that a checkpoint lacks, or stores in a wrong form.
-    distributed         Detect models that are spread over several processes.
+    distributed         Models that are spread over several processes: tensor parallelism is
+                        measured, the rest refused.
     fingerprint         The fingerprint of a model's state: weights, modules, their code,
                         attributes, hooks and config.
     hub_errors          Explain why the hub did not return a model or a data set.
@@ -18,6 +19,7 @@ Code that knows the structure of a layer does not belong here.
     placement           Find where the weights of a model are: on a device, packed (quantised), or
                         offloaded.
     pooling             Pool the states of tokens into one vector, as a sentence encoder does.
+    processes           The processes that share a model, and how they stay in step.
     restore_model       Restore attributes, buffers, submodules and compiled code of a model after
                         it was measured.
     rotary              Handle rotary positions whose frequencies depend on the length of the input.

@@ -1,37 +1,52 @@
-"""Detect models that are spread over several processes.
+"""Models that are spread over several processes: tensor parallelism is measured, the rest refused.
 
-With tensor parallelism and FSDP each process has a part of every weight, and with pipeline
-parallelism some of the layers. One process then has too little to measure, and a process that stops
-early leaves the others waiting. The check needs no communication, so it raises the same error in
-every process.
+With the tensor-parallel plans of transformers each process has a part of most weights (a `DTensor`)
+and, inside attention, some of the heads. Hidden states are whole in every process. The model runs
+as it was loaded. mixlens gathers heads where a recording takes up an attention call
+(`AttentionCall.with_heads`) and weights in a copy of one layer (`placement.at_hand`). From there
+every process computes the same numbers as one process alone.
+
+With FSDP or pipelines a process does not see the layers of the others. That check needs no
+communication, so it raises the same error in every process.
 """
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import sys
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from mixlens.errors import UnsupportedModel
 from mixlens.model.module_walk import parts_of, tensors_of
+from mixlens.model.processes import Processes
 
 _FSDP = {"FSDPModule", "FullyShardedDataParallel"}
 _INSTEAD = (
-    "Load the model in one process. With device_map='auto', transformers spreads its layers over "
-    "several GPUs, and mixlens measures it"
+    "Load the model with tensor parallelism (tp_plan='auto'), or in one process: with "
+    "device_map='auto', transformers spreads its layers over several GPUs"
+)
+_groups: dict[str, Processes] = {}
+_current: contextvars.ContextVar[Processes | None] = contextvars.ContextVar(
+    "mixlens_processes", default=None
 )
 
 
-def require_one_process(model: nn.Module) -> None:
-    """Raise `UnsupportedModel` if other processes hold a part of a model."""
-    spread = _described(model) if "torch.distributed" in sys.modules else None
+def require_measurable(model: nn.Module) -> None:
+    """Raise `UnsupportedModel` if a model is spread over processes in a way that cannot be
+    measured.
+    """
+    spread = _refused(model) if "torch.distributed" in sys.modules else None
     if spread is not None:
         raise UnsupportedModel(f"{type(model).__name__} is spread by {spread}. {_INSTEAD}")
 
 
-def _described(model: nn.Module) -> str | None:
-    """Return how a model is spread over processes, and what each of them has, or None."""
+def _refused(model: nn.Module) -> str | None:
+    """Return how a model is spread over processes, if that cannot be measured, or None."""
     parts = parts_of(model)
     stages = (vars(part).get("_pp_stage") for part in parts)
     sizes = [getattr(stage, "pp_size", 0) for stage in stages if stage is not None]
@@ -39,15 +54,108 @@ def _described(model: nn.Module) -> str | None:
         return f"pipeline parallelism (pp_size={max(sizes)}), so this process has some layers only"
     if any(_FSDP & {each.__name__ for each in kind.__mro__} for kind in set(map(type, parts))):
         return "FSDP, so this process has a part of every weight only"
+    spread = [part for part in parts if any(map(is_spread, part._parameters.values()))]
+    if not all(vars(part).get("_is_hooked") for part in spread):
+        return "torch's parallelize_module, whose hooks mixlens does not know"
     tp_size: Any = max((vars(part).get("_tp_size") or 0 for part in parts), default=0)
-    if tp_size > 1 or _has_distributed_tensors(model):
-        size = f" (tp_size={tp_size})" if tp_size > 1 else ""
-        return f"tensor parallelism{size}, so this process has a part of some weights only"
+    if tp_size > 1 and not spread:
+        return (
+            f"tensor parallelism (tp_size={tp_size}) with ordinary parameters that hold a part of "
+            "their weight, as transformers before 5.17 does"
+        )
     return None
 
 
-def _has_distributed_tensors(model: nn.Module) -> bool:
+def is_spread(weight: Any) -> bool:
+    """Return whether each process has a part of a weight."""
     tensor = sys.modules.get("torch.distributed.tensor")  # it is slow to import
-    return tensor is not None and any(
-        isinstance(each, tensor.DTensor) for each in tensors_of(model)
-    )
+    return tensor is not None and isinstance(weight, tensor.DTensor)
+
+
+def processes_of(model: nn.Module) -> Processes | None:
+    """Return the processes over which tensor parallelism spreads a model, or None."""
+    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+        return None
+    weight: Any = next(filter(is_spread, tensors_of(model, buffers=False)), None)
+    if weight is None or _refused(model) is not None:
+        return None
+    group = weight.device_mesh.get_group()
+    return _groups.setdefault(group.group_name, Processes(group))
+
+
+@contextlib.contextmanager
+def joined(model: nn.Module) -> Iterator[None]:
+    """Work with a model in step with its other processes, if it has any."""
+    processes = processes_of(model)
+    if processes is None or _current.get() is processes:
+        yield
+        return
+    token = _current.set(processes)
+    try:
+        with processes.in_step():
+            yield
+    finally:
+        _current.reset(token)
+
+
+def require_same(**parts: Any) -> None:
+    """Raise `ProcessesDiffer` in all processes of the current model unless these values are the
+    same in all of them. Call it while a session is open.
+    """
+    processes = _current.get()
+    if processes is not None:
+        processes.require_same(**parts)
+
+
+def agreed_errors(errors: list[float]) -> list[float]:
+    """Return the largest error of each check over all processes of the current model."""
+    processes = _current.get()
+    return errors if processes is None else processes.largest(errors)
+
+
+def smallest(model: nn.Module, number: int) -> int:
+    """Return the smallest of the numbers that the processes of a model have, such as its free
+    memory. Otherwise each would decide by its own.
+    """
+    processes = processes_of(model)
+    return number if processes is None else processes.smallest(number)
+
+
+def gathered(part: Tensor, dim: int, size: int) -> Tensor:
+    """Return a tensor of this size along one axis, of which each process of the current model may
+    have an equal part. Others are returned as they are.
+    """
+    processes = _current.get()
+    if processes is None or part.shape[dim] * processes.size != size:
+        return part
+    return processes.gathered(part, dim)
+
+
+def whole(weight: Any) -> Tensor:
+    """Return a weight of which each process has a part."""
+    processes = _current.get()
+    with torch._C._DisableFuncTorch(), torch.no_grad():
+        if processes is not None:
+            processes.count(weight._local_tensor)
+        plain: Tensor = weight.full_tensor().detach()
+        return plain
+
+
+def kept_copy(
+    module: nn.Module, copy: Callable[[nn.Module], nn.Module], free: Callable[[], int]
+) -> nn.Module:
+    """Return a copy of a layer with whole weights, kept until the call of mixlens ends. The oldest
+    copies are dropped if all of them take more than a quarter of the smallest free memory.
+    """
+    processes = _current.get()
+    if processes is None:
+        return copy(module)
+    copies = processes.copies
+    if id(module) not in copies:
+        made = copy(module)
+        size = sum(each.numel() * each.element_size() for each in tensors_of(made))
+        budget = processes.smallest(free()) // 4
+        while copies and size + sum(kept for _, kept in copies.values()) > budget:
+            del copies[next(iter(copies))]
+        copies[id(module)] = (made, size)
+    return copies[id(module)][0]

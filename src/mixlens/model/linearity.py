@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
 from mixlens.errors import UnsupportedModel
+from mixlens.model.distributed import is_spread
 from mixlens.model.module_walk import as_written, parts_of, tensors_of
 from mixlens.model.placement import device_of_calls, is_packed, raise_if_out_of_memory
 from mixlens.model.session import Remembered
@@ -49,6 +50,8 @@ def require_linear_modules(model: nn.Module) -> None:
 def _computes_its_own_way(part: nn.Module) -> bool:
     if _sizes(part) is None:
         return False
+    if any(map(is_spread, part._parameters.values())):
+        return False  # a part of a plain product
     own = vars(part)
     runs = type(part).forward
     if "forward" in own and "_hf_hook" not in own and as_written(own["forward"]) is None:

@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from mixlens.errors import UnsupportedModel
+from mixlens.model.distributed import is_spread, kept_copy, smallest, whole
 from mixlens.model.module_walk import copied, parts_of, tensors_of
 
 
@@ -58,7 +59,7 @@ def available_to(model: nn.Module) -> int:
         named = {hook.execution_device for hook, _ in stored.values()} - {None}
         devices |= {torch.empty(0, device=name).device for name in named}  # "cuda" has a number now
     kin = {device for device in devices if device.type == entry.type and device.type != "cpu"}
-    return sum(available_memory(device) for device in kin or {entry})
+    return smallest(model, sum(available_memory(device) for device in kin or {entry}))
 
 
 def device_of_calls(module: nn.Module) -> torch.device | None:
@@ -80,8 +81,23 @@ def sent(tensor: Tensor, device: torch.device) -> Tensor:
 
 
 def at_hand(module: nn.Module) -> nn.Module:
-    """Return a layer with readable weights: itself, or a copy if they are offloaded or packed."""
-    return module if has_plain_weights(module) else _with_weights(module)
+    """Return a layer with readable weights: itself, or a copy if they are offloaded, packed or
+    spread over processes.
+    """
+    if has_plain_weights(module):
+        return module
+    if has_spread_weights(module):
+        return kept_copy(module, _with_weights.__wrapped__, lambda: free_memory(_device(module)))
+    return _with_weights(module)
+
+
+def has_spread_weights(module: nn.Module) -> bool:
+    """Return whether other processes have parts of some weights."""
+    return any(map(is_spread, tensors_of(module, buffers=False)))
+
+
+def _device(module: nn.Module) -> torch.device:
+    return next(iter(tensors_of(module))).device
 
 
 def has_plain_weights(module: nn.Module) -> bool:
@@ -106,6 +122,8 @@ def rounds_activations(weight: Tensor) -> bool:
 
 def _unpacked(weight: Tensor) -> nn.Parameter:
     # torch would read packed integers (bitsandbytes) as the numbers themselves
+    if is_spread(weight):
+        return nn.Parameter(whole(weight), requires_grad=False)
     unpacks = type(weight).dequantize is not Tensor.dequantize
     plain = weight.dequantize() if unpacks else weight
     if type(plain) not in (Tensor, nn.Parameter) or not plain.is_floating_point():
@@ -143,6 +161,9 @@ def _with_weights(module: nn.Module) -> nn.Module:
     for part in made.modules():
         for name in ("forward", "_old_forward", "_hf_hook"):
             vars(part).pop(name, None)
+        if vars(part).get("_is_expert_parallel"):  # transformers noted its own experts alone
+            vars(part)["_is_expert_parallel"] = False
+            vars(part)["num_experts"] = len(next(part.parameters()))
     if any(parameter.is_meta for parameter in made.parameters()):
         raise UnsupportedModel(
             "some weights are offloaded (on the meta device), and accelerate does not "

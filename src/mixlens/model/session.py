@@ -27,6 +27,7 @@ import torch
 from torch import nn
 
 from mixlens.errors import InvalidInput, MixlensError, OutOfMemory, UnsupportedModel
+from mixlens.model.distributed import joined
 from mixlens.model.fingerprint import Fingerprint, ModelState, fingerprint
 from mixlens.model.model_changes import TRAINING, raise_if_changed
 from mixlens.model.module_walk import parts_of
@@ -131,6 +132,7 @@ def open_session(
         stack.enter_context(matmul_precision(precision))
         stack.enter_context(outside_inference_mode())
         if session is None or is_first:
+            stack.enter_context(joined(model))
             stack.enter_context(uncompiled(model))
             if next((each.dtype for each in model.parameters()), None) == torch.float64:
                 stack.enter_context(plain_experts(model))  # grouped products do not run in float64

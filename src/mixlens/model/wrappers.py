@@ -11,7 +11,7 @@ from typing import Any
 from torch import nn
 
 from mixlens.errors import InvalidInput, UnsupportedModel
-from mixlens.model.distributed import require_one_process
+from mixlens.model.distributed import require_measurable
 from mixlens.model.module_walk import tensors_of
 from mixlens.model.placement import rounds_activations
 from mixlens.model.sentence_encoder import SentenceTokenizer, encoder_of, remember_encoder
@@ -40,7 +40,7 @@ def unwrapped(model: Any, tokenizer: Any = None) -> tuple[nn.Module, Any]:
 
 def _require_own_numbers(model: nn.Module) -> None:
     """Raise for models whose numbers cannot be read or differentiated."""
-    require_one_process(model)
+    require_measurable(model)
     if any(type(part).__module__.startswith(_INT8) for part in model.modules()):
         raise UnsupportedModel(
             "the model was quantised to int8 by torch (quantize_dynamic), so its parts "

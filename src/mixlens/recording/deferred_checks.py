@@ -19,6 +19,7 @@ from torch import Tensor
 
 from mixlens.errors import NonFiniteActivations
 from mixlens.kernels.differences import row_sizes
+from mixlens.model.distributed import agreed_errors
 from mixlens.model.placement import is_out_of_memory
 
 _HELD = 2**23  # most deferred numbers; more are compared earlier
@@ -123,7 +124,10 @@ class DeferredChecks:
 
 
 def raise_if_true(errors: Sequence[float], verdicts: Sequence[Verdict]) -> None:
-    """Raise for the first error above its limit. NaN exceeds every limit."""
+    """Raise for the first error above its limit. NaN exceeds every limit. Processes that share a
+    model come to the same verdict.
+    """
+    errors = agreed_errors(list(errors))
     wrong = [
         (number, failure, error)
         for error, (number, bar, failure) in zip(errors, verdicts, strict=True)

@@ -185,7 +185,7 @@ class _Kept:
                 f"layer `{call.path}` calls attention {len(call.attention)} times on this "
                 f"input, but {len(expected)} times on the probe"
             )
-        parts = Internals.of_layer(call.attention, seen, output)
+        parts = Internals.of_layer(call.attention, seen, output, expected)
         for part, site in zip(parts, expected, strict=True):
             _, _, targets, count = part.attention.weights.shape
             if site.kinds == (AttentionKind.SELF,) and count != targets:

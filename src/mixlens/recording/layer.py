@@ -243,20 +243,20 @@ class Layer:
         if hook_point not in kept:
             self._require_captured()
             self._require_whole()
-            with watching(self.call.module, frozenset({hook_point})) as kept:
+            with watching(self.call.whole, frozenset({hook_point})) as kept:
                 self._run_natively()
         return wide(kept[hook_point]).reshape(self.input.shape)
 
     def _recomputed(self) -> list[Internals]:
         calls: list[AttentionCall] = []
-        with watching(self.call.module, self.structure.watched) as seen:
+        with watching(self.call.whole, self.structure.watched) as seen:
             output = self._run_natively(calls.append)
-        return Internals.of_layer(calls, seen, output)
+        return Internals.of_layer(calls, seen, output, self.structure.sites)
 
     def _gate(self, number: int, parts: Internals) -> Tensor:
         """Return the factors of A V of one attention, by one more run of the layer."""
         entered = HookPoint(self.structure.sites[number].output_projection, "in")
-        with watching(self.call.module, frozenset({entered})) as seen:
+        with watching(self.call.whole, frozenset({entered})) as seen:
             self._run_natively(edit_values=all_ones(number))
         return gate_of(wide(seen[entered]), wide(parts.attention.weights))
 
@@ -267,7 +267,7 @@ class Layer:
     ) -> Tensor:
         call = self.call
         return run_layer(
-            call.module,
+            call.whole,
             self.backend,
             call.args,
             call.kwargs,

@@ -55,10 +55,14 @@ class Internals:
         calls: Sequence[AttentionCall],
         seen: Mapping[HookPoint, Tensor],
         output: Tensor | None,
+        sites: Sequence[AttentionStructure],
         deferred: DeferredChecks | None = None,
     ) -> list[Internals]:
         """Return one for each attention call of a layer."""
-        return [cls(call, seen, output, deferred) for call in calls]
+        return [
+            cls(call.with_heads(site.heads, site.kv_heads), seen, output, deferred)
+            for call, site in zip(calls, sites, strict=True)
+        ]
 
     @property
     def nbytes(self) -> int:

@@ -273,11 +273,11 @@ class LayerCut:
         row = wanted.of_call(call)
         error = not_finite(f"`{row.path}`", row.hidden_out)
         self.deferred.rows_are_finite(row.hidden_out, lambda _: error)
-        expected = len(self.stack.layers[index].sites)
-        if len(captured) != expected:
+        sites = self.stack.layers[index].sites
+        if len(captured) != len(sites):
             raise TargetsUnavailable(
                 f"layer `{call.path}` made {len(captured)} attention calls that can be cut to rows,"
-                f" and has {expected}"
+                f" and has {len(sites)}"
             )
         return Layer(
             model=self._recording.model,
@@ -285,7 +285,9 @@ class LayerCut:
             stack=self.stack,
             index=index,
             call=row,
-            internals=Internals.of_layer(captured, dict(seen), row.hidden_out, self.deferred),
+            internals=Internals.of_layer(
+                captured, dict(seen), row.hidden_out, sites, self.deferred
+            ),
             upcast=self._upcast,
             memory_budget=self._recording.memory_budget,
             whole=lambda: self._short[index],

@@ -21,6 +21,7 @@ from mixlens.errors import (
     UnsupportedModel,
     in_short,
 )
+from mixlens.model.distributed import require_same
 from mixlens.text.encoding import token_row
 from mixlens.text.generation_options import check_options
 from mixlens.text.input_checks import position_limit, takes_decoder_ids
@@ -45,6 +46,8 @@ def generated(
     if tensors is None:
         tensors = made_ready(model, with_mask(model, {"input_ids": torch.tensor([list(ids)])}))
     decodes = takes_decoder_ids(model)
+    drawn = torch.get_rng_state() if options.get("do_sample") else None
+    require_same(prompt=tensors, options=options, **{"random states": drawn})
     try:
         with torch.no_grad(), _tokens_read(model, decodes) as reads:
             made = model.generate(**tensors, **options)

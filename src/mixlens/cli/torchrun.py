@@ -1,0 +1,88 @@
+"""Commands that `torchrun` starts in several processes, over which the model is spread.
+
+Every process runs the command. The first one prints and writes; the others print nothing, and write
+their files into a folder that is deleted.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from mixlens.errors import InvalidInput
+
+_SPREAD = ("map", "compare", "routes", "answer", "context-cite", "doctor")
+
+
+def rank() -> int:
+    """Return the number of this process, 0 without torchrun."""
+    return int(os.environ.get("RANK", "0")) if process_count() > 1 else 0
+
+
+def process_count() -> int:
+    """Return the number of processes that torchrun started, 1 without it."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+@contextlib.contextmanager
+def one_voice() -> Iterator[None]:
+    """Print nothing in any process but the first."""
+    if rank() == 0:
+        yield
+        return
+    with (
+        open(os.devnull, "w") as nowhere,
+        contextlib.redirect_stdout(nowhere),
+        contextlib.redirect_stderr(nowhere),
+    ):
+        yield
+
+
+def require_command(name: str | None) -> None:
+    """Raise if torchrun has started a command that works in one process only."""
+    if process_count() > 1 and name not in _SPREAD:
+        raise InvalidInput(
+            f"mixlens {name} does not run in several processes. Start it without torchrun, or use "
+            f"one of {', '.join(_SPREAD)}."
+        )
+
+
+def written_paths(params: Iterable[Any], values: dict[str, Any], panel: str) -> dict[str, Any]:
+    """Return the arguments of a command, whose outputs are elsewhere in all processes but the
+    first. `panel` is the group of options for outputs.
+    """
+    if rank() == 0:
+        return values
+    folder = Path(tempfile.mkdtemp(prefix="mixlens-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    outputs = {each.name for each in params if getattr(each, "rich_help_panel", None) == panel}
+    return {
+        name: folder / value.name if name in outputs and isinstance(value, Path) else value
+        for name, value in values.items()
+    }
+
+
+def loading_options() -> dict[str, Any]:
+    """Return the options of `from_pretrained` that spread a model over the processes."""
+    if process_count() == 1:
+        return {}
+    import torch
+    from transformers.distributed import DistributedConfig
+
+    if not torch.distributed.is_initialized():  # transformers opens the group
+        atexit.register(_leave_group)
+    return {"distributed_config": DistributedConfig(tp_size=process_count())}
+
+
+def _leave_group() -> None:
+    """Close the group. Without it, Python may abort when it ends."""
+    distributed = sys.modules["torch.distributed"]
+    if distributed.is_initialized():
+        distributed.destroy_process_group()

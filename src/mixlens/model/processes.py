@@ -1,0 +1,234 @@
+"""The processes that share a model, and how they stay in step.
+
+Every process of a tensor-parallel model must run the same passes in the same order. If one has
+another text, the parts of two texts add up to numbers that pass every check. So the processes
+compare what they are about to do, decide together by the smallest free memory, and compare how each
+call ended. They do so through the store of `torch.distributed`, apart from the collectives of the
+model: a process that is missing there is reported after `WAIT` seconds, and no tensor is involved.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from mixlens.errors import ProcessesDiffer, in_short
+
+WAIT = 45.0  # seconds after which a process that does not follow is given up
+_AT_WORK, _ENDED = "at work: ", "ended: "
+_WELL = "without an error"
+
+
+class Processes:
+    """The processes of one group, as seen from one of them.
+
+    Attributes
+    ----------
+    sent : int
+        Bytes that this process has sent to each other process to gather heads and weights.
+    """
+
+    def __init__(self, group: Any) -> None:
+        self.name = group.group_name  # a reference would keep its threads until Python ends
+        self.rank, self.size = torch.distributed.get_rank(group), group.size()
+        self.sent = 0
+        self.copies: dict[int, tuple[nn.Module, int]] = {}  # layers with whole weights, by id
+        self._step = self._gathered = 0
+        self._failure: ProcessesDiffer | None = None
+        self._out_of_step = False
+
+    @property
+    def group(self) -> Any:
+        """Return the group of `torch.distributed`."""
+        return torch.distributed.distributed_c10d._resolve_process_group(self.name)
+
+    @contextlib.contextmanager
+    def in_step(self) -> Iterator[None]:
+        """Compare at the end how the processes ended, and raise the same error in all of them."""
+        if self._out_of_step:
+            raise ProcessesDiffer(
+                "The processes of this model are out of step after an earlier error. Start the "
+                "program again."
+            )
+        before, self._failure = self._step, None
+        try:
+            with self._short_timeout():
+                yield
+        except Exception as error:
+            self._end(in_short(error))
+            raise
+        except BaseException:  # an interruption does not wait for the others
+            self._post(f"{_ENDED}by an interruption")
+            raise
+        else:
+            if self._step != before:
+                self._end(f"{_WELL} ({self._gathered} tensors gathered)")
+        finally:
+            self._failure = None
+            self.copies.clear()
+
+    def require_same(self, **parts: Any) -> None:
+        """Raise `ProcessesDiffer` in all processes unless these values are the same in all."""
+        known = self._compared({name: _digest(value) for name, value in parts.items()})
+        different = [name for name in parts if len({each[name] for each in known}) > 1]
+        if different:
+            self._fail_apart(different)
+
+    def smallest(self, number: int) -> int:
+        """Return the smallest of the numbers that the processes have."""
+        return min(int(each["number"]) for each in self._compared({"number": number}))
+
+    def _compared(self, values: dict[str, Any]) -> list[dict[str, Any]]:
+        """Return the values of all processes. Raise if they have values of other names."""
+        texts = self._exchange(_AT_WORK + json.dumps(values))
+        known = [json.loads(text.removeprefix(_AT_WORK)) for text in texts]
+        if any(each.keys() != values.keys() for each in known):
+            self._fail_apart(["calls"])
+        return known
+
+    def _fail_apart(self, names: Sequence[str]) -> None:
+        self._fail(
+            f"The processes of this model have different {' and '.join(names)}. Make the same calls"
+            " with the same arguments, and the same random seed, in each of them."
+        )
+
+    def largest(self, errors: Sequence[float]) -> list[float]:
+        """Return the largest of each error over all processes. NaN counts as infinity."""
+        if not errors:
+            return []
+        values = torch.tensor(errors, dtype=torch.float64).nan_to_num(nan=torch.inf)
+        every = self.gathered(values[None].to(_device(self.group)), 0)
+        worst: list[float] = every.amax(0).tolist()
+        return worst
+
+    def gathered(self, tensor: Tensor, dim: int) -> Tensor:
+        """Return the parts of all processes, joined along an axis in the order of the processes."""
+        tensor = tensor.detach().contiguous()
+        parts = [torch.empty_like(tensor) for _ in range(self.size)]
+        torch.distributed.all_gather(parts, tensor, group=self.group)
+        self.count(tensor)
+        return torch.cat(parts, dim)
+
+    def count(self, part: Tensor) -> None:
+        """Count a tensor that this process has sent to all others."""
+        self._gathered += 1
+        self.sent += part.numel() * part.element_size()
+
+    # ------------------------------------------------------------------------------- the exchange
+
+    def _end(self, how: str) -> None:
+        """Compare how the call ended. Raise if it did not end in the same way in all processes."""
+        if self._failure is not None:  # which all processes have raised
+            raise self._failure
+        texts = self._exchange(_ENDED + how)
+        if len(set(texts)) > 1:
+            self._out_of_step = not any(_WELL in text for text in texts)
+            self._fail(_described(texts))
+
+    def _fail(self, message: str) -> None:
+        self._failure = ProcessesDiffer(message)
+        raise self._failure
+
+    def _exchange(self, text: str) -> list[str]:
+        """Return the texts of all processes at this step."""
+        if self._failure is not None:  # caught on the way, by code that tries something else
+            raise self._failure
+        self._post(text)
+        store, keys = _store(), [self._key(rank, self._step) for rank in range(self.size)]
+        try:
+            store.wait(keys, datetime.timedelta(seconds=WAIT))
+        except RuntimeError as error:
+            store.set(self._key(self.rank, self._step), f"{_ENDED}waiting for the others")
+            self._out_of_step = True
+            self._failure = ProcessesDiffer(
+                f"Another process of this model did not follow within {WAIT:.0f} s. Make the same"
+                " calls in each process."
+            )
+            raise self._failure from error
+        texts = [value.decode() for value in store.multi_get(keys)]
+        if text.startswith(_AT_WORK) and any(each.startswith(_ENDED) for each in texts):
+            self._fail(_described(texts))
+        return texts
+
+    def _post(self, text: str) -> None:
+        self._step += 1
+        _store().set(self._key(self.rank, self._step), text)
+        if self._step > 2:  # all others have read it
+            _store().delete_key(self._key(self.rank, self._step - 2))
+
+    def _key(self, rank: int, step: int) -> str:
+        return f"mixlens/{self.name}/{step}/{rank}"
+
+    @contextlib.contextmanager
+    def _short_timeout(self) -> Iterator[None]:
+        """Let collectives wait `WAIT` seconds only, if the backend can change that."""
+        backend = self.group._get_backend(_device(self.group))
+        options = getattr(backend, "options", None)
+        before = getattr(options, "_timeout", None)
+        if before is None or not hasattr(backend, "_set_default_timeout"):
+            yield
+            return
+        backend._set_default_timeout(datetime.timedelta(seconds=min(WAIT, before.total_seconds())))
+        try:
+            yield
+        finally:
+            backend._set_default_timeout(before)
+
+
+def _described(texts: Sequence[str]) -> str:
+    ways = [
+        text.removeprefix(_ENDED) if text.startswith(_ENDED) else "still at work" for text in texts
+    ]
+    ends = "; ".join(f"process {rank} ended {way}" for rank, way in enumerate(ways))
+    return (
+        f"The processes of this model did not end a call in the same way: {ends}. Remove the cause"
+        " of the error, and make the same calls in each process."
+    ).replace("ended still", "is still")
+
+
+def _store() -> Any:
+    return torch.distributed.distributed_c10d._get_default_store()
+
+
+def _device(group: Any) -> torch.device:
+    kinds = [device.type for device in group._device_types]
+    if "cuda" in kinds and torch.distributed.get_backend(group) != "gloo":
+        return torch.device("cuda", torch.cuda.current_device())
+    return torch.device("cpu")
+
+
+def _digest(value: Any) -> str:
+    """Return a hash of nested values, of tensors by their shape and numbers."""
+    digest = hashlib.sha256()
+    _add(digest, value)
+    return digest.hexdigest()
+
+
+def _add(digest: Any, value: Any) -> None:
+    if isinstance(value, Tensor):
+        numbers = value.detach().cpu().contiguous()
+        digest.update(f"{numbers.dtype}{tuple(numbers.shape)}".encode())
+        digest.update(numbers.flatten().view(torch.uint8).numpy().tobytes())
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        _add(digest, vars(value))
+    elif hasattr(value, "tobytes"):  # an array
+        digest.update(f"{value.dtype}{value.shape}".encode() + value.tobytes())
+    elif isinstance(value, Mapping):
+        for name in sorted(value, key=str):
+            digest.update(f"{name}:".encode())
+            _add(digest, value[name])
+    elif isinstance(value, (list, tuple)):
+        digest.update(f"{len(value)}[".encode())
+        for each in value:
+            _add(digest, each)
+    else:  # the address of an object differs by process
+        digest.update(re.sub(r" at 0x[0-9a-f]+", "", repr(value)).encode())

@@ -1,0 +1,241 @@
+"""Tensor-parallel models have the scores of the same model in one process, and processes that do
+not make the same calls raise the same error.
+
+One group of two processes makes nearly all checks. `benchmarks/tensor_parallel.py` compares every
+measure on more models.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from mixlens import Lens
+from mixlens.measuring import recorder
+from mixlens.model import placement, processes
+from mixlens.recording import target_pass
+from tests.cli.running import run
+from tests.recording.parallel_models import load, save, save_reader
+from tests.recording.process_group import run_in_processes
+
+TEXT = {"input_ids": torch.randint(3, 90, (1, 11), generator=torch.Generator().manual_seed(3))}
+OTHER = {"input_ids": TEXT["input_ids"].flip(1)}
+PADDED = {
+    "input_ids": torch.cat([TEXT["input_ids"], OTHER["input_ids"]]),
+    "attention_mask": torch.tensor([[1] * 11, [1] * 7 + [0] * 4]),
+}
+CORE = ("llama", "qwen3", "mixtral", "gemma3", "gpt_neox", "gpt_oss")
+SENTENCE = "The keys to the cabinet are here."
+RUNS = {2: [(name, "float64") for name in CORE] + [("llama", "float32")], 4: [("qwen3", "float64")]}
+BARS = {"float64": 1e-12, "float32": 1e-5}  # of the largest score
+# The router of Mixtral computes in float32, and gradients through it are sums of parts.
+ROUTED = {("mixtral", "gradient_x_input"): 1e-6, ("mixtral", "attention_gradient"): 1e-6}
+_PATIENCE = 8.0  # seconds that the processes wait for each other where one of them is missing
+
+
+def measured(lens: Any) -> dict[str, np.ndarray[Any, Any]]:
+    """Whole maps, a few targets, a span, a rollout and gradients."""
+    results = {
+        "whole maps": lens.measure("alti", TEXT),
+        "recomputed maps": lens.measure("value_zeroing", lens.record(TEXT, memory_budget=0)),
+        "padded": lens.measure("attention_norm", PADDED)[1],
+        "rollout": lens.rollout("attention_norm_res_ln", TEXT, targets=[-1]),
+        "heads": lens.measure("attention", TEXT, targets=[-1], per_head=True),
+        "span": lens.measure("alti", TEXT, targets=[4, 5, 6], span=True),
+    }
+    for name in ("attention_norm_res_ln", "alti", "value_zeroing", "flow_routes"):
+        results[name] = lens.measure(name, TEXT, targets=[-1, 5])
+    for name in ("gradient_x_input", "attention_gradient"):
+        results[name] = lens.measure(name, TEXT)
+    return {name: np.asarray(maps.scores) for name, maps in results.items()}
+
+
+def measure_in_step(folder: Path) -> Any:
+    """Save the scores of every model, and return the errors of calls that differ."""
+    size, rank = torch.distributed.get_world_size(), torch.distributed.get_rank()
+    for name, dtype in RUNS[size]:
+        lens = Lens(load(name, folder, getattr(torch, dtype), size))
+        scores: Any = measured(lens)
+        np.savez(folder / f"{name} {dtype} {size} {rank}.npz", **scores)
+    lens = Lens(load("llama", folder, torch.float64, size))
+    if size == 2:
+        return differing_calls(lens, rank)
+    page = folder / "page.html"
+    ran = run("map", SENTENCE, "--model", str(folder / "reader"), "--html", str(page))
+    refused = run("measures")
+    return {
+        "command": [ran.status, ran.out, ran.err],
+        "refused": [refused.status, refused.out, refused.err],
+        "missing": missing_call(lens, rank),
+    }
+
+
+def missing_call(lens: Lens, rank: int) -> str | None:
+    """A call that the first process does not make."""
+    processes.WAIT = _PATIENCE
+    return _error(lambda: lens.measure("attention", TEXT)) if rank else None
+
+
+def differing_calls(lens: Lens, rank: int) -> dict[str, Any]:
+    """What the processes say if they do not make the same calls."""
+
+    def targets(text: Any, targets: Any = (-1,), **options: Any) -> Any:
+        return lens.measure("attention_norm", text, targets=list(targets), **options).scores
+
+    def caught() -> Any:
+        with contextlib.suppress(MemoryError):
+            if rank == 0:
+                raise MemoryError
+            targets(OTHER)
+        return targets(TEXT)
+
+    def drawn() -> Any:
+        torch.manual_seed(rank)
+        return lens.generate(TEXT, max_new_tokens=4, do_sample=True)
+
+    results = {
+        "inputs": _error(lambda: targets([TEXT, OTHER][rank])),
+        "targets": _error(lambda: targets(TEXT, [[-1], [3]][rank])),
+        "options": _error(lambda: targets(TEXT, per_head=bool(rank))),
+        "caught": _error(caught),
+        "seeds": _error(drawn),
+        "greedy": lens.generate(TEXT, max_new_tokens=4).inputs["input_ids"].tolist(),
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(recorder, "free_memory", lambda device: 2**40 if rank else 64)
+        results["less to keep"] = lens.record(TEXT).memory_budget
+        patch.setattr(placement, "available_memory", lambda device: 2**40 if rank else 2**10)
+        results["less memory"] = _error(lambda: lens.measure("attention", TEXT))
+    return results | ending_calls(lens, rank)
+
+
+def ending_calls(lens: Lens, rank: int) -> dict[str, Any]:
+    """An error in the middle of a pass of one process."""
+
+    def fail(*_: Any) -> None:
+        raise MemoryError
+
+    start = time.monotonic()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(processes, "WAIT", _PATIENCE)
+        if rank == 0:
+            patch.setattr(target_pass.LayerCut, "layer", fail)
+        failed = _error(lambda: lens.measure("attention", TEXT, targets=[-1]))
+    taken = time.monotonic() - start
+    again = _error(lambda: lens.measure("attention", TEXT, targets=[-1]))
+    return {"one fails": failed, "seconds": taken, "afterwards": again}
+
+
+def _error(call: Callable[[], Any]) -> str:
+    try:
+        return f"no error: {call()}"
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("transformers.distributed.expert_parallel")
+    folder = tmp_path_factory.mktemp("parallel")
+    for name in CORE:
+        save(name, folder)
+    save_reader(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def said(folder: Path) -> dict[int, list[Any]]:
+    """What the processes of each group return."""
+    return {size: run_in_processes(size, measure_in_step, folder) for size in RUNS}
+
+
+@pytest.fixture(scope="module")
+def alone(folder: Path) -> Callable[[str, str], dict[str, np.ndarray[Any, Any]]]:
+    """The scores of a model in one process."""
+
+    @functools.cache
+    def scores(name: str, dtype: str) -> dict[str, np.ndarray[Any, Any]]:
+        return measured(Lens(load(name, folder, getattr(torch, dtype))))
+
+    return scores
+
+
+@pytest.mark.parametrize(
+    ("size", "name", "dtype"), [(size, *run) for size, runs in RUNS.items() for run in runs]
+)
+def test_scores_are_those_of_one_process(
+    folder: Path, said: object, alone: Any, size: int, name: str, dtype: str
+) -> None:
+    ranks = [np.load(folder / f"{name} {dtype} {size} {rank}.npz") for rank in range(size)]
+    for key, expected in alone(name, dtype).items():
+        first, *others = (scores[key] for scores in ranks)
+        bar = ROUTED.get((name, key), BARS[dtype])
+        assert np.abs(first - expected).max() <= bar * np.abs(expected).max(), key
+        for other in others:
+            assert first.tobytes() == other.tobytes(), key
+
+
+DIFFERENT = {
+    "inputs": "ProcessesDiffer: .* different inputs",
+    "targets": "ProcessesDiffer: .* different targets",
+    "options": "ProcessesDiffer: .* different options",
+    "caught": "ProcessesDiffer: .* different inputs",
+    "seeds": "ProcessesDiffer: .* different random states",
+    "less memory": "OutOfMemory: ",
+    "one fails": "ProcessesDiffer: .* process 0 ended .*Memory.*; process 1 ended .*Timed out",
+    "afterwards": "ProcessesDiffer: .* out of step after an earlier error",
+}
+
+
+@pytest.mark.parametrize("case", DIFFERENT)
+def test_processes_that_differ_raise_the_same_error(said: dict[int, list[Any]], case: str) -> None:
+    first, second = (results[case] for results in said[2])
+    assert re.match(DIFFERENT[case], first), first
+    assert first == second
+
+
+def test_processes_decide_by_the_smallest_memory(said: dict[int, list[Any]]) -> None:
+    assert [results["less to keep"] for results in said[2]] == [16, 16]
+
+
+def test_processes_generate_the_same(said: dict[int, list[Any]], folder: Path) -> None:
+    lens = Lens(load("llama", folder, torch.float64))
+    made = lens.generate(TEXT, max_new_tokens=4).inputs["input_ids"].tolist()
+    assert [results["greedy"] for results in said[2]] == [made] * 2
+
+
+def test_no_process_waits_for_long(said: dict[int, list[Any]]) -> None:
+    assert all(results["seconds"] < 60 for results in said[2])
+    none, *waiting = (results["missing"] for results in said[4])
+    assert none is None
+    for error in waiting:
+        assert re.match("ProcessesDiffer: Another process .* did not follow within 8 s", error)
+
+
+def test_a_command_prints_what_one_process_prints(
+    said: dict[int, list[Any]], folder: Path, tmp_path: Path
+) -> None:
+    alone = run(
+        "map", SENTENCE, "--model", str(folder / "reader"), "--html", str(tmp_path / "page.html")
+    )
+    first, *others = (results["command"] for results in said[4])
+    assert alone.status == 0
+    assert first == [0, alone.out, alone.err.replace(str(tmp_path), str(folder))]
+    assert others == [[0, "", ""]] * 3
+    assert (folder / "page.html").exists()
+
+
+def test_other_commands_are_refused(said: dict[int, list[Any]]) -> None:
+    first, *others = (results["refused"] for results in said[4])
+    assert first[0] == 2
+    assert "mixlens measures does not run in several processes" in first[2]
+    assert others == [[2, "", ""]] * 3
