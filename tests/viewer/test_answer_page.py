@@ -182,6 +182,19 @@ def test_an_answer_by_removal_alone(browser: Any, tmp_path: Path) -> None:
 
 
 @needs_browser
+def test_sources_are_named_by_their_documents(browser: Any, file: Path, answer: Answer) -> None:
+    with opened(browser) as (page, wrong):
+        page.goto(f"file://{file}#view=text&unit=tokens&hide=others")
+        names = page.locator(".side table").first.locator("tbody th").all_inner_texts()
+        assert names
+        for name in names:
+            assert name.split(" (")[-1].removesuffix(")") in answer.documents, name
+        assert page.get_by_label("Leave out").input_value() == "others"
+        outside = page.locator(".token.left-out").count()
+        assert outside == sum(kind != "document" for kind in answer.kinds)
+        assert not wrong
+
+
 @needs_axe
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_it_is_accessible(browser: Any, file: Path, scheme: Literal["light", "dark"]) -> None:

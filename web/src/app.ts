@@ -358,7 +358,7 @@ export class App {
       fields.push(
         selectOf("By", units, state.unit, (v) => this.set({ unit: v as Unit, node: null })),
       );
-    const hide = hideChoices(current);
+    const hide = hideChoices(current, this.context.documents);
     if (hide.length > 1 && state.view !== "flow")
       fields.push(selectOf("Leave out", hide, state.hide, (v) => this.set({ hide: v as Hidden })));
     return fields;
@@ -385,7 +385,11 @@ export class App {
       );
     if (state.depth !== "mean" && current.depths.includes("mean"))
       link("Show the mean of layers", { depth: "mean" });
-    if (found && isSink(found) && hideChoices(current).some(([hide]) => hide === "first"))
+    if (
+      found &&
+      isSink(found) &&
+      hideChoices(current, this.context.documents).some(([hide]) => hide === "first")
+    )
       link("Leave out the first token", { hide: "first" });
     this.notice.replaceChildren(
       h("span", {}, `${words} `),

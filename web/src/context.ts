@@ -33,6 +33,8 @@ export interface Actions {
 export class Context {
   readonly measured: Measured[];
   readonly answer: AnswerScores | null;
+  /** The names of the documents of an answer. */
+  readonly documents: ReadonlySet<string>;
   palette!: Palette;
   preview: number | null = null;
   private groupings = new Map<string, Grouping>();
@@ -47,6 +49,7 @@ export class Context {
   ) {
     this.measured = payload.maps.map((entry) => new Measured(payload, entry));
     this.answer = payload.answer ? new AnswerScores(payload.answer) : null;
+    this.documents = new Set(this.answer?.documents);
   }
 
   /** Leaves out the sources that the state names, in all maps. */
@@ -55,7 +58,8 @@ export class Context {
     this.hidden = this.state.hide;
     this.gone.clear();
     for (const each of this.measured) {
-      const gone = this.gone.get(each.sources) ?? hiddenSources(each.sources, this.hidden);
+      const gone =
+        this.gone.get(each.sources) ?? hiddenSources(each.sources, this.hidden, this.documents);
       this.gone.set(each.sources, gone);
       each.leaveOut(gone);
     }

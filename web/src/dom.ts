@@ -30,7 +30,7 @@ export function styled<E extends HTMLElement>(element: E, styles: Record<string,
 /** A label in a sentence: a long one is cut. */
 export function short(label: string): string {
   const letters = [...label];
-  return letters.length > 32 ? `${letters.slice(0, 31).join("")}…` : label;
+  return letters.length > 40 ? `${letters.slice(0, 39).join("")}…` : label;
 }
 
 /** Things in a row: "a, b and c". */

@@ -38,6 +38,15 @@ export class Grouping {
     return name === undefined ? this.beginning(start, stop, segment !== null) : visible(name);
   }
 
+  /** The label with the name of the segment that it is in, if it has one: "7291 (document 1)". */
+  placed(number: number): string {
+    const { start, segment } = this.groups[number]!;
+    const label = this.label(number);
+    if (segment !== null || !this.text.segments) return label;
+    const name = this.text.segments[segmentOf(this.text, start)]?.[2];
+    return name === undefined ? label : `${label} (${visible(name)})`;
+  }
+
   /** What tokens write; of a segment only how it begins. */
   private beginning(start: number, stop: number, cut: boolean): string {
     const end = cut ? Math.min(stop, start + 6) : stop;

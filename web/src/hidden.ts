@@ -20,15 +20,29 @@ function specials(text: Text): number[] {
   return found;
 }
 
-export function hiddenSources(text: Text, hide: Hidden): Set<number> {
+/** The tokens that are left out of a text; `documents` are the names of its documents. */
+export function hiddenSources(
+  text: Text,
+  hide: Hidden,
+  documents: ReadonlySet<string>,
+): Set<number> {
   const found = new Set<number>();
+  if (hide === "others") {
+    text.labels.forEach((_, i) => found.add(i));
+    for (const [start, stop, name] of text.segments ?? [])
+      if (name !== undefined && documents.has(name))
+        for (let at = start; at < stop; at++) found.delete(at);
+  }
   if (hide === "special" || hide === "both") for (const at of specials(text)) found.add(at);
   if (hide === "first" || hide === "both") found.add(0);
   return found;
 }
 
 /** What can be left out of a text, with its names. None of a picture or of sound. */
-export function hideChoices(measured: Measured): [Hidden, string][] {
+export function hideChoices(
+  measured: Measured,
+  documents: ReadonlySet<string>,
+): [Hidden, string][] {
   const { sources } = measured;
   if (sources.seconds || sources.labels.length < 2) return [];
   const found: [Hidden, string][] = [["none", "nothing"]];
@@ -37,6 +51,8 @@ export function hideChoices(measured: Measured): [Hidden, string][] {
   const isFirst = special[0] === 0;
   if (special.length !== 1 || !isFirst) found.push(["first", "first token (attention sink)"]);
   if (special.length && !isFirst) found.push(["both", "special and first tokens"]);
+  if (sources.segments?.some(([, , name]) => name !== undefined && documents.has(name)))
+    found.push(["others", "all but documents"]);
   return found;
 }
 

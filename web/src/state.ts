@@ -7,7 +7,7 @@ import { readDepth, type Depth } from "./measured";
 export const VIEWS = ["answer", "text", "map", "heads", "flow", "compare"] as const;
 export type View = (typeof VIEWS)[number];
 
-export const HIDDEN = ["none", "special", "first", "both"] as const;
+export const HIDDEN = ["none", "special", "first", "both", "others"] as const;
 export type Hidden = (typeof HIDDEN)[number];
 
 export interface State {

@@ -6,7 +6,7 @@ import { Grouping } from "../src/groups";
 import { alike, hiddenSources, hideChoices, isSink } from "../src/hidden";
 import { Measured, largest, ranked } from "../src/measured";
 import { numbers, unpacked } from "../src/packed";
-import type { Entry } from "../src/payload";
+import type { Entry, Text } from "../src/payload";
 import { dense, payloadOf, product, textOf, written } from "./made";
 
 const MAPS = [
@@ -254,13 +254,29 @@ describe("sources that are left out", () => {
   it("take nothing, and the others add up to one", () => {
     const measured = new Measured(payload, payload.maps[0]!);
     const tokens = new Grouping(text, "tokens");
-    expect(hideChoices(measured).map(([name]) => name)).toEqual(["none", "special"]);
-    const gone = hiddenSources(text, "special");
+    expect(hideChoices(measured, new Set()).map(([name]) => name)).toEqual(["none", "special"]);
+    const gone = hiddenSources(text, "special", new Set());
     expect(measured.shareOf(choice, tokens, 1, gone)).toBeCloseTo(0.125, 3);
     measured.leaveOut(gone);
     within(measured.incoming(choice, tokens, 1, tokens), [0, 0.625 / 0.875, 0.25 / 0.875]);
     within(measured.outgoing(choice, tokens, tokens, 1), [0.5, 0.625 / 0.875, 0]);
     within(measured.outgoing(choice, tokens, tokens, 0), [0, 0, 0]);
+  });
+
+  it("are all but documents, of a prompt that has them", () => {
+    const prompt: Text = {
+      ...textOf(..."abcd"),
+      segments: [
+        [0, 1, "question"],
+        [1, 3, "document 1"],
+        [3, 4],
+      ],
+    };
+    const documents = new Set(["document 1"]);
+    expect([...hiddenSources(prompt, "others", documents)]).toEqual([0, 3]);
+    const tokens = new Grouping(prompt, "tokens");
+    expect(tokens.placed(1)).toBe("b (document 1)");
+    expect(tokens.placed(3)).toBe("d");
   });
 
   it("say how far targets are alike", () => {

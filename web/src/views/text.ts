@@ -204,7 +204,9 @@ export class TextView implements View {
     }
     this.inList.classList.toggle(
       "long",
-      context.state.unit === "segments" || Boolean(context.payload.image),
+      context.state.unit === "segments" ||
+        Boolean(context.payload.image) ||
+        Boolean(sources.text.segments?.some(([, , name]) => name !== undefined)),
     );
     this.fillLegend(scale);
     const label = targets.label(targetGroup);
@@ -214,7 +216,7 @@ export class TextView implements View {
       order: order.slice(0, SHOWN),
       itself,
       scale,
-      label: (g) => sources.label(g),
+      label: (g) => sources.placed(g),
       find: (g) => this.find(g),
     });
     const kept = Array.from(values).reduce((sum, v) => sum + Math.abs(v), 0);
@@ -286,7 +288,7 @@ export class TextView implements View {
     const top = ranked(values, own).slice(0, 3);
     return {
       target: targets.label(group),
-      top: top.map((each) => [sources.label(each.group), each.value]),
+      top: top.map((each) => [sources.placed(each.group), each.value]),
       own: own < 0 || !context.ownShare ? 0 : values[own]!,
     };
   }
@@ -421,6 +423,7 @@ function fill(table: HTMLTableElement, context: Context, list: List): void {
   const rows = order.map((each) => row(each.value, named(each.group), false));
   rows.push(...itself.map((each) => row(each.value, "itself", true)));
   table.replaceChildren(
+    h("colgroup", {}, h("col"), h("col"), h("col")),
     h("thead", { class: "unseen" }, h("tr", {}, token, h("td"), share)),
     h("tbody", {}, ...rows),
   );

@@ -7,6 +7,7 @@ docs/viewer.md describes the object. An object from `payload_of`, `comparison_pa
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from mixlens.maps.collapse import collapse_of
 from mixlens.maps.one_row import rolled_out_absolute
 from mixlens.maps.provenance import plain
 from mixlens.measures import list_measures
-from mixlens.text.tokens import TokenRow
+from mixlens.text.tokens import Segment, TokenRow
 from mixlens.views.viewer import packing
 from mixlens.views.viewer.answer_block import answer_block, table_of
 from mixlens.views.viewer.page_budget import Room
@@ -152,7 +153,7 @@ def answer_payload(answer: Answer) -> dict[str, Any]:
         **FORMAT,
         "mixlens": mixlens.__version__,
         "title": _short_title(answer.text),
-        "texts": [text_of(answer.source_row), text_of(answer.target_row)],
+        "texts": [text_of(_with_parts(answer)), text_of(answer.target_row)],
         "maps": [_answer_entry(answer, scores, room) for scores in scored],
         "image": _picture([answer.source_row]),
         "images": _pictures([answer.source_row]),
@@ -172,6 +173,21 @@ def ranking_payload(ranking: Mapping[str, Any]) -> dict[str, Any]:
         "ranking": dict(ranking),
         "start": {"view": "ranking"},
     }
+
+
+def _with_parts(answer: Answer) -> TokenRow:
+    """Return the sources with segments: documents by their names, other parts by their kinds."""
+    documents = list(answer.documents)
+    names = [
+        documents[owner] if owner >= 0 else kind
+        for owner, kind in zip(answer.owners["documents"], answer.kinds, strict=True)
+    ]
+    starts = [i for i, name in enumerate(names) if i == 0 or name != names[i - 1]]
+    stops = [*starts[1:], len(names)]
+    segments = (
+        Segment(names[start], start, stop) for start, stop in zip(starts, stops, strict=True)
+    )
+    return replace(answer.source_row, segments=tuple(segments))
 
 
 def _answer_entry(answer: Answer, scores: MethodScores, room: int) -> dict[str, Any]:
