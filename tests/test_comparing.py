@@ -10,6 +10,7 @@ import pytest
 import torch
 import transformers as hf
 
+import mixlens
 from mixlens import InvalidInput, Lens, MixingMaps, Recording, UnsupportedModel, measure
 from mixlens.errors import OutOfMemory
 from mixlens.maps.comparison import Comparison
@@ -310,3 +311,60 @@ def test_memory_that_runs_out_is_not_a_measure_that_does_not_apply() -> None:
     full.append(True)
     with pytest.raises(OutOfMemory, match="memory ran out"):
         lens.compare(recording, -1, only=["hidden_token_attribution"])
+
+
+ANSWERED = ("Tom has a red ball. Lily has a blue", " car and she is happy.")
+
+
+def test_an_answer_is_compared_as_a_span_and_as_an_output() -> None:
+    lens = mixlens.Lens.bundled("causal")
+    recording = lens.generate(ANSWERED[0], answer=ANSWERED[1])
+    names = ["alti", "attention", "gradient_x_input", "logit_update", "attention_gradient"]
+    compared = lens.compare(recording, answer=True, only=names)
+    assert list(compared.left_out) == ["attention_gradient"]
+    names.remove("attention_gradient")
+    assert compared.target_token == "car and she is happy."
+    assert compared.own_source is None
+    assert compared.explained == "answer 'car and she is happy.'"
+    first = recording.targets[0][0] + 1  # type: ignore[index]
+    for name in names:
+        spec = mixlens.list_measures()[name]
+        own: dict[str, Any] = {"span": "mean"} if spec.gives == "maps" else {}
+        own |= {"answer": True} if spec.explains_output else {}
+        maps: Any = mixlens.measure(name, recording, **own)
+        row = maps.scores[:, 0].astype(np.float64)
+        if spec.gives == "maps":
+            row = row / np.abs(row).sum(1, keepdims=True)
+        row = row.mean(0) if spec.gives == "maps" else row.sum(0)
+        assert compared.scores[name] == pytest.approx(row / np.abs(row).sum(), abs=1e-5), name
+    part = lens.compare(recording, answer=(first, first + 2), span="sum", only=names[:1])
+    summed: Any = mixlens.measure("alti", recording, targets=[first - 1, first], span="sum")
+    row = summed.scores[:, 0] / summed.scores[:, 0].sum(1, keepdims=True)
+    assert part.scores["alti"] == pytest.approx(row.mean(0), abs=1e-5)
+    words = lens.compare(recording, span=True, only=names[:3], words=True)
+    assert sum(words.scores["alti"]) == pytest.approx(1, abs=1e-5)
+    assert words.sources[2] == "has"
+
+
+def test_spans_of_a_text_are_compared() -> None:
+    lens = mixlens.Lens.bundled("causal")
+    text = "".join(ANSWERED)
+    named = lens.compare(text, [6, 7, 8], span=True, only=["alti", "attention", "gradient_norm"])
+    assert named.explained is not None
+    alone = lens.compare(text, [6, 8], span="sum", only=["alti"])  # cut to its targets
+    assert alone.by_layer["alti"].shape == (6, len(alone.sources))
+    masked = mixlens.Lens.bundled()
+    both = masked.compare("The dogs [MASK] old.", [2, 3], span=True, only=["alti", "gradient_norm"])
+    assert "reads a text in both directions" in both.left_out["gradient_norm"]
+    for given, message in (
+        ({"target": [1, 2]}, "names several targets. Pass span="),
+        ({"span": True}, "A span needs targets"),
+        ({"target": [1, 2], "answer": (2, 3)}, "exclude each other"),
+        ({"target": [1, 2], "span": True, "aggregate": "rollout"}, "is for one target"),
+        ({"target": [1, 2], "span": True, "explain": {"word": "old"}}, "cannot be combined"),
+        ({"target": [1, 4], "span": True}, "are not neighbours"),
+        ({"target": [1, 99], "span": True}, "99"),
+        ({"target": [1, 2], "span": "some"}, "span"),
+    ):
+        with pytest.raises(InvalidInput, match=message):
+            lens.compare(text, **given)

@@ -654,8 +654,10 @@ class Lens:
     def compare(
         self,
         given: Text | Mapping[str, Any] | Recording,
-        target: int | str | None = None,
+        target: int | str | Sequence[int | str] | None = None,
         *,
+        span: str | bool | None = None,
+        answer: bool | str | tuple[int, int] | None = None,
         site: str | None = None,
         aggregate: str | int = DEFAULT_READING,
         only: Sequence[str] | None = None,
@@ -674,7 +676,15 @@ class Lens:
             A text, a dict of input tensors, or a recording.
         target
             A position or a token. By default the last generated or recorded target, the mask, the
-            first token of a classifier that sees the whole text, or the last token.
+            first token of a classifier that sees the whole text, or the last token. A list of
+            targets needs `span`.
+        span
+            Score several targets as one: "sum", "joint", "mean", or True for the default of each
+            measure. Without `target`, they are those of a recording of `lens.generate`.
+        answer
+            Compare for an answer: True for that of `lens.generate`, words of it, or the positions
+            (first, end) of its tokens. Measures of layers score the positions that produced it as
+            a span, and measures of an output explain its log-probability or logits.
         site
             The attention to measure in models with several.
         aggregate
@@ -711,7 +721,7 @@ class Lens:
         >>> comparison.rank_of("keys")
         {'attention': 6, 'blank_out': 1}
         """
-        from mixlens.measuring.compared_target import by_rows, default_target, site_of
+        from mixlens.measuring.compared_target import by_rows
         from mixlens.measuring.comparing import compare
 
         with self._session(given):
@@ -720,10 +730,11 @@ class Lens:
             else:
                 rows = target is not None and by_rows(only, aggregate)
                 recording = self.record(given, targets=target if rows else None, site=site)
-            site = site_of(recording, site)
             return compare(
                 recording,
-                default_target(recording, site) if target is None else target,
+                target,
+                span=span,
+                answer=answer,
                 site=site,
                 aggregate=aggregate,
                 only=only,

@@ -124,3 +124,22 @@ def test_the_ranking_of_a_target_comes_first() -> None:
     assert lines[2].startswith("1. ")
     assert lines[12] == "and 52 more sources"
     assert sum(line.strip()[:1].isdigit() for line in lines[13:]) == 10
+
+
+def test_spans_are_compared() -> None:
+    given = ("--answer", " are on the table.", "--measures", "alti,gradient_x_input", "--json")
+    ran = run("compare", "The keys to the cabinet", *given, "--span", "auto")
+    assert ran.status == 0, ran.err
+    made = json.loads(ran.out)
+    lens = Lens.bundled("causal")
+    rows = lens.generate("The keys to the cabinet", answer=" are on the table.")
+    expected = lens.compare(rows, answer=True, only=["alti", "gradient_x_input"])
+    assert made["target_token"] == "are on the table."
+    for name, scores in expected.scores.items():
+        np.testing.assert_allclose(made["scores"][name], scores, atol=1e-6)
+    ran = run("compare", "The dogs are old.", "--measures", "alti", "--target", "2-4")
+    assert "names several targets. Pass --span" in ran.err
+    ran = run(
+        "compare", "The dogs are old.", "--measures", "alti", "--target", "2-4", "--span", "sum"
+    )
+    assert ran.status == 0, ran.err

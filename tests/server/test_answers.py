@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM
 
 from mixlens import Lens
 from mixlens.cli.loading import lens_from
-from mixlens.measures import list_measures
+from mixlens.measures import ready_measures
 from mixlens.server.api import Limits
 from mixlens.views.viewer.payload import answer_payload
 from tests.server.conftest import serving
@@ -84,7 +84,7 @@ def test_it_offers_only_what_supports_the_model(client: httpx.Client, causal: Le
     (model,) = client.get("/api").json()["models"]
     refused = {name for name, reason in causal.verify().measures.items() if reason is not None}
     assert "globenc" in refused
-    assert set(model["measures"]) == set(list_measures()) - refused
+    assert set(model["measures"]) == set(ready_measures()) - refused
     assert model["methods"][0] == "flow_routes"
     assert model["methods"][-2:] == ["leave_one_out", "context_cite"]
     assert not refused & set(model["methods"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,6 +18,7 @@ from mixlens.cli.loading import (
     RemoteCodeOption,
     lens_from,
 )
+from mixlens.cli.map_measuring import explaining_ranges
 from mixlens.cli.options import described, number_or_name, split_names
 from mixlens.cli.output import check_writable, print_json
 from mixlens.cli.pictures import FigureOption, check_figure, write_figure
@@ -31,6 +32,7 @@ from mixlens.cli.prompting import (
     SegmentsOption,
     read_prompting,
 )
+from mixlens.cli.span_targets import SpanOption, check_span, span_arguments
 from mixlens.cli.texts import (
     SiteOption,
     TargetTextOption,
@@ -147,6 +149,7 @@ def compare(
     no_chat_template: NoTemplateOption = False,
     explain_end: ExplainEndOption = False,
     target: _TargetOption = None,
+    span: SpanOption = None,
     cue: _CueOption = None,
     word: _WordOption = None,
     label: _LabelOption = None,
@@ -183,6 +186,7 @@ def compare(
     )
     if no_sink and not prompt.divides:
         raise InvalidInput("--no-sink needs --segments in this command. Pass both.")
+    check_span(span)
     check_figure(figure, kind, _kinds)
     check_writable(html)
     only, aggregate = _checked_names(measures), _checked_aggregate(layers)
@@ -192,10 +196,14 @@ def compare(
     )
     prompt = prompt.written_by(lens.tokenizer)
     recording = prompt.recorded(lens, site) if prompt.continues else None
-    with _progress() as progress:
+    named: dict[str, Any] = {"target": None if target is None else number_or_name(target)}
+    if span is not None:
+        chosen = span_arguments(span, None, target, lens, prompt.given, recording, site)
+        named = {"target": chosen.get("targets"), "span": chosen["span"]}
+    with _progress() as progress, explaining_ranges(None if span else target):
         comparison = lens.compare(
             prompt.given if recording is None else recording,
-            None if target is None else number_or_name(target),
+            **named,
             site=site,
             aggregate=aggregate,
             only=only,

@@ -9,11 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from mixlens.contracts import AttentionKind, Spec
+from mixlens.contracts import AttentionKind, Span, Spec
 from mixlens.errors import InvalidInput, MixlensError
 from mixlens.maps.one_row import AGGREGATES
 from mixlens.measures import list_measures, ready_measures
+from mixlens.measuring.measured_batch import span_label
 from mixlens.measuring.whole_maps import record_all_targets
+from mixlens.replay.explained_answer import answer_parts
 from mixlens.replay.explained_output import explained
 from mixlens.text.suggestions import no_such
 from mixlens.text.tokens import TokenRow, cls_position, listed, position_of, positions_by_text
@@ -35,6 +37,8 @@ class TargetChoice:
     aggregate: str | int
     words: bool
     row: TokenRow  # labels of all targets
+    span: str | bool | None = None  # how several targets are scored as one
+    answer: tuple[int, int] | None = None  # the tokens that they produce, for measures of outputs
 
 
 def default_target(recording: Recording, site: str | None) -> int:
@@ -88,10 +92,7 @@ def choose_target(
             "pass a layer number."
         )
     row = recording.named_targets(site, 0)
-    known = recording.targets
-    if recording.target_stack != recording.structure.stack_of(site).name:
-        known = None
-    ((place,),) = positions_by_text([target], [row], first=known)
+    ((place,),) = positions_by_text([target], [row], first=_known_targets(recording, site))
     layers = len(recording.structure.site(site).numbers)
     if isinstance(aggregate, int) and not -layers <= aggregate < layers:
         raise InvalidInput(
@@ -113,6 +114,55 @@ def choose_target(
         words=words,
         row=row,
     )
+
+
+def choose_span(
+    recording: Recording,
+    targets: Sequence[int | str] | None,
+    answer: Any,
+    span: str | bool,
+    site: str,
+    aggregate: str | int,
+    words: bool,
+) -> TargetChoice:
+    """Return several targets that are scored as one: the named ones, or those that produced
+    `answer`.
+    """
+    if aggregate == "rollout":
+        raise InvalidInput(
+            "aggregate='rollout' is for one target. Drop it, or use lens.rollout(…, span='mean')."
+        )
+    if answer is not None:
+        if targets is not None:
+            raise InvalidInput("target and answer exclude each other. Pass one of them.")
+        if recording.structure.stack_of(site) is not recording.last_stack:
+            raise InvalidInput(f"{site} does not produce the answer. Choose another site.")
+        (part,) = answer_parts(recording, answer)
+        places = part.positions
+    elif targets is not None:
+        row = recording.named_targets(site, 0)
+        (places,) = positions_by_text(targets, [row], first=_known_targets(recording, site))
+    elif recording.targets is not None:
+        places = recording.targets[0]
+    else:
+        raise InvalidInput("A span needs targets. Pass target=[…] or answer=…")
+    Span.of(span, None, [places])  # raises if there is no such definition
+    choice = choose_target(recording, places[0], site, aggregate, False)
+    is_one_piece = list(places) == list(range(places[0], places[-1] + 1))
+    return replace(
+        choice,
+        word_tokens=tuple(places),
+        chosen=places[0],
+        label=span_label(choice.row, tuple(places)),
+        words=words,
+        span=span,
+        answer=(places[0] + 1, places[-1] + 2) if is_one_piece else None,
+    )
+
+
+def _known_targets(recording: Recording, site: str) -> tuple[tuple[int, ...], ...] | None:
+    is_own = recording.target_stack == recording.structure.stack_of(site).name
+    return recording.targets if is_own else None
 
 
 def chosen_specs(
@@ -140,7 +190,7 @@ def own_source(recording: Recording, choice: TargetChoice) -> int | None:
 
     For a continued prompt, it is the token that was read at the position that produced the target.
     """
-    if recording.structure.site(choice.site).kind is not AttentionKind.SELF:
+    if recording.structure.site(choice.site).kind is not AttentionKind.SELF or choice.span:
         return None
     if not choice.words:
         return choice.place
@@ -178,6 +228,13 @@ def explained_output(
                 "add such a measure."
             )
         return {}, None
+    if choice.span:
+        if explain:
+            raise InvalidInput(
+                f"{', '.join(explain)} cannot be combined with a span: the explained output is the"
+                " log-probability of its tokens. Drop one of them."
+            )
+        return _answer_of_span(recording, choice)
     whole = with_all_targets(recording, next(name for name in specs if specs[name].explains_output))
     logits = getattr(whole.output, "logits", None)
     last = recording.structure.stack_of(choice.site) is recording.last_stack
@@ -191,3 +248,18 @@ def explained_output(
         if explain:
             raise
         return given, None  # each measure reports its own reason
+
+
+def _answer_of_span(
+    recording: Recording, choice: TargetChoice
+) -> tuple[dict[str, Any], str | None]:
+    if choice.answer is None:
+        places = ", ".join(map(str, choice.word_tokens))
+        raise InvalidInput(
+            f"The targets {places} are not neighbours, so they produce no piece of text that"
+            " measures of an output could explain. Pass only=[…] without these measures."
+        )
+    try:
+        return {"answer": choice.answer}, answer_parts(recording, choice.answer)[0].name
+    except MixlensError:
+        return {"answer": choice.answer}, None  # each measure reports its own reason

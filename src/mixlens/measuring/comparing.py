@@ -22,9 +22,11 @@ from mixlens.maps.provenance import model_name
 from mixlens.measures import refusal
 from mixlens.measuring.compared_target import (
     TargetChoice,
+    choose_span,
     choose_target,
     chosen_specs,
     cue_position,
+    default_target,
     explained_output,
     own_source,
     site_of,
@@ -57,8 +59,10 @@ class _Rows:
 
 def compare(
     recording: Recording,
-    target: int | str,
+    target: int | str | Sequence[int | str] | None,
     *,
+    span: str | bool | None = None,
+    answer: Any = None,
     site: str | None = None,
     aggregate: str | int = DEFAULT_READING,
     only: Sequence[str] | None = None,
@@ -81,13 +85,17 @@ def compare(
     a layer number. Measures of the whole model (hidden token attribution and those that explain an
     output) have a single natural set of scores.
 
+    `span` scores several targets as one ("sum", "joint", "mean", or True for the default of each
+    measure). `answer` names the tokens of an answer: measures of layers score the positions that
+    produced them as a span, and measures of an output explain them as one.
+
     `cue` is a source whose rank is of interest. With a `budget`, slower measures are skipped.
     """
     for name, given in (("explain", explain), ("options", options)):
         if not isinstance(given, (Mapping, NoneType)):
             raise InvalidInput(f"{name} is {type(given).__name__}. Pass a dict of options.")
     recording.require_state()
-    choice = choose_target(recording, target, site_of(recording, site), aggregate, words)
+    choice = _choice(recording, target, span, answer, site_of(recording, site), aggregate, words)
     specs = chosen_specs(only, options)
     place = None if cue is None else cue_position(recording, choice, cue)
     outputs, name_of_output = explained_output(recording, choice, specs, dict(explain or {}))
@@ -118,6 +126,28 @@ def compare(
         provenance=rows.provenance,
         warnings=rows.warnings,
     )
+
+
+def _choice(
+    recording: Recording,
+    target: int | str | Sequence[int | str] | None,
+    span: str | bool | None,
+    answer: Any,
+    site: str,
+    aggregate: str | int,
+    words: bool,
+) -> TargetChoice:
+    several = hasattr(target, "__iter__") and not isinstance(target, str)
+    if span or (answer is not None and answer is not False):
+        named: Any = target if several or target is None else [target]
+        return choose_span(recording, named, answer, span or True, site, aggregate, words)
+    if several:
+        raise InvalidInput(
+            f"target={target!r} names several targets. Pass span='sum', 'joint', 'mean' or True to"
+            " score them as one."
+        )
+    chosen: Any = default_target(recording, site) if target is None else target
+    return choose_target(recording, chosen, site, aggregate, words)
 
 
 def _rows_of(
@@ -174,7 +204,11 @@ def _shared(
         return {}
     try:
         made = measure_together(
-            wanted, recording, site=choice.site, targets=list(choice.word_tokens)
+            wanted,
+            recording,
+            site=choice.site,
+            targets=list(choice.word_tokens),
+            span=choice.span,
         )
     except MixlensError:
         return {}
@@ -198,6 +232,8 @@ def _takes_rows(recording: Recording, spec: Spec, choice: TargetChoice) -> bool:
 def _measured(
     name: str, spec: Spec, choice: TargetChoice, given: Mapping[str, Any], recording: Recording
 ) -> MixingMaps:
+    if choice.span and spec.explains_output and spec.gives == "maps":
+        raise InvalidInput(f"{name} scores each target of an output, and no span of them.")
     rows = _takes_rows(recording, spec, choice)
     whole = recording if rows else with_all_targets(recording, name)
     if spec.gives == "maps" and not rows:
@@ -205,7 +241,8 @@ def _measured(
             whole, produced=None
         )  # aggregated layers: targets and sources are the same tokens
     targets = list(choice.word_tokens) if rows else None
-    maps = measure(name, whole, site=choice.site, targets=targets, **given)
+    span = choice.span if rows else None
+    maps = measure(name, whole, site=choice.site, targets=targets, span=span, **given)
     assert not isinstance(maps, list)
     return maps
 
@@ -237,7 +274,11 @@ def _require_time(
 
     def run(short: Recording) -> MixingMaps:
         last = len(short.target_tokens(choice.site, 0)) - 1
-        at = {"position": min(int(given["position"]), last)} if "position" in given else {}
+        at: dict[str, Any] = {}
+        if "position" in given:
+            at["position"] = min(int(given["position"]), last)
+        if "answer" in given:
+            at["answer"] = (last, last + 1)
         near = tuple(dict.fromkeys(min(piece, last) for piece in choice.word_tokens))
         moved = TargetChoice(
             **{**vars(choice), "word_tokens": near, "place": min(choice.place, last)}
@@ -269,13 +310,14 @@ def _add(
     collapse = collapse_of(joined)
     if collapse is not None:
         rows.warnings[name] = str(collapse)
-    if spec.gives == "maps":
+    if spec.gives == "maps" and not choice.span:
         maps, joined = (replace(each, target_row=choice.row) for each in (maps, joined))
     joined = joined.words() if choice.words else joined
-    rows.scores[name] = target_row(joined, spec, choice.chosen, aggregate)
+    chosen = 0 if choice.span else choice.chosen  # a span is the only target of its maps
+    rows.scores[name] = target_row(joined, spec, chosen, aggregate)
     rows.provenance[name] = maps.provenance
     if spec.gives == "maps":
         merged = maps.words() if choice.words else maps
-        rows.by_layer[name] = layer_rows(merged, spec, choice.chosen)
+        rows.by_layer[name] = layer_rows(merged, spec, chosen)
     if not spec.explains_output or not len(rows.sources):
         rows.sources = joined.source_row

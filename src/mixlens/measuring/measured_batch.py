@@ -148,12 +148,12 @@ def span_labels(recording: Recording, request: Request) -> list[str]:
     assert request.targets is not None
     sampled_from = None if request.span is None else request.span.sampled_from
     return [
-        _label(recording.named_targets(request.site, row), places)
+        span_label(recording.named_targets(request.site, row), places)
         for row, places in enumerate(sampled_from or request.targets)
     ]
 
 
-def _label(row: TokenRow, places: tuple[int, ...]) -> str:
+def span_label(row: TokenRow, places: tuple[int, ...]) -> str:
     """Return the text of neighbouring targets, with an ellipsis for gaps."""
     runs: list[list[int]] = []
     for place in sorted(places):
