@@ -36,6 +36,7 @@ TITLES = {
         " Decomposition"
     ),
     "mohebbi2023": "Mohebbi et al. (2023), Quantifying Context Mixing in Transformers",
+    "pan2026": "Pan et al. (2026), FlashTrace",
 }
 
 # The folder of a model's results -> its name on the pages.
@@ -127,7 +128,7 @@ def _command(paper: str) -> str:
         " on them. With the paper's data, it prints the published numbers as well."
     )
     specs = [spec for name, spec in experiments().items() if name.startswith(f"{paper}/")]
-    model = specs[0].models[0]
+    model = specs[0].models[0] if specs[0].models else "MODEL"
     return (
         f"{says}\n\n```sh\nmixlens reproduce {paper} --all --model {model} --data DATA"
         " --out reproduced\n```"

@@ -97,6 +97,8 @@ def _translation() -> mixlens.Lens:
 @functools.cache
 def dataset_for(kind: str, count: int, needs: str = "any") -> Dataset:
     examples: list[Example] = []
+    if kind == "evidence":
+        return corpus.read(f"generated:fact?documents=2&count={count}")
     if needs == "causal":  # such a model sees only cues that come before their target
         examples = [each for each in corpus.bundled().examples if _is_foretold(each)]
     elif kind in ("text", "agreement"):
