@@ -309,7 +309,9 @@ class Lens:
         Parameters
         ----------
         prompt
-            A text, or the messages of a chat (`[{"role": "user", "content": …}]`).
+            A text, or the messages of a chat (`[{"role": "user", "content": …}]`). With a
+            processor, messages may contain images. Each image is ranked as a document, such as
+            "image 1".
         documents
             Names and texts of documents, or a list of texts. Each must be in the prompt once. Write
             `{documents}` in the prompt to have mixlens put all of them there.

@@ -16,6 +16,7 @@ from torch import nn
 from mixlens.errors import EmptyInput, InvalidInput
 from mixlens.measuring.answer_odds import require_causal
 from mixlens.recording.recording import Recording
+from mixlens.structure.probe import is_plain_text
 from mixlens.text.continuation import continued
 from mixlens.text.encoding import decoded
 from mixlens.text.input_checks import takes_decoder_ids
@@ -102,6 +103,7 @@ def _of_recording(
     if answer is not None or options:
         raise InvalidInput("The recording has an answer. Pass the prompt to explain another one.")
     recording.require_state()
+    require_words_alone(recording, "Removal of passages")
     places, (tokens, produced, *_) = recording.targets[0], recording.produced[0]
     if list(places) != list(range(places[0], places[-1] + 1)):
         raise InvalidInput(
@@ -124,6 +126,17 @@ def _of_recording(
         shift = max(tokens.offsets[place][1] for place in places) - len(text)
         offsets = tuple((a - shift, b - shift) for a, b in map(tokens.offsets.__getitem__, places))
     return AnsweredPrompt(ids, row, chosen, labels, text, start, offsets)
+
+
+def require_words_alone(recording: Recording, method: str) -> None:
+    """Raise `InvalidInput` if a prompt has images or audio, which cannot be removed token by
+    token.
+    """
+    if not is_plain_text(recording.inputs):
+        raise InvalidInput(
+            f"{method} supports prompts of words alone, and this one has images or audio. Use a"
+            " measure such as flow_routes, alti or value_zeroing."
+        )
 
 
 def _cut(row: TokenRow, end: int) -> TokenRow:

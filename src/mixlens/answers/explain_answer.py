@@ -39,7 +39,14 @@ def explain_answer(
     names = check_methods(methods)
     if isinstance(answer, str) and not answer.strip():
         raise EmptyInput("The answer is empty. Pass its text, or leave it out to generate one.")
-    prompt = read_prompt(lens.tokenizer, given, documents, chat_template=chat_template)
+    prompt = read_prompt(
+        lens.tokenizer,
+        given,
+        documents,
+        chat_template=chat_template,
+        model=lens.model,
+        processor=lens.processor,
+    )
     chosen = dict(options)
     if answer is None and not any(name in chosen for name in _LENGTHS):
         chosen["max_new_tokens"] = NEW_TOKENS

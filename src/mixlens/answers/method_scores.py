@@ -22,6 +22,7 @@ import numpy as np
 from jaxtyping import Float
 
 from mixlens.answers.answer_parts import AnswerPart
+from mixlens.answers.answered_prompt import require_words_alone
 from mixlens.answers.prompt_parts import PromptPart, PromptParts
 from mixlens.contracts import Span
 from mixlens.errors import InvalidInput, UnsupportedModel
@@ -138,6 +139,9 @@ def score_by_methods(
     """Return the scores of every method, in the order of their names. Removal methods remove one
     unit at a time, or several.
     """
+    removing = next((name for name in names if name in REMOVAL), None)
+    if removing is not None:
+        require_words_alone(recording, removing)
     of_layers = [name for name in names if name not in REMOVAL and not _explains(name)]
     scored = _of_layers(of_layers, recording, site, sentences) if of_layers else {}
     for name in names:

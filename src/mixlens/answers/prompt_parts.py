@@ -5,7 +5,7 @@ Documents are named by lines such as === document 1 === in the prompt, or passed
 === question === ends the last document: the text after it is not a document. A passed document must
 be in the prompt exactly once, unless the prompt contains {documents}: then mixlens writes all
 documents there. Without documents, the prompt is one document, and so is every turn of a chat
-except the system prompt.
+except the system prompt. Every image is a document: the placeholder that the processor replaces.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 from mixlens.errors import EmptyInput, InvalidInput, MissingTokenizer
 from mixlens.text.chats import turn_names
 from mixlens.text.documents import place_documents, read_documents
-from mixlens.text.prompts import prompt_of
+from mixlens.text.media_prompts import MediaPrompt, has_media, media_prompt
+from mixlens.text.prompts import Prompt, prompt_of
 from mixlens.text.segments import RESERVED, Spans, read_marks, require_apart, spans_of
 
 Documents = Mapping[str, str] | Sequence[str] | None
@@ -56,17 +57,22 @@ class PromptParts(NamedTuple):
 
 
 def read_prompt(
-    tokenizer: Any, given: Any, documents: Documents, *, chat_template: bool
+    tokenizer: Any,
+    given: Any,
+    documents: Documents,
+    *,
+    chat_template: bool,
+    model: Any = None,
+    processor: Any = None,
 ) -> PromptParts:
-    """Return the prompt with its parts."""
+    """Return the prompt with its parts. Images need the model and its processor."""
     if tokenizer is None:
         raise MissingTokenizer(
             "The lens has no tokenizer, so passages of the prompt cannot be found. Pass one:"
             " Lens(model, tokenizer)."
         )
-    if isinstance(given, Mapping) or (
-        not isinstance(given, str) and not hasattr(given, "__iter__")
-    ):
+    is_dict = isinstance(given, Mapping)
+    if (is_dict and "text" not in given) or not hasattr(given, "__iter__"):
         raise InvalidInput(
             f"A prompt of type {type(given).__name__} has no passages. Pass a text or the messages"
             " of a chat."
@@ -74,12 +80,15 @@ def read_prompt(
     if isinstance(given, str) and not given.strip():
         raise EmptyInput("The prompt is empty. Pass a text or the messages of a chat.")
     texts = _named_texts(documents)
+    template = processor if getattr(processor, "chat_template", None) else tokenizer
     has_template = getattr(tokenizer, "chat_template", None) is not None
     uses_template = isinstance(given, str) and chat_template and has_template
     messages = [{"role": "user", "content": given}] if uses_template else given
     marks: Spans = []
     if texts:
         messages = _write_documents(messages, texts)
+    elif is_dict:
+        pass
     elif isinstance(messages, str):
         messages, marks = read_marks(messages)
     else:
@@ -87,9 +96,14 @@ def read_prompt(
         if held:
             _require_own_names([name for spans in held.values() for name, _, _ in spans], messages)
             names = {name for spans in held.values() for name, _, _ in spans}
-            placed = place_documents(tokenizer, messages, held)
+            placed = place_documents(template, messages, held)
             marks = [span for span in placed if span[0] in names]
-    prompt = prompt_of(tokenizer, messages)
+    images: Spans = []
+    if has_media(messages) and model is not None:
+        prompt: Prompt = media_prompt(model, tokenizer, processor, messages)
+        images = prompt.placeholders if isinstance(prompt, MediaPrompt) else []
+    else:
+        prompt = prompt_of(tokenizer, messages)
     text = prompt.row.text
     if text is None or prompt.row.offsets is None:
         raise InvalidInput(
@@ -105,7 +119,7 @@ def read_prompt(
     spans = sorted(spans, key=lambda span: span[1:])
     require_apart(spans, len(text))
     spans = [span for span in spans if span[0].lower() not in QUESTIONS]
-    parts = _split(text, messages, spans, prompt.turns)
+    parts = _split(text, messages, spans, prompt.turns, images)
     return PromptParts(messages, text, parts, uses_template, prompt.begins_specially)
 
 
@@ -170,13 +184,26 @@ def _write_documents(messages: Any, texts: Mapping[str, str]) -> Any:
     listed = "\n\n".join(f"{name}:\n{text.strip()}" for name, text in texts.items())
     if isinstance(messages, str):
         return messages.replace(PLACE, listed, 1)
+    if isinstance(messages, Mapping):
+        return {**messages, "text": messages["text"].replace(PLACE, listed, 1)}
     changed, is_written = [], False
     for message in messages:
         content = message.get("content") if isinstance(message, Mapping) else None
         if isinstance(content, str) and PLACE in content and not is_written:
             message, is_written = {**message, "content": content.replace(PLACE, listed, 1)}, True
+        parts = content if isinstance(content, list) else []
+        for number, part in enumerate(parts):
+            if not is_written and PLACE in _text_of(part):
+                written = {**part, "text": part["text"].replace(PLACE, listed, 1)}
+                content = [*parts[:number], written, *parts[number + 1 :]]
+                message, is_written = {**message, "content": content}, True
         changed.append(message)
     return changed
+
+
+def _text_of(part: Any) -> str:
+    text = part.get("text") if isinstance(part, Mapping) else None
+    return text if isinstance(text, str) else ""
 
 
 def _place(name: str, body: str, text: str) -> tuple[int, int]:
@@ -210,7 +237,7 @@ def _require_own_names(names: Sequence[str], messages: Sequence[Any]) -> None:
 
 
 def _split(
-    text: str, messages: Any, documents: Spans, turns: Spans | None
+    text: str, messages: Any, documents: Spans, turns: Spans | None, images: Spans
 ) -> tuple[PromptPart, ...]:
     """Return all parts of a prompt in order; white space between parts belongs to none."""
     kinds = _kinds_of_turns(messages) if turns is not None else {}
@@ -220,8 +247,9 @@ def _split(
     if not documents:
         # the subject cannot be separated from the question, and may be in any turn
         own = [turn for turn in around if turn[1] in (QUESTION, EARLIER)] or around
-        alone = len(own) == 1
+        alone = len(own) == 1 and not images
         documents = [(WHOLE if alone else name, start, stop) for name, _, start, stop in own]
+    documents = sorted([*_without_images(text, documents, images), *images], key=_start)
     known = [PromptPart(name, DOCUMENT, start, stop) for name, start, stop in documents]
     for name, kind, start, stop in around:
         known += _outside(text, PromptPart(name, kind, start, stop), documents)
@@ -232,6 +260,21 @@ def _split(
             between.append(PromptPart(TEMPLATE, TEMPLATE, end, part.start))
         end = max(end, part.stop)
     return tuple(sorted([*known, *between], key=lambda part: part.start))
+
+
+def _without_images(text: str, documents: Spans, images: Spans) -> Spans:
+    """Return documents without the images in them; pieces around an image are numbered."""
+    apart: Spans = []
+    for name, start, stop in documents:
+        outside = _outside(text, PromptPart(name, DOCUMENT, start, stop), images)
+        for number, piece in enumerate(outside, 1):
+            own = name if len(outside) == 1 else f"{name}, part {number}"
+            apart.append((own, piece.start, piece.stop))
+    return apart
+
+
+def _start(span: tuple[str, int, int]) -> int:
+    return span[1]
 
 
 def _kinds_of_turns(messages: Any) -> dict[str, str]:

@@ -40,6 +40,11 @@ class MediaPrompt(Prompt):
     tensors: Mapping[str, Any] = field(default_factory=dict)
     spans: tuple[MediaSpan, ...] = ()
 
+    @property
+    def placeholders(self) -> Spans:
+        """Return the characters of each image and audio clip in the text, if they are known."""
+        return [(each.name, *each.placeholder) for each in self.spans if each.placeholder]
+
     def divided(self, row: TokenRow) -> TokenRow:
         """Return a sequence that begins with this prompt, with the prompt's segments."""
         return overlay_media(super().divided(row), self.spans)
