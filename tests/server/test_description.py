@@ -41,6 +41,7 @@ def test_answers_fit_the_description(address: str, finished: Callable[..., objec
     assert min(asked.values()) > 0
     assert set(asked) == {
         "GET /api",
+        "GET /api/health",
         "POST /api/jobs",
         "POST /api/answers",
         "GET /api/jobs/{job_id}",

@@ -51,6 +51,15 @@ _AllowHostOption = Annotated[
         help="Also accept requests for this host name. Can be repeated.",
     ),
 ]
+_ProxyOption = Annotated[
+    str | None,
+    typer.Option(
+        "--behind-proxy",
+        metavar="ADDRESS",
+        rich_help_panel=SERVER,
+        help="Trust X-Forwarded-For and X-Forwarded-Proto of the reverse proxy at this address.",
+    ),
+]
 _TokensOption = Annotated[
     int,
     typer.Option(
@@ -103,6 +112,7 @@ def serve(
     host: _HostOption = "127.0.0.1",
     port: _PortOption = 8000,
     allow_host: _AllowHostOption = None,
+    behind_proxy: _ProxyOption = None,
     tokens: _TokensOption = 1024,
     prompt_tokens: _PromptTokensOption = 4096,
     new_tokens: _NewTokensOption = 256,
@@ -150,7 +160,8 @@ def serve(
         log_level="warning" if port else "info",
         limit_concurrency=limits.connections,
         server_header=False,
-        proxy_headers=False,
+        proxy_headers=behind_proxy is not None,
+        forwarded_allow_ips=behind_proxy,
         timeout_keep_alive=10,
         h11_max_incomplete_event_size=16 * 1024,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -74,6 +74,12 @@ class Choices(_Strict):
     models: list[ModelChoice]
     measures: list[MeasureChoice]
     limits: PublicLimits
+
+
+class Health(_Strict):
+    """The server accepts requests."""
+
+    status: Literal["ok"]
 
 
 class JobRequest(_Strict):

@@ -22,6 +22,7 @@ from mixlens.server.api import (
     JOB_ID,
     AnswerRequest,
     Choices,
+    Health,
     JobCreated,
     JobRequest,
     JobStatus,
@@ -134,6 +135,11 @@ def _add_api(app: FastAPI, choices: Choices, limits: Limits, jobs: Jobs) -> None
     def what_there_is() -> Choices:
         """Return models, measures and limits of this server."""
         return choices
+
+    @app.get("/api/health", responses=_refusals())
+    def health() -> Health:
+        """Return that the server accepts requests, without a look at the queue."""
+        return Health(status="ok")
 
     def submit(content: dict[str, Any]) -> JobCreated:
         try:
