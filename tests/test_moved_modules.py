@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -77,3 +79,9 @@ def test_nothing_is_imported_before_it_is_used() -> None:
         "assert not [name for name in sys.modules if name.startswith('mixlens.datasets')]"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_the_page_for_upgrades_lists_all_moved_modules() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "upgrade.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `mixlens\.(\S+)` \| `mixlens\.(\S+)` \|$", page, re.M)
+    assert dict(rows) == MOVED

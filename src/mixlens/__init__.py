@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from mixlens.recording.verification import Report
     from mixlens.runs.results import load
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _LAZY = {
     "Answer": "mixlens.answers.answer",
