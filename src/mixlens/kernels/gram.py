@@ -156,17 +156,15 @@ def part_norms(parts: Decomposition, limit: int) -> Float[Tensor, "batch target 
     return parts.with_diagonal(norms, torch.linalg.vector_norm(parts.diagonal, dim=-1))
 
 
-def head_norms(parts: Decomposition, limit: int) -> Float[Tensor, "batch head target source"]:
-    """Return scale_i ||A_hij f_hj|| of each head, without a residual stream."""
-    weights, vectors = parts.weights, parts.vectors
+def head_norms(
+    weights: Float[Tensor, "batch head target source"], vectors: Vectors, limit: int
+) -> Float[Tensor, "batch head target source"]:
+    """Return ||A_hij f_hj|| of each head."""
     if vectors.gate is None:
         lengths: Tensor = torch.linalg.vector_norm(vectors.of(), dim=-1)
-        norms = weights * lengths[:, :, None]
-    else:
-        heads = range(weights.shape[1])
-        each = [summed_norms(weights[:, [h]], vectors.head(h), limit) for h in heads]
-        norms = torch.stack(each, 1)
-    return norms * parts.scale.abs()[:, None, :, None]
+        return weights * lengths[:, :, None]
+    heads = range(weights.shape[1])
+    return torch.stack([summed_norms(weights[:, [h]], vectors.head(h), limit) for h in heads], 1)
 
 
 def add_squares(

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING
 
 from mixlens.contracts import Facts, LayerScores, SpanRule, Spec, Targets
 from mixlens.kernels.chunks import block_bytes
-from mixlens.kernels.gram import add_squares, head_norms, part_norms, take_roots
+from mixlens.kernels.gram import add_squares, head_norms, part_norms, summed_norms, take_roots
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
     from torch import Tensor
 
     from mixlens.kernels.decomposition import Decomposition
@@ -56,14 +55,14 @@ def score_layer(
     layer: Layer, attention: Attention, targets: Targets, *, per_head: bool = False
 ) -> LayerScores:
     """Return the norms of each head's vectors, or of their sum."""
-    return LayerScores(_norms(attention.written_parts(targets), layer.memory_budget, per_head))
-
-
-def _norms(
-    parts: Decomposition, budget: int, per_head: bool
-) -> Float[Tensor, "batch *head target source"]:
-    limit = block_bytes(budget)
-    return head_norms(parts, limit) if per_head else part_norms(parts, limit)
+    weights = targets.take(attention.weights, 2)
+    vectors = attention.vectors.for_targets(targets.take)
+    limit = block_bytes(layer.memory_budget)
+    if per_head:
+        return LayerScores(head_norms(weights, vectors, limit))
+    causal = attention.is_causal and targets.are_all
+    ends = targets.token_counts(attention.weights)
+    return LayerScores(summed_norms(weights, vectors, limit, causal=causal, ends=ends))
 
 
 def _split(
@@ -73,7 +72,11 @@ def _split(
 
 
 def _weigh(parts: Decomposition, budget: int, *, per_head: bool = False) -> Mapping[str, Tensor]:
-    return add_squares(_norms(parts, budget, per_head))
+    limit = block_bytes(budget)
+    if not per_head:
+        return add_squares(part_norms(parts, limit))
+    norms = head_norms(parts.weights, parts.vectors, limit)
+    return add_squares(norms * parts.scale.abs()[:, None, :, None])
 
 
 def _score(squares: Mapping[str, Tensor], *, per_head: bool = False) -> LayerScores:

@@ -156,7 +156,7 @@ def head_lengths(parts: Decomposition, limit: int) -> Float[Tensor, "batch head 
     """Return scale_i |A_hij f_hj|, from the products of the rows of each head's matrix."""
     weights, vectors = parts.weights, parts.vectors
     if vectors.gate is not None:
-        return head_norms(parts, limit)
+        return head_norms(parts.weights, parts.vectors, limit) * parts.scale.abs()[:, None, :, None]
     values, matrix = vectors.heads().to(weights), vectors.matrix.to(weights)
     squares = ((values @ (matrix @ matrix.mT)) * values).sum(-1)
     return weights * parts.scale[:, None, :, None] * squares.clamp_min_(0).sqrt_()[:, :, None]
