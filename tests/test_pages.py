@@ -281,3 +281,14 @@ def test_citation_and_changelog_name_this_version() -> None:
     for reference in citation["references"]:
         assert reference["title"] in known, "docs/measures.md has the papers, too"
     assert f"## [{mixlens.__version__}]" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_how_it_works_names_functions_that_exist() -> None:
+    """Its walk through one call: each row has a file and a function of it."""
+    text = (ROOT / "docs" / "how_it_works.md").read_text()
+    rows = re.findall(r"^\| *\d? *\| `([\w/]+\.py)` \| `([\w.]+)` \|", text, flags=re.M)
+    assert len(rows) > 10
+    for file, name in rows:
+        code = (ROOT / "src" / "mixlens" / file).read_text()
+        for part in name.split("."):
+            assert re.search(rf"^ *(?:def|class) {part}\b", code, flags=re.M), (file, name)
