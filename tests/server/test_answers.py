@@ -16,6 +16,7 @@ from mixlens.cli.loading import lens_from
 from mixlens.measures import ready_measures
 from mixlens.server.api import Limits
 from mixlens.views.viewer.payload import answer_payload
+from tests.schemas.validation import assert_valid
 from tests.server.conftest import serving
 from tests.viewer.browser import launched, needs_browser
 
@@ -72,6 +73,7 @@ def test_an_answer_is_what_the_library_gives(client: httpx.Client, causal: Lens)
     assert payload["answer"]["pieces"] == expected["answer"]["pieces"]
     assert payload["answer"]["methods"] == expected["answer"]["methods"]
     assert payload["request"]["documents"] == BODY["documents"]
+    assert_valid("payload", payload)
 
 
 def test_a_given_answer_is_explained(client: httpx.Client) -> None:
