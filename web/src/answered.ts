@@ -46,6 +46,7 @@ export interface Scored {
   passages: Float64Array | null;
   words: Float64Array | null;
   kinds: Float64Array | null;
+  patches: Float64Array | null;
 }
 
 class MethodTables {
@@ -61,6 +62,7 @@ class MethodTables {
       passages: read(about.passages),
       words: read(about.words),
       kinds: read(about.kinds),
+      patches: read(about.patches ?? null),
     };
   }
 
@@ -77,6 +79,7 @@ class MethodTables {
       passages: read("passages"),
       words: read("words"),
       kinds: read("kinds"),
+      patches: read("patches"),
     };
   }
 }

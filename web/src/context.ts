@@ -6,7 +6,7 @@ import { Grouping, segmentOf } from "./groups";
 import { alike, hiddenSources, type Alike } from "./hidden";
 import { Measured, type Choice, type Depth } from "./measured";
 import type { Painter } from "./painter";
-import type { Payload, Text } from "./payload";
+import type { Payload, Text, TiledPicture } from "./payload";
 import type { Hidden, State } from "./state";
 
 const NONE: ReadonlySet<number> = new Set();
@@ -38,6 +38,7 @@ export class Context {
   palette!: Palette;
   preview: number | null = null;
   private groupings = new Map<string, Grouping>();
+  private patches = new Map<Text, ReadonlySet<number>>();
   private hidden: Hidden = "none";
   private readonly gone = new Map<Text, ReadonlySet<number>>();
   private likeness = new Map<string, Alike | null>();
@@ -100,9 +101,33 @@ export class Context {
   /** Is this token of a text a patch of the picture, which is seen there? */
   isPatch(text: Text, token: number): boolean {
     const { image } = this.payload;
-    if (!image || text !== this.payload.texts[image.text ?? this.payload.maps[0]!.sources])
-      return false;
+    if (!image) return this.patchesOf(text).has(token);
+    if (text !== this.payload.texts[image.text ?? this.payload.maps[0]!.sources]) return false;
     return token >= image.first && token < image.first + image.rows * image.columns;
+  }
+
+  /** The tokens of a text that are patches of its pictures. */
+  private patchesOf(text: Text): ReadonlySet<number> {
+    let found = this.patches.get(text);
+    if (!found) {
+      const tokens = this.picturesOf(text).flatMap(({ grids }) =>
+        grids.flatMap(({ first, rows, columns, stride }) =>
+          Array.from(
+            { length: rows * columns },
+            (_, i) => first + Math.floor(i / columns) * stride + (i % columns),
+          ),
+        ),
+      );
+      found = new Set(tokens);
+      this.patches.set(text, found);
+    }
+    return found;
+  }
+
+  /** The pictures of a text, if it has several or tiles; one alone is `payload.image`. */
+  picturesOf(text: Text): TiledPicture[] {
+    const { image, images, texts } = this.payload;
+    return image ? [] : (images ?? []).filter((each) => texts[each.text] === text);
   }
 
   grouping(text: Text): Grouping {

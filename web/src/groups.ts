@@ -44,7 +44,8 @@ export class Grouping {
     const label = this.label(number);
     if (segment !== null || !this.text.segments) return label;
     const name = this.text.segments[segmentOf(this.text, start)]?.[2];
-    return name === undefined ? label : `${label} (${visible(name)})`;
+    const known = name === undefined || label.startsWith(name); // a patch has the name of its image
+    return known ? label : `${label} (${visible(name)})`;
   }
 
   /** What tokens write; of a segment only how it begins. */

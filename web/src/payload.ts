@@ -72,6 +72,25 @@ export interface Picture {
   first: number;
 }
 
+/** Patches that are tokens: row by row, from the token `first` on. */
+export interface Grid {
+  first: number;
+  rows: number;
+  columns: number;
+  /** Tokens from one row to the next. */
+  stride: number;
+  /** Left, top, right and bottom in the picture, as parts of its sides; beyond 1 is padding. */
+  box: [number, number, number, number];
+}
+
+/** A picture of a text, with one grid of patches, or several if the model reads tiles. */
+export interface TiledPicture {
+  text: number;
+  name: string;
+  src: string;
+  grids: Grid[];
+}
+
 export interface Cell {
   value: number | null;
   low: number | null;
@@ -120,6 +139,8 @@ export interface Method {
   passages: WrittenTable | null;
   words: WrittenTable | null;
   kinds: WrittenTable | null;
+  /** Of the tokens that are patches of pictures. */
+  patches?: WrittenTable | null;
 }
 
 export interface Answered {
@@ -134,6 +155,8 @@ export interface Answered {
   citations: Record<string, number[][]>;
   methods: Method[];
   provenance: Record<string, unknown>;
+  /** The tokens that are patches of pictures. */
+  patches?: number[];
 }
 
 export interface Payload {
@@ -144,6 +167,7 @@ export interface Payload {
   texts: Text[];
   maps: Entry[];
   image?: Picture | null;
+  images?: TiledPicture[];
   /** `cue` is the source that should decide, by which measures are sorted. */
   start?: { target?: number; view?: string; cue?: number | null };
   left_out?: Record<string, string>;

@@ -6,6 +6,7 @@ import type { Context, View } from "../context";
 import { h, percent, short, styled } from "../dom";
 import { fitted, type Painter } from "../painter";
 import { AnswerText } from "./answer_text";
+import { heatScale, HeatPicture } from "./heat";
 import { Minimap } from "./minimap";
 
 const LISTED = 6; // passages in the list
@@ -36,6 +37,7 @@ export class AnswerView implements View {
   private readonly others = h("input", { type: "checkbox" });
   private passages: HTMLElement[] = [];
   private badges: HTMLElement[] = [];
+  private pictures: HeatPicture[] = [];
   private lit: HTMLElement[] = [];
   private wordSpans = new Map<number, HTMLElement[]>();
   private context!: Context;
@@ -141,6 +143,7 @@ export class AnswerView implements View {
     const { about } = (this.built = this.scores);
     this.passages = [];
     this.badges = [];
+    this.pictures = [];
     this.lit = [];
     this.wordSpans.clear();
     this.scroller.replaceChildren(...about.blocks.map((block) => this.block(block)));
@@ -151,6 +154,14 @@ export class AnswerView implements View {
   private block({ name, kind, document, pieces }: (typeof this.scores.about.blocks)[number]) {
     const badge = h("span", { class: "badge" });
     if (document >= 0) this.badges[document] = badge;
+    const image = this.imageOf(name, document);
+    if (image) {
+      const picture = new HeatPicture(image);
+      this.pictures.push(picture);
+      for (const [, passage] of pieces) if (passage >= 0) this.passages[passage] = picture.element;
+      const head = h("h3", { dir: "auto" }, name, badge);
+      return h("section", { class: "document" }, head, picture.element);
+    }
     const parts = pieces.map(([text, passage]) => {
       if (passage < 0) return h("span", {}, text);
       return (this.passages[passage] = h("span", { class: "passage" }, text));
@@ -163,6 +174,31 @@ export class AnswerView implements View {
       h("h3", { dir: "auto" }, title, badge),
       h("p", { dir: "auto" }, ...parts),
     );
+  }
+
+  /** The picture that a document is, of which the prompt has only placeholders. */
+  private imageOf(name: string, document: number) {
+    if (document < 0) return undefined;
+    return this.context.payload.images?.find((each) => each.name === name);
+  }
+
+  /** Is this passage the picture itself? */
+  private isPicture(passage: number): boolean {
+    const { document } = this.scores.passages[passage]!;
+    return this.imageOf(this.scores.documents[document]!, document) !== undefined;
+  }
+
+  /** The text of a passage, in words if it is a picture. */
+  private textOf(passage: number): string {
+    return this.isPicture(passage) ? "the image" : this.scores.passages[passage]!.text;
+  }
+
+  private heat(): void {
+    const { patches } = this.scored;
+    const places = new Map(this.scores.about.patches?.map((token, i) => [token, i]));
+    const value = (token: number) => patches?.[places.get(token) ?? -1] ?? 0;
+    const scale = heatScale(this.pictures, value);
+    for (const picture of this.pictures) picture.show(this.context, value, scale);
   }
 
   /** The elements of the words of a passage, which is cut into them when it is first needed. */
@@ -219,11 +255,13 @@ export class AnswerView implements View {
     const marks: [number, number][] = [];
     this.shadeBest(values, LIT, 0.5, (at, t) => {
       marks.push([at, t]);
-      return this.passages[at];
+      return this.isPicture(at) ? undefined : this.passages[at];
     });
+    this.heat();
     if (words)
       this.shadeBest(words, LIT_WORDS, 1, (at) => {
         const passage = this.scores.passageOf(at);
+        if (this.isPicture(passage)) return undefined;
         return this.words(passage)[at - this.scores.firstWord[passage]!];
       });
     this.badges.forEach((badge, i) => {
@@ -293,6 +331,8 @@ export class AnswerView implements View {
     const { passages } = this.scored;
     const best = passages ? order(passages, 1)[0] : undefined;
     if (best === undefined) return [subject, " rests on this document"];
+    if (this.isPicture(best))
+      return [subject, " rests on ", h("b", {}, this.scores.documents[0]!), "."];
     return [subject, " rests most on ", h("b", {}, `“${short(this.scores.passages[best]!.text)}”`)];
   }
 
@@ -344,7 +384,8 @@ export class AnswerView implements View {
     const largest = ranked[0]?.share ?? 1;
     this.list.replaceChildren(
       ...ranked.map(({ passage, share, isCut }) => {
-        const { text, document } = this.scores.passages[passage]!;
+        const { document } = this.scores.passages[passage]!;
+        const text = this.textOf(passage);
         const colour = css(shade(this.context.palette, 0.35 + (0.6 * share) / largest));
         return h(
           "li",
@@ -418,7 +459,8 @@ export class AnswerView implements View {
     const ranked = this.ranked(sharesOf(this.scored.documents));
     const largest = ranked[0]?.share ?? 1;
     for (const { passage, share } of ranked) {
-      const { text, document } = this.scores.passages[passage]!;
+      const { document } = this.scores.passages[passage]!;
+      const text = this.textOf(passage);
       const colour = css(shade(palette, 0.35 + (0.6 * share) / largest));
       painter.rect(0, y - 12, 90 * (share / largest), 12, colour);
       painter.text(100, y - 2, percent(share), { size: 13, fill: palette.quiet });
@@ -429,6 +471,7 @@ export class AnswerView implements View {
       });
       y += 24;
     }
+    for (const picture of this.pictures) y += picture.paint(painter, 0, y, width) + 14;
     return y;
   }
 
@@ -441,7 +484,8 @@ export class AnswerView implements View {
     const { passages, documents } = this.scored;
     if (passages)
       for (const at of order(passages, passages.length)) {
-        const { text, document } = scores.passages[at]!;
+        const { document } = scores.passages[at]!;
+        const text = this.textOf(at);
         rows.push([name, part, scores.documents[document]!, text, passages[at]!.toPrecision(4)]);
       }
     else

@@ -139,7 +139,7 @@ export class PatchPicture {
 }
 
 /** Without colours, so that the shades over it are the only ones. */
-function greyed(picture: HTMLImageElement): HTMLCanvasElement {
+export function greyed(picture: HTMLImageElement): HTMLCanvasElement {
   const found = document.createElement("canvas");
   found.width = picture.naturalWidth;
   found.height = picture.naturalHeight;

@@ -5,6 +5,7 @@ import { h, inARow, isolated, percent, short } from "../dom";
 import { largest, ranked, type Ranked } from "../measured";
 import { fitted, type Painter } from "../painter";
 import { factLines } from "./facts";
+import { HeatPicture, heatScale } from "./heat";
 import { Layers } from "./layers";
 import { bar } from "./opinions";
 import { PatchPicture } from "./picture";
@@ -22,6 +23,8 @@ export class TextView implements View {
   private readonly legend = h("p", { class: "legend" });
   private readonly picture = new PatchPicture();
   private readonly strip = new TimeStrip();
+  private readonly gallery = h("div", { class: "gallery" });
+  private heats: HeatPicture[] = [];
   private readonly sourceName = h("h2", {}, "Source");
   private readonly targetName = h("h2", {}, "Target");
   private readonly sourceText: Reading;
@@ -66,6 +69,7 @@ export class TextView implements View {
           this.targetText.element,
           this.sourceName,
           this.picture.element,
+          this.gallery,
           this.strip.element,
           this.sourceText.element,
           this.legend,
@@ -168,6 +172,7 @@ export class TextView implements View {
     const { current, sources, targets, payload } = context;
     const two = !current.square;
     this.picture.element.hidden = !payload.image;
+    this.hang();
     const speech = Boolean(current.sources.seconds);
     this.strip.element.hidden = !speech;
     this.targetName.hidden = !two;
@@ -178,6 +183,28 @@ export class TextView implements View {
     if (two) this.targetText.show(targets, context);
     this.shaded();
     this.layers.update(context);
+  }
+
+  /** Puts up the pictures of a text that has several. */
+  private hang(): void {
+    const pictures = this.context.picturesOf(this.context.current.sources);
+    if (pictures.every((each, i) => each === this.heats[i]?.picture)) {
+      if (pictures.length === this.heats.length) return;
+    }
+    this.heats = pictures.map((each) => new HeatPicture(each));
+    this.gallery.replaceChildren(...this.heats.map((each) => each.element));
+  }
+
+  /** Shades several pictures by the shares of their tokens. */
+  private heat(values: ArrayLike<number>): void {
+    const { context } = this;
+    const { sources } = context;
+    const value = (token: number) => {
+      const { start, stop } = sources.groups[sources.of[token]!]!;
+      return values[sources.of[token]!]! / (stop - start);
+    };
+    const scale = heatScale(this.heats, value);
+    for (const picture of this.heats) picture.show(context, value, scale);
   }
 
   pointed(context: Context): void {
@@ -195,6 +222,7 @@ export class TextView implements View {
     this.sourceText.shadeBy(context, values, scale, own, pinned);
     if (!current.square) this.shadeTargets(targetGroup, pinned);
     this.picture.show(context, values, scale);
+    this.heat(values);
     this.strip.show(context, values, scale);
     const order = ranked(values, own);
     // The sentence stays with the chosen target: words must not move under the pointer.
@@ -362,6 +390,7 @@ export class TextView implements View {
         ) + 12;
     if (context.payload.image)
       y += this.picture.paint(painter, context, 0, y, width, values, scale) + 12;
+    for (const each of this.heats) y += each.paint(painter, 0, y, width) + 12;
     if (current.sources.seconds)
       y += this.strip.paint(painter, context, 0, y, width, values, scale) + 12;
     else if (!this.sourceText.isEmpty)

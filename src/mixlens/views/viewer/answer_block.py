@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mixlens.answers.answer import Answer
     from mixlens.answers.answer_parts import AnswerPart
     from mixlens.answers.method_scores import MethodScores
+    from mixlens.text.tokens import TokenRow
 
 WORD = re.compile(r"[^ \t\n\r]+")  # web/src/answered.ts has the same rule
 ROOM = 4_800_000  # characters of the scores of all methods
@@ -40,7 +41,8 @@ KINDS = (
 def answer_block(answer: Answer, room: int = ROOM) -> dict[str, Any]:
     """Return the answer of a payload, in about `room` characters beyond its texts."""
     owner = _word_of_tokens(answer)
-    each = room // (2 * len(answer.methods))
+    patches = _patches(answer.source_row)
+    each = room // ((3 if patches else 2) * len(answer.methods))
     return {
         "words": [_part(part) for part in answer.words],
         "sentences": [_part(part) for part in answer.sentences],
@@ -49,7 +51,10 @@ def answer_block(answer: Answer, room: int = ROOM) -> dict[str, Any]:
         "kinds": [kind for kind in KINDS if kind in answer.kinds],
         "uses_template": answer.uses_template,
         "citations": {name: _citations(answer, name) for name in answer.methods},
-        "methods": [_method(answer, scores, owner, each) for scores in answer.methods.values()],
+        "patches": patches,
+        "methods": [
+            _method(answer, scores, owner, patches, each) for scores in answer.methods.values()
+        ],
         "provenance": answer.provenance,
     }
 
@@ -141,7 +146,22 @@ def _word_of_tokens(answer: Answer) -> np.ndarray:
     return np.append(of_token, count)  # the last entry is the number of words
 
 
-def _method(answer: Answer, scores: MethodScores, owner: np.ndarray, room: int) -> dict[str, Any]:
+def _patches(row: TokenRow) -> list[int]:
+    """Return the source tokens that are patches of images."""
+    return sorted(
+        {
+            grid.first + line * grid.stride + column
+            for picture in row.pictures
+            for grid in picture.grids
+            for line in range(grid.rows)
+            for column in range(grid.columns)
+        }
+    )
+
+
+def _method(
+    answer: Answer, scores: MethodScores, owner: np.ndarray, patches: list[int], room: int
+) -> dict[str, Any]:
     spec = list_measures().get(scores.name)
     about = {
         "name": scores.name,
@@ -151,6 +171,7 @@ def _method(answer: Answer, scores: MethodScores, owner: np.ndarray, room: int) 
         "passages": None,
         "words": None,
         "kinds": None,
+        "patches": None,
     }
     documents, passages = len(answer.documents), len(answer.passages)
     values = np.concatenate([scores.values, scores.parts]).astype(np.float64)
@@ -163,6 +184,8 @@ def _method(answer: Answer, scores: MethodScores, owner: np.ndarray, room: int) 
     about["documents"] = table_of(_summed(values, answer.owners["documents"], documents), None)
     about["passages"] = table_of(_summed(values, answer.owners["sentences"], passages), room)
     about["words"] = table_of(_summed(values, owner[:-1], int(owner[-1])), room)
+    if patches:
+        about["patches"] = table_of(values[:, patches], room)
     kinds = [kind for kind in KINDS if kind in answer.kinds]
     places = np.array([kinds.index(kind) for kind in answer.kinds])
     about["kinds"] = table_of(_summed(np.abs(values), places, len(kinds)), None)
