@@ -182,24 +182,6 @@ def test_what_is_not_a_model(given: Any, words: str) -> None:
         Lens(given)
 
 
-@pytest.mark.filterwarnings("ignore")
-def test_int8_is_named() -> None:
-    model = torch.ao.quantization.quantize_dynamic(built("bert"), {nn.Linear})
-    with pytest.raises(mixlens.UnsupportedModel, match="quantised to int8 by torch"):
-        Lens(model)
-
-
-@pytest.mark.parametrize("mark", ["act_quant_kwargs", "activation_quantization"])
-def test_quantised_activations_are_named(mark: str) -> None:
-    model = built("bert")  # attributes as torchao's weights have them
-    weight = model.encoder.layer[0].output.dense.weight
-    setattr(weight, mark, None)
-    Lens(model)
-    setattr(weight, mark, "int8_asym_per_token")
-    with pytest.raises(mixlens.UnsupportedModel, match="quantises activations in every run"):
-        Lens(model)
-
-
 def test_a_model_that_was_made_in_inference_mode_is_named() -> None:
     with torch.inference_mode():
         model = built("bert")

@@ -1,13 +1,15 @@
-"""Models that unpack their weights in the first run: they run on after mixlens raised an error."""
+"""Models that unpack their weights in the first run are measured, and run on after an error."""
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from mixlens import Lens
 from mixlens.errors import UnsupportedModel
@@ -18,11 +20,21 @@ from tests.conformance.zoo import built, inputs
 GIVEN = {"input_ids": inputs("llama")["input_ids"][:1]}
 
 
-def packed_until_run() -> Any:
+def rounded(x: Tensor) -> Tensor:
+    """Quantise activations to int8."""
+    step = x.abs().amax(-1, keepdim=True).clamp_min(1e-9) / 127
+    return (x / step).round() * step
+
+
+def packed_until_run(activations: Callable[[Tensor], Tensor] = torch.clone) -> Any:
     """As compressed-tensors packs a model: the first run unpacks it, and the hook removes itself.
 
     The shape of each packed weight stays a parameter of integers.
     """
+
+    def forward(self: nn.Linear, x: Tensor) -> Tensor:
+        return nn.functional.linear(activations(x), self.weight, self.bias)
+
     model = built("llama", head=True)
     weights = {}
     for path, part in model.named_modules():
@@ -32,7 +44,7 @@ def packed_until_run() -> Any:
             for name in ("weight_packed", "weight_shape"):
                 numbers = torch.ones(2, dtype=torch.int32)
                 part.register_parameter(name, nn.Parameter(numbers, requires_grad=False))
-            vars(part)["forward"] = part.forward
+            vars(part)["forward"] = types.MethodType(forward, part)
             vars(part)["status"] = "compressed"
 
     def unpack(model: Any, args: object, kwargs: object) -> None:
@@ -48,21 +60,30 @@ def packed_until_run() -> Any:
 
 
 ASKED: list[Callable[[Lens], Any]] = [
-    lambda lens: lens.measure("attention_norm", GIVEN),
-    lambda lens: lens.measure("alti", GIVEN, targets=[-1]),
-    lambda lens: lens.generate(GIVEN, max_new_tokens=2),
-    lambda lens: lens.verify(GIVEN),
+    lambda lens: lens.measure("attention_norm", GIVEN).scores,
+    lambda lens: lens.measure("alti", GIVEN, targets=[-1]).scores,
+    lambda lens: lens.measure("alti", lens.record(GIVEN)).scores,
+    lambda lens: lens.measure("attention_norm", lens.generate(GIVEN, max_new_tokens=2)).scores,
+    lambda lens: len(lens.verify(GIVEN).measures),
 ]
 
 
 @pytest.mark.parametrize("ask", ASKED)
+def test_unpacked_weights_are_measured(ask: Callable[[Lens], Any]) -> None:
+    plain, model = built("llama", head=True), packed_until_run()
+    for _ in range(2):
+        np.testing.assert_allclose(ask(Lens(model)), ask(Lens(plain)), atol=1e-6)
+        assert torch.equal(model(**GIVEN).logits, plain(**GIVEN).logits)
+    assert not model._forward_pre_hooks
+    assert not hasattr(model, "handle")
+
+
+@pytest.mark.parametrize("ask", ASKED)
 def test_a_refused_model_runs_on(ask: Callable[[Lens], Any]) -> None:
-    expected = built("llama", head=True)(**GIVEN).logits
-    model = packed_until_run()
-    before = list(model.state_dict())
-    with pytest.raises(UnsupportedModel, match=r"still compressed|packed as"):
+    expected = packed_until_run(rounded)(**GIVEN).logits
+    model = packed_until_run(rounded)
+    with pytest.raises(UnsupportedModel, match="quantises activations"):
         ask(Lens(model))
-    assert list(model.state_dict()) == before
     for _ in range(2):
         assert torch.equal(model(**GIVEN).logits, expected)
     assert not model._forward_pre_hooks

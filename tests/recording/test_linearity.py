@@ -124,13 +124,28 @@ def test_families_with_modules_of_their_own(family: str, dtype: torch.dtype) -> 
     require_linear_modules(built(family).to(dtype))
 
 
-def test_weights_that_the_first_run_unpacks_are_refused_before_it() -> None:
+def test_weights_that_stay_compressed_are_refused() -> None:
     model = with_own_forward(llama(torch.bfloat16), to_fp8)
     for layer in model.model.layers:
         own = layer.mlp.down_proj.weight
         own.data = own.data.to(torch.float8_e4m3fn)
-    with pytest.raises(UnsupportedModel, match="Run the model once"):
+    with pytest.raises(UnsupportedModel, match="still compressed after a run"):
         require_linear_modules(model.model.layers[0].mlp.down_proj)
+
+
+def test_a_kernel_in_bfloat16_is_named() -> None:
+    def halved(x: Tensor) -> Tensor:
+        return x.bfloat16().float()
+
+    with pytest.raises(UnsupportedModel, match=r"computes in bfloat16.*dtype=torch.bfloat16"):
+        require_linear_modules(with_own_forward(llama(torch.float32), halved))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_dynamic_quantisation_of_torch_is_refused() -> None:
+    model = torch.ao.quantization.quantize_dynamic(built("bert"), {nn.Linear}).eval()
+    with pytest.raises(UnsupportedModel, match="quantises activations"):
+        Lens(model).measure("attention", GIVEN)
 
 
 def test_a_changed_model_is_checked_again() -> None:

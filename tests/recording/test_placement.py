@@ -21,7 +21,7 @@ from mixlens import Lens
 from mixlens.errors import NonFiniteActivations, UnsupportedModel
 from mixlens.measures import ready_measures
 from mixlens.model import placement
-from mixlens.model.placement import at_hand, available_to
+from mixlens.model.placement import available_to
 from tests.conformance.zoo import built, inputs
 from tests.two_devices import TwoDevices, spread
 
@@ -177,7 +177,18 @@ def test_int8_weights_are_measured_as_the_numbers_that_they_stand_for() -> None:
     int8_weights_are_plain_numbers(quanto)
 
 
-def test_int8_weights_of_torchao_are_too() -> None:
+def dynamic_activations_of_torchao_are_refused() -> None:
+    library: Any = importlib.import_module("torchao.quantization")
+    model, given = built("llama", torch.bfloat16), {"input_ids": torch.arange(3, 15)[None]}
+    library.quantize_(model, library.Int8DynamicActivationInt8WeightConfig())
+    with torch.no_grad():
+        before = model(**given)[0]
+        with pytest.raises(UnsupportedModel, match="quantises activations"):
+            Lens(model).measure("attention", given)
+        assert torch.equal(model(**given)[0], before)
+
+
+def test_torchao() -> None:
     """In a process of its own: the environment has it in a folder that is not searched, because
     transformers loads it wherever it is found, with warnings.
     """
@@ -185,6 +196,7 @@ def test_int8_weights_of_torchao_are_too() -> None:
     if not folder.exists() and importlib.util.find_spec("torchao") is None:
         pytest.skip("NOT RUN: there is no torchao; `make test` puts it into the environment")
     own = "from tests.recording.test_placement import *; int8_weights_are_plain_numbers(torchao)"
+    own += "; dynamic_activations_of_torchao_are_refused()"
     paths = os.pathsep.join([*sys.path, str(folder)])
     made = subprocess.run(
         [sys.executable, "-c", own], env={**os.environ, "PYTHONPATH": paths}, capture_output=True
@@ -205,46 +217,6 @@ def int8_weights_are_plain_numbers(pack: Callable[[nn.Module], None]) -> None:
     measured = scores(model.eval())
     for name, values in scores(plain).items():
         np.testing.assert_allclose(measured[name], values, atol=1e-5, err_msg=name)
-
-
-class Params4bit(nn.Parameter):
-    """As that of bitsandbytes: packed numbers without a way to unpack them."""
-
-
-class Linear4bit(nn.Linear):
-    """As that of bitsandbytes: it unpacks its weight when it runs."""
-
-    plain: torch.Tensor
-
-    def forward(self, given: torch.Tensor) -> torch.Tensor:
-        return nn.functional.linear(given, self.plain, self.bias)
-
-
-def test_weights_of_bitsandbytes_are_refused_in_words() -> None:
-    model = built("llama")
-    for layer in model.layers:
-        old = layer.mlp.down_proj
-        new = Linear4bit(old.in_features, old.out_features, bias=False)
-        vars(new)["plain"] = old.weight.detach()
-        packed = torch.zeros(old.weight.numel() // 2, 1, dtype=torch.uint8)
-        new.weight = Params4bit(packed, requires_grad=False)
-        layer.mlp.down_proj = new.eval()
-    lens, given = Lens(model), {"input_ids": torch.arange(3, 9)[None]}
-    model(**given)
-    for targets in (None, [-1]):
-        with pytest.raises(UnsupportedModel, match=r"packed as Params4bit.*Dequantise the model"):
-            lens.measure("value_zeroing", given, targets=targets)
-
-
-def test_what_cannot_be_unpacked_or_is_nowhere_is_refused() -> None:
-    part = nn.Linear(3, 3)
-    part.weight = nn.Parameter(torch.ones(3, 3, dtype=torch.uint8), requires_grad=False)
-    with pytest.raises(UnsupportedModel, match="packed as Parameter"):
-        at_hand(part)
-    with pytest.raises(UnsupportedModel, match="does not provide their location"):
-        at_hand(nn.Linear(3, 3, device="meta"))
-    with pytest.raises(UnsupportedModel, match="without numbers"):
-        Lens(built("llama").to("meta")).record({"input_ids": torch.ones(1, 4, dtype=torch.long)})
 
 
 def test_a_cache_in_the_configuration_stays_and_is_not_used() -> None:

@@ -21,12 +21,8 @@ from mixlens.capture.attention_capture import attention_captured
 from mixlens.capture.bare_products import part_at
 from mixlens.model.distributed import require_same
 from mixlens.model.module_walk import configs_of
-from mixlens.model.placement import (
-    at_hand,
-    device_of_calls,
-    has_plain_weights,
-    has_spread_weights,
-)
+from mixlens.model.placement import device_of_calls
+from mixlens.model.readable_weights import at_hand, has_plain_weights, has_spread_weights
 from mixlens.model.session import Remembered
 
 if TYPE_CHECKING:
@@ -69,14 +65,14 @@ class LayerCall:
     @property
     def readable(self) -> nn.Module:
         """Return the layer with readable weights: itself, or a copy."""
-        return self.module if self.is_readable else at_hand(self.module)
+        return self.module if self.is_readable else at_hand(self.module, self.hidden_in.dtype)
 
     @functools.cached_property
     def whole(self) -> nn.Module:
         """Return the layer with all of its heads: itself, or a copy if other processes have some
         of them.
         """
-        return at_hand(self.module) if has_spread_weights(self.module) else self.module
+        return self.readable if has_spread_weights(self.module) else self.module
 
     @property
     def hidden_in(self) -> Tensor:

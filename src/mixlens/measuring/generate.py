@@ -12,6 +12,7 @@ from torch import Tensor
 from mixlens.errors import InvalidInput, NonFiniteActivations, UnsupportedModel
 from mixlens.measuring.estimates import estimate_of_prompt, memory_advice
 from mixlens.measuring.recorder import record, require_sound_weights
+from mixlens.model.linearity import require_linear_modules
 from mixlens.model.loading import require_head
 from mixlens.model.placement import available_to
 from mixlens.model.session import open_session
@@ -64,6 +65,7 @@ def generate(
             raise
         if not is_plain_text(made.ready.tensors):
             require_same_logits(model, made)
+        require_linear_modules(model)
         alone = language_structure(model, site, made.ready.tensors)
         structure = alone[0] if alone else model_structure(model, made.ready.tensors)
     stack = structure.calls[-1][0]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from mixlens.capture.layer_calls import Inputs, batch_size
+from mixlens.capture.layer_calls import Inputs, batch_size, forward
 from mixlens.contracts import AttentionKind
 from mixlens.errors import (
     InvalidInput,
@@ -35,6 +35,8 @@ from mixlens.measuring.read_positions import find_explained_targets, find_read_p
 from mixlens.model.distributed import require_measurable, require_same, smallest
 from mixlens.model.linearity import require_linear_modules
 from mixlens.model.loading import damaged_weights
+from mixlens.model.module_walk import parts_of
+from mixlens.model.packed_weights import has_packed_weights
 from mixlens.model.placement import available_to, entry_device, free_memory
 from mixlens.model.session import Remembered, open_session
 from mixlens.recording.batch_independence import (
@@ -93,10 +95,9 @@ def record(
     model = lens.model
     require_measurable(model)
     budget = _bytes_to_keep(lens, memory_budget)
+    ready = _ready(lens, given)
     with open_session(model) as session:
         require_linear_modules(model)
-        given = processed(lens.processor, given, model) if is_raw(given) else given
-        ready = given if isinstance(given, Prepared) else _prepared(lens, given)
         require_same(
             inputs=ready.tensors, targets=targets, options=(site, budget, list(measures), asked)
         )
@@ -134,6 +135,30 @@ def record(
             warnings.warn(f"not measured: {reason}", stacklevel=3)
     recording.tokenizer = lens.tokenizer
     return recording
+
+
+def _ready(lens: Lens, given: Any) -> Prepared:
+    """Prepare the input, and run a model with packed weights once: some libraries unpack or
+    rearrange them in the first run, for good.
+    """
+    model = lens.model
+    with open_session(model, restores=False) as session:
+        given = processed(lens.processor, given, model) if is_raw(given) else given
+        ready = given if isinstance(given, Prepared) else _prepared(lens, given)
+
+        def run_once() -> None:
+            if any(map(has_packed_weights, parts_of(model))):
+                with torch.no_grad():
+                    forward(model, ready.tensors)
+                session.look_again()
+
+        with contextlib.suppress(*_RAISED_BY_MODELS):  # raised again by the recording
+            _first_run.of(model, None, run_once)
+            _first_run.of(model, None, lambda: None)  # the run may have changed its state
+    return ready
+
+
+_first_run: Remembered[None] = Remembered()
 
 
 def _prepared(lens: Lens, given: Any) -> Prepared:

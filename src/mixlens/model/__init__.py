@@ -16,10 +16,13 @@ Code that knows the structure of a layer does not belong here.
                         was saved as.
     model_changes       Describe the change between a model and its recorded state.
     module_walk         Walk over all submodules of a model, and copy a submodule.
-    placement           Find where the weights of a model are: on a device, packed (quantised), or
-                        offloaded.
+    packed_weights      Read packed (quantised) weights as plain numbers, whatever library packed
+                        them.
+    placement           Find where the weights of a model are: on a device, or offloaded.
     pooling             Pool the states of tokens into one vector, as a sentence encoder does.
     processes           The processes that share a model, and how they stay in step.
+    readable_weights    Copy a layer with its weights as plain numbers, if they are offloaded,
+                        packed or spread over processes.
     restore_model       Restore attributes, buffers, submodules and compiled code of a model after
                         it was measured.
     rotary              Handle rotary positions whose frequencies depend on the length of the input.

@@ -9,6 +9,8 @@ The check is f(x + y) = f(x) + f(y) - f(0), with x and y for which x + y is exac
 channels, after which a shared scale drops the digits of the other channels. Libraries that keep
 large channels apart fail for the x without them. f(2 x) = 2 f(x) would not tell anything, because
 the scale doubles too. The error is compared with that of a plain product in the same dtype.
+
+Before a backward pass through the model, gradients of modules with packed weights are checked too.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ from transformers.pytorch_utils import Conv1D
 from mixlens.errors import UnsupportedModel
 from mixlens.model.distributed import is_spread
 from mixlens.model.module_walk import as_written, parts_of, tensors_of
-from mixlens.model.placement import device_of_calls, is_packed, raise_if_out_of_memory
+from mixlens.model.packed_weights import awaits_first_run, has_packed_weights, linear_sizes
+from mixlens.model.placement import device_of_calls, raise_if_out_of_memory
 from mixlens.model.session import Remembered
 
 _ROUNDING = 3.0  # times the error of a plain product in the same dtype
@@ -31,8 +34,8 @@ _PAIRS = 8  # of vectors without large channels, and as many with them
 _APART, _LARGE = 32, 32.0  # every group of channels with its own scale has a large channel
 _GRID = {torch.bfloat16: 2.0**-4, torch.float16: 2.0**-7}  # sums of vectors are exact
 _FINE = 2.0**-16
+_WRONG_GRADIENT = 0.1  # relative; half precision explains about 0.01
 _COLUMNS = 256  # of the plain product, whose error does not depend on their number
-_SIZES = (("in_features", "out_features"), ("nx", "nf"))
 
 _checked: Remembered[None] = Remembered()
 
@@ -48,26 +51,14 @@ def require_linear_modules(model: nn.Module) -> None:
 
 
 def _computes_its_own_way(part: nn.Module) -> bool:
-    if _sizes(part) is None:
+    if linear_sizes(part) is None:
         return False
     if any(map(is_spread, part._parameters.values())):
         return False  # a part of a plain product
-    own = vars(part)
     runs = type(part).forward
-    if "forward" in own and "_hf_hook" not in own and as_written(own["forward"]) is None:
-        return True  # accelerate and torch.compile replace it too, and compute the same
     if (as_written(runs) or runs) not in (nn.Linear.forward, Conv1D.forward):
         return True
-    return any(is_packed(each) for each in part._parameters.values() if each is not None)
-
-
-def _sizes(part: nn.Module) -> tuple[int, int] | None:
-    """Return the number of inputs and outputs of a linear layer, or None for other modules."""
-    for names in _SIZES:
-        sizes = [getattr(part, name, None) for name in names]
-        if all(type(size) is int and size > 0 for size in sizes):
-            return sizes[0], sizes[1]  # type: ignore[return-value]
-    return None
+    return has_packed_weights(part)
 
 
 @torch.no_grad()
@@ -98,27 +89,81 @@ def _check(path: str, part: nn.Module, dtypes: list[torch.dtype]) -> None:
     raise UnsupportedModel(
         f"`{path}` ({type(part).__name__}) is not linear: its output for the sum of two inputs is "
         f"off by {float(errors[worst]):.1e}, where rounding explains {float(rounding[worst]):.1e} "
-        f"({str(vectors.dtype).removeprefix('torch.')}). It quantises activations or computes in "
-        "a lower precision, so no score of this model can be verified. Quantise only the weights, "
-        "or measure the original model"
+        f"({str(vectors.dtype).removeprefix('torch.')}). {_reason(vectors, errors)}"
     )
+
+
+def _reason(vectors: Tensor, errors: Tensor) -> str:
+    """Return why a module is not linear, and what to do."""
+    halved = _errors(_plain_outputs(vectors.bfloat16()))
+    if vectors.element_size() > 2 and bool((errors <= _ROUNDING * halved).all()):
+        return (
+            "It computes in bfloat16, as bitsandbytes does on a CPU. Load the model with "
+            "dtype=torch.bfloat16"
+        )
+    return (
+        "It quantises activations, so no score of this model can be verified. Quantise only the "
+        "weights, or measure the original model"
+    )
+
+
+def require_gradients(model: nn.Module) -> None:
+    """Raise `UnsupportedModel` if autograd does not differentiate a module with packed weights.
+
+    The kernels of some libraries have no derivative, and autograd then returns another one without
+    an error. Call it before a backward pass through the model itself.
+    """
+    if any(map(_computes_its_own_way, parts_of(model))):
+        _differentiated.of(model, None, lambda: _differentiate_all(model))
+
+
+_differentiated: Remembered[None] = Remembered()
+
+
+def _differentiate_all(model: nn.Module) -> None:
+    dtypes = _dtypes(model)
+    for path, part in model.named_modules():
+        if _computes_its_own_way(part) and has_packed_weights(part):
+            vectors = next(filter(None, (_applied(part, dtype) for dtype in dtypes)))[0]
+            if not _passes_gradient(part, vectors[0]):
+                raise UnsupportedModel(
+                    f"no gradient passes `{path}` ({type(part).__name__}): the kernel of its "
+                    "library has no derivative. Choose decompx, blank_out or a layer measure, or "
+                    "measure the original model"
+                )
+
+
+def _passes_gradient(part: nn.Module, vectors: Tensor) -> bool:
+    """Return whether the gradient of u . f(x) is that of a linear function f, for random u."""
+    with torch.enable_grad():
+        leaf = vectors[:1].detach().clone().requires_grad_()
+        outputs = part(leaf)
+        drawn = torch.randn(outputs.shape, generator=torch.Generator().manual_seed(2))
+        if not outputs.requires_grad:
+            return False
+        slope = torch.autograd.grad(outputs, leaf, drawn.to(outputs), allow_unused=True)[0]
+    if slope is None:
+        return False
+    with torch.no_grad():
+        changes = part(vectors) - part(torch.zeros_like(vectors[:1]))
+    expected = changes.double() @ drawn[0].to(changes).double()
+    error = vectors.double() @ slope[0].double() - expected
+    return bool(error.norm() <= _WRONG_GRADIENT * expected.norm())
 
 
 def _require_weight(path: str, part: nn.Module) -> None:
     """Raise if a module that computes as `nn.Linear` does has no weight to do so."""
-    weight = getattr(part, "weight", None)
-    ready = isinstance(weight, Tensor) and (weight.is_meta or weight.element_size() > 1)
-    if type(part).forward is nn.Linear.forward and not ready:
+    if awaits_first_run(part):
         raise UnsupportedModel(
             f"`{path}` ({type(part).__name__}) cannot run on its own, because its weight is still "
-            "compressed. Run the model once, so that it unpacks its weights, or load it with "
-            "dequantize=True in its quantization config"
+            "compressed after a run of the model. Load the model with dequantize=True in its "
+            "quantization config"
         )
 
 
 def _applied(part: nn.Module, dtype: torch.dtype) -> tuple[Tensor, Tensor] | None:
     """Return vectors and the outputs of a module for them, or None if it does not take them."""
-    sizes = _sizes(part)
+    sizes = linear_sizes(part)
     assert sizes is not None
     device = device_of_calls(part) or next((each.device for each in tensors_of(part)), None)
     vectors = _vectors(sizes[0], dtype).to(device)

@@ -16,7 +16,8 @@ from mixlens.errors import CannotLoad, MixlensError, UnsupportedModel
 from mixlens.model.checkpoint_weights import split_missing, stored_as_integers
 from mixlens.model.hub_errors import hub_refusal, unreachable
 from mixlens.model.hub_timeout import cache_alone, hub_is_silent
-from mixlens.model.placement import is_packed, with_numbers
+from mixlens.model.packed_weights import is_packed
+from mixlens.model.placement import with_numbers
 from mixlens.model.sentence_folder import encoder_class, encoder_folder
 
 _SHARED = ("revision", "token", "cache_dir", "local_files_only", "trust_remote_code")

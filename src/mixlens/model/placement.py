@@ -1,17 +1,14 @@
-"""Find where the weights of a model are: on a device, packed (quantised), or offloaded.
+"""Find where the weights of a model are: on a device, or offloaded.
 
 accelerate keeps the weights of large models in the machine's memory or on disk and moves them to
 the device for each call of a module. Between calls such a parameter is on the meta device: it has a
-shape and no numbers. Quantised weights (torchao, quanto) are packed integers that act as numbers in
-some products only. The model runs unchanged. Code that reads weights gets a copy of one layer with
-plain numbers, and the recording's checks compare that copy with the model's activations.
+shape and no numbers.
 
 The free memory of a device is measured here too.
 """
 
 from __future__ import annotations
 
-import functools
 import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -21,8 +18,8 @@ import torch
 from torch import Tensor, nn
 
 from mixlens.errors import UnsupportedModel
-from mixlens.model.distributed import is_spread, kept_copy, smallest, whole
-from mixlens.model.module_walk import copied, parts_of, tensors_of
+from mixlens.model.distributed import smallest
+from mixlens.model.module_walk import parts_of, tensors_of
 
 
 def entry_device(model: nn.Module) -> torch.device:
@@ -53,7 +50,7 @@ def available_to(model: nn.Module) -> int:
     entry, weights = entry_device(model), tensors_of(model)
     devices = {weight.device for weight in weights}
     if torch.device("meta") in devices:
-        stored = _stored(model)
+        stored = stored_weights(model)
         if any(weight.is_meta and id(weight) not in stored for weight in weights):
             raise _nowhere(model, stored)
         named = {hook.execution_device for hook, _ in stored.values()} - {None}
@@ -80,103 +77,11 @@ def sent(tensor: Tensor, device: torch.device) -> Tensor:
     return tensor.pin_memory().to(device, non_blocking=True)
 
 
-def at_hand(module: nn.Module) -> nn.Module:
-    """Return a layer with readable weights: itself, or a copy if they are offloaded, packed or
-    spread over processes.
-    """
-    if has_plain_weights(module):
-        return module
-    if has_spread_weights(module):
-        return kept_copy(module, _with_weights.__wrapped__, lambda: free_memory(_device(module)))
-    return _with_weights(module)
-
-
-def has_spread_weights(module: nn.Module) -> bool:
-    """Return whether other processes have parts of some weights."""
-    return any(map(is_spread, tensors_of(module, buffers=False)))
-
-
-def _device(module: nn.Module) -> torch.device:
-    return next(iter(tensors_of(module))).device
-
-
-def has_plain_weights(module: nn.Module) -> bool:
-    """Return whether every weight is available and not packed."""
-    return not any(
-        weight.is_meta or is_packed(weight) for weight in tensors_of(module, buffers=False)
-    )
-
-
-def is_packed(weight: Tensor) -> bool:
-    """Return whether a weight is quantised: a tensor subclass, or integers."""
-    return type(weight) not in (Tensor, nn.Parameter) or not (
-        weight.is_floating_point() or weight.is_complex() or weight.dim() == 0
-    )
-
-
-def rounds_activations(weight: Tensor) -> bool:
-    """Return whether a weight of torchao also quantises its activations."""
-    names = ("act_quant_kwargs", "activation_quantization", "input_quant_func")
-    return any(getattr(weight, name, None) is not None for name in names)
-
-
-def _unpacked(weight: Tensor) -> nn.Parameter:
-    # torch would read packed integers (bitsandbytes) as the numbers themselves
-    if is_spread(weight):
-        return nn.Parameter(whole(weight), requires_grad=False)
-    unpacks = type(weight).dequantize is not Tensor.dequantize
-    plain = weight.dequantize() if unpacks else weight
-    if type(plain) not in (Tensor, nn.Parameter) or not plain.is_floating_point():
-        raise UnsupportedModel(
-            f"weights are packed as {type(weight).__name__} ({weight.dtype}), which mixlens "
-            "cannot unpack. Dequantise the model, or load it without quantisation"
-        )
-    return nn.Parameter(plain.detach(), requires_grad=False)
-
-
-def _plain_product(part: nn.Linear) -> nn.Linear:
-    """Compute a plain product. A tensor subclass may pack plain weights again and block
-    derivatives.
-    """
-    made = nn.Linear(part.in_features, part.out_features, part.bias is not None, device="meta")
-    made.weight, made.bias = _unpacked(part.weight), part.bias
-    return made.eval()
-
-
-@functools.lru_cache(maxsize=1)  # one layer at a time: more may not fit
-def _with_weights(module: nn.Module) -> nn.Module:
-    known: dict[int, Any] = {}
-    for part in module.modules():
-        known |= {
-            id(hook): hook for hook in _all_hooks(part)
-        }  # shared, not copied, because they hold everything
-        packed = [weight for weight in part.parameters(recurse=False) if is_packed(weight)]
-        known |= {id(weight): _unpacked(weight) for weight in packed}
-        if packed and isinstance(part, nn.Linear) and type(part) is not nn.Linear:
-            known[id(part)] = _plain_product(part)
-    for place, (hook, name) in _stored(module).items():
-        weight = hook.weights_map[name].to(hook.execution_device)
-        known[place] = nn.Parameter(weight, requires_grad=False)
-    made = copied(module, known)
-    for part in made.modules():
-        for name in ("forward", "_old_forward", "_hf_hook"):
-            vars(part).pop(name, None)
-        if vars(part).get("_is_expert_parallel"):  # transformers noted its own experts alone
-            vars(part)["_is_expert_parallel"] = False
-            vars(part)["num_experts"] = len(next(part.parameters()))
-    if any(parameter.is_meta for parameter in made.parameters()):
-        raise UnsupportedModel(
-            "some weights are offloaded (on the meta device), and accelerate does not "
-            "provide their location. Load the model without offload"
-        )
-    return made
-
-
 def with_numbers(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
     """Yield parameters and buffers by name. Offloaded ones are loaded one at a time, and missing
     ones are skipped.
     """
-    stored = _stored(model)
+    stored = stored_weights(model)
     for name, tensor in itertools.chain(model.named_parameters(), model.named_buffers()):
         if id(tensor) in stored:
             hook, key = stored[id(tensor)]
@@ -185,7 +90,7 @@ def with_numbers(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
             yield name, tensor
 
 
-def _stored(module: nn.Module) -> dict[int, tuple[Any, str]]:
+def stored_weights(module: nn.Module) -> dict[int, tuple[Any, str]]:
     """Return offloaded weights (by id), with the hook that loads them and its name for them."""
     return {
         id(tensor): (hook, name)
@@ -214,7 +119,8 @@ def offloaded_tensors(parts: Iterable[nn.Module]) -> list[Tensor]:
     return [each for each in tensors if isinstance(each, Tensor)]
 
 
-def _all_hooks(part: nn.Module) -> Iterator[Any]:
+def all_hooks(part: nn.Module) -> Iterator[Any]:
+    """Yield accelerate's hooks of a module."""
     hook = getattr(part, "_hf_hook", None)
     if hook is not None:
         yield hook
@@ -223,7 +129,7 @@ def _all_hooks(part: nn.Module) -> Iterator[Any]:
 
 def _hooks(part: nn.Module) -> Iterator[Any]:
     """Return accelerate's hooks that move weights to a device."""
-    for hook in _all_hooks(part):
+    for hook in all_hooks(part):
         if hasattr(hook, "execution_device") and hasattr(hook, "weights_map"):
             yield hook
 

@@ -91,6 +91,11 @@ class ModelSession:
         """Fingerprints of modules, by their ids."""
         return self._looked_at[1]
 
+    def look_again(self) -> None:
+        """Take the fingerprint again, after the model has changed itself for good."""
+        vars(self).pop("state", None)
+        vars(self).pop("_looked_at", None)
+
     @functools.cached_property
     def _looked_at(self) -> tuple[ModelState, dict[int, Hashable]]:
         """The fingerprints of parts are taken again only if the whole model has changed."""

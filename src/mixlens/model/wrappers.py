@@ -13,7 +13,6 @@ from torch import nn
 from mixlens.errors import InvalidInput, UnsupportedModel
 from mixlens.model.distributed import require_measurable
 from mixlens.model.module_walk import tensors_of
-from mixlens.model.placement import rounds_activations
 from mixlens.model.sentence_encoder import SentenceTokenizer, encoder_of, remember_encoder
 
 
@@ -41,28 +40,13 @@ def unwrapped(model: Any, tokenizer: Any = None) -> tuple[nn.Module, Any]:
 def _require_own_numbers(model: nn.Module) -> None:
     """Raise for models whose numbers cannot be read or differentiated."""
     require_measurable(model)
-    if any(type(part).__module__.startswith(_INT8) for part in model.modules()):
-        raise UnsupportedModel(
-            "the model was quantised to int8 by torch (quantize_dynamic), so its parts "
-            "cannot be analysed. Measure the original model"
-        )
     weights = tensors_of(model, buffers=False)
-    if any(map(rounds_activations, weights)):
-        raise UnsupportedModel(
-            "this model quantises activations in every run (torchao), so a tiny difference "
-            "between two runs may become a whole step, no part can be verified, and "
-            "gradients do not pass. Quantise only the weights (Int8WeightOnlyConfig), or "
-            "measure the original model"
-        )
     if any(weight.is_inference() for weight in weights):
         raise UnsupportedModel(
             "the model was created in torch.inference_mode, so its weights pass on no "
             "gradient and do not show changes. Create or load it outside, or use "
             "copy.deepcopy(model) outside"
         )
-
-
-_INT8 = ("torch.ao.nn.quantized", "torch.nn.quantized")
 
 
 def processor_of(given: Any) -> Any:

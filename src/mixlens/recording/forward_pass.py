@@ -30,6 +30,7 @@ from mixlens.capture.layer_calls import HookPoint, Inputs, Keep, LayerCall, laye
 from mixlens.capture.rerun import UpcastModule
 from mixlens.contracts import AttentionKind
 from mixlens.errors import NonFiniteActivations, UnsupportedModel
+from mixlens.model.linearity import require_gradients
 from mixlens.model.module_walk import parts_of
 from mixlens.model.placement import is_moved
 from mixlens.recording.deferred_checks import checks_wait, not_finite, require_small, waiting_for
@@ -109,6 +110,8 @@ def capture_inputs(
     the autograd graph of the pass, for the chosen output and its gradient at the input of every
     layer. With `logits_at`, compute logits only at these positions.
     """
+    if graph:
+        require_gradients(model)
     kept = _EnteringStates(model, structure, graph, memory_budget)
     order = structure.calls
     paths = {stack.layers[index].path for stack, index in order}

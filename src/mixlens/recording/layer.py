@@ -93,7 +93,7 @@ class Layer:
     @property
     def signature(self) -> Hashable:
         """Return a key that layers with the same modules and the same structure share."""
-        return self.structure.signature(self.submodule("")), self.has_one_token
+        return self.structure.signature(self.call.module), self.has_one_token
 
     @property
     def has_one_token(self) -> bool:
@@ -192,7 +192,7 @@ class Layer:
         if entry is not None:
             stream = wide(internals[0].seen[entry]).reshape(stream.shape)
         for number, parts in enumerate(internals):
-            structure, module = self.structure.sites[number], self.call.readable
+            structure, module = self.structure.sites[number], self.call.module
             gate = self._gate(number, parts) if structure.gated and self._whole is None else None
             rebuilt.append(
                 rebuilt_site(structure, self.structure, module, stream, parts, where, gate)

@@ -25,7 +25,7 @@ from mixlens.capture.layer_calls import hooks_removed, layer_calls
 from mixlens.errors import UnsupportedModel
 from mixlens.kernels.chunks import wide
 from mixlens.kernels.differences import ROUNDING, difference, rounding, same_bar
-from mixlens.model.placement import at_hand
+from mixlens.model.readable_weights import at_hand
 from mixlens.model.session import Remembered
 from mixlens.recording.recording import Recording
 from mixlens.replay.head_steps import Activation, Head, Norm, Product, Row, Step
@@ -72,7 +72,8 @@ def head_chain(
     else:
         places = tuple((0 if chain.place == _FIRST else length - 1,) for length in lengths)
     states = _final_states(recording, places)
-    head = Head(tuple(_steps(recording.model, chain.links, states)), places, states)
+    steps = tuple(_steps(recording.model, chain.links, states, logits.dtype))
+    head = Head(steps, places, states)
     for number in range(len(places[0])):  # one at a time: a vocabulary is wide
         ends = logits if positions is None else recording.token_logits(logits, positions[:, number])
         for text in range(len(places)):
@@ -101,20 +102,23 @@ def _final_states(
     return torch.stack([last[text, list(own)] for text, own in enumerate(places)])
 
 
-def _steps(model: nn.Module, links: tuple[Link, ...], like: Tensor) -> Iterator[Step]:
+def _steps(
+    model: nn.Module, links: tuple[Link, ...], like: Tensor, dtype: torch.dtype
+) -> Iterator[Step]:
     width = int(like.shape[-1])
     for link in links:
         if isinstance(link, Activation):
             yield link
             continue
-        step = _form(model.get_submodule(link), width, like)
+        step = _form(model.get_submodule(link), width, like, dtype)
         assert step is not None  # it was one when the chain was found, and weights are the same
         width = int(step.matrix.shape[1]) if isinstance(step, Product) else width
         yield step
 
 
-def _form(module: nn.Module, width: int, like: Tensor) -> Product | Norm | None:
-    module = at_hand(module)
+def _form(module: nn.Module, width: int, like: Tensor, dtype: torch.dtype) -> Product | Norm | None:
+    """Return the product or norm that a module computes on inputs of this dtype, or None."""
+    module = at_hand(module, dtype)
     there = like.to(next((weight.device for weight in module.parameters()), like.device))
     norm = norm_of(module, there.new_zeros(width))
     if norm is not None:  # checked first: in half precision a norm may pass for a product
@@ -181,7 +185,7 @@ class _ChainSearch:
             before = None if row is None else self._before(state, row)
             if row is None or before is None:
                 continue
-            step = _form(module, len(row), row)
+            step = _form(module, len(row), row, given.dtype)
             if step is None:
                 continue
             rest = self.links(step.whole(row), number + 1, depth + 1)

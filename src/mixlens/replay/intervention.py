@@ -27,7 +27,9 @@ from mixlens.capture.layer_calls import (
 from mixlens.errors import InvalidInput, UnsupportedModel
 from mixlens.kernels.chunks import computing_dtype
 from mixlens.kernels.differences import difference
-from mixlens.model.placement import at_hand, is_out_of_memory
+from mixlens.model.linearity import require_gradients
+from mixlens.model.placement import is_out_of_memory
+from mixlens.model.readable_weights import at_hand
 from mixlens.model.restore_model import plain_experts
 from mixlens.recording.layer import Layer
 from mixlens.recording.recording import Recording
@@ -137,6 +139,8 @@ def _on_copies(model: nn.Module, run: Callable[[], Any]) -> Any:
     """Return the model's output for copies of its texts, with plain expert products in float64, in
     which grouped ones cannot run.
     """
+    if torch.is_grad_enabled():
+        require_gradients(model)
     try:
         return run()
     except (RuntimeError, ValueError, IndexError) as first:
@@ -251,7 +255,7 @@ def embedding_norm(
         forward(recording.model, recording.inputs)
     for module, summed in norms:
         wide = summed.to(computing_dtype(summed.dtype))
-        form = norm_of(at_hand(module), wide)
+        form = norm_of(at_hand(module, summed.dtype), wide)
         if form is not None and form.scaled and difference(form(wide), first.input) <= tolerance:
             return form, wide
     raise UnsupportedModel(
