@@ -27,6 +27,10 @@ class Packed(nn.Module):
     """A linear layer as GPTQ packs it: integers, scales and zero points per group, all buffers."""
 
     vectors: ClassVar[Counter[int]] = Counter()  # to which each layer was applied, by its id
+    packed: Tensor
+    scales: Tensor
+    zeros: Tensor
+    bias: Tensor | None
 
     def __init__(self, plain: nn.Linear, group: int = 8) -> None:
         super().__init__()
