@@ -16,6 +16,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from docs import answer_leaderboard
 from docs.kept_pages import wrapped, write
 from docs.leaderboard_counts import against_random, duels, matrix
 from docs.leaderboard_statements import (
@@ -42,6 +43,7 @@ INTRODUCTION = f"""{WITHOUT_CONTENTS}# Leaderboard
 This page compares all measures with all evaluations on the models that were available to us. An
 entry is one model on one data set. All tables are computed from the entries. They hold for these
 models and texts, and each [evaluation](../evaluations.md) has its own definition of a good measure.
+[Which passages does an answer rest on?](answers.md) compares methods on prompts of documents.
 """
 
 KINDS = """Output measures explain one word or class. Layer measures return a map for each layer;
@@ -134,7 +136,7 @@ def pages() -> dict[Path, str]:
     """Return every page of the leaderboard with its text."""
     held = rows()
     by_row = {ROOT / f"{name}.md": row_page(name, row) for name, row in held.items()}
-    return {ROOT / "index.md": index_page(held), **by_row}
+    return {ROOT / "index.md": index_page(held), **by_row, **answer_leaderboard.pages()}
 
 
 def index_page(held: Mapping[str, Mapping[str, Any]]) -> str:

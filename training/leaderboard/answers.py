@@ -14,11 +14,12 @@ import argparse
 import json
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from mixlens import Lens
 from mixlens.datasets.examples import EvidencePrompt
@@ -29,8 +30,8 @@ from mixlens.evaluating.known_evidence import KnownEvidence
 from mixlens.evaluating.recovery import recovery
 
 LAYER = ("attention", "attention_norm", "alti", "flow_routes", "contribution_weights")
-CHEAP = (*LAYER, "gradient_norm", "logit_update", *BASELINES)
-DEAR = ("gradient_x_input", "value_zeroing_segments", "leave_one_out", "context_cite")
+CHEAP = (*LAYER, "gradient_norm", "logit_update", "leave_one_out", *BASELINES)
+DEAR = ("gradient_x_input", "value_zeroing_segments", "context_cite")
 TURN = 10  # prompts of one data set before the next
 
 
@@ -44,10 +45,15 @@ def main() -> None:
     parser.add_argument("--counted", type=int, default=200, help="stop after so many that count")
     parser.add_argument("--removal", type=int, default=40, help="of them with the dear methods")
     parser.add_argument("--most", type=int, default=1000, help="prompts that are tried")
+    parser.add_argument("--costs", type=int, default=0, help="only time so many prompts")
     chosen = parser.parse_args()
     chosen.out.mkdir(parents=True, exist_ok=True)
     lens = Lens.from_pretrained(chosen.model)
     name = chosen.name or Path(chosen.model).name
+    if chosen.costs:
+        passes = costs(lens, read(f"{chosen.data[0]}&count={chosen.costs + 1}"))
+        (chosen.out / f"costs-{name}.json").write_text(json.dumps(passes) + "\n")
+        return
     turns = [
         observe_all(lens, address, chosen.out / f"{name}-{slug(address)}.jsonl", chosen)
         for address in chosen.data
@@ -106,6 +112,27 @@ def _scores(known: KnownEvidence, method: str) -> dict[str, Any]:
         numbers = recovery(tokens, known.documents, example.evidence, known.needles, counted)
         entry["tokens"] = round(numbers.token_recovery, 4)
     return entry
+
+
+def costs(lens: Lens, prompts: Sequence[EvidencePrompt]) -> dict[str, float]:
+    """Return the CPU time of each method alone, in forward passes of the prompt with its answer:
+    the median over prompts. The first prompt warms up.
+    """
+    names = [m for m in (*CHEAP, *DEAR, "value_zeroing") if m not in BASELINES]
+    seconds: dict[str, list[float]] = {name: [] for name in ("forward", *names)}
+    for prompt in prompts:
+        for name in seconds:
+            known = KnownEvidence.of(Case(lens, prompt))
+            ids = torch.tensor([[*known.prompt.ids, *known.prompt.answer_ids]])
+            start = time.process_time()
+            if name == "forward":
+                with torch.no_grad():
+                    lens.model(input_ids=ids, logits_to_keep=1)
+            else:
+                score_documents(known, name)
+            seconds[name].append(time.process_time() - start)
+    median = {name: float(np.median(spent[1:])) for name, spent in seconds.items()}
+    return {name: round(median[name] / median["forward"], 2) for name in names}
 
 
 def _rounded(scores: np.ndarray) -> list[float]:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 WORD = re.compile(r"[^ \t\n\r]+")  # web/src/answered.ts has the same rule
 ROOM = 4_800_000  # characters of the scores of all methods
+COMPARISON = "compared in the leaderboard, Which passages does an answer rest on?"
 KINDS = (
     "document",
     "question",
@@ -167,7 +168,7 @@ def _method(
         "name": scores.name,
         "reading": scores.reading,
         "removes": scores.removes,
-        "citation": "" if spec is None else spec.citation,
+        "citation": "; ".join(["" if spec is None else spec.citation, COMPARISON]).strip("; "),
         "passages": None,
         "words": None,
         "kinds": None,
