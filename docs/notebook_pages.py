@@ -41,6 +41,16 @@ def executed(paths: list[Path]) -> list[list[Any]]:
     return cells
 
 
+def colab_link(repository: str | None, name: str) -> str:
+    """A link that opens a notebook on Colab, if `repo_url` in mkdocs.yml is on GitHub."""
+    home = "https://github.com/"
+    if not (repository or "").startswith(home):
+        return ""
+    place = str(repository).removeprefix(home).strip("/")
+    address = f"https://colab.research.google.com/github/{place}/blob/main/docs/notebooks/{name}"
+    return f" [Open in Colab]({address})"
+
+
 # ------------------------------------------------------------------------------------------- pages
 
 
@@ -51,7 +61,8 @@ def on_files(files: Any, config: Any) -> Any:
     paths = notebooks()
     for path, cells in zip(paths, executed(paths), strict=True):
         text = "\n\n".join(itertools.chain.from_iterable(shown(cell) for cell in cells))
-        origin = f"*This page is a notebook: [{path.name}]({path.name}).*"
+        link = colab_link(config.repo_url, path.name)
+        origin = f"*This page is a notebook: [{path.name}]({path.name}).{link}*"
         page = File.generated(
             config, f"{FOLDER.name}/{path.stem}.md", content=f"{text}\n\n{origin}"
         )
