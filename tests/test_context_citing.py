@@ -22,6 +22,7 @@ from mixlens.measuring.answer_odds import (
     token_log_probabilities,
 )
 from mixlens.measuring.context_citing import drawn_masks, shortened
+from mixlens.text.segments import spans_of
 from tests import reference
 from tests.measures import models
 
@@ -202,3 +203,52 @@ def test_what_cannot_be_cited_is_refused(lens: Lens) -> None:
         lens.context_cite(CONTEXT, QUERY, template="{query}")
     with pytest.raises(InvalidInput, match="template"):
         lens.context_cite(CONTEXT, QUERY, template="{context} {other}")
+
+
+def test_hierarchical_search() -> None:
+    lens = Lens.bundled("causal")
+    context = "Tom has a red ball. Tom is big.\n\nLily has a blue car. She is happy.\n\nBen sleeps."
+    steps: list[tuple[int, int]] = []
+    made = lens.context_cite(
+        context,
+        "Lily has a",
+        " blue car.",
+        template="{context}\n{query}",
+        ablations=12,
+        held_out=4,
+        within="paragraphs",
+        best=1,
+        max_passes=32,
+        progress=lambda done, total: steps.append((done, total)),
+    )
+    assert made.within is not None
+    assert made.within.segments == ("paragraph 1", "paragraph 2", "paragraph 3")
+    alone = lens.context_cite(
+        context,
+        "Lily has a",
+        " blue car.",
+        "paragraphs",
+        template="{context}\n{query}",
+        ablations=12,
+        held_out=4,
+    )
+    np.testing.assert_array_equal(made.within.scores, alone.scores)
+    best = made.within.top(1)[0][0]
+    inside = {"paragraph 1": (1, 2), "paragraph 2": (3, 4), "paragraph 3": (5,)}[best]
+    assert made.segments == tuple(f"sentence {number}" for number in inside)
+    spans = [span for span in spans_of(context, "sentences") if span[0] in made.segments]
+    fitted = lens.context_cite(
+        context,
+        "Lily has a",
+        " blue car.",
+        spans,
+        template="{context}\n{query}",
+        ablations=12,
+        held_out=4,
+    )
+    np.testing.assert_array_equal(made.scores, fitted.scores)
+    assert steps[-1][0] <= 32 == steps[-1][1]
+    with pytest.raises(InvalidInput, match="192 forward passes exceed max_passes=100"):
+        lens.context_cite(context, "q", " x", within="paragraphs", max_passes=100)
+    with pytest.raises(InvalidInput, match="best=0 is out of range"):
+        lens.context_cite(context, "q", " x", within="paragraphs", best=0)

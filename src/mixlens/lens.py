@@ -888,7 +888,11 @@ class Lens:
         *,
         held_out: int = 32,
         template: str = TEMPLATE,
+        within: str | Mapping[str, tuple[int, int] | str] | Spans | None = None,
+        best: int = 3,
+        max_passes: int | None = None,
         batch_size: int | None = None,
+        progress: Callable[[int, int], None] | None = None,
         **options: Any,
     ) -> ContextCitation:
         """Score how much an answer depends on each part of a context (Cohen-Wang et al. 2024).
@@ -915,8 +919,19 @@ class Lens:
             Number of further prompts on which the fit is tested.
         template
             The prompt, with `{context}` and `{query}`.
+        within
+            Larger parts, such as "paragraphs", for a hierarchical search: mixlens fits these first,
+            and then the segments of the best ones, with twice as many prompts in all. It misses
+            segments that matter only inside a part that does not.
+        best
+            Number of larger parts whose segments are scored.
+        max_passes
+            The largest number of forward passes. The call raises an error if it may need more.
         batch_size
             Number of prompts to run at once.
+        progress
+            A function, called with the numbers of finished and of all passes. Repeated prompts run
+            once, so the last call may have fewer than all.
         **options
             Passed to `model.generate`.
 
@@ -953,7 +968,11 @@ class Lens:
             seed=seed,
             held_out=held_out,
             template=template,
+            within=within,
+            best=best,
+            max_passes=max_passes,
             batch_size=batch_size,
+            progress=progress,
             options=options,
         )
 
@@ -985,8 +1004,9 @@ class Lens:
             A text, the messages of a chat, `{"input_ids": …}`, or a recording of `generate`.
         segments
             "sentences", "paragraphs", "turns", or `{name: text or (first character, after the
-            last)}`. In a prompt of token ids, ranges of tokens. None takes the segments that the
-            prompt has, such as the turns of a chat.
+            last)}`. In a prompt of token ids, ranges of positions in the passed `input_ids`, which
+            count padding too. None takes the segments that the prompt has, such as the turns of a
+            chat.
         answer
             The answer as a text or token ids. By default the model generates it.
         score

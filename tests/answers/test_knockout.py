@@ -232,5 +232,5 @@ def test_what_cannot_be_right_is_refused(lens: Lens) -> None:
     bloom: Any = hf.BloomForCausalLM(
         hf.BloomConfig(vocab_size=50, hidden_size=16, n_layer=2, n_head=4)
     ).eval()
-    with pytest.raises(UnsupportedModel, match="cannot tell its layers apart"):
+    with pytest.raises(UnsupportedModel, match="attention outside"):
         Lens(bloom).knockout({"input_ids": [[5, 6, 7]]}, {"a": (0, 1)}, answer=[9])

@@ -328,3 +328,30 @@ def test_wrong_input_is_refused(lens: Lens) -> None:
         lens.leave_one_out(PROMPT * 200, answer=ANSWER)
     with pytest.raises(UnsupportedModel, match="both directions"):
         Lens.bundled().leave_one_out(PROMPT, answer=ANSWER)
+
+
+@pytest.mark.parametrize("call", ["leave_one_out", "knockout"])
+def test_positions_of_token_ids_count_padding(call: str) -> None:
+    lens = Lens.bundled("causal")
+    ids = lens.tokenizer("The dogs bark. The cat sleeps.", return_tensors="pt")["input_ids"]
+    pad, seen = torch.zeros(1, 3, dtype=torch.long), torch.ones_like(ids)
+    plain: Any = getattr(lens, call)({"input_ids": ids}, {"x": (1, 4), "y": (5, 7)}, answer=[5, 6])
+    for left, right in ((pad, pad[:, :0]), (pad[:, :0], pad), (pad, pad)):
+        padded = {
+            "input_ids": torch.cat([left, ids, right], 1),
+            "attention_mask": torch.cat([left, seen, right], 1),
+        }
+        shift = left.shape[1]
+        moved = {"x": (1 + shift, 4 + shift), "y": (5 + shift, 7 + shift)}
+        made: Any = getattr(lens, call)(padded, moved, answer=[5, 6])
+        np.testing.assert_array_equal(made.scores, plain.scores)
+    with pytest.raises(InvalidInput, match="has only tokens that attention_mask hides"):
+        getattr(lens, call)(padded, {"x": (0, 3)}, answer=[5, 6])
+    with pytest.raises(InvalidInput, match="outside the prompt of 18 tokens"):
+        getattr(lens, call)(padded, {"x": (0, 40)}, answer=[5, 6])
+    holed = {"input_ids": ids, "attention_mask": seen.clone()}
+    holed["attention_mask"][0, 2] = 0
+    without = {"input_ids": torch.cat([ids[:, :2], ids[:, 3:]], 1)}
+    one: Any = getattr(lens, call)(holed, {"x": (1, 4)}, answer=[5, 6])
+    two: Any = getattr(lens, call)(without, {"x": (1, 3)}, answer=[5, 6])
+    np.testing.assert_array_equal(one.scores, two.scores)

@@ -45,6 +45,7 @@ class AnsweredPrompt:
     answer: str  # the text of the answer
     start: int | None = None  # the token that a decoder begins with
     answer_offsets: tuple[tuple[int, int], ...] | None = None  # of its tokens in `answer`, if known
+    mask: tuple[bool, ...] | None = None  # which of the passed token ids are tokens of the prompt
 
     def without(self, removed: Sequence[int]) -> list[int]:
         """Return the token ids of the prompt without some positions."""
@@ -85,6 +86,7 @@ def read_answered_prompt(
         tuple(produced[0].tokens.labels[place] for place in places),
         answer if isinstance(answer, str) else _text_of(tokenizer, ids),
         None if begun is None else int(begun[0, 0]),
+        mask=own.mask,
     )
 
 
@@ -157,14 +159,14 @@ def _text_of(tokenizer: Any, ids: Sequence[int]) -> str:
 # ---------------------------------------------------------------------------------------- passages
 
 
-def find_passages(row: TokenRow, segments: By) -> list[Passage]:
+def find_passages(row: TokenRow, segments: By, mask: Sequence[bool] | None = None) -> list[Passage]:
     """Return the passages of a prompt in their order.
 
     Sentences and paragraphs of a chat are those of its messages. Without a text, segments are
-    ranges of tokens.
+    ranges of the passed token ids, of which `mask` marks the tokens of the prompt.
     """
     if row.text is None and segments is not None and not isinstance(segments, str):
-        return _token_ranges(row, segments)
+        return _token_ranges(row, segments, [True] * len(row) if mask is None else mask)
     by = _inside_turns(row, segments) if isinstance(segments, str) else segments
     by_name: dict[str, list[int]] = {}
     for part in divided(row, by):
@@ -204,7 +206,7 @@ def _written(row: TokenRow, tokens: Sequence[int]) -> str:
     return row.text[row.offsets[tokens[0]][0] : row.offsets[tokens[-1]][1]].strip()
 
 
-def _token_ranges(row: TokenRow, segments: Any) -> list[Passage]:
+def _token_ranges(row: TokenRow, segments: Any, mask: Sequence[bool]) -> list[Passage]:
     named = (
         list(segments.items())
         if isinstance(segments, Mapping)
@@ -220,17 +222,23 @@ def _token_ranges(row: TokenRow, segments: Any) -> list[Passage]:
                 f"Segment {name!r}: {given!r} is not a range of tokens. The prompt is given as"
                 " token ids, so pass (first token, one after the last)."
             ) from None
-        if not 0 <= start < stop <= len(row):
+        if not 0 <= start < stop <= len(mask):
             raise InvalidInput(
-                f"Segment {name!r} ({start}–{stop}) is empty or outside the prompt of {len(row)}"
+                f"Segment {name!r} ({start}–{stop}) is empty or outside the prompt of {len(mask)}"
                 " tokens."
             )
-        twice = next((taken[place] for place in range(start, stop) if place in taken), None)
+        before = sum(mask[:start])
+        tokens = tuple(range(before, before + sum(mask[start:stop])))
+        if not tokens:
+            raise InvalidInput(
+                f"Segment {name!r} ({start}–{stop}) has only tokens that attention_mask hides."
+                " Positions count all passed token ids, also padding."
+            )
+        twice = next((taken[place] for place in tokens if place in taken), None)
         if twice is not None:
             raise InvalidInput(f"Segments {twice!r} and {name!r} overlap. Shorten one of them.")
         if any(passage.name == name for passage in passages):
             raise InvalidInput(f"Duplicate segment name {name!r}. Give each segment its own name.")
-        tokens = tuple(range(start, stop))
         taken.update(dict.fromkeys(tokens, str(name)))
         passages.append(Passage(str(name), _written(row, tokens), tokens))
     if not passages:

@@ -159,9 +159,16 @@ class _Blocking:
                 f"A position that produces the answer sees nothing but one of the segments {names}"
                 " in some layer, so its attention has no value without it. Choose smaller segments."
             ) from None
+        name = type(self.answers.model).__name__
+        if error is None and not self.seen:
+            raise UnsupportedModel(
+                f"{name} computes its attention outside transformers' attention interface. There"
+                " mixlens reads attention weights after the softmax, but cannot hide tokens before"
+                " it, which a knockout and a fit of head weights need. Use `lens.leave_one_out`."
+            )
         if error is None and self.seen != self.answers.total:
             raise UnsupportedModel(
-                f"{type(self.answers.model).__name__} called {self.seen} attention functions where"
+                f"{name} called {self.seen} attention functions where"
                 f" its structure has {self.answers.total}, so mixlens cannot tell its layers apart."
                 " Use `lens.leave_one_out`."
             )

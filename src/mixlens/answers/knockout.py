@@ -283,7 +283,7 @@ def knockout(
     report = progress or (lambda done, total: None)
     with open_session(model, restores=False):
         prompt = read_answered_prompt(model, tokenizer, given, answer, options)
-        passages = find_passages(prompt.row, segments)
+        passages = find_passages(prompt.row, segments, prompt.mask)
         answers = BlockedAnswers(model, prompt, batch_size=batch_size)
         chosen = window_layers(answers.layers, windows)
         total = len(passages) * len(chosen)

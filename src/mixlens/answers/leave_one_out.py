@@ -76,8 +76,8 @@ def leave_one_out(
     _check_options(score, variant, within, best)
     with open_session(model, restores=False):
         prompt = read_answered_prompt(model, tokenizer, given, answer, options)
-        passages = find_passages(prompt.row, segments)
-        larger = [] if within is None else find_passages(prompt.row, within)
+        passages = find_passages(prompt.row, segments, prompt.mask)
+        larger = [] if within is None else find_passages(prompt.row, within, prompt.mask)
         require_rest(prompt, [*passages, *larger])
         advice = "Choose larger segments" if larger else "Search with within='paragraphs'"
         check_budget(len(larger) or len(passages), max_passes, advice)

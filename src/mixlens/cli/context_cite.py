@@ -94,8 +94,8 @@ _WithinOption = Annotated[
     typer.Option(
         metavar="KIND",
         rich_help_panel=MEASURE,
-        help="Remove these larger parts first (paragraphs), then the segments of the best 3. For"
-        " leave_one_out and arc_jsd.",
+        help="Score these larger parts first (paragraphs), then the segments of the best 3. For"
+        " all methods but knockout.",
     ),
 ]
 _WindowOption = Annotated[
@@ -111,7 +111,7 @@ _MaxPassesOption = Annotated[
     typer.Option(
         metavar="N",
         rich_help_panel=MEASURE,
-        help="Largest number of forward passes. For all methods but context_cite.",
+        help="Largest number of forward passes.",
         min=1,
     ),
 ]
@@ -164,6 +164,8 @@ def context_cite_command(
             ablations,
             seed,
             held_out=held_out,
+            within=within,
+            max_passes=max_passes,
             **options,
         )
     rows = made.to_dataframe().to_dict("records")

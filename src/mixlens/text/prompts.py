@@ -8,7 +8,7 @@ messages belongs to no turn.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -38,6 +38,8 @@ class Prompt:
     )
     name: str = PROMPT  # name of the whole prompt, if it has no turns
     turns: Spans | None = None  # character spans of the turns
+    # which of the passed token ids are tokens of the prompt
+    mask: tuple[bool, ...] | None = field(default=None, kw_only=True)
 
     def divided(self, row: TokenRow) -> TokenRow:
         """Return a sequence that begins with this prompt, with the prompt's segments."""
@@ -128,5 +130,6 @@ def _from_ids(tokenizer: Any, given: Mapping[str, Any]) -> Prompt:
         raise EmptyInput("The prompt is empty. Pass at least one token.")
     check_token_ids("input_ids", numbers)
     row = token_row(tokenizer, numbers.tolist())
-    prompt = Prompt(tuple(numbers.tolist()), row, begins_specially=False)
+    seen = tuple(mask[0].bool().tolist())
+    prompt = Prompt(tuple(numbers.tolist()), row, begins_specially=False, mask=seen)
     return replace(prompt, row=prompt.divided(row))
