@@ -161,8 +161,8 @@ def changed(argument: Any, change: Callable[[Tensor], Tensor]) -> Any:
     if isinstance(argument, Tensor):
         return change(argument)
     if isinstance(argument, (tuple, list)):
-        made = [changed(value, change) for value in argument]
-        return type(argument)(made) if type(argument) in (tuple, list) else tuple(made)
+        items = [changed(value, change) for value in argument]
+        return type(argument)(items) if type(argument) in (tuple, list) else tuple(items)
     if isinstance(argument, Mapping):
         return {name: changed(value, change) for name, value in argument.items()}
     return argument
@@ -285,7 +285,7 @@ class _Pass:
         """
         if self.busy:
             return None
-        call, seen, replacement = self.open.pop(), self.seen_by.pop(), self.replaced.pop()
+        call, tensors, replacement = self.open.pop(), self.seen_by.pop(), self.replaced.pop()
         if replacement is not None:
             self.busy = True
             args, kwargs = with_hidden_argument(call.args, call.kwargs, replacement)
@@ -294,22 +294,22 @@ class _Pass:
         call.output = output
         layout = self.layouts.get(call.path)
         if layout is not None:
-            seen = _in_rows(layout, call, seen)
-        self._done(call, seen)
+            tensors = _in_rows(layout, call, tensors)
+        self._done(call, tensors)
         return None if replacement is None else output
 
     def saw(self, name: Any, tensor: Tensor) -> None:
         """Handle a tensor inside the running call."""
-        seen = self.seen_by[-1]
-        seen[name] = tensor
+        tensors = self.seen_by[-1]
+        tensors[name] = tensor
         if self.count == self.stop_after and not self.busy and name in self.stop_inside[-1:]:
-            if all(map(seen.__contains__, self.stop_inside)):
-                self._done(self.open.pop(), seen)
+            if all(map(tensors.__contains__, self.stop_inside)):
+                self._done(self.open.pop(), tensors)
 
-    def _done(self, call: LayerCall, seen: dict[Any, Tensor]) -> None:
+    def _done(self, call: LayerCall, tensors: dict[Any, Tensor]) -> None:
         if self.on_layer is not None:
             self.busy = True
-            self.on_layer(call, seen)
+            self.on_layer(call, tensors)
             self.busy = False
         self.done.append(call)
         if len(self.done) == self.stop_after:
@@ -322,14 +322,14 @@ def _overheard(running: list[LayerCall], call: AttentionCall) -> None:
         running[-1].attention.append(call)
 
 
-def _in_rows(layout: Layout, call: LayerCall, seen: dict[Any, Tensor]) -> dict[Any, Tensor]:
-    """Convert a finished call to [batch, tokens, d_model], and return `seen` in this form."""
+def _in_rows(layout: Layout, call: LayerCall, tensors: dict[Any, Tensor]) -> dict[Any, Tensor]:
+    """Convert a finished call to [batch, tokens, d_model], and return `tensors` in this form."""
     batch, tokens = call.hidden_in.shape[:2]
     call.output = layout.left(call.output, batch)
     layout.attention(call)
     return {
         hook_point: layout.inside(tensor, hook_point, batch, tokens)
-        for hook_point, tensor in seen.items()
+        for hook_point, tensor in tensors.items()
     }
 
 
@@ -363,29 +363,29 @@ def watching(
 
     They are copies, because some layers add in place.
     """
-    seen: dict[HookPoint, Tensor] = {}
+    tensors: dict[HookPoint, Tensor] = {}
     handles: list[Any] = []
     with hooks_removed(handles):
-        handles += [watch(layer, hook_point, seen.__setitem__) for hook_point in hook_points]
-        yield seen
+        handles += [watch(layer, hook_point, tensors.__setitem__) for hook_point in hook_points]
+        yield tensors
 
 
 def watch(
     layer: nn.Module,
     hook_point: HookPoint,
     keep: Callable[[HookPoint, Tensor], None],
-    made: Callable[[Tensor], Tensor] = Tensor.clone,
+    copy: Callable[[Tensor], Tensor] = Tensor.clone,
 ) -> Any:
-    """Add a hook that passes a copy of one tensor, or the result of `made`, to `keep`, and return
+    """Add a hook that passes a copy of one tensor, or the result of `copy`, to `keep`, and return
     its handle.
     """
 
     def entered(module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         tensor = list(float_tensors((*args, *kwargs.values())))[hook_point.position]
-        keep(hook_point, made(tensor))
+        keep(hook_point, copy(tensor))
 
     def left(module: nn.Module, args: Any, output: Any) -> None:
-        keep(hook_point, made(first_tensor(output)))
+        keep(hook_point, copy(first_tensor(output)))
 
     module = part_at(layer, hook_point.path)
     if hook_point.side == "in":

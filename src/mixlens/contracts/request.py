@@ -132,10 +132,10 @@ class Targets:
 
         key = (tuple(positions.shape), sources, positions.device)
         if key not in self._pairs:
-            own = sent(torch.tensor(self.lengths), positions.device)
+            lengths = sent(torch.tensor(self.lengths), positions.device)
             ends = sent(torch.tensor(self.source_lengths), positions.device)[:, None]
             columns = torch.arange(sources, device=positions.device) < ends
-            self._pairs[key] = (positions < own[:, None])[:, :, None] & columns[:, None, :]
+            self._pairs[key] = (positions < lengths[:, None])[:, :, None] & columns[:, None, :]
         return self._pairs[key]
 
 
@@ -171,12 +171,12 @@ class Request:
         rows = None
         if named is not None:
             stack = chosen_site.stack.name
-            known = recording.targets if recording.target_stack == stack else None
+            recorded = recording.targets if recording.target_stack == stack else None
             tokens = [
                 recording.named_targets(chosen_site.name, row)
                 for row in range(recording.rows(chosen_site.name))
             ]
-            rows = positions_by_text(named, tokens, first=known)
+            rows = positions_by_text(named, tokens, first=recorded)
         return cls(
             site=chosen_site.name,
             kind=chosen_site.kind,
@@ -188,8 +188,8 @@ class Request:
 
     def numbers(self, recording: Recording) -> tuple[int, ...]:
         """Return the requested layers by their numbers in the model."""
-        known = recording.structure.site(self.site).numbers
-        return tuple(known[position] for position in self.layers)
+        layer_numbers = recording.structure.site(self.site).numbers
+        return tuple(layer_numbers[position] for position in self.layers)
 
     def sites(self, recording: Recording) -> Iterator[tuple[Layer, Attention]]:
         """Yield the requested layers, each with the requested attention, one at a time."""
@@ -231,11 +231,11 @@ def _positions(recording: Recording, site: str, layers: Sequence[int] | None) ->
         return tuple(range(count))
     for layer in layers:
         if layer not in numbers and not -count <= layer < 0:
-            known = (
+            described = (
                 f"{count} layers, 0 to {count - 1}"
                 if numbers == tuple(range(count))
                 else f"measured attention in layers {', '.join(map(str, numbers))}"
             )
             stack = recording.structure.stack_of(site).name
-            raise InvalidInput(f"layers {list(layers)}: {stack} has {known}")
+            raise InvalidInput(f"layers {list(layers)}: {stack} has {described}")
     return tuple(layer % count if layer < 0 else numbers.index(layer) for layer in layers)

@@ -109,11 +109,15 @@ def _plain_contributions(
     contributions = y.new_zeros(batch, targets, sources)
     text_bytes = y.element_size() * y.shape[-1] * sources * max(targets, heads)
     for texts in slices(batch, text_bytes, limit):
-        here, own, wanted = contributions[texts], parts.of_texts(texts), y[texts]
+        scores, text_parts, outputs = contributions[texts], parts.of_texts(texts), y[texts]
         if ends is not None:
             end = max(ends[texts])
-            here, own, wanted = here[:, :end, :end], own.up_to(end), wanted[:, :end]
-        _fill_contributions(here, own, wanted, limit, shift)
+            scores, text_parts, outputs = (
+                scores[:, :end, :end],
+                text_parts.up_to(end),
+                outputs[:, :end],
+            )
+        _fill_contributions(scores, text_parts, outputs, limit, shift)
     return contributions
 
 
@@ -159,8 +163,8 @@ def _direct_contributions(
     for part in slices(sources, 12 * batch * y.shape[-1], limit):
         for target in range(targets):
             weights = parts.weights[:, :, target, part] * parts.scale[:, None, target, None]
-            made = parts.vectors.written(weights, part, target).to(y.dtype)
-            contributions[:, target, part] = l1_contribution(made, y[:, None, target], shift)
+            vectors = parts.vectors.written(weights, part, target).to(y.dtype)
+            contributions[:, target, part] = l1_contribution(vectors, y[:, None, target], shift)
     return contributions
 
 

@@ -101,12 +101,12 @@ def normalised_contributions(
     """Return the scores, and the normalised score of the residual stream if it is not a source."""
     parts = _parts(site, targets, released)
     sources = parts.weights.shape[-1]
-    seen = sources if released else _last_seen(site, targets, sources)
-    seen_parts = replace(
-        parts, weights=parts.weights[..., :seen], vectors=parts.vectors.up_to(seen)
+    visible = sources if released else _last_seen(site, targets, sources)
+    visible_parts = replace(
+        parts, weights=parts.weights[..., :visible], vectors=parts.vectors.up_to(visible)
     )
-    contributions, residual = _contributions(seen_parts, budget, released)
-    contributions = nn.functional.pad(contributions, (0, sources - seen))
+    contributions, residual = _contributions(visible_parts, budget, released)
+    contributions = nn.functional.pad(contributions, (0, sources - visible))
     if released:
         y = parts.beside["output"]
         nothing = l1_contribution(torch.zeros_like(y), y, _RELEASED_SHIFT)
@@ -129,8 +129,8 @@ def _parts(site: Attention, targets: Targets, released: bool) -> Decomposition:
         norm = replace(site.output_norm, epsilon=0.0)
         block = Block.of(site.structure, site.residual, site.projected, site.branch, norm)
         assert site.block_parts is not None
-        made = replace(site.block_parts, output_norm=norm, block=block)
-        site = replace(site, block_parts=made)
+        block_parts = replace(site.block_parts, output_norm=norm, block=block)
+        site = replace(site, block_parts=block_parts)
     return replace(site.decomposition(targets), beside={"output": y})
 
 

@@ -183,8 +183,8 @@ def _batches(
             batches[name] = _batch(name, recording, request, scores[name], options)
         elif recording.is_kept:
             with at_work({name: options}, recording, request, precision):
-                made = scores_of(name, recording, request, options)
-            batches[name] = _batch(name, recording, request, made, options)
+                scored = scores_of(name, recording, request, options)
+            batches[name] = _batch(name, recording, request, scored, options)
         else:
             alone = _of_one_output(name, recording, request, options, precision)
             reason = refused.get(name, f"{name} needs all targets of a text")
@@ -212,11 +212,11 @@ def _of_one_output(
     try:
         with at_work({name: options}, recording, request, precision):
             ready = with_output(recording, options)
-            made = scores_of(name, ready, replace(request, targets=None), options)
+            scores = scores_of(name, ready, replace(request, targets=None), options)
     except TargetsUnavailable as error:
         _log.info("%s: whole maps are recorded for the explained tokens: %s", name, error)
         return None
-    return _batch(name, recording, replace(request, targets=None), made, options)
+    return _batch(name, recording, replace(request, targets=None), scores, options)
 
 
 def _scores_of_layers(
@@ -229,7 +229,7 @@ def _scores_of_layers(
         name: requested_function(name, options, request) for name, options in measures.items()
     }
     scores = score_layers(functions, recording, request, refused)
-    return {name: without_noise(name, made) for name, made in scores.items()}
+    return {name: without_noise(name, scored) for name, scored in scores.items()}
 
 
 def why_not_cut(recording: Recording) -> str | None:
@@ -263,8 +263,8 @@ def _from_maps(
     require_room(_largest({name: options}, recording, request), available_to(recording.model))
     whole = record_whole(name, recording, options, reason)
     outputs = [
-        _batches({name: own}, whole, {name: asked}, precision)[name]
-        for own, asked in requests_by_output(name, recording, request, options)
+        _batches({name: chosen}, whole, {name: wanted}, precision)[name]
+        for chosen, wanted in requests_by_output(name, recording, request, options)
     ]
     return join_outputs(outputs, request)
 
@@ -358,12 +358,14 @@ def _with_own_weights(
     """Pass `weights` to a measure that has this option; else they belong to a span."""
     if weights is None:
         return measures, None
-    own = {name for name in measures if any(o.name == "weights" for o in spec_of(name).options)}
-    given = {
-        name: {**options, "weights": weights} if name in own else options
+    weighted = {
+        name for name in measures if any(o.name == "weights" for o in spec_of(name).options)
+    }
+    with_weights = {
+        name: {**options, "weights": weights} if name in weighted else options
         for name, options in measures.items()
     }
-    return given, None if own else weights
+    return with_weights, None if weighted else weights
 
 
 def _with_span(
@@ -380,15 +382,15 @@ def _with_span(
         return request
     if request.targets is None:
         raise InvalidInput("A span needs targets. Pass targets=[…], or record by lens.generate.")
-    made = Span.of(span, weights, request.targets)
-    definition = span_definition(name, made)  # raises if the measure has no such span
+    chosen = Span.of(span, weights, request.targets)
+    definition = span_definition(name, chosen)  # raises if the measure has no such span
     rule, count = span_rule(name), options.get("sample")
     if rule is None or not rule.samples or count is None:
-        return replace(request, span=made)
+        return replace(request, span=chosen)
     if definition != "mean":
         raise InvalidInput(f"sample={count!r} needs span='mean', got span={definition!r}.")
-    made, targets = made.sampled(request.targets, count, options.get("seed", 0))
-    return replace(request, span=made, targets=targets)
+    chosen, targets = chosen.sampled(request.targets, count, options.get("seed", 0))
+    return replace(request, span=chosen, targets=targets)
 
 
 def _one_or_several(batch: MeasuredBatch) -> MixingMaps | list[MixingMaps]:

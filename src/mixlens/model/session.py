@@ -41,7 +41,7 @@ _CAST_ON = ("cpu", "cuda", "mps", "xpu")
 _ADVICE = "memory ran out. Pass a shorter text or fewer texts, or load the model in half precision"
 
 
-class _Known:
+class _ModuleEntry:
     """All that is kept about a module between calls."""
 
     def __init__(self) -> None:
@@ -51,16 +51,16 @@ class _Known:
         self.findings: dict[Any, tuple[Hashable, dict[Hashable, Any]]] = {}
 
 
-_modules: weakref.WeakKeyDictionary[nn.Module, _Known] = weakref.WeakKeyDictionary()
+_modules: weakref.WeakKeyDictionary[nn.Module, _ModuleEntry] = weakref.WeakKeyDictionary()
 _guard = threading.Lock()
 
 
-def _known(module: nn.Module) -> _Known:
+def _entry_of(module: nn.Module) -> _ModuleEntry:
     with _guard:
-        known = _modules.get(module)
-        if known is None:
-            known = _modules[module] = _Known()
-        return known
+        entry = _modules.get(module)
+        if entry is None:
+            entry = _modules[module] = _ModuleEntry()
+        return entry
 
 
 # ---------------------------------------------------------------------------------------- session
@@ -99,15 +99,15 @@ class ModelSession:
     @functools.cached_property
     def _looked_at(self) -> tuple[ModelState, dict[int, Hashable]]:
         """The fingerprints of parts are taken again only if the whole model has changed."""
-        state, known = ModelState.of(self.model), _known(self.model)
-        before = known.parts.get(id(self.model))
+        state, entry = ModelState.of(self.model), _entry_of(self.model)
+        before = entry.parts.get(id(self.model))
         away = 0 in state.numbers.pointers  # offloaded, so their numbers are not read
         if before is None or before != state.numbers or away:
-            known.parts = {id(self.model): state.numbers}
+            entry.parts = {id(self.model): state.numbers}
         else:  # equal; comparing the same object is instant
             assert isinstance(before, Fingerprint)
             state = replace(state, numbers=before)
-        return state, known.parts
+        return state, entry.parts
 
 
 _session: contextvars.ContextVar[ModelSession | None] = contextvars.ContextVar(
@@ -133,7 +133,7 @@ def open_session(
     session = _session.get()
     is_first = session is None or session.model is not model
     with contextlib.ExitStack() as stack:
-        stack.enter_context(_known(model).lock)
+        stack.enter_context(_entry_of(model).lock)
         stack.enter_context(matmul_precision(precision))
         stack.enter_context(outside_inference_mode())
         if session is None or is_first:
@@ -236,13 +236,13 @@ class Remembered(Generic[Found]):
         """Return the result of `find` for `key`. `state` is a further condition of validity besides
         the module's numbers.
         """
-        known, numbers = _known(module), numbers_of(module)
-        if known.numbers is not numbers and known.numbers != numbers:
-            known.numbers, known.findings = numbers, {}
-        before, entries = known.findings.get(self, (state, {}))
-        if self not in known.findings or before != state:
+        entry, numbers = _entry_of(module), numbers_of(module)
+        if entry.numbers is not numbers and entry.numbers != numbers:
+            entry.numbers, entry.findings = numbers, {}
+        before, entries = entry.findings.get(self, (state, {}))
+        if self not in entry.findings or before != state:
             entries = {}
-            known.findings[self] = (state, entries)
+            entry.findings[self] = (state, entries)
         if key not in entries:
             entries[key] = find()
         finding: Found = entries[key]

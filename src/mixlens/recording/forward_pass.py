@@ -81,7 +81,7 @@ def capture_layers(
 
     kept = _Kept(order, memory_budget)
     with torch.no_grad(), checks_wait():
-        calls, said = layer_calls(
+        calls, model_output = layer_calls(
             model,
             inputs if logits_at is None else {**inputs, "logits_to_keep": logits_at},
             set(watched),
@@ -94,7 +94,7 @@ def capture_layers(
         )
     _require_all_called(order, calls)
     layers = _stack_layers(model, structure, calls, kept.internals, memory_budget)
-    return CapturedPass(said, layers, kept.sources)
+    return CapturedPass(model_output, layers, kept.sources)
 
 
 def capture_inputs(
@@ -174,21 +174,21 @@ class _Kept:
         self.sources: dict[tuple[str, AttentionKind], int] = {}
         self._order, self._left = order, memory_budget
 
-    def take(self, call: LayerCall, seen: Mapping[Any, Tensor]) -> None:
+    def take(self, call: LayerCall, tensors: Mapping[Any, Tensor]) -> None:
         """Check the next call against the probe, and keep its internals if they fit."""
         position = len(self.internals)
         _require_as_probed(self._order, position, call)
         stack, index = self._order[position]
         expected = stack.layers[index].sites
         output = None if call.output is None else call.hidden_out
-        left = seen[expected[-1].hook_point] if output is None else output
+        left = tensors[expected[-1].hook_point] if output is None else output
         _require_finite(self._order, position, call.path, left)
         if len(expected) != len(call.attention):
             raise StructureDiffers(
                 f"layer `{call.path}` calls attention {len(call.attention)} times on this "
                 f"input, but {len(expected)} times on the probe"
             )
-        parts = Internals.of_layer(call.attention, seen, output, expected)
+        parts = Internals.of_layer(call.attention, tensors, output, expected)
         for part, site in zip(parts, expected, strict=True):
             _, _, targets, count = part.attention.weights.shape
             if site.kinds == (AttentionKind.SELF,) and count != targets:
@@ -289,7 +289,7 @@ class _EnteringStates:
         self.entered[stack.name, index] = joins
         return joins.clone()  # a layer may write into its input, but `joins` must stay unchanged
 
-    def on_layer(self, call: LayerCall, seen: object) -> None:
+    def on_layer(self, call: LayerCall, tensors: object) -> None:
         """Check the output of a layer, and keep nothing of the call."""
         _require_finite(self.structure.calls, self.finished, call.path, call.hidden_out)
         self.finished += 1

@@ -305,18 +305,20 @@ def score_layers(
             attention = layer.site(request.kind)
             for name in list(parts):
                 try:
-                    made = measures[name](layer, attention, targets)
+                    scored_layer = measures[name](layer, attention, targets)
                 except TargetsUnavailable as error:
                     if refused is None:
                         raise
                     refused[name] = str(error)
                     del parts[name]
                     continue
-                if isinstance(made, LayerScores):
-                    parts[name][position] = made
+                if isinstance(scored_layer, LayerScores):
+                    parts[name][position] = scored_layer
                 else:
                     before = spans.get((name, position))
-                    spans[name, position] = made if before is None else before + made
+                    spans[name, position] = (
+                        scored_layer if before is None else before + scored_layer
+                    )
         if not parts and refused:
             raise TargetsUnavailable(refused[next(reversed(refused))])
 

@@ -167,8 +167,8 @@ class RowAttention:
             if hidden is not None:
                 scores = scores + hidden
         weights = _softmax(scores, options.get("s_aux"))
-        made, product = wanted.of(output, 1), _product(weights, value)
-        return AttentionCall(weights, value, made, "rows", product, visibility)
+        targets_output, product = wanted.of(output, 1), _product(weights, value)
+        return AttentionCall(weights, value, targets_output, "rows", product, visibility)
 
     def _hides(
         self,
@@ -184,18 +184,18 @@ class RowAttention:
         causal = bool(getattr(captured.module, "is_causal", True) if causal is None else causal)
         causal = causal and all_targets > 1 and _may_be_causal(captured)
         window = options.get("sliding_window")
-        known = (id(mask), causal, window, rows.shape, key_shape, rows.device)
-        if known not in self._hidden:  # the mask is kept, so that its id stays unique
+        key = (id(mask), causal, window, rows.shape, key_shape, rows.device)
+        if key not in self._hidden:  # the mask is kept, so that its id stays unique
             (batch, heads, count, _), (_, groups, sources, _) = rows.shape, key_shape
             hidden = _hidden(captured, self.wanted, rows, sources, causal, window)
-            made: _Hidden = (None, None, Visibility())
+            hidden_pairs: _Hidden = (None, None, Visibility())
             if hidden is not None:
                 hidden = hidden.expand(batch, heads, count, sources).contiguous()
                 ends = self._ends(batch, sources) if causal else None
                 visibility = Visibility(hidden, ends=ends)
-                made = hidden, hidden.view(batch * groups, -1, sources), visibility
-            self._hidden[known] = (mask, made)
-        return self._hidden[known][1]
+                hidden_pairs = hidden, hidden.view(batch * groups, -1, sources), visibility
+            self._hidden[key] = (mask, hidden_pairs)
+        return self._hidden[key][1]
 
     def _ends(self, batch: int, sources: int) -> list[int]:
         """Return how many sources causal targets see, without reading a mask."""

@@ -98,10 +98,10 @@ def tokens_before_pass(structure: ModelStructure, ready: Prepared) -> dict[str, 
     tokens: dict[str, Sequence[TokenRow]] = {}
     for stack in stacks:
         decoder = stack.has_cross or len(structure.stacks) == 1
-        known = ready.decoder_rows if decoder and ready.decoder_rows else ready.rows
-        unsure = len(stacks) > 2 and known is ready.rows  # BLT: patches of the text
-        if known is not None and not unsure:
-            tokens[stack.name] = known
+        rows = ready.decoder_rows if decoder and ready.decoder_rows else ready.rows
+        unsure = len(stacks) > 2 and rows is ready.rows  # BLT: patches of the text
+        if rows is not None and not unsure:
+            tokens[stack.name] = rows
     return tokens
 
 
@@ -123,17 +123,17 @@ def visit_up(recording: Recording, request: Request, visitor: Visitor) -> None:
         else:
             captured.append(attention.call(call))
 
-    def on_layer(index: int, call: LayerCall, seen: Mapping[Any, Tensor]) -> None:
+    def on_layer(index: int, call: LayerCall, tensors: Mapping[Any, Tensor]) -> None:
         calls, kept = list(captured), list(native)
         captured.clear()
         native.clear()
         for block in blocks:
-            here, own = wanted, seen
+            block_targets, cut_tensors = wanted, tensors
             if len(blocks) > 1:
-                here = wanted.part(range(places.shape[1])[block])
-                calls = [RowAttention(here).call(each) for each in kept]
-                own = {point: tensor[:, block] for point, tensor in seen.items()}
-            layer = cut.layer(index, call, calls, own, here)
+                block_targets = wanted.part(range(places.shape[1])[block])
+                calls = [RowAttention(block_targets).call(each) for each in kept]
+                cut_tensors = {point: tensor[:, block] for point, tensor in tensors.items()}
+            layer = cut.layer(index, call, calls, cut_tensors, block_targets)
             if index in request.layers:
                 visitor(index, layer, targets.block(block))
 
@@ -167,12 +167,12 @@ def run_layers(
             )
         inside.append(call.path)
 
-    def on_end(call: LayerCall, seen: Mapping[Any, Tensor]) -> None:
+    def on_end(call: LayerCall, tensors: Mapping[Any, Tensor]) -> None:
         nonlocal count
         inside.pop()
         if cut.stack.layers[count].path != call.path:
             raise TargetsUnavailable("the layers are called in a different order than on the probe")
-        on_layer(count, call, seen)
+        on_layer(count, call, tensors)
         count += 1
         call.args, call.kwargs, call.output = (), {}, None
 
@@ -221,13 +221,13 @@ def visit_down(recording: Recording, request: Request, visitor: Visitor, blocks:
         while calls:
             index, call = len(calls) - 1, calls.pop()
             needed = blocks(index)
-            captured, seen = _run_again(cut, index, call)
+            captured, tensors = _run_again(cut, index, call)
             for block in needed:
                 places = torch.tensor([list(block)], device=call.hidden_in.device)
                 wanted = Wanted(places, [block])
                 attention = RowAttention(wanted)
                 rows = [attention.call(each) for each in captured]
-                witnesses = {point: wanted.of_witness(tensor) for point, tensor in seen.items()}
+                witnesses = {point: wanted.of_witness(tensor) for point, tensor in tensors.items()}
                 layer = cut.layer(index, call, rows, witnesses, wanted)
                 here = replace(request, targets=(tuple(block),))
                 visitor(index, layer, here.chosen(recording, places))
@@ -264,7 +264,7 @@ class LayerCut:
         index: int,
         call: LayerCall,
         captured: Sequence[AttentionCall],
-        seen: Mapping[Any, Tensor],
+        tensors: Mapping[Any, Tensor],
         wanted: Wanted,
     ) -> Layer:
         """Return a layer that has just run, cut to some targets. Attention and captured tensors are
@@ -286,7 +286,7 @@ class LayerCut:
             index=index,
             call=row,
             internals=Internals.of_layer(
-                captured, dict(seen), row.hidden_out, sites, self.deferred
+                captured, dict(tensors), row.hidden_out, sites, self.deferred
             ),
             upcast=self._upcast,
             memory_budget=self._recording.memory_budget,
@@ -298,7 +298,7 @@ def _entered(recording: Recording, cut: LayerCut) -> list[LayerCall]:
     """Return the arguments of each layer of the stack."""
     paths = [layer.path for layer in cut.stack.layers]
 
-    def on_layer(call: LayerCall, seen: object) -> None:
+    def on_layer(call: LayerCall, tensors: object) -> None:
         call.output = None
 
     calls, _ = layer_calls(
@@ -321,7 +321,7 @@ def _run_again(
     targets.
     """
     captured: list[NativeCall] = []
-    seen: dict[Any, Tensor] = {}
+    tensors: dict[Any, Tensor] = {}
 
     def on_call(call: NativeCall) -> None:
         if can_be_cut(call):
@@ -330,6 +330,6 @@ def _run_again(
     handles: list[Any] = []
     with hooks_removed(handles), native_attention(on_call):
         for hook_point in cut.stack.layers[index].watched:
-            handles.append(watch(call.module, hook_point, seen.__setitem__))
+            handles.append(watch(call.module, hook_point, tensors.__setitem__))
         call.output = first_tensor(call.module(*call.args, **call.kwargs))
-    return captured, seen
+    return captured, tensors

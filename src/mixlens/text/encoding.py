@@ -78,9 +78,13 @@ def decoded(tokenizer: Any, ids: Sequence[int], **options: Any) -> str:
     return text
 
 
-def _require_columns(tokenizer: Any, made: Any) -> None:
-    if not isinstance(made, Mapping) or "input_ids" not in made:
-        form = "a mapping without input_ids" if isinstance(made, Mapping) else type(made).__name__
+def _require_columns(tokenizer: Any, encoded_batch: Any) -> None:
+    if not isinstance(encoded_batch, Mapping) or "input_ids" not in encoded_batch:
+        form = (
+            "a mapping without input_ids"
+            if isinstance(encoded_batch, Mapping)
+            else type(encoded_batch).__name__
+        )
         raise InvalidInput(
             f"{_named(tokenizer)} returned {form}. Use a tokenizer that returns input_ids by "
             "name, like those of transformers."

@@ -160,9 +160,9 @@ def _from_texts(
             shifted = [_shifted(model, tokenizer, row) for row in targets]
         else:
             shifted = [_begun(model) for _ in texts]
-        made = padded(shifted, tokenizer, {"attention_mask"})
-        tensors["decoder_input_ids"] = made["input_ids"]
-        tensors["decoder_attention_mask"] = made["attention_mask"]
+        decoder = padded(shifted, tokenizer, {"attention_mask"})
+        tensors["decoder_input_ids"] = decoder["input_ids"]
+        tensors["decoder_attention_mask"] = decoder["attention_mask"]
         decoder_rows = _labelled(tokenizer, shifted, seconds or [""] * len(shifted))
     elif classified:
         tensors = _with_decoder_ids(model, tensors, None)
