@@ -18,8 +18,8 @@ import mixlens
 from mixlens import EmptyInput, InvalidInput, Lens, MixingMaps, MixlensError, UnsupportedModel
 from mixlens.benchmark import benchmark
 from mixlens.errors import InputTooLong, MissingTokenizer, WrongKeys
+from mixlens.runs.batch import token_tags
 from mixlens.runs.job import Job
-from mixlens.runs.tags import token_tags
 from mixlens.text.tokens import TokenRow
 
 TEXT = "The dogs near the river [MASK] old."

@@ -9,7 +9,7 @@ from scipy.stats import spearmanr, variation
 
 from mixlens.errors import InvalidInput
 from mixlens.evaluating.case import Case
-from mixlens.evaluating.pair_sample import joint_sample, lowest
+from mixlens.evaluating.drawn_pairs import joint_sample, lowest
 from mixlens.evaluating.states import CATEGORIES, categories
 from mixlens.evaluations import norm_statistics
 from tests.evaluations.model_cases import bundled_cases, random_case

@@ -27,9 +27,9 @@ from mixlens.runs.aggregates import (
     totals,
     totals_by_text,
 )
+from mixlens.runs.batch import tag_classes, token_tags
 from mixlens.runs.mixtures import Mixtures
 from mixlens.runs.summaries import Summaries, shares_of
-from mixlens.runs.tags import tag_classes, token_tags
 
 TEXTS = ["The old dog .", "A cat near the house saw a bird , and ran", "Keys !", "the the the dog"]
 TAGS = [text.upper().split() for text in TEXTS]  # each word is a class of its own

@@ -12,7 +12,6 @@ The evaluations themselves are in `evaluations`.
     known_evidence  A prompt with known evidence under one model.
     online_code     Compute the code length of labels sent in blocks, each by a probe trained on the
                     earlier blocks.
-    pair_sample     Draw a uniform sample of all pairs of a data set, text by text.
     parallel        Pass a sentence and its translation to an encoder-decoder model word by word.
     planted_cases   The planted cases: a hand-built model, a text of eight tokens, a target, and its
                     true sources.

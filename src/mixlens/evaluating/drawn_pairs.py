@@ -1,5 +1,10 @@
 """Sample target-source pairs with their weight and norm from every text, for the rank correlations
 of `norm_statistics`.
+
+The sample is uniform over all pairs of a data set, and is drawn text by text. Every pair gets a
+random priority, and each text keeps its lowest ones. The joint sample uses only those below the
+lowest threshold of any text, so that each pair of the data set has the same chance, whatever the
+length of its text.
 """
 
 from __future__ import annotations
@@ -11,8 +16,32 @@ from typing import Any
 
 import numpy as np
 
-from mixlens.evaluating.pair_sample import joint_sample, lowest
 from mixlens.evaluating.states import CATEGORIES
+
+
+def lowest(
+    count: int, keep: int, generator: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """Return the indices of the kept items, their priorities, and the priority below which none is
+    missing.
+    """
+    priorities = generator.random(count)
+    if count <= keep:
+        return np.arange(count), priorities, 1.0
+    order = np.argpartition(priorities, keep)
+    chosen = np.sort(order[:keep])
+    return chosen, priorities[chosen], float(priorities[order[keep]])
+
+
+def joint_sample(
+    priorities: Sequence[np.ndarray], thresholds: Sequence[float], most: int | None = None
+) -> list[np.ndarray]:
+    """Return, for each text, which of its kept items belong to the joint sample of `most` items."""
+    least = min(thresholds, default=1.0)
+    every = np.concatenate([own[own < least] for own in priorities])
+    if most is not None and len(every) > most:
+        least = float(np.partition(every, most)[most])
+    return [own < least for own in priorities]
 
 
 @dataclass(frozen=True)

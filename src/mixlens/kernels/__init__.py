@@ -27,6 +27,5 @@ kernels are in `fused/`.
     shares         Share a constant among the sources of a target, in proportion to their vectors.
     simplex        The shortest attention weights that are still a distribution and give the same
                    output: a small quadratic programme per target.
-    spans          Several targets of a decomposition as one: sum_i w_i T_ij.
     visibility     Find the sources that each target can see in one forward pass.
 """

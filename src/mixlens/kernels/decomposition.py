@@ -182,8 +182,8 @@ class Decomposition:
     ends: Sequence[int] | None = None  # tokens of each text, if all of them are targets
     # Other vectors of each target, [batch, target, d_model], which are summed in a span.
     beside: Mapping[str, Tensor] = field(default_factory=dict)
-    # Whether one target stands for a span (`kernels.spans`). Then `own` and `positions` are those
-    # of its targets.
+    # Whether one target stands for a span (`recording.span_scores`). Then `own` and `positions` are
+    # those of its targets.
     folded: bool = False
     gate_folded: bool = False  # whether the gates of its targets are in the values
 

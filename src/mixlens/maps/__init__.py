@@ -17,8 +17,6 @@ Nothing here runs a model, except through a recording.
                                with map entries as capacities.
     labelling                  Turn existing scores into maps.
     lazy_views                 Load views of results on demand.
-    merging                    Merge tokens into words or spans, along sources and targets of all
-                               maps.
     mixing_maps                MixingMaps: how much each source token contributes to each target
                                token of one text, layer by layer, with labels and provenance.
     one_row                    Aggregate the layers of one target into one set of scores.
@@ -33,8 +31,8 @@ Nothing here runs a model, except through a recording.
                                state, as a graph.
     segment_sums               Sum sources by segment, with the score of the first token, and select
                                the tokens of one segment.
-    selection                  Select parts of maps: some layers, some targets, one head, or all
-                               heads merged.
+    selection                  Select or merge parts of maps: layers, targets, heads, and the tokens
+                               of words or spans.
     storage                    Store maps in one file: the numbers as safetensors, everything else
                                as JSON in its header.
     tables                     Return scores with their labels, as an xarray and as a long table.

@@ -23,11 +23,10 @@ from mixlens.maps.collapse import warn_of_collapse
 from mixlens.maps.flow import flow_through
 from mixlens.maps.labelling import labelled_scores
 from mixlens.maps.lazy_views import view
-from mixlens.maps.merging import merge_spans, merge_words
 from mixlens.maps.one_row import reading_of
 from mixlens.maps.rollout import normalise, roll_out
 from mixlens.maps.segment_sums import leave_out_sink, merge_segments, tokens_inside, with_segments
-from mixlens.maps.selection import merge_heads, one_head, select
+from mixlens.maps.selection import merge_heads, merge_spans, merge_words, one_head, select
 from mixlens.maps.target_row import Extra, Reading, Row, owned
 from mixlens.text.segments import By
 from mixlens.text.tokens import TokenRow, position_of

@@ -21,5 +21,4 @@ The computation for one text is in `measuring` and `evaluations`.
     store         Write the results of a run as a Parquet data set: one row per text, measure and
                   layer.
     summaries     Summarise a batch: the main sources of each target and layer.
-    tags          Assign parts of speech to tokens, from the tags of words.
 """
