@@ -54,6 +54,8 @@ def test_pictures_show_the_scores_of_their_patches(
     payload = payload_of(maps)
     assert_valid("payload", json.loads(json.dumps(payload)))
     grids = [each["grids"][0] for each in payload["images"]]
+    shown = payload["texts"][payload["images"][0]["text"]]["shown"]
+    assert shown[grids[0]["first"]] == "image 1 patch (0, 0)", "not the placeholder"
     assert any(grid["rows"] != grid["columns"] for grid in grids)
     maps.to_html(tmp_path / "out.html")
     shares = (maps.scores / maps.scores.sum(-1, keepdims=True)).mean(0)

@@ -6,6 +6,8 @@ import type { Answered, Method, WrittenTable } from "./payload";
 /** Runs of characters that are not blank: answer_block.py has the same rule. */
 export const WORD = /[^ \t\n\r]+/g;
 
+const KEPT = 60; // parts whose scores are kept
+
 /** The whole answer, or a sentence or a word of it by its number: "", "s0", "w3". */
 export type Part = "" | `s${number}` | `w${number}`;
 
@@ -40,17 +42,44 @@ class Table {
   }
 }
 
-export interface Scored {
-  documents: Float64Array;
+type Name = "documents" | "passages" | "words" | "kinds" | "patches";
+
+/** The scores of a part of the answer. Each kind is computed when it is first asked for: the list of
+ * methods needs those of documents alone. */
+export class Scored {
+  private readonly known = new Map<Name, Float64Array | null>();
+
+  constructor(private readonly read: (name: Name) => Float64Array | null) {}
+
+  private of(name: Name): Float64Array | null {
+    if (!this.known.has(name)) this.known.set(name, this.read(name));
+    return this.known.get(name)!;
+  }
+
+  get documents(): Float64Array {
+    return this.of("documents")!;
+  }
+
   /** Null if whole documents were removed. */
-  passages: Float64Array | null;
-  words: Float64Array | null;
-  kinds: Float64Array | null;
-  patches: Float64Array | null;
+  get passages(): Float64Array | null {
+    return this.of("passages");
+  }
+
+  get words(): Float64Array | null {
+    return this.of("words");
+  }
+
+  get kinds(): Float64Array | null {
+    return this.of("kinds");
+  }
+
+  get patches(): Float64Array | null {
+    return this.of("patches");
+  }
 }
 
 class MethodTables {
-  private readonly tables: Record<keyof Scored, Table | null>;
+  private readonly tables: Record<Name, Table | null>;
 
   constructor(
     readonly about: Method,
@@ -72,15 +101,7 @@ class MethodTables {
   }
 
   of(first: number, stop: number): Scored {
-    const read = (name: keyof Scored) =>
-      this.tables[name]?.of(first, stop, this.about.removes) ?? null;
-    return {
-      documents: read("documents")!,
-      passages: read("passages"),
-      words: read("words"),
-      kinds: read("kinds"),
-      patches: read("patches"),
-    };
+    return new Scored((name) => this.tables[name]?.of(first, stop, this.about.removes) ?? null);
   }
 }
 
@@ -137,7 +158,7 @@ export class AnswerScores {
         this.about.sentences.length,
       ));
       found = tables.of(...this.lines(part, tables.tokens));
-      if (this.known.size > 400) this.known.clear();
+      if (this.known.size > KEPT) this.known.clear();
       this.known.set(key, found);
     }
     return found;

@@ -17,13 +17,12 @@ import numpy as np
 
 from mixlens.measures import list_measures
 from mixlens.views.viewer import packing
-from mixlens.views.viewer.text import well_formed
+from mixlens.views.viewer.text import patch_tokens, well_formed
 
 if TYPE_CHECKING:
     from mixlens.answers.answer import Answer
     from mixlens.answers.answer_parts import AnswerPart
     from mixlens.answers.method_scores import MethodScores
-    from mixlens.text.tokens import TokenRow
 
 WORD = re.compile(r"[^ \t\n\r]+")  # web/src/answered.ts has the same rule
 ROOM = 4_800_000  # characters of the scores of all methods
@@ -42,7 +41,7 @@ KINDS = (
 def answer_block(answer: Answer, room: int = ROOM) -> dict[str, Any]:
     """Return the answer of a payload, in about `room` characters beyond its texts."""
     owner = _word_of_tokens(answer)
-    patches = _patches(answer.source_row)
+    patches = sorted(patch_tokens(answer.source_row))
     each = room // ((3 if patches else 2) * len(answer.methods))
     return {
         "words": [_part(part) for part in answer.words],
@@ -145,19 +144,6 @@ def _word_of_tokens(answer: Answer) -> np.ndarray:
             number = bisect_right(starts, place) - 1
             of_token[token] = first + max(number, 0)
     return np.append(of_token, count)  # the last entry is the number of words
-
-
-def _patches(row: TokenRow) -> list[int]:
-    """Return the source tokens that are patches of images."""
-    return sorted(
-        {
-            grid.first + line * grid.stride + column
-            for picture in row.pictures
-            for grid in picture.grids
-            for line in range(grid.rows)
-            for column in range(grid.columns)
-        }
-    )
 
 
 def _method(

@@ -40,6 +40,17 @@ def text_of(row: TokenRow) -> dict[str, Any]:
     }
 
 
+def patch_tokens(row: TokenRow) -> set[int]:
+    """Return the tokens that are patches of images. The text has only a placeholder for them."""
+    return {
+        grid.first + line * grid.stride + column
+        for picture in row.pictures
+        for grid in picture.grids
+        for line in range(grid.rows)
+        for column in range(grid.columns)
+    }
+
+
 def _is_numbered(row: TokenRow) -> bool:
     """Return whether the tokens are frames or patches, which have no text."""
     if row.seconds is not None:
@@ -63,11 +74,13 @@ def _from_text(row: TokenRow) -> tuple[list[str], list[str]]:
     assert row.text is not None
     assert row.offsets is not None
     shown, gaps, end = [], [], 0
-    for label, (start, stop) in zip(row.labels, row.offsets, strict=True):
+    patches = patch_tokens(row)
+    for place, (label, (start, stop)) in enumerate(zip(row.labels, row.offsets, strict=True)):
         start = max(start, end)
-        if start >= stop:
+        if start >= stop or place in patches:
             shown.append(well_formed(label))
             gaps.append("")
+            end = max(end, stop) if place in patches else end  # the placeholder is not shown
             continue
         piece = row.text[start:stop]
         core = piece.lstrip() or piece
