@@ -39,6 +39,10 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "phi3": ("Phi3", _SIZES),
     "olmo2": ("Olmo2", _SIZES),
     "cohere": ("Cohere", _SIZES),
+    "wide_llama": (
+        "Llama",
+        {**_SIZES, "hidden_size": 1024, "intermediate_size": 2816, "num_hidden_layers": 8},
+    ),
 }
 _EXPERTS_ONLY = ("gpt_oss",)  # it has no tensor-parallel plan
 
