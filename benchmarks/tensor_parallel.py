@@ -37,6 +37,7 @@ AGGREGATED = ("attention", "attention_norm_res_ln", "alti", "value_zeroing")
 
 def score(lens: Any, measures: Sequence[str]) -> dict[str, Any]:
     """Return all scores of a model by name, or the error of a measure that it does not have."""
+    jobs: dict[str, tuple[Any, str, Any]]
     jobs = {f"{name} maps": (lens.measure, name, None) for name in measures}
     jobs |= {f"{name} targets": (lens.measure, name, [-1, 5]) for name in measures}
     jobs |= {
