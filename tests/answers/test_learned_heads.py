@@ -189,3 +189,66 @@ def test_wrong_prompts_are_refused(lens: Lens, tmp_path: Path) -> None:
             fit_heads(lens, file, **wrong)
     with pytest.raises(InvalidInput, match="cannot be read"):
         read_fit_prompts(tmp_path / "absent.jsonl")
+
+
+@pytest.mark.parametrize("features", [name for name in FEATURES if name != "attention"])
+def test_features_of_heads_are_those_of_the_native_model(
+    features: str, numbers: dict[str, np.ndarray]
+) -> None:
+    """Vectors of every head by hooks on the plain model, summed and averaged as in AT2."""
+    model, prompt = models.at2(), _prompts(numbers)[0]
+    (made,) = collect_examples(Lens(model), prompt, features, 6)
+    first, end = numbers["target"].tolist()
+    ids = torch.from_numpy(numbers["input_ids"][:1, : end - 1])
+    states: list[list[Any]] = [[], []]  # of the attention, and of the residual stream
+    hooks = []
+    for layer in model.model.layers:
+        hooks += [
+            layer.self_attn.register_forward_pre_hook(
+                lambda _, args, kwargs: states[0].append(kwargs["hidden_states"][0]),
+                with_kwargs=True,
+            ),
+            layer.register_forward_pre_hook(lambda _, args: states[1].append(args[0][0])),
+        ]
+    model.set_attn_implementation("eager")
+    with torch.no_grad():
+        weights = model(ids, output_attentions=True).attentions
+    for hook in hooks:
+        hook.remove()
+    phi = []
+    targets = slice(first - 1, end - 1)
+    for layer, read, stream, by_head in zip(model.model.layers, *states, weights, strict=True):
+        attention, heads = layer.self_attn, by_head.shape[1]
+        values = attention.v_proj(read).view(len(read), -1, attention.head_dim)
+        values = values.repeat_interleave(heads // values.shape[1], 1).transpose(0, 1)
+        out = attention.o_proj.weight.view(-1, heads, attention.head_dim)
+        moved = torch.einsum("hjk,dhk->hjd", values, out)
+        parts = by_head[0, :, targets, :, None] * moved[:, None]  # [head, target, source, d]
+        if features == "attention_norm":
+            scores = parts.norm(dim=-1)
+        elif features == "contribution_weights":
+            whole = parts.sum(2, keepdim=True)
+            scores = (parts * whole).sum(-1) / whole.square().sum(-1)
+        else:
+            own = stream[targets]
+            bias = 0 if attention.o_proj.bias is None else attention.o_proj.bias
+            y = own + parts.sum((0, 2)) + bias
+            constant = attention.v_proj.bias  # which is a term of its own
+            if constant is not None:
+                constant = constant.view(-1, attention.head_dim).repeat_interleave(
+                    heads // attention.config.num_key_value_heads, 0
+                )
+                moved = moved - torch.einsum("hk,dhk->hd", constant, out)[:, None]
+                parts = by_head[0, :, targets, :, None] * moved[:, None]
+
+            def near(part: Any, y: Any = y) -> Any:
+                return (y.abs().sum(-1) - (y - part).abs().sum(-1)).clamp_min(0)
+
+            scores = torch.stack([near(parts[:, :, j]) for j in range(parts.shape[2])], -1)
+            scores = scores / (scores.sum((0, 2)) + near(own))[:, None]
+        phi.append(scores.mean(1).detach().numpy())
+    columns = np.stack(
+        [np.stack(phi)[:, :, a:b].sum(-1).reshape(-1) for a, b in numbers["sources"].tolist()]
+    )
+    expected = (2.0 * draw_masks(6, len(columns)) - 1) @ columns
+    assert made.features == pytest.approx(expected, rel=1e-5, abs=1e-6)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from scipy.stats import spearmanr
 
 from mixlens import Lens
 from mixlens import datasets as corpus
@@ -176,3 +178,35 @@ def test_the_sink_counts_if_asked(cases: list[Case]) -> None:
     assert gap[0] == pytest.approx(known.scores("attention")[0])
     assert gap[0] > 0
     assert not gap[1:].any()
+
+
+def test_lds_is_that_of_the_native_model() -> None:
+    """Attention by transformers, passes of the shortened prompts, and scipy's correlation."""
+    case = Case(Lens.bundled("causal"), generate_prompts("fact", 1, documents=4)[0])
+    known, seed, masks = KnownEvidence.of(case), 3, 14
+    model: Any = case.lens.model
+    prompt, answer = list(known.prompt.ids), list(known.prompt.answer_ids)
+    tokens = [list(own) for own in known.documents]
+    before = model.config._attn_implementation
+    model.set_attn_implementation("eager")
+    with torch.no_grad():
+        layers = model(torch.tensor([prompt + answer[:-1]]), output_attentions=True).attentions
+    model.set_attn_implementation(before)
+    weights = torch.stack(layers).double().mean((0, 2))[0].numpy()  # [target, source]
+    row = weights[len(prompt) - 1 :].mean(0)
+    row[0] = 0
+    scores = np.array([row[own].sum() for own in tokens])
+    draw = np.random.default_rng([seed, len(case.example.text)])
+    kept = draw.random((masks, len(tokens))) < 0.5
+    effects = []
+    for mask in kept:
+        gone = {token for own, keep in zip(tokens, mask, strict=True) if not keep for token in own}
+        rest = [token for place, token in enumerate(prompt) if place not in gone]
+        with torch.no_grad():
+            logits = model(torch.tensor([rest + answer[:-1]])).logits[0].double().log_softmax(-1)
+        places = range(len(rest) - 1, len(rest) - 1 + len(answer))
+        effects.append(
+            sum(float(logits[place, token]) for place, token in zip(places, answer, strict=True))
+        )
+    expected = spearmanr(kept @ scores, effects).statistic
+    assert lds.observe(case, "attention", masks=masks, seed=seed) == pytest.approx(expected)

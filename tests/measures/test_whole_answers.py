@@ -350,3 +350,25 @@ def test_what_has_no_answer_is_refused(llama: Lens) -> None:
         merged = lens.generate("The keys ar", answer="e here.")
     with pytest.raises(InvalidInput, match="covers the end of the prompt"):
         measure("gradient_norm", merged, answer=True)
+
+
+def test_gradients_of_an_answer_through_experts() -> None:
+    """Autograd of the native model, in float64."""
+    torch.manual_seed(0)
+    config = hf.MixtralConfig(**models._CAUSAL, num_local_experts=4, num_experts_per_tok=2)
+    model: Any = models.randomised(hf.MixtralForCausalLM(config)).double()
+    ids = torch.tensor([[7, 9, 4, 30, 12, 21, 5, 8]])
+    embedded = model.get_input_embeddings()(ids).detach().requires_grad_()
+    model.set_experts_implementation("eager")
+    logits = model(inputs_embeds=embedded).logits[0].log_softmax(-1)
+    weights = torch.tensor([1.0, 0.5, 2.0], dtype=torch.float64)
+    explained = (logits[[3, 4, 5], ids[0, 4:7]] * weights).sum()
+    (gradient,) = torch.autograd.grad(explained, embedded)
+    given = {"input_ids": ids}
+    for name, expected in (
+        ("gradient_x_input", (gradient * embedded).sum(-1)),
+        ("gradient_norm", gradient.norm(dim=-1)),
+    ):
+        made = _scores(Lens(model), name, given, answer=(4, 7), weights=weights.tolist())
+        wanted = expected[0].detach().numpy()
+        assert made[0, 0] == pytest.approx(wanted, rel=1e-6, abs=1e-7 * np.abs(wanted).max())
