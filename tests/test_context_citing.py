@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from mixlens.measuring.answer_odds import (
     log_odds,
     token_log_probabilities,
 )
-from mixlens.measuring.context_citing import drawn_masks, shortened
+from mixlens.measuring.context_citing import ContextCitation, drawn_masks, shortened
 from mixlens.text.segments import spans_of
 from tests import reference
 from tests.measures import models
@@ -205,7 +206,7 @@ def test_what_cannot_be_cited_is_refused(lens: Lens) -> None:
         lens.context_cite(CONTEXT, QUERY, template="{context} {other}")
 
 
-def test_hierarchical_search() -> None:
+def test_hierarchical_search(tmp_path: Path) -> None:
     lens = Lens.bundled("causal")
     context = "Tom has a red ball. Tom is big.\n\nLily has a blue car. She is happy.\n\nBen sleeps."
     steps: list[tuple[int, int]] = []
@@ -252,3 +253,13 @@ def test_hierarchical_search() -> None:
         lens.context_cite(context, "q", " x", within="paragraphs", max_passes=100)
     with pytest.raises(InvalidInput, match="best=0 is out of range"):
         lens.context_cite(context, "q", " x", within="paragraphs", best=0)
+    made.save(tmp_path / "citation.json")
+    again = ContextCitation.load(tmp_path / "citation.json")
+    for name in ("segments", "texts", "scores", "intercept", "correlation", "kept", "log_odds"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(made, name))
+    assert again.within is not None
+    assert again.within.top() == made.within.top()
+    written = (tmp_path / "citation.json").read_text()
+    (tmp_path / "damaged.json").write_text(written.replace('"kept": [', '"kept": [[true],', 1))
+    with pytest.raises(InvalidInput, match="does not hold citations of a context"):
+        ContextCitation.load(tmp_path / "damaged.json")

@@ -26,6 +26,7 @@ RESULTS = (
     "mixlens.answers.knockout.Knockout",
     "mixlens.answers.passage_scores.PassageScores",
     "mixlens.answers.hops.Hops",
+    "mixlens.maps.ranked_scores.RankedScores",
 )
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 

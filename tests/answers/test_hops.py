@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from torch import Tensor
 
 from mixlens import InvalidInput, Lens, UnsupportedModel
+from mixlens.answers.hops import Hops
 from mixlens.recording import span_scores, target_pass
 from tests import reference
 from tests.answers.models import stored
@@ -180,3 +182,21 @@ def test_bad_hops(chosen: dict[str, Any], words: str) -> None:
 def test_a_model_that_reads_both_ways_produces_nothing() -> None:
     with pytest.raises(UnsupportedModel, match="in both directions"):
         Lens.bundled().hops("The dogs bark.", answer=[3], reasoning=[1, 2])
+
+
+def test_hops_are_kept(tmp_path: Path) -> None:
+    lens, text = Lens.bundled("causal"), "The dogs are old. So they sleep"
+    for variant in ("normalised", "released"):
+        made = lens.hops(text, answer=[6, 7], reasoning=[3, 4, 5], hops=2, variant=variant)
+        made.save(tmp_path / "hops.json")
+        again = Hops.load(tmp_path / "hops.json")
+        for name, value in vars(made).items():
+            np.testing.assert_array_equal(getattr(again, name), value)
+        assert again.top() == made.top()
+    (tmp_path / "other.json").write_text(
+        (tmp_path / "hops.json").read_text().replace("hops 1", "x")
+    )
+    with pytest.raises(InvalidInput, match="does not hold scores of hops"):
+        Hops.load(tmp_path / "other.json")
+    with pytest.raises(InvalidInput, match="does not hold scores of hops"):
+        Hops.load(tmp_path / "none.json")

@@ -15,13 +15,14 @@ tokens themselves.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from mixlens.errors import InvalidInput
+from mixlens.maps.ranked_scores import RankedScores, read_numbers
 from mixlens.measuring.generate import require_causal_stack
 from mixlens.measuring.measure import measure
 from mixlens.recording.passed_layers import PassedLayers
@@ -30,8 +31,6 @@ from mixlens.text.suggestions import no_such
 from mixlens.text.tokens import TokenRow, resolved, whole_numbers
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from mixlens.lens import Lens
 
 VARIANTS = ("normalised", "released")
@@ -44,7 +43,7 @@ _MARKS = str.maketrans(dict.fromkeys("Ġ▁Ċ", " "))
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Hops:
+class Hops(RankedScores):
     """Scores of the tokens of a prompt for an answer, through its reasoning.
 
     Attributes
@@ -90,45 +89,50 @@ class Hops:
         best, score = self.top(1)[0]
         return f"<Hops: {len(self.by_hop)} spans, highest {best!r} ({score:.3g})>"
 
-    def top(self, count: int | None = None) -> list[tuple[str, float]]:
-        """Return tokens with their scores, highest first.
+    _what = "scores of hops"
+    _format = "mixlens hops 1"
+    _form: ClassVar[Mapping[str, Any]] = {
+        "scores": [float],
+        "by_hop": [[float]],
+        "spans": [[float]],
+        "passed_on": [float],
+        "unexplained": object,
+        "residual_share": [[float]],
+        "coherence": [[float]],
+        "tokens": [str],
+        "settings": {str: object},
+    }
 
-        Parameters
-        ----------
-        count
-            How many to return. By default all.
+    def _ranked(self) -> tuple[Sequence[str], np.ndarray]:
+        return self.tokens, self.scores
 
-        Returns
-        -------
-        list of (str, float)
-            Labels and scores.
-
-        Examples
-        --------
-        >>> len(hops.top(2))
-        2
-        """
-        order = np.argsort(-self.scores, kind="stable")[:count]
-        return [(self.tokens[place], float(self.scores[place])) for place in order]
-
-    def to_dataframe(self) -> pd.DataFrame:
-        """Return a pandas table of the tokens.
-
-        Returns
-        -------
-        pandas.DataFrame
-            One line for each token: its position, its label, its score, and the part of each hop.
-
-        Examples
-        --------
-        >>> list(hops.to_dataframe().columns)
-        ['position', 'token', 'score', 'hop 0', 'hop 1']
-        """
-        import pandas as pd
-
+    def _columns(self) -> Mapping[str, Any]:
         columns = {"position": range(len(self.tokens)), "token": self.tokens, "score": self.scores}
-        return pd.DataFrame(
-            {**columns, **{f"hop {number}": each for number, each in enumerate(self.by_hop)}}
+        return {**columns, **{f"hop {number}": own for number, own in enumerate(self.by_hop)}}
+
+    def _as_json(self) -> dict[str, Any]:
+        return {
+            name: value.tolist() if isinstance(value, np.ndarray) else value
+            for name, value in vars(self).items()
+        }
+
+    @classmethod
+    def _from_json(cls, given: Mapping[str, Any]) -> Self:
+        count, hops = len(given["tokens"]), len(given["by_hop"])
+        unexplained = given["unexplained"]
+        if unexplained is not None:
+            unexplained = float(unexplained)
+        layers = len(given["coherence"][0]) if given["coherence"] else 0
+        return cls(
+            scores=read_numbers(given["scores"], (count,)),
+            by_hop=read_numbers(given["by_hop"], (hops, count)),
+            spans=read_numbers(given["spans"], (hops, count)),
+            passed_on=np.array(given["passed_on"], dtype=np.float64),
+            unexplained=unexplained,
+            residual_share=read_numbers(given["residual_share"], (hops, layers)),
+            coherence=read_numbers(given["coherence"], (hops, layers)),
+            tokens=tuple(given["tokens"]),
+            settings=given["settings"],
         )
 
 

@@ -10,12 +10,10 @@ it to the answer.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from torch import nn
@@ -23,37 +21,19 @@ from torch import nn
 from mixlens.answers.answered_prompt import find_passages, read_answered_prompt
 from mixlens.answers.attention_edges import BlockedAnswers, Edges, window_layers
 from mixlens.answers.leave_one_out import Progress, check_budget, require_finite
-from mixlens.answers.passage_scores import PassageScores, require_scores
+from mixlens.answers.passage_scores import PassageScores
 from mixlens.errors import InvalidInput
+from mixlens.maps.ranked_scores import RankedScores, read_numbers
 from mixlens.measuring.answer_odds import token_log_probabilities
-from mixlens.model.json_values import parse_json, require_form
 from mixlens.model.loading import require_head
 from mixlens.model.session import open_session
 from mixlens.recording.recording import Recording
 from mixlens.text.prompts import Given
 from mixlens.text.segments import By
 
-if TYPE_CHECKING:
-    import os
-
-    import pandas as pd
-
-_FORMAT = "mixlens knockout 1"
-_FORM = {
-    "format": str,
-    "segments": [str],
-    "texts": [str],
-    "windows": [[int]],
-    "token_scores": [[[float]]],
-    "tokens": [str],
-    "answer": str,
-    "log_probability": float,
-    "reused": bool,
-}
-
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Knockout:
+class Knockout(RankedScores):
     """Scores of passages and windows of layers: how much an answer needs the attention to each.
 
     Attributes
@@ -110,28 +90,6 @@ class Knockout:
             f" {len(self.windows)} windows, highest {first!r} ({score:.3g})>"
         )
 
-    def top(self, count: int | None = None) -> list[tuple[str, float]]:
-        """Return passages with their scores in the window where each is highest, highest first.
-
-        Parameters
-        ----------
-        count
-            How many to return. By default all.
-
-        Returns
-        -------
-        list of (str, float)
-            Names and scores.
-
-        Examples
-        --------
-        >>> len(blocked.top(1))
-        1
-        """
-        highest = self.scores.max(1)
-        order = np.argsort(-highest, kind="stable")[:count]
-        return [(self.segments[place], float(highest[place])) for place in order]
-
     def window(self, number: int = 0) -> PassageScores:
         """Return the scores of one window.
 
@@ -169,100 +127,50 @@ class Knockout:
             notes={"layers": list(self.windows[number]), "reused_prefix": self.reused},
         )
 
-    def to_dataframe(self) -> pd.DataFrame:
-        """Return a pandas table of the passages and windows.
+    _what = "knockout scores"
+    _format = "mixlens knockout 1"
+    _form: ClassVar[Mapping[str, Any]] = {
+        "segments": [str],
+        "texts": [str],
+        "windows": [[int]],
+        "token_scores": [[[float]]],
+        "tokens": [str],
+        "answer": str,
+        "log_probability": float,
+        "reused": bool,
+    }
 
-        Returns
-        -------
-        pandas.DataFrame
-            Columns: segment, layers, score, percent, text.
+    def _ranked(self) -> tuple[Sequence[str], np.ndarray]:
+        return self.segments, self.scores.max(1)
 
-        Examples
-        --------
-        >>> list(blocked.to_dataframe().columns)
-        ['segment', 'layers', 'score', 'percent', 'text']
-        """
-        import pandas as pd
-
+    def _columns(self) -> Mapping[str, Any]:
         pairs = list(product(range(len(self.segments)), range(len(self.windows))))
-        columns = {
+        return {
             "segment": [self.segments[segment] for segment, _ in pairs],
             "layers": [list(self.windows[window]) for _, window in pairs],
             "score": self.scores.reshape(-1),
             "percent": self.percent.reshape(-1),
             "text": [self.texts[segment] for segment, _ in pairs],
         }
-        return pd.DataFrame(columns)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the scores to a JSON file.
-
-        Parameters
-        ----------
-        path
-            The file.
-
-        Examples
-        --------
-        >>> import tempfile, os
-        >>> file = os.path.join(tempfile.mkdtemp(), "knockout.json")
-        >>> blocked.save(file)
-        """
-        given = {"format": _FORMAT, **vars(self), "token_scores": self.token_scores.tolist()}
-        Path(path).write_text(
-            json.dumps(given, ensure_ascii=False, indent=1) + "\n", encoding="utf-8"
-        )
+    def _as_json(self) -> dict[str, Any]:
+        return {**vars(self), "token_scores": self.token_scores.tolist()}
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Knockout:
-        """Read scores that `save` has written.
-
-        Parameters
-        ----------
-        path
-            The file.
-
-        Returns
-        -------
-        Knockout
-            The scores.
-
-        Raises
-        ------
-        InvalidInput
-            If the file does not hold such scores.
-
-        Examples
-        --------
-        >>> from mixlens.answers.knockout import Knockout
-        >>> Knockout.load(file).top() == blocked.top()
-        True
-        """
-        try:
-            given = parse_json(Path(path).read_text(encoding="utf-8"))
-            require_form(given, _FORM, "it")
-            if given["format"] != _FORMAT:
-                raise ValueError(f"its format is {given['format']!r}")
-            scores = np.array(given["token_scores"], dtype=np.float64)
-            for names in ("segments", "texts"):
-                require_scores(
-                    scores, tuple(len(given[axis]) for axis in (names, "windows", "tokens"))
-                )
-            return cls(
-                segments=tuple(given["segments"]),
-                texts=tuple(given["texts"]),
-                windows=tuple(tuple(window) for window in given["windows"]),
-                token_scores=scores,
-                tokens=tuple(given["tokens"]),
-                answer=given["answer"],
-                log_probability=float(given["log_probability"]),
-                reused=given["reused"],
-            )
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise InvalidInput(
-                f"{path} does not hold knockout scores ({error}). Pass a file that `Knockout.save`"
-                " has written."
-            ) from None
+    def _from_json(cls, given: Mapping[str, Any]) -> Self:
+        others = (len(given["windows"]), len(given["tokens"]))
+        for names in ("segments", "texts"):
+            scores = read_numbers(given["token_scores"], (len(given[names]), *others))
+        return cls(
+            segments=tuple(given["segments"]),
+            texts=tuple(given["texts"]),
+            windows=tuple(tuple(window) for window in given["windows"]),
+            token_scores=scores,
+            tokens=tuple(given["tokens"]),
+            answer=given["answer"],
+            log_probability=float(given["log_probability"]),
+            reused=given["reused"],
+        )
 
 
 def knockout(

@@ -2,37 +2,20 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from mixlens.errors import InvalidInput
-from mixlens.model.json_values import parse_json, require_form
+from mixlens.maps.ranked_scores import RankedScores, read_numbers
 
 if TYPE_CHECKING:
-    import os
-
     import pandas as pd
-
-_FORMAT = "mixlens passage scores 1"
-_FORM = {
-    "format": str,
-    "method": str,
-    "answer": str,
-    "tokens": [str],
-    "log_probability": float,
-    "passes": int,
-    "notes": {str: object},
-    "passages": [{"segment": str, "text": str, "tokens": [float]}],
-    "within": object,
-}
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class PassageScores:
+class PassageScores(RankedScores):
     """Scores of the passages of a prompt: how much an answer depends on each.
 
     Attributes
@@ -90,28 +73,6 @@ class PassageScores:
             f" highest {first!r} ({score:.3g})>"
         )
 
-    def top(self, count: int | None = None) -> list[tuple[str, float]]:
-        """Return passages with their scores, highest first.
-
-        Parameters
-        ----------
-        count
-            How many to return. By default all.
-
-        Returns
-        -------
-        list of (str, float)
-            Names and scores.
-
-        Examples
-        --------
-        >>> len(scores.top(1))
-        1
-        """
-        totals = self.scores
-        order = np.argsort(-totals, kind="stable")[:count]
-        return [(self.segments[place], float(totals[place])) for place in order]
-
     def to_dataframe(self, *, by_token: bool = False) -> pd.DataFrame:
         """Return a pandas table of the passages.
 
@@ -133,9 +94,7 @@ class PassageScores:
         import pandas as pd
 
         if not by_token:
-            return pd.DataFrame(
-                {"segment": self.segments, "score": self.scores, "text": self.texts}
-            )
+            return super().to_dataframe()
         count, width = len(self.segments), len(self.tokens)
         columns = {
             "segment": np.repeat(np.array(self.segments, dtype=object), width),
@@ -144,61 +103,27 @@ class PassageScores:
         }
         return pd.DataFrame(columns)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the scores to a JSON file.
+    _what = "passage scores"
+    _format = "mixlens passage scores 1"
+    _form: ClassVar[Mapping[str, Any]] = {
+        "method": str,
+        "answer": str,
+        "tokens": [str],
+        "log_probability": float,
+        "passes": int,
+        "notes": {str: object},
+        "passages": [{"segment": str, "text": str, "tokens": [float]}],
+        "within": object,
+    }
 
-        Parameters
-        ----------
-        path
-            The file.
+    def _ranked(self) -> tuple[Sequence[str], np.ndarray]:
+        return self.segments, self.scores
 
-        Examples
-        --------
-        >>> import tempfile, os
-        >>> file = os.path.join(tempfile.mkdtemp(), "scores.json")
-        >>> scores.save(file)
-        """
-        Path(path).write_text(
-            json.dumps(self._as_json(), ensure_ascii=False, indent=1) + "\n", encoding="utf-8"
-        )
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> PassageScores:
-        """Read scores that `save` has written.
-
-        Parameters
-        ----------
-        path
-            The file.
-
-        Returns
-        -------
-        PassageScores
-            The scores.
-
-        Raises
-        ------
-        InvalidInput
-            If the file does not hold such scores.
-
-        Examples
-        --------
-        >>> from mixlens.answers.passage_scores import PassageScores
-        >>> PassageScores.load(file).top(1) == scores.top(1)
-        True
-        """
-        try:
-            given = parse_json(Path(path).read_text(encoding="utf-8"))
-            return cls._from_json(given)
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise InvalidInput(
-                f"{path} does not hold passage scores ({error}). Pass a file that"
-                " `PassageScores.save` has written."
-            ) from None
+    def _columns(self) -> Mapping[str, Any]:
+        return {"segment": self.segments, "score": self.scores, "text": self.texts}
 
     def _as_json(self) -> dict[str, Any]:
         return {
-            "format": _FORMAT,
             "method": self.method,
             "answer": self.answer,
             "tokens": list(self.tokens),
@@ -215,34 +140,22 @@ class PassageScores:
                     strict=True,
                 )
             ],
-            "within": None if self.within is None else self.within._as_json(),
+            "within": None if self.within is None else self.within._described(),
         }
 
     @classmethod
-    def _from_json(cls, given: Any) -> PassageScores:
-        require_form(given, _FORM, "it")
-        if given["format"] != _FORMAT:
-            raise ValueError(f"its format is {given['format']!r}")
+    def _from_json(cls, given: Mapping[str, Any]) -> Self:
         passages, within = given["passages"], given["within"]
-        scores = np.array([passage["tokens"] for passage in passages], dtype=np.float64)
-        require_scores(scores, (len(passages), len(given["tokens"])))
+        scores = [passage["tokens"] for passage in passages]
         return cls(
             method=given["method"],
             segments=tuple(passage["segment"] for passage in passages),
             texts=tuple(passage["text"] for passage in passages),
-            token_scores=scores,
+            token_scores=read_numbers(scores, (len(passages), len(given["tokens"]))),
             tokens=tuple(given["tokens"]),
             answer=given["answer"],
             log_probability=float(given["log_probability"]),
             passes=given["passes"],
             notes=given["notes"],
-            within=None if within is None else cls._from_json(within),
+            within=None if within is None else cls._read(within),
         )
-
-
-def require_scores(scores: np.ndarray, shape: tuple[int, ...]) -> None:
-    """Raise `ValueError` unless scores of a file are numbers of this shape."""
-    if scores.shape != shape or not scores.size:
-        raise ValueError(f"its scores have the shape {scores.shape}, not {shape}")
-    if not np.isfinite(scores).all():
-        raise ValueError("a score is not a number")

@@ -22,6 +22,7 @@ Nothing here runs a model, except through a recording.
     one_row                    Aggregate the layers of one target into one set of scores.
     provenance                 Record the provenance of scores: measure, options, citation, model,
                                versions.
+    ranked_scores              Scores of named parts: ranked, as a table, and in a JSON file.
     relevance                  Relevance through several streams: gradient-weighted attention,
                                aggregated by its authors' rules.
     rollout                    Rollout: the product of the layers' maps, R_l = M_l R_(l-1) with R_0

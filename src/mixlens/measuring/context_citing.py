@@ -21,11 +21,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from mixlens.errors import EmptyInput, InvalidInput, MissingExtra, MissingTokenizer
+from mixlens.maps.ranked_scores import RankedScores, read_numbers
 from mixlens.measuring.answer_odds import answer_odds, require_causal
 from mixlens.measuring.estimates import estimate_of_prompt, memory_advice
 from mixlens.model.loading import require_head
@@ -38,7 +39,6 @@ from mixlens.text.prompts import prompt_of
 from mixlens.text.segments import Spans, require_apart, spans_of
 
 if TYPE_CHECKING:
-    import pandas as pd
     from torch import nn
 
 TEMPLATE = "Context: {context}\n\nQuery: {query}"
@@ -46,7 +46,7 @@ _ALPHA = 0.01  # of the LASSO, on standardised columns
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class ContextCitation:
+class ContextCitation(RankedScores):
     """Scores of the parts of a context: how much each supports an answer.
 
     Attributes
@@ -96,44 +96,53 @@ class ContextCitation:
             f" {len(self.kept)} ablations, held-out correlation {self.correlation:.2f}>"
         )
 
-    def top(self, count: int | None = None) -> list[tuple[str, float]]:
-        """Return segments with their scores, highest first.
+    _what = "citations of a context"
+    _format = "mixlens context citation 1"
+    _form: ClassVar[Mapping[str, Any]] = {
+        "segments": [str],
+        "texts": [str],
+        "scores": [float],
+        "intercept": float,
+        "correlation": object,
+        "answer": str,
+        "kept": [[bool]],
+        "log_odds": [float],
+        "within": object,
+    }
 
-        Parameters
-        ----------
-        count
-            How many to return. By default all.
+    def _ranked(self) -> tuple[Sequence[str], np.ndarray]:
+        return self.segments, self.scores
 
-        Returns
-        -------
-        list of (str, float)
-            Names and scores.
+    def _columns(self) -> Mapping[str, Any]:
+        return {"segment": self.segments, "score": self.scores, "text": self.texts}
 
-        Examples
-        --------
-        >>> len(citation.top(1))
-        1
-        """
-        order = np.argsort(-self.scores, kind="stable")[:count]
-        return [(self.segments[place], float(self.scores[place])) for place in order]
+    def _as_json(self) -> dict[str, Any]:
+        return {
+            **vars(self),
+            "scores": self.scores.tolist(),
+            "correlation": None if np.isnan(self.correlation) else self.correlation,
+            "kept": self.kept.tolist(),
+            "log_odds": self.log_odds.tolist(),
+            "within": None if self.within is None else self.within._described(),
+        }
 
-    def to_dataframe(self) -> pd.DataFrame:
-        """Return a pandas table of the segments.
-
-        Returns
-        -------
-        pandas.DataFrame
-            Columns: segment, score, text.
-
-        Examples
-        --------
-        >>> list(citation.to_dataframe().columns)
-        ['segment', 'score', 'text']
-        """
-        import pandas as pd
-
-        columns = {"segment": self.segments, "score": self.scores, "text": self.texts}
-        return pd.DataFrame(columns)
+    @classmethod
+    def _from_json(cls, given: Mapping[str, Any]) -> Self:
+        count, ablations = len(given["segments"]), len(given["log_odds"])
+        if len(given["texts"]) != count:
+            raise ValueError(f"it has {len(given['texts'])} texts of {count} segments")
+        fit, within = given["correlation"], given["within"]
+        return cls(
+            segments=tuple(given["segments"]),
+            texts=tuple(given["texts"]),
+            scores=read_numbers(given["scores"], (count,)),
+            intercept=float(given["intercept"]),
+            correlation=float("nan") if fit is None else float(fit),
+            answer=given["answer"],
+            kept=read_numbers(given["kept"], (ablations, count)).astype(bool),
+            log_odds=read_numbers(given["log_odds"], (ablations,)),
+            within=None if within is None else cls._read(within),
+        )
 
 
 def context_cite(

@@ -1,0 +1,165 @@
+"""Scores of named parts: ranked, as a table, and in a JSON file.
+
+Passages by removal, knockouts, ContextCite and hops share these methods.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+
+from mixlens.errors import InvalidInput
+from mixlens.model.json_values import parse_json, require_form
+
+if TYPE_CHECKING:
+    import os
+
+    import pandas as pd
+
+
+class RankedScores:
+    """Scores of the parts of a prompt, which you can rank, tabulate and save.
+
+    Examples
+    --------
+    >>> from mixlens import Lens
+    >>> lens = Lens.bundled("causal")
+    >>> scores = lens.leave_one_out("The dogs bark. The cat sleeps.", answer=" The dogs")
+    """
+
+    _what: ClassVar[str]  # what a file holds, in words
+    _format: ClassVar[str]  # the first entry of a file
+    _form: ClassVar[Mapping[str, Any]]  # its other entries
+
+    def _ranked(self) -> tuple[Sequence[str], np.ndarray]:
+        """Return the names, and the numbers that they are ranked by."""
+        raise NotImplementedError
+
+    def _columns(self) -> Mapping[str, Any]:
+        """Return the columns of the table."""
+        raise NotImplementedError
+
+    def _as_json(self) -> dict[str, Any]:
+        """Return everything as values of JSON."""
+        raise NotImplementedError
+
+    @classmethod
+    def _from_json(cls, given: Mapping[str, Any]) -> Self:
+        """Return the scores of a file of the right form, or raise `ValueError`."""
+        raise NotImplementedError
+
+    def top(self, count: int | None = None) -> list[tuple[str, float]]:
+        """Return names with their scores, highest first.
+
+        A knockout has the score of each passage in the window where it is highest.
+
+        Parameters
+        ----------
+        count
+            How many to return. By default all.
+
+        Returns
+        -------
+        list of (str, float)
+            Names and scores.
+
+        Examples
+        --------
+        >>> len(scores.top(1))
+        1
+        """
+        names, numbers = self._ranked()
+        order = np.argsort(-numbers, kind="stable")[:count]
+        return [(names[place], float(numbers[place])) for place in order]
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """Return a pandas table of the scores.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Passages have the columns segment, score and text; a knockout has one line for each
+            passage and window, with layers and percent; hops have one line for each token, with its
+            position and the part of each hop.
+
+        Examples
+        --------
+        >>> list(scores.to_dataframe().columns)
+        ['segment', 'score', 'text']
+        """
+        import pandas as pd
+
+        return pd.DataFrame(dict(self._columns()))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the scores to a JSON file.
+
+        Parameters
+        ----------
+        path
+            The file.
+
+        Examples
+        --------
+        >>> import tempfile, os
+        >>> file = os.path.join(tempfile.mkdtemp(), "scores.json")
+        >>> scores.save(file)
+        """
+        text = json.dumps(self._described(), ensure_ascii=False, indent=1)
+        Path(path).write_text(text + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read scores that `save` has written.
+
+        Parameters
+        ----------
+        path
+            The file.
+
+        Returns
+        -------
+        RankedScores
+            The scores, of the class whose `load` you call.
+
+        Raises
+        ------
+        InvalidInput
+            If the file does not hold such scores.
+
+        Examples
+        --------
+        >>> type(scores).load(file).top() == scores.top()
+        True
+        """
+        try:
+            return cls._read(parse_json(Path(path).read_text(encoding="utf-8")))
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise InvalidInput(
+                f"{path} does not hold {cls._what} ({error}). Pass a file that"
+                f" `{cls.__name__}.save` has written."
+            ) from None
+
+    def _described(self) -> dict[str, Any]:
+        return {"format": self._format, **self._as_json()}
+
+    @classmethod
+    def _read(cls, given: Any) -> Self:
+        require_form(given, {"format": str, **cls._form}, "it")
+        if given["format"] != cls._format:
+            raise ValueError(f"its format is {given['format']!r}")
+        return cls._from_json(given)
+
+
+def read_numbers(given: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """Return numbers of a file as an array of this shape, or raise `ValueError`."""
+    numbers = np.array(given, dtype=np.float64)
+    if numbers.shape != shape or not numbers.size:
+        raise ValueError(f"its scores have the shape {numbers.shape}, not {shape}")
+    if not np.isfinite(numbers).all():
+        raise ValueError("a score is not a number")
+    return numbers
