@@ -11,6 +11,7 @@ import cProfile
 import pstats
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -83,14 +84,14 @@ def starting_seconds(device: str, count: int = 2000) -> tuple[float, float]:
     return min(once(compute) for _ in range(5)) / count, min(once(view) for _ in range(5)) / count
 
 
-def of_one_target(name: str, layers: int) -> tuple[Started, Started]:
+def of_one_target(name: str, layers: int, tokens: int = 12) -> tuple[Started, Started]:
     """A forward pass of a Llama in bf16 with its own attention, and a measure of its last token as
     a GPU takes it: no number is looked at before the end.
     """
     shape = {**_SMALL, "num_key_value_heads": 3, "num_hidden_layers": layers}
     model = models.llama(dtype=torch.bfloat16, device="cpu", **shape)
     model.set_attn_implementation("sdpa")
-    lens, inputs = mixlens.Lens(model), models.tokens(model, 12)
+    lens, inputs = mixlens.Lens(model), models.tokens(model, tokens)
 
     def measured() -> None:
         measure_together([name], lens.record(inputs, targets=[-1]))
@@ -124,8 +125,13 @@ def _lines(what: str, names: tuple[str, ...], count: Any, layers: int) -> list[l
     ]
 
 
+_LONG = ("effective_attention", "flow_routes")
+
+
 def main() -> None:
+    long = partial(of_one_target, tokens=48)  # more tokens than a head has dimensions
     lines = [
+        *_lines("32 layers, one target of 48", _LONG, long, layers=32),
         *_lines(
             "32 layers, one target", ("attention_norm", "value_zeroing"), of_one_target, layers=32
         ),

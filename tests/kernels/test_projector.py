@@ -286,3 +286,31 @@ def test_no_projector_per_target_is_kept() -> None:
     assert (
         largest.numbers <= 2**20
     )  # 8 MB; the projectors of all targets would be 4 x 128 x 128 x 128
+
+
+def few_targets() -> tuple[Tensor, ...]:
+    weights, values, output = case(2, 3, 40, 5, 4, 0)
+    lengths, positions = torch.tensor([40, 33]), torch.tensor([[39, 20], [32, 6]])
+    seen = earlier(2, 40).gather(2, positions[:, None, :, None].expand(2, 1, 2, 40))
+    return weights[:, :, :2] * seen, values, output, lengths, positions, seen
+
+
+def test_targets_that_see_every_direction_need_no_basis(monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen, values, output, lengths, positions, seen = few_targets()
+    columns = value_columns(values, output, lengths)
+    expected = visible_projection(chosen, columns, positions, seen, 1)  # one target at a time
+    monkeypatch.setattr(prefixes, "ordered_directions", lambda *_: pytest.fail("ordered"))
+    made = visible_projection(chosen, columns, positions, seen, 2**30)
+    torch.testing.assert_close(made, expected, atol=1e-12, rtol=0)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1e-6, 1e-9, 1e-12, 1e-13, 1e-14, 1e-16, 0.0])
+def test_small_directions_count_alike_for_few_targets(scale: float) -> None:
+    chosen, values, output, lengths, positions, seen = few_targets()
+    values[..., 4] *= scale
+    columns = value_columns(values, output, lengths)
+    (one, rank), (other, other_rank) = (
+        visible_projection(chosen, columns, positions, seen, limit) for limit in (1, 2**30)
+    )
+    assert torch.equal(rank, other_rank)
+    torch.testing.assert_close(one, other, atol=1e-8, rtol=0)

@@ -12,8 +12,8 @@ While fewer than k rows are visible, or when tokens repeat (in the first layer o
 rotary positions equal tokens have equal values), G_i is singular. C is therefore expressed in a
 basis of directions ordered by the row that first shows them: for a prefix of rows G_i is then zero
 outside its leading block, where it gets the identity. If all visible rows are independent, A itself
-is the result. Ill-conditioned cases (which show in the residual) use a singular value
-decomposition, one target at a time.
+is the result. A few targets that certainly see every direction need no such basis. Ill-conditioned
+cases (which show in the residual) use a singular value decomposition, one target at a time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from mixlens.kernels.chunks import in_float64, slices
-from mixlens.kernels.projector import tolerance
+from mixlens.kernels.projector import inverse_factor, tolerance
 
 _RESIDUAL = 1e-12  # relative; a solve that reaches it is right
 _GROWTH = (
@@ -42,6 +42,9 @@ def visible_projection(
     and the rank of all real sources together.
     """
     least = tolerance(weights.dtype)
+    direct = _full_rank_projection(weights, columns, seen, least, limit)
+    if direct is not None:
+        return direct
     directions, births = ordered_directions(columns, least)
     rotated = columns @ directions
     never = columns.shape[2]
@@ -56,7 +59,8 @@ def visible_projection(
         prefix = prefix & (counts <= positions[:, None, part] + 1)  # nothing ahead of the target
         ends = torch.where(prefix, counts, never)
         born = births[:, :, None] < ends[..., None]
-        made, right = _shortest(rows, rotated, own, born, limit)
+        gram = _visible_grams(rotated, own, limit) + torch.diag_embed((~born).to(rows.dtype))
+        made, right = _shortest(rows, rotated, gram, own, born)
         exact = prefix & (born.sum(-1) == counts)  # independent rows: nothing to exchange
         made = torch.where(exact[..., None], rows, made)
         _repair(made, ~(right | exact), rows, columns, own, least)
@@ -64,15 +68,40 @@ def visible_projection(
     return result, (births < never).sum(-1)
 
 
+def _full_rank_projection(
+    weights: Float[Tensor, "batch head target source"],
+    columns: Float[Tensor, "batch head source k"],
+    seen: Bool[Tensor, "batch heads_or_one target source"],
+    least: float,
+    limit: int,
+) -> tuple[Float[Tensor, "batch head target source"], Int[Tensor, "batch head"]] | None:
+    """Return the projection of a few targets whose visible sources certainly show every direction,
+    so that no basis of directions is needed. Return None if a target may see fewer.
+    """
+    (batch, heads, targets, sources), k = weights.shape, columns.shape[-1]
+    fits = 8 * batch * heads * targets * (4 * k * k + 4 * sources) <= limit
+    if not fits or bool((seen.sum(-1) < k).any()):
+        return None
+    gram = _visible_grams(columns, seen, limit)
+    inverse = inverse_factor(gram, least)
+    # Rows that all miss a direction by `least` times the largest row have a smaller singular value.
+    largest = sources**0.5 * torch.linalg.vector_norm(columns, dim=-1).amax(-1)[..., None]
+    certain = torch.linalg.matrix_norm(inverse.factor) * least * largest < 1
+    rows, born = in_float64(weights) * seen, torch.ones_like(gram[..., 0], dtype=torch.bool)
+    made, right = _shortest(rows, columns, gram, seen, born)
+    if not bool((right & certain & inverse.trusted).all()):
+        return None
+    return made.to(weights.dtype), torch.full((batch, heads), k, device=weights.device)
+
+
 def _shortest(
     rows: Float[Tensor, "batch head target source"],
     rotated: Float[Tensor, "batch head source k"],
+    gram: Float[Tensor, "batch head target k k"],
     seen: Bool[Tensor, "batch heads_or_one target source"],
     born: Bool[Tensor, "batch head target k"],
-    limit: int,
 ) -> tuple[Float[Tensor, "batch head target source"], Bool[Tensor, "batch head target"]]:
     """Return the shortest weights with the same product, and where the solve is reliable."""
-    gram = _visible_grams(rotated, seen, limit) + torch.diag_embed((~born).to(rows.dtype))
     lower, info = torch.linalg.cholesky_ex(gram)
     lower = torch.where(
         (info != 0)[..., None, None],

@@ -96,7 +96,7 @@ def score_layer(
     if layer.deferred is not None:  # a decomposition of NaN raises its own error
         layer.deferred.settle()
     visible = visible_sources(attention, targets)
-    projection = layer.submodule(attention.structure.output_projection)
+    projection = layer.hookable(attention.structure.output_projection)
     matrix = attention.output_weight
     key = (matrix.dtype, contents([matrix]))  # `.data` may have been written to
     full = _full_rows.of(projection, key, partial(full_rows, matrix))

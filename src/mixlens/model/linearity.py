@@ -23,7 +23,7 @@ from transformers.pytorch_utils import Conv1D
 
 from mixlens.errors import UnsupportedModel
 from mixlens.model.distributed import is_spread
-from mixlens.model.module_walk import as_written, parts_of, tensors_of
+from mixlens.model.module_walk import as_written, tensors_of
 from mixlens.model.packed_weights import awaits_first_run, has_packed_weights, linear_sizes
 from mixlens.model.placement import device_of_calls, raise_if_out_of_memory
 from mixlens.model.session import Remembered
@@ -46,8 +46,7 @@ def require_linear_modules(model: nn.Module) -> None:
     Only modules that compute in their own way or have packed weights run, once for each state of
     the model. Call it while a session is open.
     """
-    if any(map(_computes_its_own_way, parts_of(model))):
-        _checked.of(model, None, lambda: _check_all(model))
+    _checked.of(model, None, lambda: _check_all(model))
 
 
 def _computes_its_own_way(part: nn.Module) -> bool:
@@ -113,8 +112,7 @@ def require_gradients(model: nn.Module) -> None:
     The kernels of some libraries have no derivative, and autograd then returns another one without
     an error. Call it before a backward pass through the model itself.
     """
-    if any(map(_computes_its_own_way, parts_of(model))):
-        _differentiated.of(model, None, lambda: _differentiate_all(model))
+    _differentiated.of(model, None, lambda: _differentiate_all(model))
 
 
 _differentiated: Remembered[None] = Remembered()
