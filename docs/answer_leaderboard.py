@@ -275,11 +275,16 @@ def recommendations(known: Sequence[Cell]) -> str:
         if max(means.values()) - min(means.values()) > 0.2:
             each = " and ".join(f"{mean:.2f} in {name}" for name, mean in means.items())
             lines.append(wrapped(f"* **Depends on the model:** `{method}`, {each}."))
+    for cell in (c for c in known if c["task"] == "two_hop"):
+        shown = ("leave_one_out", "logit_update", DEFAULT, "attention", "lexical", "random")
+        recalls = ", ".join(f"`{m}` {_mean(cell, m, 'recall')}" for m in shown)
+        said = f"recall of the two documents of `two_hop`, {cell['counted']} prompts: {recalls}."
+        lines.append(wrapped(f"* **Both hops**, in {_short(cell['model'])}: {said}"))
     p = difference_p(values(whole, DEFAULT), values(whole, have[0]))
     lines.append(
         wrapped(
             f"* **The default of `lens.answer`** is `{DEFAULT}`: {summarised(whole, DEFAULT)}, in"
-            f" about one pass. Against `{have[0]}`, the best of the table, p = {p:.3f} before"
+            f" about one pass. Against `{have[0]}`, the best of the table, p = {p:.4f} before"
             f" Holm's correction. {DEFAULT_REASON}"
         )
     )
