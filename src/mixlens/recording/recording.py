@@ -118,7 +118,20 @@ class Recording:
         return None if self.site is None else self.structure.stack_of(self.site).name
 
     def require_state(self) -> None:
-        """Raise `ModelChanged` if the model has changed since it was recorded."""
+        """Raise an error if the model has changed since it was recorded.
+
+        Raises
+        ------
+        ModelChanged
+            If weights, dtype, adapters, hooks, settings or the mode of the model changed. The error
+            names the change.
+
+        Examples
+        --------
+        >>> from mixlens import Lens
+        >>> recording = Lens.bundled().record("The dogs bark.")
+        >>> recording.require_state()
+        """
         with open_session(self.model, restores=False, recorded=self.state):
             pass
 
@@ -163,7 +176,29 @@ class Recording:
     def token_logits(
         self, logits: Float[Tensor, "batch position word"], places: Int[Tensor, " batch"]
     ) -> Float[Tensor, "batch word"]:
-        """Return the logits at one token of each text."""
+        """Return the logits at one token of each text.
+
+        Parameters
+        ----------
+        logits
+            Logits of the recorded output. They may cover a few positions only.
+        places
+            Position of the token in each text.
+
+        Returns
+        -------
+        torch.Tensor
+            Logits of the whole vocabulary, one row for each text.
+
+        Examples
+        --------
+        >>> import torch
+        >>> from mixlens import Lens
+        >>> recording = Lens.bundled().record("The dogs [MASK].")
+        >>> logits = recording.token_logits(recording.output.logits, torch.tensor([3]))
+        >>> logits.shape[0]
+        1
+        """
         rows = torch.arange(len(logits), device=logits.device)
         if self.logits_at is None:
             return logits[rows, places]
@@ -177,11 +212,51 @@ class Recording:
         return tuple(self.structure.sites)
 
     def target_tokens(self, site: str | None, row: int) -> TokenRow:
-        """Return the tokens that are the targets of an attention, for one text."""
+        """Return the tokens that are the targets of an attention, for one text.
+
+        Parameters
+        ----------
+        site
+            Name of the attention, one of `sites`. None: the only one, or the default.
+        row
+            Index of the text in the batch.
+
+        Returns
+        -------
+        TokenRow
+            The tokens, without padding.
+
+        Examples
+        --------
+        >>> from mixlens import Lens
+        >>> recording = Lens.bundled().record(["The dogs bark.", "The cat sleeps."])
+        >>> list(recording.target_tokens(None, 1))
+        ['[CLS]', 'the', 'cat', 'sleeps', '.', '[SEP]']
+        """
         return self.tokens[self.structure.stack_of(site).name][row]
 
     def named_targets(self, site: str | None, row: int) -> TokenRow:
-        """Return the labels of targets in results: the token that each produced, if known."""
+        """Return the labels of targets in results: the token that each produced, if known.
+
+        Parameters
+        ----------
+        site
+            Name of the attention, one of `sites`. None: the only one, or the default.
+        row
+            Index of the text in the batch.
+
+        Returns
+        -------
+        TokenRow
+            The tokens, without padding.
+
+        Examples
+        --------
+        >>> from mixlens import Lens
+        >>> recording = Lens.bundled().record(["The dogs bark.", "The cat sleeps."])
+        >>> list(recording.named_targets(None, 0))  # nothing was generated: the tokens themselves
+        ['[CLS]', 'the', 'dogs', 'bark', '.', '[SEP]']
+        """
         if self.produced is not None and self.structure.stack_of(site) is self.last_stack:
             return self.produced[row].tokens
         return self.target_tokens(site, row)
@@ -192,7 +267,27 @@ class Recording:
         return self.structure.calls[-1][0]
 
     def source_tokens(self, site: str | None, row: int) -> TokenRow:
-        """Return the tokens of the stack that is read for cross-attention, else the stack's own."""
+        """Return the tokens of the stack that is read for cross-attention, else the stack's own.
+
+        Parameters
+        ----------
+        site
+            Name of the attention, one of `sites`. None: the only one, or the default.
+        row
+            Index of the text in the batch.
+
+        Returns
+        -------
+        TokenRow
+            The tokens, without padding.
+
+        Examples
+        --------
+        >>> from mixlens import Lens
+        >>> recording = Lens.bundled().record(["The dogs bark.", "The cat sleeps."])
+        >>> len(recording.source_tokens(None, 0))
+        6
+        """
         chosen = self.structure.site(site)
         if chosen.reads_own:
             return self.tokens[chosen.stack.name][row]
@@ -214,18 +309,70 @@ class Recording:
         return TokenRow.numbered(sources)
 
     def source_lengths(self, site: str | None) -> list[int]:
-        """Return the number of sources of each text."""
+        """Return the number of sources of each text.
+
+        Parameters
+        ----------
+        site
+            Name of the attention, one of `sites`. None: the only one, or the default.
+
+        Returns
+        -------
+        list of int
+            Numbers of tokens, without padding.
+
+        Examples
+        --------
+        >>> from mixlens import Lens
+        >>> recording = Lens.bundled().record(["The dogs bark.", "The cat sleeps."])
+        >>> recording.source_lengths(None)
+        [6, 6]
+        """
         return [len(self.source_tokens(site, row)) for row in range(self.rows(site))]
 
     def tokens_of(self, stack: StackStructure) -> int:
-        """Return the number of tokens of a stack's longest text."""
+        """Return the number of tokens of a stack's longest text.
+
+        Parameters
+        ----------
+        stack
+            One of `structure.stacks`.
+
+        Returns
+        -------
+        int
+            The width of the batch in this stack.
+
+        Examples
+        --------
+        >>> from mixlens import Lens
+        >>> recording = Lens.bundled().record(["The dogs bark.", "The cat sleeps."])
+        >>> recording.tokens_of(recording.last_stack)
+        6
+        """
         if not self.is_kept:
             return max(self.lengths[stack.name])
         return self.stack_layers[stack.name][0].width
 
     def rows(self, site: str | None = None) -> int:
-        """Return the batch size of an attention's stack: that of the input, or one for each
-        image.
+        """Return the batch size of an attention's stack: that of the input, or one for each image.
+
+        Parameters
+        ----------
+        site
+            Name of the attention, one of `sites`. None: the only one, or the default.
+
+        Returns
+        -------
+        int
+            Number of texts, images or sounds.
+
+        Examples
+        --------
+        >>> from mixlens import Lens
+        >>> recording = Lens.bundled().record(["The dogs bark.", "The cat sleeps."])
+        >>> recording.rows()
+        2
         """
         return len(self.tokens[self.structure.stack_of(site).name])
 
@@ -236,6 +383,22 @@ class Recording:
         Kept layers hold all targets. Others pass by while the model runs, cut to the targets;
         `TargetsUnavailable` is raised if they cannot be cut. With `blocks`, all layers come from
         the last one down, each in these blocks of its targets.
+
+        Parameters
+        ----------
+        request
+            The attention, its layers and the targets.
+        visitor
+            Function of the index of the layer, the layer and its targets.
+        blocks
+            Function that returns the blocks of targets of a layer.
+
+        Raises
+        ------
+        InvalidInput
+            If the recording was made for targets of another attention.
+        ModelChanged
+            If the model has changed since it was recorded.
         """
         if not self.is_kept:
             if self.structure.stack_of(request.site).name != self.target_stack:
@@ -262,7 +425,32 @@ class Recording:
                 visitor(position, layers[position], here.chosen(self))
 
     def layers(self, site: str | None = None) -> list[Layer]:
-        """Return the layers that have attention of this kind, each with all of its targets."""
+        """Return the layers that have attention of this kind, each with all of its targets.
+
+        Parameters
+        ----------
+        site
+            Name of the attention, one of `sites`. None: the only one, or the default.
+
+        Returns
+        -------
+        list of Layer
+            The layers, first to last.
+
+        Raises
+        ------
+        InvalidInput
+            If the recording was made for a few targets.
+        ModelChanged
+            If the model has changed since it was recorded.
+
+        Examples
+        --------
+        >>> from mixlens import Lens
+        >>> recording = Lens.bundled().record("The dogs bark.")
+        >>> len(recording.layers())
+        4
+        """
         self.require_state()
         if not self.is_kept:
             raise InvalidInput(
