@@ -143,6 +143,7 @@ def test_a_prompt_is_answered_on_the_page(causal_address: str, client: httpx.Cli
         page.goto(causal_address)
         assert page.get_by_role("tab", name="Answer").get_attribute("aria-selected") == "true"
         assert page.locator(".document:not(.other)").count() == 2
+        expect(page.locator(".minimap")).to_be_hidden()  # all documents are in sight
         page.get_by_role("textbox", name="Text of Tom").fill("Ben has a green boat.")
         page.get_by_role("textbox", name="Name of the document").first.fill("Ben")
         page.get_by_role("button", name="Add a document").click()

@@ -20,6 +20,8 @@ export class Minimap {
   ) {
     this.element.addEventListener("click", (event) => this.jump(event));
     scroller.addEventListener("scroll", () => this.follow(), { passive: true });
+    // Documents that come into sight get their true heights.
+    new ResizeObserver(() => this.follow()).observe(scroller);
   }
 
   build(scores: AnswerScores, passages: HTMLElement[]): void {
