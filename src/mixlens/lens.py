@@ -256,7 +256,8 @@ class Lens:
             A text, or the messages of a chat (`[{"role": "user", "content": …}]`), to which mixlens
             applies the chat template of the tokenizer. With a processor, messages may have parts
             such as `{"type": "image", "image": picture}`, and a prompt may be
-            `{"images": …, "text": …}` or the input tensors of the model.
+            `{"images": …, "text": …}` or the input tensors of the model. Models with an audio
+            encoder take `{"audio": waveform, "sampling_rate": …}`.
         answer
             The answer as a text or token ids. By default the model generates it.
         site

@@ -103,7 +103,9 @@ def test_a_sound_for_an_encoder_and_a_decoder() -> None:
     recording = Lens(model, processor=extractor).record({"audio": np.ones(70, np.float32)})
     assert recording.sites == ("encoder", "decoder", "cross")
     seconds = 0.1 * frames
-    times = tuple(f"{i * seconds / (frames // 2):.2f} s" for i in range(frames // 2))
+    starts = [i * seconds / (frames // 2) for i in range(frames // 2)]
+    times = tuple(f"{'padding ' if start >= 0.7 else ''}{start:.2f} s" for start in starts)
+    assert times[-1].startswith("padding"), "the sound has 0.7 s, the window more"
     assert recording.target_tokens("encoder", 0).labels == times
     assert recording.source_tokens("cross", 0).labels == times
 

@@ -55,7 +55,7 @@ from mixlens.structure.probe import is_plain_text, may_be_whole
 from mixlens.structure.user_hooks import hooks_inside
 from mixlens.text.inputs import Prepared, prepared
 from mixlens.text.media_labels import label_texts
-from mixlens.text.processing import is_raw, processed
+from mixlens.text.processing import audio_seconds, is_raw, processed
 from mixlens.text.token_labels import token_rows
 from mixlens.text.tokens import EachText, listed, positions_by_text
 
@@ -143,7 +143,6 @@ def _ready(lens: Lens, given: Any) -> Prepared:
     """
     model = lens.model
     with open_session(model, restores=False) as session:
-        given = processed(lens.processor, given, model) if is_raw(given) else given
         ready = given if isinstance(given, Prepared) else _prepared(lens, given)
 
         def run_once() -> None:
@@ -162,8 +161,13 @@ _first_run: Remembered[None] = Remembered()
 
 
 def _prepared(lens: Lens, given: Any) -> Prepared:
-    """Return the model inputs, with the images in a text labelled."""
+    """Return the model inputs, with the images in a text labelled, and the lengths of audio."""
+    seconds = None
+    if is_raw(given):
+        seconds = audio_seconds(lens.processor, given)
+        given = processed(lens.processor, given, lens.model)
     model, ready = lens.model, prepared(lens.model, lens.tokenizer, given)
+    ready = replace(ready, seconds=seconds)
     ids = ready.tensors.get("input_ids")
     if ready.rows is None or ids is None or is_plain_text(ready.tensors):
         return ready

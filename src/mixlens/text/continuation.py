@@ -20,7 +20,13 @@ from mixlens.errors import EmptyInput, InvalidInput
 from mixlens.model.rotary import require_same_frequencies
 from mixlens.text.decoder_inputs import start_token, target_prefix
 from mixlens.text.encoding import decoded, encoded, token_row
-from mixlens.text.generation import generated, require_room, with_mask, without_end
+from mixlens.text.generation import (
+    generated,
+    generated_by_decoder,
+    require_room,
+    with_mask,
+    without_end,
+)
 from mixlens.text.input_checks import check_answer_ids, takes_decoder_ids
 from mixlens.text.inputs import Prepared, made_ready
 from mixlens.text.media_prompts import MediaPrompt, continued_tensors, has_media, media_prompt
@@ -275,37 +281,39 @@ def _decoded(
     """Return encoder and decoder tokens. The prompt is the encoder's, and the decoder's positions
     produce the continuation.
     """
-    tensors = made_ready(model, with_mask(model, {"input_ids": torch.tensor([prompt.ids])}))
+    tensors = _inputs(model, prompt, prompt.ids)
     text, offsets = "", None
     if answer is None:
-        first, *new = generated(model, prompt.ids, options, tensors)
+        before, new = generated_by_decoder(model, prompt.ids, options, tensors)
         new = new if explain_end else without_end(model, tokenizer, new)
     elif isinstance(answer, str):
         made = encoded(tokenizer, [answer], None, as_target=True)[0]
         new, text, offsets = made["input_ids"], answer, made.get("offset_mapping")
         before = target_prefix(model, tokenizer, new)
-        if before:
-            first = before[0]
-        else:  # the tokenizer added the start token itself
-            (first, *new), offsets = new, None if offsets is None else offsets[1:]
+        if not before:  # the tokenizer added the start token, and may add others (Whisper)
+            count = len(tokenizer.prefix_tokens)
+            before, new = new[:count], new[count:]
+            offsets = None if offsets is None else offsets[count:]
     else:
-        first, new = start_token(model), list(answer)
-    require_room(model, "decoder_", 1, len(new))
-    require_same_frequencies(model, 1, len(new))
+        before, new = [start_token(model)], list(answer)
+    require_room(model, "decoder_", len(before), len(new))
+    require_same_frequencies(model, len(before), len(new))
     if offsets is None and tokenizer is not None and getattr(tokenizer, "is_fast", False):
-        text, places = _spelled(tokenizer, [first], new, 0)
+        text, places = _spelled(tokenizer, before, new, 0)
         offsets = list(places)
-    known = None if offsets is None else [(0, 0), *offsets]
-    row = token_row(tokenizer, [first, *new], text, known)
-    row = with_answer(row, 1)
-    tensors |= with_mask(model, {"decoder_input_ids": torch.tensor([[first, *new[:-1]]])})
+    known = None if offsets is None else [*[(0, 0)] * len(before), *offsets]
+    whole, first = [*before, *new], len(before) - 1
+    row = with_answer(token_row(tokenizer, whole, text, known), len(before))
+    tensors |= with_mask(model, {"decoder_input_ids": torch.tensor([whole[:-1]])})
     ready = made_ready(model, tensors)
-    produced = Produced(_part(row, slice(1, None)), tuple(new))
+    produced = Produced(_part(row, slice(1, None)), tuple(whole[1:]), first)
+    is_heard = isinstance(prompt, MediaPrompt) and not prompt.ids
     prepared = Prepared(
         ready,
-        [prompt.row],
+        None if is_heard else [prompt.row],
         [_part(row, slice(-1))],
         [produced],
         masks_more_than_padding=masks_more_than_padding(ready),
+        seconds=prompt.seconds if isinstance(prompt, MediaPrompt) else None,
     )
-    return Continued(prepared, tuple(range(len(new))))
+    return Continued(prepared, tuple(range(first, first + len(new))))

@@ -22,6 +22,7 @@ from mixlens.errors import (
     in_short,
 )
 from mixlens.model.distributed import require_same
+from mixlens.text.decoder_inputs import start_token
 from mixlens.text.encoding import token_row
 from mixlens.text.generation_options import check_options
 from mixlens.text.input_checks import position_limit, takes_decoder_ids
@@ -37,6 +38,47 @@ def generated(
     """Return the prompt's ids (for a decoder, its start token) and the tokens that the model
     generates after them, by greedy search unless the options differ.
     """
+    row, reads = _run(model, ids, options, tensors)
+    before = row[:1] if takes_decoder_ids(model) else list(ids)
+    if row[: len(before)] == before and len(row) == len(before):
+        raise InvalidInput("The model generated nothing. Allow more tokens with max_new_tokens.")
+    _require_read(model, reads, before, row)
+    return row
+
+
+def generated_by_decoder(
+    model: Any, ids: Sequence[int], options: Mapping[str, Any], tensors: Any
+) -> tuple[list[int], list[int]]:
+    """Return the tokens that a decoder begins with, and those that it generates after them.
+
+    Whisper begins with several tokens (language, task), which `generate` does not return. They are
+    the first that it reads.
+    """
+    row, reads = _run(model, ids, options, tensors)
+    known = [read[0].tolist() for read in reads if read is not None and len(read) == 1]
+    start = start_token(model)
+    begins = [number for number, read in enumerate(known) if read[0] == start]
+    if row[:1] == [start] or not begins or len(known) != len(reads):
+        _require_read(model, reads, row[:1], row)
+        if len(row) < 2:
+            raise InvalidInput("The model generated nothing. Allow more tokens.")
+        return row[:1], row[1:]
+    first = known[begins[-1]]
+    read = [token for step in known[begins[-1] + 1 :] for token in step]
+    detects_language = begins[:-1] in ([], [0]) and known[begins[0]] in (first, [start])
+    if not row or not detects_language or read not in (row, row[:-1]):
+        raise UnsupportedModel(
+            f"generate of {type(model).__name__} runs several times or reads other tokens than it "
+            "returns. Pass audio that fits one window of the model without timestamps, or the "
+            "transcript as answer."
+        )
+    return first, row
+
+
+def _run(
+    model: Any, ids: Sequence[int], options: Mapping[str, Any], tensors: Any
+) -> tuple[list[int], list[Tensor | None]]:
+    """Return the ids that `generate` returns, and those of every forward pass."""
     if not getattr(model, "can_generate", lambda: False)():
         raise UnsupportedModel(
             f"{type(model).__name__} cannot generate text. Use a causal or encoder-decoder"
@@ -65,11 +107,7 @@ def generated(
             "measure one at a time."
         )
     row: list[int] = rows[0].tolist()
-    before = row[:1] if decodes else list(ids)
-    if row[: len(before)] == before and len(row) == len(before):
-        raise InvalidInput("The model generated nothing. Allow more tokens with max_new_tokens.")
-    _require_read(model, reads, before, row)
-    return row
+    return row, reads
 
 
 @contextlib.contextmanager

@@ -58,6 +58,7 @@ class Prepared:
     decoder_rows: Sequence[TokenRow] | None
     produced: Sequence[Produced] | None = None
     masks_more_than_padding: bool = field(kw_only=True)  # masks of token pairs, or with holes
+    seconds: Sequence[float] | None = field(default=None, kw_only=True)  # lengths of the audio
 
 
 def prepared(

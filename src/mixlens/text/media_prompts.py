@@ -19,11 +19,12 @@ from mixlens.text.chats import media_parts, written_out
 from mixlens.text.encoding import token_row, tokenized
 from mixlens.text.image_grids import packed_sizes
 from mixlens.text.images import open_image
+from mixlens.text.input_checks import takes_decoder_ids
 from mixlens.text.inputs import as_tensor, check_text, made_ready
 from mixlens.text.media_labels import find_media, label_media, locate_media, overlay_media
 from mixlens.text.media_spans import MediaSpan, Region, find_regions, runs_of
 from mixlens.text.media_tokens import image_token, media_tokens
-from mixlens.text.processing import processed
+from mixlens.text.processing import audio_seconds, processed
 from mixlens.text.prompts import Prompt
 from mixlens.text.segments import CHAT, Spans
 from mixlens.text.tokens import TokenRow
@@ -39,6 +40,7 @@ class MediaPrompt(Prompt):
 
     tensors: Mapping[str, Any] = field(default_factory=dict)
     spans: tuple[MediaSpan, ...] = ()
+    seconds: Sequence[float] | None = None  # length of the audio
 
     @property
     def placeholders(self) -> Spans:
@@ -74,6 +76,8 @@ def media_prompt(model: nn.Module, tokenizer: Any, processor: Any, given: Any) -
         raise InvalidInput(
             "Videos in a prompt are not supported. Pass a few frames of the video as images."
         )
+    if text is None and takes_decoder_ids(model):
+        return _heard(model, processor, raw)
     if not isinstance(text, str):
         raise InvalidInput(
             f"The text of a prompt is {type(text).__name__}. Pass one text with a placeholder for "
@@ -91,6 +95,16 @@ def media_prompt(model: nn.Module, tokenizer: Any, processor: Any, given: Any) -
     )
     prompt = MediaPrompt(tuple(ids[0].tolist()), row, specially, name, turns, tensors, spans)
     return replace(prompt, row=prompt.divided(row))
+
+
+def _heard(model: nn.Module, processor: Any, raw: Mapping[str, Any]) -> MediaPrompt:
+    """Return audio or an image that an encoder reads, as a prompt without words."""
+    tensors = processed(processor, raw, model)
+    main = next((value for value in tensors.values() if isinstance(value, Tensor)), None)
+    if main is None or len(main) != 1:
+        raise InvalidInput("The prompt has several clips or images. Pass one at a time.")
+    seconds = audio_seconds(processor, raw)
+    return MediaPrompt((), TokenRow(()), False, tensors=tensors, seconds=seconds)
 
 
 def _raw_chat(processor: Any, messages: list[Any]) -> dict[str, Any]:
@@ -153,6 +167,8 @@ def continued_tensors(model: nn.Module, prompt: MediaPrompt, ids: Sequence[int])
     Tensors with a number for each token (masks, types) grow: an answer is visible, and consists of
     words. Those of images and audio stay.
     """
+    if not prompt.ids:
+        return dict(prompt.tensors)
     more = len(ids) - len(prompt.ids)
     media = media_tokens(model.config).intersection(ids[len(prompt.ids) :])
     if media:

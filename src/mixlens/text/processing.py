@@ -60,6 +60,22 @@ def processed(processor: Any, given: Any, model: nn.Module) -> dict[str, Any]:
     return {**made, **labels}
 
 
+def audio_seconds(processor: Any, given: Any) -> list[float] | None:
+    """Return the length of each waveform that the user passed, or None if it is unknown. A
+    processor may pad them to a fixed length.
+    """
+    waves = given.get("audio") if isinstance(given, Mapping) else None
+    extractor = getattr(processor, "feature_extractor", processor)
+    rate = getattr(extractor, "sampling_rate", None)
+    if waves is None or not isinstance(rate, (int, float)) or not rate:
+        return None
+    listed = isinstance(waves, (list, tuple)) and bool(waves) and hasattr(waves[0], "__len__")
+    try:
+        return [len(wave) / rate for wave in (waves if listed else [waves])]
+    except TypeError:
+        return None
+
+
 def _several(rows: Any) -> bool:
     """Return whether this is a list of inputs, which may have different lengths."""
     return isinstance(rows, (list, tuple)) and len(rows) > 1 and not isinstance(rows[0], float)

@@ -6,6 +6,7 @@ the processor. Otherwise tokens are numbered.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,7 +16,7 @@ from torch import Tensor
 from mixlens.errors import InvalidInput
 from mixlens.text.padding import row_lengths
 from mixlens.text.pictures import pixels_uri
-from mixlens.text.tokens import PatchGrid, Picture, TokenRow
+from mixlens.text.tokens import PatchGrid, Picture, Segment, TokenRow
 
 if TYPE_CHECKING:
     from mixlens.recording.recording import Recording
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from mixlens.text.inputs import Prepared
 
 _SECOND_STREAMS = {"entity": "entity_ids", "box": "visual_feats"}  # after words: LUKE, LXMERT
+AUDIO, PADDING = "audio", "padding"
 _MOST_SPECIAL = 9  # class, distillation and register tokens come before the patches
 
 
@@ -91,8 +93,12 @@ def _other_rows(
     if grid is not None:
         pixels = ready.tensors["pixel_values"]
         return [patch_row(grid, pixels[row % len(pixels)], processor) for row in range(batch)]
-    row = frame_row(processor, ready.tensors, width) or TokenRow.numbered(width)
-    return [row] * batch
+    seconds: Sequence[float | None] = ready.seconds or ()
+    known = seconds if len(seconds) == batch else [None] * batch
+    return [
+        frame_row(processor, ready.tensors, width, length) or TokenRow.numbered(width)
+        for length in known
+    ]
 
 
 class Grid(NamedTuple):
@@ -133,8 +139,12 @@ def patch_row(grid: Grid, pixels: Tensor, processor: Any) -> TokenRow:
     return TokenRow((*names, *places), special=marks, pictures=pictures)
 
 
-def frame_row(processor: Any, tensors: Mapping[str, Any], width: int) -> TokenRow | None:
-    """Return frames of one audio by their start time in seconds."""
+def frame_row(
+    processor: Any, tensors: Mapping[str, Any], width: int, length: float | None = None
+) -> TokenRow | None:
+    """Return frames of one audio by their start time in seconds. Frames that begin after its
+    `length` are padding, and have a segment of their own.
+    """
     extractor = getattr(processor, "feature_extractor", processor)
     rate = getattr(extractor, "sampling_rate", None)
     if not isinstance(rate, (int, float)) or not rate:
@@ -146,4 +156,11 @@ def frame_row(processor: Any, tensors: Mapping[str, Any], width: int) -> TokenRo
     else:
         return None
     each = seconds / width
-    return TokenRow(tuple(f"{number * each:.2f} s" for number in range(width)), seconds=each)
+    times = [f"{number * each:.2f} s" for number in range(width)]
+    count = width if length is None else min(width, math.ceil(round(length / each, 6)))
+    if count == width:
+        return TokenRow(tuple(times), seconds=each)
+    labels = (*times[:count], *(f"{PADDING} {time}" for time in times[count:]))
+    marks = (False,) * count + (True,) * (width - count)
+    segments = (Segment(AUDIO, 0, count), Segment(PADDING, count, width))
+    return TokenRow(labels, special=marks, segments=segments, seconds=each)
