@@ -3,8 +3,9 @@
     python -m benchmarks.answers                    the SmolLM2 shape on a CPU
     python -m benchmarks.answers --device cuda      the 8B shape in bfloat16
 
-Everything takes turns in one process. If FlashTrace is installed, its numbers come next to ours:
-the span of the answer, and one hop more.
+`lens.answer` is everything beyond generation: words, sentences and the answer by the default
+method, for a given answer. Everything takes turns in one process. If FlashTrace is installed, its
+numbers come next to ours: the span of the answer, and one hop more.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ SMALL = {
     "intermediate_size": 1536,
 }
 BARS = {"attention_norm": 1.4, "alti": 1.4, "flow_routes": 1.9, "one hop more": 0.9}
+CPU_BARS = {"lens.answer": 4.0}  # for an answer of 60 tokens after a prompt of 1,500
 EXTRA_GIB = 4.0
 _WORDS = [f"w{number}" for number in range(1024)]
 
@@ -60,10 +62,8 @@ def _ours(lens: mixlens.Lens, inputs: Any, answer: int) -> dict[str, Callable[[]
     return {**{name: span(name) for name in names}, "hops 1": hops(1), "hops 2": hops(2)}
 
 
-def _theirs(lens: mixlens.Lens, inputs: Any, answer: int) -> dict[str, Callable[[], Any]]:
-    """FlashTrace on the same tokens, which a tokenizer of one word for each token gives it."""
-    if importlib.util.find_spec("flashtrace") is None:
-        return {}
+def _spelled(lens: mixlens.Lens, inputs: Any) -> tuple[Any, Any, list[str]]:
+    """The model with a head, a tokenizer of one word for each token, and the words of the text."""
     from tokenizers import Tokenizer
     from tokenizers.models import WordLevel
     from tokenizers.pre_tokenizers import WhitespaceSplit
@@ -73,14 +73,31 @@ def _theirs(lens: mixlens.Lens, inputs: Any, answer: int) -> dict[str, Callable[
     backend = Tokenizer(WordLevel(words, unk_token="w0"))
     backend.pre_tokenizer = WhitespaceSplit()
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="w2", pad_token="w0")
-    spelled = [_WORDS[token] for token in inputs["input_ids"][0].tolist()]
-    prompt, rest = spelled[: -2 * answer], spelled[-2 * answer :]
     base: Any = lens.model
     with torch.device("meta"):
         model: Any = LlamaForCausalLM(base.config)
     model.model = base
     model.lm_head = torch.nn.Linear(base.config.hidden_size, len(_WORDS), bias=False)
-    model = model.to(base.device, base.dtype).eval()
+    spelled = [_WORDS[token] for token in inputs["input_ids"][0].tolist()]
+    return model.to(base.device, base.dtype).eval(), tokenizer, spelled
+
+
+def _answer(lens: mixlens.Lens, inputs: Any, answer: int) -> dict[str, Callable[[], Any]]:
+    """The answer of the last tokens, whose prompt has 8 documents."""
+    model, tokenizer, spelled = _spelled(lens, inputs)
+    whole, prompt = mixlens.Lens(model, tokenizer), spelled[:-answer]
+    size = len(prompt) // 8
+    documents = [" ".join(prompt[at : at + size]) for at in range(0, 8 * size, size)]
+    text, given = " ".join(prompt), " " + " ".join(spelled[-answer:])
+    return {"lens.answer": lambda: whole.answer(text, documents=documents, answer=given)}
+
+
+def _theirs(lens: mixlens.Lens, inputs: Any, answer: int) -> dict[str, Callable[[], Any]]:
+    """FlashTrace on the same tokens, which a tokenizer of one word for each token gives it."""
+    if importlib.util.find_spec("flashtrace") is None:
+        return {}
+    model, tokenizer, spelled = _spelled(lens, inputs)
+    prompt, rest = spelled[: -2 * answer], spelled[-2 * answer :]
     flashtrace = importlib.import_module("flashtrace")
     tracer = flashtrace.FlashTrace(model, tokenizer, recompute_attention=True)
 
@@ -115,7 +132,7 @@ def _lines(
     costs["one hop more"] = costs["hops 2"] - costs["hops 1"]
     lines = []
     for name, cost in costs.items():
-        figure = Figure(name, cost, BARS.get(name) if bars else None)
+        figure = Figure(name, cost, BARS.get(name) if bars else CPU_BARS.get(name))
         above = peaks[name] - peaks["forward pass"] if name in peaks else None
         memory = "" if above is None else f"{above:.2f} GiB"
         lines.append([name, str(answer), figure.shown, figure.bar_shown, figure.verdict, memory])
@@ -142,7 +159,7 @@ def main() -> None:
     inputs = models.tokens(model, chosen.tokens or (8192 if on_gpu else 1560))
     for answer in chosen.answers or [64, 512]:
         runs = {"forward pass": _forward(lens, inputs), **_ours(lens, inputs, answer)}
-        runs |= _theirs(lens, inputs, answer)
+        runs |= _answer(lens, inputs, answer) | _theirs(lens, inputs, answer)
         clock = time.perf_counter if on_gpu else time.process_time  # others may use the CPU too
         times = in_turns(runs, repeats=chosen.repeats, clock=clock)
         peaks = {name: _peak(run) for name, run in runs.items()} if on_gpu else {}
