@@ -20,9 +20,11 @@ import pytest
 import torch
 
 from mixlens import Lens
+from mixlens.cli import torchrun
 from mixlens.measuring import recorder
 from mixlens.model import placement, processes
-from mixlens.recording import target_pass
+from mixlens.recording import deferred_checks, target_pass
+from mixlens.recording.deferred_checks import raise_if_true
 from tests.cli.running import run
 from tests.recording.parallel_models import load, save, save_reader
 from tests.recording.process_group import run_in_processes
@@ -71,6 +73,7 @@ def measure_in_step(folder: Path) -> Any:
         return differing_calls(lens, rank)
     page = folder / "page.html"
     ran = run("map", SENTENCE, "--model", str(folder / "reader"), "--html", str(page))
+    torchrun._LINGER = 0.0
     refused = run("measures")
     return {
         "command": [ran.status, ran.out, ran.err],
@@ -111,6 +114,10 @@ def differing_calls(lens: Lens, rank: int) -> dict[str, Any]:
         "greedy": lens.generate(TEXT, max_new_tokens=4).inputs["input_ids"].tolist(),
     }
     with pytest.MonkeyPatch.context() as patch:
+        if rank == 0:
+            patch.setattr(deferred_checks, "raise_if_true", _with_an_error)
+        results["verdict"] = _error(lambda: targets(TEXT))
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(recorder, "free_memory", lambda device: 2**40 if rank else 64)
         results["less to keep"] = lens.record(TEXT).memory_budget
         patch.setattr(placement, "available_memory", lambda device: 2**40 if rank else 2**10)
@@ -133,6 +140,10 @@ def ending_calls(lens: Lens, rank: int) -> dict[str, Any]:
     taken = time.monotonic() - start
     again = _error(lambda: lens.measure("attention", TEXT, targets=[-1]))
     return {"one fails": failed, "seconds": taken, "afterwards": again}
+
+
+def _with_an_error(errors: list[float], verdicts: Any, judge: Any = raise_if_true) -> None:
+    judge([0.5, *errors[1:]], verdicts)
 
 
 def _error(call: Callable[[], Any]) -> str:
@@ -190,6 +201,7 @@ DIFFERENT = {
     "options": "ProcessesDiffer: .* different options",
     "caught": "ProcessesDiffer: .* different inputs",
     "seeds": "ProcessesDiffer: .* different random states",
+    "verdict": "NonFiniteActivations: layer `model.layers.0`",  # the first check of a pass
     "less memory": "OutOfMemory: ",
     "one fails": "ProcessesDiffer: .* process 0 ended .*Memory.*; process 1 ended .*Timed out",
     "afterwards": "ProcessesDiffer: .* out of step after an earlier error",
@@ -238,4 +250,4 @@ def test_other_commands_are_refused(said: dict[int, list[Any]]) -> None:
     first, *others = (results["refused"] for results in said[4])
     assert first[0] == 2
     assert "mixlens measures does not run in several processes" in first[2]
-    assert others == [[2, "", ""]] * 3
+    assert others == [[2, "", f"process {rank}: {first[2]}"] for rank in (1, 2, 3)]

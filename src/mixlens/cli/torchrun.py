@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import io
 import os
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from mixlens.errors import InvalidInput
 
+_LINGER = 10.0  # seconds
 _SPREAD = ("map", "compare", "routes", "answer", "context-cite", "doctor")
 
 
@@ -33,16 +36,22 @@ def process_count() -> int:
 
 @contextlib.contextmanager
 def one_voice() -> Iterator[None]:
-    """Print nothing in any process but the first."""
+    """Print nothing in any process but the first. After an error the others wait, because torchrun
+    ends all processes with the first that fails. One that it has not ended by then failed alone,
+    and prints its error.
+    """
     if rank() == 0:
         yield
         return
-    with (
-        open(os.devnull, "w") as nowhere,
-        contextlib.redirect_stdout(nowhere),
-        contextlib.redirect_stderr(nowhere),
-    ):
-        yield
+    errors = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(errors):
+            yield
+    except SystemExit as end:
+        if end.code:
+            time.sleep(_LINGER)
+            print(f"process {rank()}: {errors.getvalue()}", end="", file=sys.stderr)
+        raise
 
 
 def require_command(name: str | None) -> None:
