@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -49,6 +50,7 @@ def test_several_experiments_read_the_data_once_and_are_kept(
     again = run(app, command)
     assert again.exit_code == 0, again.output
     assert again.stdout.count("(finished before)") == 2
+    assert re.search(r"^punctuation {2}-?\d", again.stdout, re.M), "numbers stand in columns"
 
 
 def test_one_that_cannot_run_does_not_stop_the_others(tmp_path: Path, sentences: Path) -> None:

@@ -48,6 +48,7 @@ def test_places_are_those_of_the_spelled_text() -> None:
         ({"bad_word": "was"}, "bad_word is 'was'"),
         ({"sentence_bad": ["The", "boys"]}, "do not differ only"),
         ({"sentence_good": "The boys"}, "list of words"),
+        ({"sentence_good": ["The", " ", "boys"]}, "list of words"),
     ],
 )
 def test_indices_that_do_not_fit_are_errors(fields: dict[str, Any], reason: str) -> None:
