@@ -7,7 +7,7 @@ NAMES = {"SmolLM2-135M-Instruct": "SmolLM2", "Gemma-3-270M": "Gemma 3"}
 DEFAULT = "flow_routes"  # of lens.answer
 DEFAULT_REASON = (
     "It stays the default because it scores every word of an answer in that pass and never forms an"
-    " n x n map. `logit_update` needs the attention maps of all targets, for each word."
+    " n x n map. `logit_update` needs the attention maps of all targets, for each sentence."
 )
 BUDGETS = {"About one forward pass": 1.7, "Up to three passes": 3.5, "More": float("inf")}
 
