@@ -38,7 +38,7 @@ from mixlens.model.loading import damaged_weights
 from mixlens.model.module_walk import parts_of
 from mixlens.model.packed_weights import has_packed_weights
 from mixlens.model.placement import available_to, entry_device, free_memory
-from mixlens.model.session import Remembered, open_session
+from mixlens.model.session import ModelSession, Remembered, open_session
 from mixlens.recording.batch_independence import (
     DependentTexts,
     require_independent_texts,
@@ -95,8 +95,9 @@ def record(
     model = lens.model
     require_measurable(model)
     budget = _bytes_to_keep(lens, memory_budget)
-    ready = _ready(lens, given)
-    with open_session(model) as session:
+    with open_session(model, restores=False) as session, contextlib.ExitStack() as stack:
+        ready = _ready(lens, given, session)
+        stack.enter_context(open_session(model))
         require_linear_modules(model)
         require_same(
             inputs=ready.tensors, targets=targets, options=(site, budget, list(measures), asked)
@@ -137,23 +138,22 @@ def record(
     return recording
 
 
-def _ready(lens: Lens, given: Any) -> Prepared:
+def _ready(lens: Lens, given: Any, session: ModelSession) -> Prepared:
     """Prepare the input, and run a model with packed weights once: some libraries unpack or
     rearrange them in the first run, for good.
     """
     model = lens.model
-    with open_session(model, restores=False) as session:
-        ready = given if isinstance(given, Prepared) else _prepared(lens, given)
+    ready = given if isinstance(given, Prepared) else _prepared(lens, given)
 
-        def run_once() -> None:
-            if any(map(has_packed_weights, parts_of(model))):
-                with torch.no_grad():
-                    forward(model, ready.tensors)
-                session.look_again()
+    def run_once() -> None:
+        if any(map(has_packed_weights, parts_of(model))):
+            with torch.no_grad():
+                forward(model, ready.tensors)
+            session.look_again()
 
-        with contextlib.suppress(*_RAISED_BY_MODELS):  # raised again by the recording
-            _first_run.of(model, None, run_once)
-            _first_run.of(model, None, lambda: None)  # the run may have changed its state
+    with contextlib.suppress(*_RAISED_BY_MODELS):  # raised again by the recording
+        _first_run.of(model, None, run_once)
+        _first_run.of(model, None, lambda: None)  # the run may have changed its state
     return ready
 
 
