@@ -325,6 +325,7 @@ def test_what_has_no_answer_is_refused(llama: Lens) -> None:
         ({"weights": [1.0]}, "the answer has 2 tokens"),
         ({"weights": [0, 0]}, "not all zero"),
         ({"weights": ["a", "b"]}, "not a list of numbers"),
+        ({"weights": [1, "b"]}, "not a list of numbers"),
         ({"weights": {1: 1, 2: 2}}, "not a list of numbers"),
         ({"reduce": "max"}, "choose sum or mean"),
     ):
