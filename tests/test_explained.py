@@ -111,5 +111,8 @@ def test_a_site_that_does_is_named() -> None:
     made = lens.generate({"input_ids": [5, 6, 7]}, answer=[8, 9])
     with pytest.raises(UnsupportedModel, match=r"cross-attention. Choose the site encoder or deco"):
         mixlens.measure("gradient_norm", made)
-    with pytest.raises(InvalidInput, match=r"not to the site encoder. Choose decoder or cross"):
+    with pytest.raises(
+        InvalidInput,
+        match=r"'encoder' does not read .* belong to the decoder. Pass site='decoder' or 'cross'",
+    ):
         lens.generate({"input_ids": [5, 6, 7]}, answer=[8, 9], site="encoder")

@@ -1011,7 +1011,7 @@ class Lens:
         answer
             The answer as a text or token ids. By default the model generates it.
         score
-            "log_probability" gives the fall of the log-probability of the answer, "arc_jsd" the
+            "log_probability" gives the drop in the log-probability of the answer, "arc_jsd" the
             Jensen–Shannon divergence of the next-token distributions.
         variant
             "released" gives the number of the authors' program for "arc_jsd".

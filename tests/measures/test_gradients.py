@@ -425,7 +425,7 @@ def test_what_cannot_be_explained_says_why(name: str, text: str, given: Any, mes
 @pytest.mark.parametrize(
     ("measure", "given", "message"),
     [
-        ("gradient_norm", {}, "No tokenizer names the mask token"),
+        ("gradient_norm", {}, "The mask token is unknown without a tokenizer"),
         ("gradient_x_input", {"reduction": "mean", "position": 1}, "Unknown reduction 'mean'"),
         ("integrated_gradients", {"baseline": "unk", "position": 1}, "Unknown baseline 'unk'"),
         (

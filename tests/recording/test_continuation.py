@@ -248,7 +248,7 @@ def test_a_decoder_is_given_the_text_of_its_answer() -> None:
     np.testing.assert_array_equal(made.scores, expected.scores)
     named = lens.generate("It is", answer="ja", site="decoder")
     assert one(mixlens.measure("attention", named)).provenance["site"] == "decoder"
-    with pytest.raises(InvalidInput, match="belong to decoder, not to the site encoder"):
+    with pytest.raises(InvalidInput, match="'encoder' does not read generated tokens"):
         lens.generate("It is", answer="ja", site="encoder")
 
 

@@ -123,9 +123,9 @@ def _method(saved: Any, arrays: Any) -> MethodScores:
 
 def _require_shapes(answer: Answer) -> None:
     if not answer.methods or not answer.passages or not answer.sentences:
-        raise ValueError("methods, passages and sentences are needed")
+        raise ValueError("it lacks methods, passages or sentences")
     if answer.source_row.offsets is None or answer.target_row.offsets is None:
-        raise ValueError("the characters of the tokens are needed")
+        raise ValueError("it lacks the character offsets of the tokens")
     for name, own in answer.methods.items():
         columns = len(answer.units) if own.removes else len(answer.source_row)
         if own.values.shape != (len(answer.target_row), columns):

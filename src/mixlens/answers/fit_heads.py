@@ -52,7 +52,7 @@ def fit_heads(
     prompts
         A file with one JSON object in each line, or prompts.
     features
-        The measure whose scores by head are weighted: "attention", "attention_norm",
+        The measure whose per-head scores are weighted: "attention", "attention_norm",
         "contribution_weights" or "flow_routes".
     masks
         Number of masks of each prompt.

@@ -274,7 +274,7 @@ class _HopSpans:
     def tokens_of(
         self, targets: Sequence[int], scores: np.ndarray, after: float = 0.0
     ) -> np.ndarray:
-        """Return the scores of the targets' tokens; that of the token after the text is `after`."""
+        """Return the scores of the targets' tokens, with `after` for the token after the text."""
         own: np.ndarray = np.append(scores, after)[np.array(targets, int) + self.shift]
         return own
 

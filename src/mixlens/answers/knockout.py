@@ -1,7 +1,7 @@
 """Attention knockout: block the attention from the answer to one passage, in windows of layers.
 
 Geva et al. 2023, Dissecting Recall of Factual Associations in Auto-Regressive Language Models,
-section 5. The score of a passage and a window is the fall of the answer's log-probability. The
+section 5. The score of a passage and a window is the drop in the answer's log-probability. The
 paper reports `100 (p_new - p) / p` of one token, which is `percent`.
 
 Knockout differs from `leave_one_out`: other tokens of the prompt still read the passage, and carry

@@ -28,7 +28,7 @@ def exit_code(error: BaseException) -> int:
 
 
 def is_usage_error(error: BaseException) -> bool:
-    """Tell if the arguments could not be parsed."""
+    """Return whether the arguments could not be parsed."""
     return hasattr(error, "format_message")
 
 

@@ -47,7 +47,7 @@ _FeaturesOption = Annotated[
     typer.Option(
         metavar="NAME",
         rich_help_panel=TRAINING,
-        help="Measure whose scores by head are weighted: attention, attention_norm,"
+        help="Measure whose per-head scores are weighted: attention, attention_norm,"
         " contribution_weights or flow_routes. Default: attention.",
     ),
 ]

@@ -31,7 +31,7 @@ class HeadWeights:
     """A weight for each attention head, learned on one model."""
 
     weights: np.ndarray  # [layer, head]
-    features: str  # the measure whose scores by head are weighted
+    features: str  # the measure whose per-head scores are weighted
     samples: np.ndarray  # [layer, number]: of the model's own weights
     about: Mapping[str, Any]  # how they were learned
 

@@ -92,7 +92,9 @@ def number_of(target: str, foil: str) -> str:
             or not max(target, foil, key=len).endswith("s")
             or target[:2] != foil[:2]
         ):
-            raise InvalidInput(f"the number of {target!r} (foil {foil!r}) is unknown")
+            raise InvalidInput(
+                f"{target!r} (foil {foil!r}) is neither singular nor plural by a known rule"
+            )
     if numbers[0] == numbers[1]:
         raise InvalidInput(f"{target!r} and {foil!r} are both {numbers[0]}")
     return numbers[0]

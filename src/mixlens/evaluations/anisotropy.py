@@ -78,8 +78,9 @@ def observe(
 
 
 def _transformed(site: Attention, targets: np.ndarray, sources: int) -> Iterable[Tensor]:
-    """Yield the parts T_i(x_j) of one target after another, [source, d_model]. The residual is part
-    of the target's own.
+    """Yield the parts T_i(x_j) of each target, [source, d_model].
+
+    In self-attention, the part of the target itself includes the residual.
     """
     parts = site.parts()
     for target in targets.tolist():

@@ -3,7 +3,7 @@
 Cohen-Wang et al. 2024, ContextCite: Attributing Model Generation to Context (NeurIPS). Each part of
 the context is kept with probability 1/2, many times. A linear function of the kept parts (LASSO) is
 fitted to the log-odds of the answer after each shortened prompt. The weight of a part is its score:
-the fall of the log-odds without it.
+the drop in log-odds without it.
 
 As in the released code, the log-odds are divided by the number of tokens for the fit, alpha is 0.01
 and mask k is drawn with seed k. The quality of the surrogate is the rank correlation of its

@@ -75,8 +75,8 @@ def generate(
         site = fits[-1]
     elif structure.stack_of(site) is not stack:
         raise InvalidInput(
-            f"Generated tokens belong to {stack.name}, not to the site {site}. Choose "
-            f"{' or '.join(fits)}."
+            f"{site!r} does not read generated tokens, which belong to the {stack.name}. Pass "
+            f"site={' or '.join(repr(name) for name in fits)}."
         )
     return record(lens, made.ready, targets=made.targets, site=site, memory_budget=memory_budget)
 

@@ -83,7 +83,7 @@ class ModelSession:
 
     @functools.cached_property
     def state(self) -> ModelState:
-        """The state of the model when it was first asked for."""
+        """State of the model at the first access."""
         return self._looked_at[0]
 
     @property
@@ -92,7 +92,7 @@ class ModelSession:
         return self._looked_at[1]
 
     def look_again(self) -> None:
-        """Take the fingerprint again, after the model has changed itself for good."""
+        """Drop the fingerprint. Call this after a run has permanently changed the weights."""
         vars(self).pop("state", None)
         vars(self).pop("_looked_at", None)
 

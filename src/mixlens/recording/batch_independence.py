@@ -38,7 +38,7 @@ _STACKS = ("", "decoder_")
 
 
 class DependentTexts(InvalidInput):
-    """Texts of a batch would get other scores than alone."""
+    """The scores of a text would depend on the other texts of its batch."""
 
 
 def require_independent_texts(
@@ -60,9 +60,9 @@ def require_independent_texts(
         sizes = [n for own in _extents(inputs, lengths) for n in own]
         if len({frequencies_at(model, n) for n in sizes}) > 1:
             raise DependentTexts(
-                f"Texts of {min(sizes)} to {max(sizes)} tokens would get other scores than "
-                f"alone, because {type(model).__name__} chooses its rotary frequencies by the "
-                f"longest text of a batch. {_ADVICE}"
+                f"Texts of {min(sizes)} to {max(sizes)} tokens would get different scores in a "
+                f"batch, because {type(model).__name__} chooses its rotary frequencies by the "
+                f"longest text. {_ADVICE}"
             )
     padded = {prefix for prefix, own in lengths.items() if len(set(own)) > 1}
     probes = [_probe_texts(model, inputs, lengths, padded, whole=whole) for whole in (False, True)]

@@ -295,7 +295,7 @@ def _mask_position(recording: Recording, row: int, length: int) -> int:
     mask = special_id(recording, "mask")
     if mask is None:
         raise InvalidInput(
-            "No tokenizer names the mask token. Pass the position with the option position."
+            "The mask token is unknown without a tokenizer. Pass its index as the option position."
         )
     stack = recording.structure.calls[-1][0]
     site = next(

@@ -95,10 +95,10 @@ class Mlp:
 
 
 def find_mlp(layer: Layer, dtype: torch.dtype | None = None, *, normed: bool = True) -> Mlp | None:
-    """Return the MLP of a layer, or None if it has no such form.
+    """Return the MLP of a layer, or None if the layer has no MLP of the expected form.
 
-    Its matrices are in float32 or better, or in `dtype`: the model's own needs no copy. With
-    `normed=False`, it may also read the stream without a norm, as compiled programs do.
+    The matrices are in `dtype`, or by default in float32 or better. If `dtype` is the model's own,
+    they are not copied. With `normed=False`, an MLP without a norm in front is accepted too.
     """
     key = (layer.structure, layer.has_one_token)
     parts = _modules.of(layer.submodule(""), key, lambda: _modules_of(layer))

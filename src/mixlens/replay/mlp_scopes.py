@@ -51,8 +51,8 @@ def scope_spec(*, summary: str, use_when: str, also: str = "") -> Spec:
         splits="block",
         sites=(AttentionKind.SELF,),
         blind_spots=(
-            "follows each source through the MLP with the slope of the activation for all sources"
-            f" together. Two sources that cancel look important{also}"
+            "uses one slope of the activation for all sources together, so two sources that cancel"
+            f" in the MLP still look important{also}"
         ),
         memory=lambda sizes: (
             3 * sizes.heads * sizes.targets * sizes.d_model

@@ -92,7 +92,7 @@ def _probed(module: nn.Module, d_in: int, like: Tensor) -> Affine | None:
 
 @dataclass(frozen=True, kw_only=True)
 class ResidualSum:
-    """residual_scale * residual + branch_scale * branch."""
+    """The sum residual_scale * residual + branch_scale * branch."""
 
     residual_scale: float = 1.0
     branch_scale: float | Tensor = 1.0  # tensor: one factor per channel

@@ -86,8 +86,8 @@ def divided(row: TokenRow, by: By = None) -> tuple[Segment, ...]:
     for name, start, stop in spans:
         if name not in held and not isinstance(by, str):
             raise InvalidInput(
-                f"Segment {name!r} (characters {start} to {stop}) contains no start of a "
-                "token, so it has no scores. Make it larger, or drop it."
+                f"No token starts in segment {name!r} (characters {start} to {stop}), so it has "
+                "no scores. Make it larger, or drop it."
             )
     return segments
 

@@ -110,8 +110,10 @@ def l1_contributions(
     *,
     causal: bool = False,
 ) -> Float[Tensor, "batch target source"]:
-    """||y_i||_1 - ||scale_i sum_h weights_hij vectors_hj - y_i + shift||_1 for every pair, or if
-    `causal` restricts it to visible sources. Channels of a vector are adjacent in memory.
+    """Return ||y_i||_1 - ||scale_i sum_h weights_hij vectors_hj - y_i + shift||_1 for every pair.
+
+    With `causal`, blocks of sources that no target sees are skipped and stay 0. The channels of a
+    vector must be adjacent in memory.
     """
     batch, heads, targets, sources = weights.shape
     out = torch.zeros(batch, targets, sources, device=weights.device, dtype=torch.float32)

@@ -50,7 +50,7 @@ class ReadLayers(NamedTuple):
 
 
 def read_layers(maps: MixingMaps, layer: int | None) -> ReadLayers:
-    """Return the scores of one layer, or of all layers by the default reading."""
+    """Return the scores of one layer, or of all layers in their default aggregation."""
     if layer is not None:
         place = layer_index(layer, maps.layers)
         return ReadLayers(maps.scores[place], f"layer {maps.layers[place]}", "score")

@@ -20,7 +20,7 @@ def draw(
     head: int | None = None,
     width: float | None = None,
 ) -> tuple[Figure, str]:
-    """Draw the default reading of the layers, or one of them. `width` is in inches."""
+    """Draw one layer, or all layers in their default aggregation. `width` is in inches."""
     maps, of_head = whole_layers(maps, head)
     read = read_layers(maps, layer)
     figure = heat_map(

@@ -14,9 +14,11 @@ if TYPE_CHECKING:
 
 
 class Room:
-    """The parts that fit: everything; without rollouts except to the last layer; without heads too;
-    or only the largest entries of layers. Heads that are requested live are reduced to their
-    largest entries before they are dropped.
+    """Decide which scores fit in a page.
+
+    If a page is too large, it loses the rollouts to all but the last layer, then the heads, then
+    all but the largest entries of each layer. Heads that the user requests in a live page are
+    reduced to their largest entries before they are dropped.
     """
 
     def __init__(

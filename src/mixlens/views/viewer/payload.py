@@ -312,9 +312,7 @@ def _holds_residual(measure: str) -> bool:
 
 
 def _first_depth(maps: MixingMaps, joined: MixingMaps | None) -> str | int:
-    """Return the first view of the page: the default reading of the maps, as a depth of the
-    viewer.
-    """
+    """Return the depth that the page opens with, from the default aggregation of the layers."""
     how = maps.reading.how
     if how == "sum" and joined is not None:
         return "all"
