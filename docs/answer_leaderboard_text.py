@@ -50,10 +50,10 @@ methods, and `python -m docs.answer_leaderboard --take OUT` writes this page.
 
 LIMITS = (
     "These are small models, short documents and regular prompts. A test needs about 20 prompts"
-    " before it can tell anything, so read the last column rather than small cells; it weighs every"
-    " prompt equally. The document with an injected instruction is longer than the others, which"
-    " helps every measure that adds up tokens. Every answer is copied from its evidence, which"
-    " suits `logit_update`: it credits the tokens whose values write the words of the answer."
+    " before it can show a difference, so read the last column rather than small cells; it weighs"
+    " every prompt equally. The document with an injected instruction is longer than the others,"
+    " which helps every measure that adds up tokens. Every answer is copied from its evidence,"
+    " which suits `logit_update`: it credits the tokens whose values write the words of the answer."
     " `lexical` finds the evidence of nearly all prompts, so a high number does not show that a"
     " method sees more than shared words. The table separates methods from each other. Run it on"
     " your model before you rely on one."
