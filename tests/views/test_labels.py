@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from mixlens.text.tokens import TokenRow
+from mixlens.views import fonts
 from mixlens.views.fonts import MISSING, MissingGlyphWarning, families_for, without_missing
 from mixlens.views.labels import is_right_to_left, named_ticks, printable, shortened, token_labels
 
@@ -58,3 +61,9 @@ def test_a_glyph_that_no_font_has_is_reported() -> None:
         families = families_for(["abc \U000f0000"])
     assert families == ["DejaVu Sans"]
     assert without_missing("a\U000f0000b") == f"a{MISSING}b"
+
+
+def test_a_font_that_cannot_be_read_has_no_characters(tmp_path: Path) -> None:
+    font = tmp_path / "broken.ttf"
+    font.write_bytes(b"not a font")
+    assert fonts._characters(str(font)) == frozenset()
