@@ -109,7 +109,7 @@ def _first_failure(tests: list[str], copied: Path, limit: float) -> str | None:
             process.join()
             return None
         shown.seek(0)
-        failed = re.findall(r"^(?:FAILED|ERROR) (\S+)", shown.read(), re.M)
+        failed = re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", shown.read(), re.M)
     if process.exitcode in (0, 5):  # all passed, or there was none
         return None
     return failed[0] if failed else f"pytest ended with {process.exitcode}"
@@ -121,6 +121,7 @@ def _run_tests(tests: list[str], copied: Path, shown: IO[str]) -> None:
     for number in (1, 2):
         os.dup2(shown.fileno(), number)
     os.chdir(ROOT)
+    os.environ["COLUMNS"] = "1000"  # pytest cuts long names off
     os.environ["PYTHONPATH"] = os.pathsep.join((str(copied), str(ROOT)))
     sys.path[:0] = [str(copied), str(ROOT)]
     sys.dont_write_bytecode = True
