@@ -1114,7 +1114,7 @@ class Lens:
         Returns
         -------
         Knockout
-            The fall of the answer's log-probability for each passage and window.
+            The drop in the answer's log-probability for each passage and window.
 
         Raises
         ------

@@ -136,7 +136,7 @@ def require_words_alone(recording: Recording, method: str) -> None:
     """
     if not is_plain_text(recording.inputs):
         raise InvalidInput(
-            f"{method} supports prompts of words alone, and this one has images or audio. Use a"
+            f"{method} supports text-only prompts, but this one has images or audio. Use a"
             " measure such as flow_routes, alti or value_zeroing."
         )
 
@@ -232,7 +232,7 @@ def _token_ranges(row: TokenRow, segments: Any, mask: Sequence[bool]) -> list[Pa
         if not tokens:
             raise InvalidInput(
                 f"Segment {name!r} ({start}–{stop}) has only tokens that attention_mask hides."
-                " Positions count all passed token ids, also padding."
+                " Positions count all passed token ids, including padding."
             )
         twice = next((taken[place] for place in tokens if place in taken), None)
         if twice is not None:

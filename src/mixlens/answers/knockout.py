@@ -43,7 +43,7 @@ class Knockout(RankedScores):
     windows : tuple of tuple of int
         The layers of each window.
     token_scores : numpy.ndarray
-        [segment, window, token of the answer]: fall of the log-probability of each token.
+        [segment, window, token of the answer]: drop in the log-probability of each token.
     tokens : tuple of str
         The tokens of the answer.
     answer : str
@@ -73,7 +73,7 @@ class Knockout(RankedScores):
 
     @property
     def scores(self) -> np.ndarray:
-        """[segment, window]: fall of the answer's log-probability."""
+        """[segment, window]: drop in the answer's log-probability."""
         total: np.ndarray = self.token_scores.sum(-1)
         return total
 

@@ -109,7 +109,7 @@ def check_methods(methods: Any) -> tuple[str, ...] | None:
         needed = None if name in REMOVAL else spec_of(name).needs
         if needed is not None:
             raise InvalidInput(
-                f"{name!r} needs {needed}=, which an answer has no option for. Use"
+                f"{name!r} needs {needed}=, which lens.answer does not take. Use"
                 f" `lens.measure({name!r}, recording, {needed}=…)`, or choose another method."
             )
         if name not in REMOVAL and spec_of(name).gives == "graph":
@@ -183,7 +183,7 @@ def _explains(name: str) -> bool:
 def _of_layers(
     names: Sequence[str], recording: Recording, site: str, sentences: Sequence[AnswerPart]
 ) -> dict[str, MethodScores]:
-    """Return the scores of measures of layers, from one forward pass."""
+    """Return the scores of layer measures, from one forward pass."""
     assert recording.targets is not None
     places = recording.targets[0]
     spans = [*_spans_of(sentences), (0, len(places))]
@@ -224,7 +224,7 @@ def _of_layers(
 
 
 def _is_added(name: str, tokens: int) -> bool:
-    """Return whether a span of so many tokens is scored by the sum of their vectors."""
+    """Return whether a span of this length is scored by the sum of its vectors."""
     return span_definition(name, Span(None, ((1.0,) * tokens,))) == "sum"
 
 

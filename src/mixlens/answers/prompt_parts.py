@@ -127,7 +127,7 @@ def read_prompt(
 
 
 def with_place(given: Any, texts: Sequence[str]) -> Any:
-    """Return a prompt or chat that says where documents go: in front of the prompt, or of the last
+    """Return a prompt or chat with a place for documents: in front of the prompt, or of the last
     turn of the user. One that contains {documents} or a document is returned as it is.
     """
     contents = [given] if isinstance(given, str) else [_content(message) for message in given]

@@ -165,11 +165,11 @@ class Spec:
 
     def __post_init__(self) -> None:
         if self.gives not in GIVES:
-            raise InvalidInput(f"Unknown gives {self.gives!r}. Choose one of: {', '.join(GIVES)}.")
+            raise InvalidInput(f"Unknown gives={self.gives!r}. Choose one of: {', '.join(GIVES)}.")
         if self.reads not in READS:
-            raise InvalidInput(f"Unknown reads {self.reads!r}. Choose one of: {', '.join(READS)}.")
+            raise InvalidInput(f"Unknown reads={self.reads!r}. Choose one of: {', '.join(READS)}.")
         if self.splits not in SPLITS:
-            raise InvalidInput(f"Unknown splits {self.splits!r}. Choose projection, block or None.")
+            raise InvalidInput(f"Unknown splits={self.splits!r}. Choose projection, block or None.")
         if self.one_row not in ("first", "sum"):
             raise InvalidInput(f"Unknown one_row {self.one_row!r}. Choose first or sum.")
 

@@ -52,7 +52,7 @@ UNITS = ("percent", "tokens")
 
 SPEC = EvaluationSpec(
     summary=(
-        "fall of the output's probability when the most relevant tokens are replaced, averaged "
+        "drop in the output's probability when the most relevant tokens are replaced, averaged "
         "over several numbers of tokens"
     ),
     citation=(

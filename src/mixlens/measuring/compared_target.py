@@ -256,8 +256,8 @@ def _answer_of_span(
     if choice.answer is None:
         places = ", ".join(map(str, choice.word_tokens))
         raise InvalidInput(
-            f"The targets {places} are not neighbours, so they produce no piece of text that"
-            " measures of an output could explain. Pass only=[…] without these measures."
+            f"The targets {places} are not neighbours, so output measures cannot explain them as"
+            " one text. Pass only=[…] without output measures."
         )
     try:
         return {"answer": choice.answer}, answer_parts(recording, choice.answer)[0].name

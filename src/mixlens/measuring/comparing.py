@@ -233,7 +233,7 @@ def _measured(
     name: str, spec: Spec, choice: TargetChoice, given: Mapping[str, Any], recording: Recording
 ) -> MixingMaps:
     if choice.span and spec.explains_output and spec.gives == "maps":
-        raise InvalidInput(f"{name} scores each target of an output, and no span of them.")
+        raise InvalidInput(f"{name} does not support spans. It scores single targets of an output.")
     rows = _takes_rows(recording, spec, choice)
     whole = recording if rows else with_all_targets(recording, name)
     if spec.gives == "maps" and not rows:

@@ -235,7 +235,7 @@ class _Ablations:
         self.answer = answer if isinstance(answer, str) else decoded(self.tokenizer, self.ids)
 
     def fit(self, spans: Spans) -> ContextCitation:
-        """Leave out random ones of these parts, and fit the log-odds of the answer."""
+        """Leave out random parts, and fit the log-odds of the answer."""
         ablations, held_out, seed = self.counts
         masks = drawn_masks(ablations + held_out, len(spans), seed)
         different, again = np.unique(masks, axis=0, return_inverse=True)

@@ -115,9 +115,9 @@ def require_same_logits(model: Any, made: Continued) -> None:
         error = float((ours - theirs[0].float()).abs().max() / theirs.float().abs().max())
         if not error <= _LARGEST[logits.element_size() < 4]:
             raise UnsupportedModel(
-                f"{type(model).__name__} computes other logits for this prompt and its answer in "
-                f"one pass than when it generates (relative difference {error:.1e}), so a "
-                "recording would differ from that run. Pass the tensors of prompt and answer to "
+                f"{type(model).__name__} computes different logits for prompt and answer in one "
+                f"pass than during generation (relative difference {error:.1e}), so a recording "
+                "would not match the generated answer. Pass the tensors of prompt and answer to "
                 "lens.measure."
             )
 

@@ -139,8 +139,9 @@ def record(
 
 
 def _ready(lens: Lens, given: Any, session: ModelSession) -> Prepared:
-    """Prepare the input, and run a model with packed weights once: some libraries unpack or
-    rearrange them in the first run, for good.
+    """Prepare the input, and run a model with packed weights once.
+
+    Some libraries permanently unpack or rearrange weights in the first run.
     """
     model = lens.model
     ready = given if isinstance(given, Prepared) else _prepared(lens, given)

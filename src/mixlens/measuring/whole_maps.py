@@ -1,6 +1,6 @@
-"""Measure a few targets from whole maps, if their layers cannot be cut to them.
+"""Measure a few targets from whole maps, if a layer cannot be cut to its targets.
 
-Whole maps are always right, and take more time and memory. A measure of one output explains one
+Whole maps give the same scores, but take more time and memory. A measure of one output explains one
 target at a time.
 """
 
@@ -22,7 +22,7 @@ Options = Mapping[str, Any]
 
 def record_whole(name: str, recording: Recording, options: Options, reason: str) -> Recording:
     """Return a recording of all targets of the same inputs, for one measure with these options.
-    `reason` says why the targets alone are not enough.
+    `reason` explains why the targets alone are not enough.
     """
     whole = record_all_targets(recording, name, options if _has_answer(options) else None)
     stack = recording.structure.stack_of(recording.site).name
@@ -37,8 +37,8 @@ def record_whole(name: str, recording: Recording, options: Options, reason: str)
 def record_all_targets(
     recording: Recording, name: str, asked: Mapping[str, Any] | None = None
 ) -> Recording:
-    """Return a recording of the same inputs that keeps its layers, as one measure needs them; with
-    `asked`, the logits that its options ask for may be the only ones.
+    """Return a recording of the same inputs that keeps the layers that one measure needs. With
+    `asked`, it may keep only the logits that these options need.
     """
     if recording.is_kept:
         return recording

@@ -1,4 +1,4 @@
-"""Models that are spread over several processes: tensor parallelism is measured, the rest refused.
+"""Models that are spread over several processes: measure tensor parallelism, reject the rest.
 
 With the tensor-parallel plans of transformers each process has a part of most weights (a `DTensor`)
 and, inside attention, some of the heads. Hidden states are whole in every process. The model runs

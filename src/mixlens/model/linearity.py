@@ -109,8 +109,8 @@ def _reason(vectors: Tensor, errors: Tensor) -> str:
 def require_gradients(model: nn.Module) -> None:
     """Raise `UnsupportedModel` if autograd does not differentiate a module with packed weights.
 
-    The kernels of some libraries have no derivative, and autograd then returns another one without
-    an error. Call it before a backward pass through the model itself.
+    The kernels of some libraries have no derivative, and autograd then returns a wrong gradient
+    without an error. Call it before a backward pass through the model itself.
     """
     _differentiated.of(model, None, lambda: _differentiate_all(model))
 

@@ -2,8 +2,8 @@
 
 Every process of a tensor-parallel model must run the same passes in the same order. If one has
 another text, the parts of two texts add up to numbers that pass every check. So the processes
-compare what they are about to do, decide together by the smallest free memory, and compare how each
-call ended. They do so through the store of `torch.distributed`, apart from the collectives of the
+compare their next calls, decide together by the smallest free memory, and compare how each call
+ended. They do so through the store of `torch.distributed`, apart from the collectives of the
 model: a process that is missing there is reported after `WAIT` seconds, and no tensor is involved.
 """
 
@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from mixlens.errors import ProcessesDiffer, in_short
 
-WAIT = 45.0  # seconds after which a process that does not follow is given up
+WAIT = 45.0  # seconds after which mixlens stops waiting for other processes
 _AT_WORK, _ENDED = "at work: ", "ended: "
 _WELL = "without an error"
 

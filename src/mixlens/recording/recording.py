@@ -365,7 +365,7 @@ class Recording:
         Returns
         -------
         int
-            Number of texts, images or sounds.
+            Number of texts, images or audio clips.
 
         Examples
         --------

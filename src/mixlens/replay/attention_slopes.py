@@ -194,7 +194,7 @@ def _returning(module: nn.Module, path: str | None, rows: Tensor) -> Iterator[No
 
 
 class MlpSlopes:
-    """E_i for tokens of the stream and of the attention output, for a layer with one attention."""
+    """Matrices E_i of tokens, for the stream and the attention output of one attention."""
 
     def __init__(
         self,

@@ -24,7 +24,7 @@ _WITHOUT_BIASES = PartRules(bias="none")
 
 @dataclass(frozen=True)
 class Product:
-    """z W + b."""
+    """The affine map z W + b."""
 
     matrix: Float[Tensor, "d_in d_out"]
     bias: Float[Tensor, " d_out"]

@@ -88,7 +88,8 @@ def explained_embedding(
         texts = [to] * recording.batch if isinstance(to, str) else list(to)
         if len(texts) != recording.batch:
             raise InvalidInput(
-                f"to has {len(texts)} texts for {recording.batch} texts. Pass one for each."
+                f"The option to has {len(texts)} texts, but the batch has {recording.batch}. Pass "
+                "one for each text."
             )
         vectors = _embeddings(recording, texts, embed, limited=encoder is None and pooling is None)
         if encoder is not None:

@@ -191,8 +191,9 @@ def head_contributions(
     limit: int,
     shift: float = 0.0,
 ) -> Float[Tensor, "batch head target source"]:
-    """||y_i||_1 - ||z - y_i + shift||_1 for every head and source; `limit` bounds a block in
-    bytes.
+    """Return ||y_i||_1 - ||z - y_i + shift||_1 for every head and source.
+
+    `limit` is the largest size of a block in bytes.
     """
     sources = parts.weights.shape[-1]
     vector_bytes = 4 * len(parts.vectors.matrix) * parts.vectors.width
@@ -217,7 +218,7 @@ def _of_text(
     limit: int,
     shift: float,
 ) -> Float[Tensor, "head target part"]:
-    """Of some sources of one text."""
+    """Return the contributions of some sources of one text."""
     weights = parts.weights[text, ..., part] * parts.scale[text, :, None]
     values, matrix = parts.vectors.heads(part)[text], parts.vectors.matrix
     if y.device.type == "cpu":  # a GPU has fast products of half-precision numbers

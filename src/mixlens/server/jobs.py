@@ -35,7 +35,7 @@ class Cancelled(BaseException):
 
 
 class OutOfTime(BaseException):
-    """Stop the work of a job that runs too long. It is not an Exception either."""
+    """Stop the work of a job that runs too long. Like `Cancelled`, it is not an Exception."""
 
 
 @dataclass(eq=False)

@@ -282,7 +282,7 @@ class EndlessTemplate(InvalidInput):
 
 
 class _Stop(BaseException):
-    """Passes every `except Exception` of the stopped code."""
+    """Stop a template. It is not an Exception, so that the template's code does not catch it."""
 
 
 @contextlib.contextmanager

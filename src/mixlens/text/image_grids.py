@@ -1,8 +1,8 @@
 """Find the place of each image token in the image: one grid of patches, or several.
 
 A model may cut an image into tiles next to an overview of it (Idefics 3, LLaVA-NeXT), crop it, or
-pad it. A grid has a box in the user's image, in fractions of its width and height. Patches of tiles
-are numbered through all tiles. If the numbers do not fit, the place is unknown.
+pad it. A grid has a box in the user's image, in fractions of its width and height. Rows and
+columns of patches are counted over all tiles. If the numbers do not fit, the place is unknown.
 """
 
 from __future__ import annotations

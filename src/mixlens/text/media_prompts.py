@@ -152,7 +152,7 @@ def _from_tensors(
         raise EmptyInput("The prompt is empty. Pass at least one token.")
     mask = tensors.get("attention_mask")
     if isinstance(mask, Tensor) and not bool(mask.bool().all()):
-        raise InvalidInput("The prompt has padding. Pass it without, or as a chat.")
+        raise InvalidInput("The prompt has padding. Remove the padding, or pass a chat.")
     made_ready(model, dict(tensors))  # raises for names and shapes that the model does not take
     numbers = ids[0].tolist()
     plain = token_row(tokenizer, numbers)

@@ -142,8 +142,8 @@ def patch_row(grid: Grid, pixels: Tensor, processor: Any) -> TokenRow:
 def frame_row(
     processor: Any, tensors: Mapping[str, Any], width: int, length: float | None = None
 ) -> TokenRow | None:
-    """Return frames of one audio by their start time in seconds. Frames that begin after its
-    `length` are padding, and have a segment of their own.
+    """Return the frames of one audio clip by their start time in seconds. Frames that begin after
+    its `length` are padding, and have a segment of their own.
     """
     extractor = getattr(processor, "feature_extractor", processor)
     rate = getattr(extractor, "sampling_rate", None)

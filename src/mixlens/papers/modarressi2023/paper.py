@@ -1,7 +1,7 @@
 """Modarressi et al. (2023), DecompX: the masking protocol of its tables.
 
 Tokens are replaced by [MASK], highest scores first: 10, 20 … 90 % of them, rounded down. Special
-tokens stay. AOPC is the mean fall of the probability of the class that the model predicts for the
+tokens stay. AOPC is the mean drop in the probability of the class that the model predicts for the
 whole text. ACC is the mean fraction of texts whose right class is still predicted.
 """
 
