@@ -163,9 +163,7 @@ def _aligned(per_example: np.ndarray, places: Sequence[int], examples: int) -> n
 def _columns_through(
     of_model: Mapping[str, Result], seen: Mapping[tuple[str, str], Mapping[int, Any]], plan: Plan
 ) -> Iterator[Column]:
-    """Return columns of measures that an evaluation of the model derives from the observations of
-    another evaluation.
-    """
+    """Yield the columns that an evaluation of the model derives from another evaluation."""
     for name, result in of_model.items():
         spec = evaluations()[name]
         if spec.through is None:

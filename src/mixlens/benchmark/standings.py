@@ -55,8 +55,8 @@ class Column:
         )
 
     def scores(self, measures: Sequence[str], weights: np.ndarray | None) -> np.ndarray:
-        """Return scores, larger is better, NaN for absent measures: [draw, measure], or [1,
-        measure] without samples.
+        """Return scores [draw, measure], or [1, measure] without samples. Larger is better, and
+        absent measures have NaN.
         """
         sign = -1.0 if self.direction == "lower" else 1.0
         plain = np.array(

@@ -62,7 +62,7 @@ class Blocks:
         return blocks if torch.equal(blocks.copies(one, 0, 2), twice) else None
 
     def copies(self, argument: Tensor, row: int, count: int) -> Tensor:
-        """Return the mask of copies."""
+        """Return the block mask for copies of a text."""
         size = int(argument.shape[-1])
         made = argument.new_full((*argument.shape[:-2], count * size, count * size), self.between)
         for copy in range(count):

@@ -61,7 +61,7 @@ def _app(
     ] = False,
     debug: Annotated[
         bool,
-        typer.Option("--debug", help="Show the traceback of an error. Also after a command."),
+        typer.Option("--debug", help="Show the traceback of an error. Works after a command too."),
     ] = False,
 ) -> None:
     pass

@@ -175,7 +175,7 @@ def _read_folder(folder: Path) -> dict[str, str]:
 
 
 def _with_place(given: Any, texts: dict[str, str]) -> Any:
-    """Return a prompt that says where documents go, unless it has them already."""
+    """Return a prompt with a place for the documents, unless it already contains them."""
     from mixlens.answers.prompt_parts import with_place
 
     placed = with_place(given, list(texts.values()))

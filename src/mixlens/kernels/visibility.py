@@ -36,8 +36,8 @@ class Visibility:
         ends: Sequence[int] | None = None,
         triangle: bool = False,
     ) -> None:
-        """Create it from `added`, the tensor added to the scores before the softmax, or from `seen`
-        itself; without either, nothing is hidden. `ends` is the largest number of sources that the
+        """Create the mask from `added`, the tensor added to the scores before the softmax, or from
+        `seen`. Without either, nothing is hidden. `ends` is the largest number of sources that the
         targets of each text see, if known. `triangle` marks `seen` as a lower triangle, so that it
         need not be read.
         """

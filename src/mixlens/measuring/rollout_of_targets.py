@@ -94,7 +94,7 @@ def _with_mean(request: Request, span: str | bool | None, weights: Any) -> Reque
 
 
 def _start(request: Request) -> np.ndarray:
-    """The share of each target in each row that is rolled out, [row, target]."""
+    """Return the weights [row, target] of the targets in each rollout: one each, or a span."""
     assert request.targets is not None
     if request.span is None:
         return np.eye(len(request.targets[0]))

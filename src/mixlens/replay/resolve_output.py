@@ -1,6 +1,6 @@
 """Choose the output that a measure explains: an answer, a word or class, or an embedding.
 
-The embedding of a text, or its similarity to another text:
+Measures can explain the embedding of a text, or its similarity to another text:
 
 * `of="similarity"`: the cosine of the text's embedding and that of the text `to`, which is fixed.
 * `of="embedding"`: the component of the embedding along its own direction, which is fixed. For the

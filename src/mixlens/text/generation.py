@@ -143,9 +143,9 @@ def _require_read(
         is_known = bool((first[:, :width] == first.new_tensor(before[:width])).all())
     if not is_known:
         raise UnsupportedModel(
-            f"generate of {type(model).__name__} lets the model read other tokens than it "
-            "returns, so a recording of them would differ from that run. Generate the tokens "
-            "yourself and pass them as answer."
+            f"{type(model).__name__}.generate returns tokens that differ from those that the model "
+            "reads, so a recording would not match the run. Generate the tokens yourself and pass "
+            "them as answer."
         )
 
 
