@@ -202,7 +202,7 @@ def test_a_newer_format_and_a_wrong_description_are_told_apart(tmp_path: Path) -
     ):
         example().save(path)
         rewritten(path, "2", change)
-        with pytest.raises(InvalidInput, match="does not fit its numbers"):
+        with pytest.raises(InvalidInput, match="does not match its arrays"):
             load(path)
 
 
@@ -273,7 +273,7 @@ def test_extras_that_do_not_fit_the_scores_are_refused(
 ) -> None:
     extra = Extra(dims, np.zeros(shape))
     replace(example(), measured={"own": extra}).save(tmp_path / "maps")
-    with pytest.raises(InvalidInput, match=r"its description does not fit its numbers.*own has"):
+    with pytest.raises(InvalidInput, match=r"its metadata does not match its arrays.*own has"):
         load(tmp_path / "maps")
 
 

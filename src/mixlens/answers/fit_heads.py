@@ -90,8 +90,8 @@ def fit_heads(
         report(number, len(given))
     if not examples:
         raise InvalidInput(
-            "No prompt says anything about the heads: hidden segments change no answer. Pass other"
-            " prompts."
+            "No prompt can be used for the fit, because hiding its segments does not change the"
+            " answer. Pass other prompts."
         )
     fit = fit_weights(examples, steps, seed)
     layers = _layers(lens, given[0])

@@ -39,7 +39,7 @@ class Column:
 
     @property
     def of_data(self) -> bool:
-        """Return whether it uses the data, and not only the evaluation's own cases."""
+        """Whether the evaluation uses the data set, and not only examples of its own."""
         return self.by_text or not self.values
 
     def ranked(self, measures: Sequence[str]) -> np.ndarray:

@@ -94,7 +94,7 @@ def load(path: str | os.PathLike[str], make: Callable[..., Maps]) -> Maps:
         )
     except (KeyError, TypeError, ValueError) as error:
         raise InvalidInput(
-            f"{os.fspath(path)} cannot be read: its description does not fit its numbers "
+            f"{os.fspath(path)} cannot be read: its metadata does not match its arrays "
             f"({error!r}). Save it again."
         ) from error
 

@@ -69,7 +69,7 @@ SPEC = Spec(
     per_head=True,
     row_by_row=True,
     blind_spots=(
-        "weighs the vector of each head by how far it points in the direction of the sum. The"
+        "scores the vector of each head by how far it points in the direction of the sum. The"
         " scores are normalised within one block and do not see that the MLP erases a source. A"
         " chain of intermediate tokens ranks above the original source. A token that only changes"
         " the attention weights, as in a counting program, adds no vector and gets a score of zero"

@@ -381,7 +381,7 @@ def _with_span(
             raise InvalidInput("weights= are those of a span. Pass span='sum', 'joint' or 'mean'.")
         return request
     if request.targets is None:
-        raise InvalidInput("A span needs targets. Pass targets=[…], or record by lens.generate.")
+        raise InvalidInput("A span needs targets. Pass targets=[…], or use lens.generate.")
     chosen = Span.of(span, weights, request.targets)
     definition = span_definition(name, chosen)  # raises if the measure has no such span
     rule, count = span_rule(name), options.get("sample")

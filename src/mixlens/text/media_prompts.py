@@ -80,8 +80,8 @@ def media_prompt(model: nn.Module, tokenizer: Any, processor: Any, given: Any) -
         return _heard(model, processor, raw)
     if not isinstance(text, str):
         raise InvalidInput(
-            f"The text of a prompt is {type(text).__name__}. Pass one text with a placeholder for "
-            "each image, or the messages of a chat."
+            f"The text of a prompt has type {type(text).__name__}. Pass one str with a placeholder "
+            "for each image, or the messages of a chat."
         )
     check_text(text)
     tensors = processed(processor, raw, model)
