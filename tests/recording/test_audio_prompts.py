@@ -62,6 +62,17 @@ def test_cross_attention_is_that_of_the_native_model() -> None:
     assert maps.tokens[:3] == ("t", "h", "e"), "the tokens before the words are no answer"
 
 
+def test_words_are_merged_and_frames_are_not() -> None:
+    lens = whisper_lens()
+    recording = lens.generate({"audio": sound(), "sampling_rate": RATE}, answer="the cat")
+    maps = mixlens.measure("attention", recording)
+    assert isinstance(maps, MixingMaps)
+    words = maps.words()
+    assert words.tokens[:2] == ("the", "cat")
+    assert words.source_row == maps.source_row
+    np.testing.assert_allclose(words.scores[:, 0], maps.scores[:, :3].mean(1), rtol=1e-5)
+
+
 def test_the_encoder_of_a_recorded_sound_has_the_same_times() -> None:
     lens = whisper_lens()
     recording = lens.record({"audio": sound(0.29), "sampling_rate": RATE, "text": "the cat"})

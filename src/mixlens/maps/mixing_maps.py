@@ -526,7 +526,7 @@ class MixingMaps:
         """Merge sub-words into words.
 
         If you measured some targets only, a word is merged from the measured ones. Sources that are
-        segments stay as they are.
+        segments or frames of audio stay as they are.
 
         Parameters
         ----------

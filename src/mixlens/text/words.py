@@ -41,7 +41,9 @@ REDUCTIONS = ("sum", "mean", "max", "first")
 
 
 def words(row: TokenRow) -> Merge:
-    """Return the token range of each word, and the words as tokens."""
+    """Return the token range of each word, and the words as tokens. Frames of audio stay alone."""
+    if row.seconds is not None:
+        return [(i, i + 1) for i in range(len(row))], row
     if row.text is not None and row.offsets is not None:
         text, places = row.text, list(row.offsets)
     else:
