@@ -143,7 +143,7 @@ def test_the_explained_number_is_that_of_the_models_own_api(name: str) -> None:
     for row in range(2):
         assert float(logit[row]) == pytest.approx(float(native(name, row)[chosen]), abs=1e-6)
     if function is None:
-        with pytest.raises(InvalidInput, match="option of to logit"):
+        with pytest.raises(InvalidInput, match="pass of=logit"):
             explained(recording, **asked)
         return
     number = explained(recording, **asked)(recording.output, both)

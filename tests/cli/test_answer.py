@@ -32,6 +32,7 @@ def test_it_prints_citations_and_writes_files(prompt: Path, tmp_path: Path) -> N
     )
     assert ran.status == 0, ran.err
     assert ran.out.startswith("blue car. [1]")
+    assert "cut after" not in ran.out
     assert "[1] document 2 (" in ran.out
     assert "Method: flow_routes (mean of 6 layers)." in ran.out
     assert "using the bundled causal language model" in ran.err
@@ -40,15 +41,20 @@ def test_it_prints_citations_and_writes_files(prompt: Path, tmp_path: Path) -> N
 
 
 def test_a_generated_answer_as_json(prompt: Path) -> None:
-    methods = ["--method", "alti", "--method", "leave_one_out"]
-    ran = run("answer", str(prompt), "--generate", "4", "--json", *methods)
+    ran = run("answer", str(prompt), "--generate", "4", "--json", "--method", "alti,leave_one_out")
     assert ran.status == 0, ran.err
     made = json.loads(ran.out)
     assert made["answer"].strip()
+    assert made["provenance"]["cut_at"] == 4
     assert list(made["methods"]) == ["alti", "leave_one_out"]
     assert made["methods"]["leave_one_out"]["shares"] is None
     assert {each["document"] for each in made["documents"]["alti"]} == {"document 1", "document 2"}
     assert made["sentences"][0]["citations"][0]["document"].startswith("document")
+
+
+def test_an_answer_that_was_cut_off_is_reported(prompt: Path) -> None:
+    ran = run("answer", str(prompt), "--generate", "2")
+    assert "The answer was cut after 2 tokens. Allow more with max_new_tokens" in ran.out
 
 
 def test_documents_from_a_folder(tmp_path: Path) -> None:
@@ -93,6 +99,8 @@ def test_chats_and_documents_go_together(tmp_path: Path) -> None:
         (("Who is it?", "--answer", "a", "--generate", "3"), "exclude each other"),
         (("Who is it?", "--documents", "nowhere"), "nowhere is not a folder"),
         (("Who is it?", "--method", "atention"), "method 'atention'"),
+        (("Who is it?", "--method", "alti,atention"), "method 'atention'"),
+        (("Who is it?", "--method", "all"), "method 'all'"),
         ((), "PROMPT is required"),
     ],
 )

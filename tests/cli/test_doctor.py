@@ -63,6 +63,12 @@ def test_readable_report(tmp_path: Path) -> None:
     assert "verified" in result.output
 
 
+def test_measures_with_the_same_reason_share_a_line() -> None:
+    result = run(app, ["doctor"])
+    assert "not alti_logit, logit_update: layer 0 of encoder" in result.output
+    assert result.output.count("a norm is applied to the stream itself") == 1
+
+
 def test_wrong_arguments() -> None:
     missing = run(app, ["doctor", "/no/such/folder"])
     assert missing.exit_code == 2

@@ -38,7 +38,7 @@ def causal() -> Lens:
 
 @pytest.fixture(scope="module")
 def causal_address(causal: Lens) -> Iterator[str]:
-    limits = Limits(prompt_tokens=80, new_tokens=12, characters=400, jobs_per_minute=10_000)
+    limits = Limits(prompt_tokens=80, new_tokens=20, characters=400, jobs_per_minute=10_000)
     with serving({"causal": causal}, limits) as url:
         yield url
 
@@ -111,7 +111,7 @@ def test_wrong_prompts_are_refused_in_words(client: httpx.Client) -> None:
         ({"model": "other"}, "Unknown model"),
         ({"methods": ["globenc"]}, "Method 'globenc' is unknown or does not support"),
         ({"methods": []}, "methods: "),
-        ({"max_new_tokens": 13}, "Ask for at most 12"),
+        ({"max_new_tokens": 21}, "Ask for at most 20"),
         ({"messages": []}, "messages: "),
         ({"messages": [{"role": "wizard", "content": "x"}]}, "role: "),
         ({"documents": [{"name": "x", "text": "x" * 401}]}, "Shorten the text to 400"),
@@ -143,6 +143,7 @@ def test_a_prompt_is_answered_on_the_page(causal_address: str, client: httpx.Cli
         page.goto(causal_address)
         assert page.get_by_role("tab", name="Answer").get_attribute("aria-selected") == "true"
         assert page.locator(".document:not(.other)").count() == 2
+        expect(page.get_by_text("cut after 12 tokens")).to_be_visible()
         expect(page.locator(".minimap")).to_be_hidden()  # all documents are in sight
         page.get_by_role("textbox", name="Text of Tom").fill("Ben has a green boat.")
         page.get_by_role("textbox", name="Name of the document").first.fill("Ben")
@@ -155,7 +156,9 @@ def test_a_prompt_is_answered_on_the_page(causal_address: str, client: httpx.Cli
         page.get_by_text("Methods, length and given answer").click()
         page.get_by_role("checkbox", name="attention_norm", exact=True).check()
         assert page.get_by_label("globenc").count() == 0
-        page.get_by_label("New tokens at most").fill("5")
+        length = page.get_by_label("New tokens at most")
+        assert length.input_value() == length.get_attribute("max")  # not that of the first example
+        length.fill("5")
         page.get_by_role("button", name="Answer", exact=True).click()
         heads = page.locator(".document:not(.other) h3")
         expect(heads).to_contain_text(["Ben", "Lily", "document 3"], timeout=60_000)

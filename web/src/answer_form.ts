@@ -28,7 +28,6 @@ export class AnswerForm implements Part {
     const add = () => this.putDocument(this.nextName(), "").querySelector("textarea")!.focus();
     for (const turn of started?.messages ?? [{ role: "user", content: "" }]) this.putTurn(turn);
     for (const { name, text } of started?.documents ?? []) this.putDocument(name, text);
-    if (started) this.length.value = String(started.max_new_tokens);
     this.element = h(
       "div",
       { class: "live-part" },
@@ -57,7 +56,9 @@ export class AnswerForm implements Part {
     this.methods.replaceChildren(checks("Methods", about, new Set(this.ticked)));
     this.addTurn.hidden = !model.chats;
     const most = choices.limits?.new_tokens;
-    if (most) this.length.max = String(most);
+    if (!most) return;
+    this.length.max = String(most);
+    this.length.value = String(Math.min(Number(this.length.value), most));
   }
 
   job(model: string): AnswerJob {

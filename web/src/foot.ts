@@ -10,6 +10,7 @@ export function answerFoot(context: Context): HTMLElement[] {
   const line = [
     model && `${model}${provenance.dtype ? ` in ${String(provenance.dtype)}` : ""}`,
     `answer ${String(provenance.answer ?? "generated")}`,
+    provenance.cut_at && `cut after ${String(provenance.cut_at)} tokens`,
     `${name}, ${reading}`,
     citation,
     `mixlens ${context.payload.mixlens}`,

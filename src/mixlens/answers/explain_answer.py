@@ -79,7 +79,8 @@ def explain_answer(
         source_row=recording.source_tokens(site, 0),
         target_row=target_row,
         has_sink=not takes_decoder_ids(lens.model),
-        provenance=_provenance(lens, site, is_given=answer is not None),
+        provenance=_provenance(lens, site, is_given=answer is not None)
+        | _cut_at(len(positions), answer, chosen),
     )
 
 
@@ -145,6 +146,16 @@ def _answer_row(row: TokenRow, positions: Sequence[int], shift: int) -> TokenRow
         tuple((max(a - shift, 0), max(b - shift, 0)) for a, b in row.offsets[first:last]),
         None if row.special is None else row.special[first:last],
     )
+
+
+def _cut_at(length: int, given: Any, options: Mapping[str, Any]) -> dict[str, int]:
+    """Return where a generated answer was cut off, if it was.
+
+    The end of a turn counts as a new token and is not explained, so an answer of as many tokens as
+    allowed has none.
+    """
+    is_cut = given is None and length == options.get("max_new_tokens")
+    return {"cut_at": length} if is_cut else {}
 
 
 def _provenance(lens: Lens, site: str, *, is_given: bool) -> dict[str, Any]:

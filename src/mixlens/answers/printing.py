@@ -78,6 +78,12 @@ def _notes(answer: Answer, width: int) -> list[str]:
         notes.append(f"Shares of all sources{by}: {', '.join(parts)}.")
     if len(answer.methods) > 1:
         notes += _agreement(answer)
+    if "cut_at" in answer.provenance:
+        length = counted(answer.provenance["cut_at"], "token")
+        notes.append(
+            f"The answer was cut after {length}. Allow more with max_new_tokens, or --generate on"
+            " the command line."
+        )
     if answer.uses_template:
         notes.append("mixlens wrote the prompt with the chat template of the model.")
     return [textwrap.fill(note, width) for note in notes]

@@ -19,6 +19,7 @@ from mixlens.cli.loading import (
     RemoteCodeOption,
     lens_from,
 )
+from mixlens.cli.options import split_names
 from mixlens.cli.output import check_writable, print_json
 from mixlens.cli.progress import heartbeat
 from mixlens.cli.texts import given_text, read_text
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = """
 mixlens answer prompt.txt --model HuggingFaceTB/SmolLM2-135M-Instruct
-mixlens answer chat.json --model MODEL --method alti --method context_cite
+mixlens answer chat.json --model MODEL --method alti,context_cite
 mixlens answer "Who built the lighthouse?" --documents folder --html answer.html
 """
 _SUFFIXES = (".txt", ".md")
@@ -70,9 +71,9 @@ _MethodOption = Annotated[
     typer.Option(
         "--method",
         "--methods",
-        metavar="NAME",
+        metavar="NAMES",
         rich_help_panel=MEASURE,
-        help="A measure, leave_one_out or context_cite. Can be repeated; the first one is cited."
+        help="Measures, leave_one_out or context_cite, separated by commas. The first one is cited."
         " Default: flow_routes, or alti if the model does not support it.",
     ),
 ]
@@ -116,7 +117,7 @@ def answer_command(
     check_writable(html, save)
     from mixlens.answers.method_scores import check_methods
 
-    methods = check_methods(method or None)
+    methods = check_methods(split_names(method) or method)
     lens = lens_from(model, device, dtype, trust_remote_code, reads_text=True, bundled="causal")
     with heartbeat("explaining the answer"):
         explained = lens.answer(

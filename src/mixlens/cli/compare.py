@@ -20,7 +20,7 @@ from mixlens.cli.loading import (
 )
 from mixlens.cli.map_measuring import explaining_ranges
 from mixlens.cli.options import described, number_or_name, split_names
-from mixlens.cli.output import check_writable, print_json
+from mixlens.cli.output import by_reason, check_writable, print_json
 from mixlens.cli.pictures import FigureOption, check_figure, write_figure
 from mixlens.cli.prompting import (
     AnswerOption,
@@ -295,8 +295,8 @@ def show(comparison: Comparison, console: Console | None = None) -> None:
         console.print(f"output measures explain: {comparison.explained}", markup=False, style="dim")
     terminal.show(console, _tables(comparison, groups, console.width))
     _show_groups(console, comparison, groups)
-    for name, reason in comparison.left_out.items():
-        console.print(f"skipped {name}: {reason}", markup=False, style="dim")
+    for line in by_reason(comparison.left_out):
+        console.print(f"skipped {line}", markup=False, style="dim")
 
 
 def grouped_measures(comparison: Comparison) -> list[list[str]]:

@@ -18,7 +18,7 @@ from mixlens.cli.loading import (
     RemoteCodeOption,
     lens_from,
 )
-from mixlens.cli.output import print_json
+from mixlens.cli.output import by_reason, print_json
 from mixlens.cli.progress import heartbeat
 from mixlens.cli.texts import TargetTextOption
 from mixlens.errors import InvalidInput, MixlensError, UnsupportedModel
@@ -182,9 +182,9 @@ def _show(report: Report) -> None:
     applies = [name for name, reason in report.measures.items() if reason is None]
     console.print(f"sites        {', '.join(report.sites)}")
     console.print(f"measures     {', '.join(applies)}")
-    for name, reason in report.measures.items():
-        if reason is not None:
-            console.print(f"  not {name}: {reason}", markup=False)
+    refused = {name: reason for name, reason in report.measures.items() if reason is not None}
+    for line in by_reason(refused):
+        console.print(f"  not {line}", markup=False)
     for where, reason in report.left_out.items():
         console.print(f"unsupported  {where}: {reason}", markup=False)
     for where, reason in report.open.items():
@@ -194,10 +194,10 @@ def _show(report: Report) -> None:
     by_rows = [site for site, reason in report.from_maps.items() if reason is None]
     if by_rows:
         console.print(f"fast path    named targets of {', '.join(by_rows)} need no full map")
-    for site, reason in report.from_maps.items():
-        if reason is not None:
+    for site, why in report.from_maps.items():
+        if why is not None:
             console.print(
-                f"slow path    named targets of {site} need a full map: {reason}", markup=False
+                f"slow path    named targets of {site} need a full map: {why}", markup=False
             )
     for where, reason in report.slow_paths.items():
         console.print(f"slower       {where}: {reason}", markup=False)

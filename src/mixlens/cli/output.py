@@ -11,6 +11,7 @@ import codecs
 import json
 import sys
 import unicodedata
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,14 @@ def print_json(value: Any) -> None:
     encoding = (getattr(sys.stdout, "encoding", None) or "utf-8").lower().replace("-", "")
     wide = encoding.startswith("utf")
     print(json.dumps(value, indent=2, default=str, ensure_ascii=not wide))
+
+
+def by_reason(reasons: Mapping[str, str]) -> list[str]:
+    """Return a line for each reason, with the names that it holds for in front of it."""
+    names: dict[str, list[str]] = {}
+    for name, reason in reasons.items():
+        names.setdefault(reason, []).append(name)
+    return [f"{', '.join(same)}: {reason}" for reason, same in names.items()]
 
 
 def check_writable(*files: Path | None) -> None:

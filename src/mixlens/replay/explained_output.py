@@ -136,7 +136,7 @@ def no_logits(output: Any, *, or_embedding: bool = False) -> str | None:
     )
     if not or_embedding:
         return reason
-    return f"{reason}. For an encoder of texts, set the option of to embedding or similarity."
+    return f"{reason}. For an encoder of texts, pass of=embedding or of=similarity."
 
 
 def logits_of(output: Any) -> Tensor:

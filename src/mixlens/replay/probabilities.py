@@ -27,7 +27,7 @@ Link = Literal["softmax", "sigmoid"]
 
 _ONE_OF_SEVERAL = ("ForMultipleChoice", "ForNextSentencePrediction")
 _OWN_CONVENTION = ("ForPreTraining", "ForXVector", "ForQuestionAnswering")
-_ADVICE = "set the option of to logit"
+_ADVICE = "pass of=logit"
 
 
 def to_probabilities(
