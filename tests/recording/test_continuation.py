@@ -7,6 +7,7 @@ from __future__ import annotations
 import copy
 import functools
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -420,11 +421,15 @@ def test_an_answer_needs_tokens_and_a_prompt_of_its_own() -> None:
         Lens(lens.model, tokenizer).generate("th", answer="e")
 
 
-def test_models_that_generate_nothing_are_refused() -> None:
+def test_models_that_generate_nothing_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedModel, match="cannot generate text"):
         Lens.bundled().generate(PROMPT)
     with pytest.raises(UnsupportedModel, match="both directions"):
         Lens.bundled().generate(PROMPT, answer=" are")
+    config = hf.BertConfig(hidden_size=8, num_hidden_layers=1, num_attention_heads=2, vocab_size=20)
+    hf.BertModel(config, add_pooling_layer=False).save_pretrained(tmp_path)
+    with pytest.raises(UnsupportedModel, match="BertModel cannot generate"):  # not: has no pooler
+        Lens.from_pretrained(str(tmp_path)).generate({"input_ids": [[5, 6]]})
     bare = Lens(built("llama"))  # no head: an answer can be given, nothing can be generated
     assert one(mixlens.measure("alti", bare.generate({"input_ids": [[5, 6]]}, answer=[7]))).tokens
 

@@ -20,6 +20,7 @@ from mixlens.structure.language_structure import language_structure
 from mixlens.structure.model_discovery import model_structure
 from mixlens.structure.probe import is_plain_text
 from mixlens.text.continuation import Continued, continued
+from mixlens.text.generation import require_generation
 from mixlens.text.input_checks import takes_decoder_ids
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ def generate(
     """Implement `Lens.generate`."""
     model = lens.model
     if answer is None:
+        require_generation(model)
         require_head(model)
     available = available_to(model)
     with open_session(model) as session:

@@ -75,15 +75,20 @@ def generated_by_decoder(
     return first, row
 
 
-def _run(
-    model: Any, ids: Sequence[int], options: Mapping[str, Any], tensors: Any
-) -> tuple[list[int], list[Tensor | None]]:
-    """Return the ids that `generate` returns, and those of every forward pass."""
+def require_generation(model: Any) -> None:
+    """Raise if the model cannot generate text."""
     if not getattr(model, "can_generate", lambda: False)():
         raise UnsupportedModel(
             f"{type(model).__name__} cannot generate text. Use a causal or encoder-decoder"
             " language model with its head."
         )
+
+
+def _run(
+    model: Any, ids: Sequence[int], options: Mapping[str, Any], tensors: Any
+) -> tuple[list[int], list[Tensor | None]]:
+    """Return the ids that `generate` returns, and those of every forward pass."""
+    require_generation(model)
     options = _checked(model, len(ids), options)
     if tensors is None:
         tensors = made_ready(model, with_mask(model, {"input_ids": torch.tensor([list(ids)])}))
