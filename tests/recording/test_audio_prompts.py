@@ -93,6 +93,30 @@ def test_several_sounds_and_long_ones_are_explained() -> None:
         lens.generate({"audio": [sound(), sound(0.2)], "sampling_rate": RATE})
 
 
+def test_channels_integers_and_other_rates_are_explained() -> None:
+    lens = whisper_lens()
+    stereo = np.stack([sound(), sound()], 1)
+    for audio, rate, message in (
+        (stereo, RATE, r"shape \(290, 2\), which is not one channel"),
+        ([stereo], RATE, "not one channel"),
+        (stereo.T[None], RATE, "not one channel"),
+        ((sound() * 32767).astype(np.int16), RATE, "samples of type int16"),
+        (torch.ones(290, dtype=torch.int32), RATE, "samples of type torch.int32"),
+        (sound(), 2 * RATE, "sampling rate of 2000 Hz, but WhisperProcessor takes 1000 Hz"),
+    ):
+        for run in (lens.generate, lens.record):
+            with pytest.raises(InvalidInput, match=message):
+                run({"audio": audio, "sampling_rate": rate})
+
+
+def test_one_clip_as_a_row_of_an_array_has_the_same_times() -> None:
+    lens = whisper_lens()
+    one = lens.record({"audio": sound(), "sampling_rate": RATE}).target_tokens("encoder", 0)
+    row = lens.record({"audio": sound()[None], "sampling_rate": RATE}).target_tokens("encoder", 0)
+    assert row.labels == one.labels
+    assert one.labels[15] == "padding 0.30 s"
+
+
 def test_a_model_that_generates_in_several_runs_is_refused() -> None:
     lens: Any = whisper_lens()
     options = lens.model.generation_config

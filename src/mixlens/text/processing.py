@@ -7,7 +7,7 @@ waveform}`, and also a single PIL image.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torch import nn
@@ -41,6 +41,8 @@ def processed(processor: Any, given: Any, model: nn.Module) -> dict[str, Any]:
     if {"audio", "text"} <= set(parts) and takes_decoder_ids(model):  # the text is the decoder's
         tokenizer = getattr(processor, "tokenizer", processor)
         labels["labels"] = labels_of_texts(model, tokenizer, parts.pop("text"))
+    if "audio" in parts:
+        _check_audio(processor, parts["audio"], parts.get("sampling_rate"))
     takes = inspect.signature(processor.__call__).parameters
     if "audio" in parts and "audio" not in takes and "raw_speech" in takes:
         parts["raw_speech"] = parts.pop("audio")
@@ -65,15 +67,49 @@ def audio_seconds(processor: Any, given: Any) -> list[float] | None:
     processor may pad them to a fixed length.
     """
     waves = given.get("audio") if isinstance(given, Mapping) else None
-    extractor = getattr(processor, "feature_extractor", processor)
-    rate = getattr(extractor, "sampling_rate", None)
-    if waves is None or not isinstance(rate, (int, float)) or not rate:
+    rate = _sampling_rate(processor)
+    if waves is None or not rate:
         return None
-    listed = isinstance(waves, (list, tuple)) and bool(waves) and hasattr(waves[0], "__len__")
     try:
-        return [len(wave) / rate for wave in (waves if listed else [waves])]
+        return [len(wave) / rate for wave in _waveforms(waves)]
     except TypeError:
         return None
+
+
+def _sampling_rate(processor: Any) -> float | None:
+    """Return the samples per second that a processor takes, or None if it does not say."""
+    rate = getattr(getattr(processor, "feature_extractor", processor), "sampling_rate", None)
+    return rate if isinstance(rate, (int, float)) else None
+
+
+def _waveforms(audio: Any) -> Sequence[Any]:
+    """Return the clips: those of a list, the rows of an array with two dimensions, or only one."""
+    is_list = isinstance(audio, (list, tuple)) and bool(audio) and hasattr(audio[0], "__len__")
+    return audio if is_list or len(getattr(audio, "shape", ())) > 1 else [audio]
+
+
+def _check_audio(processor: Any, audio: Any, rate: Any) -> None:
+    """Raise for channels that a processor would read as clips, for integer samples, which it would
+    not scale, and for a different sampling rate.
+    """
+    wanted = _sampling_rate(processor)
+    if rate is not None and wanted and rate != wanted:
+        raise InvalidInput(
+            f"The audio has a sampling rate of {rate} Hz, but {type(processor).__name__} takes "
+            f"{wanted} Hz. Resample it, for example with scipy.signal.resample_poly."
+        )
+    for array in (audio, *_waveforms(audio)):
+        shape = tuple(getattr(array, "shape", ()))
+        if len(shape) > 2 or (len(shape) == 2 and (array is not audio or shape[0] > shape[1])):
+            raise InvalidInput(
+                f"The audio has shape {shape}, which is not one channel. Average its channels, or "
+                "choose one."
+            )
+        if shape and "int" in str(array.dtype):
+            raise InvalidInput(
+                f"The audio has samples of type {array.dtype}. Pass floats from -1 to 1: divide "
+                "16-bit samples by 32768."
+            )
 
 
 def _several(rows: Any) -> bool:
