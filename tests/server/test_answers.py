@@ -14,6 +14,7 @@ from transformers import AutoModelForCausalLM
 from mixlens import Lens
 from mixlens.cli.loading import lens_from
 from mixlens.measures import ready_measures
+from mixlens.server.answering import first_answer
 from mixlens.server.api import Limits
 from mixlens.views.viewer.payload import answer_payload
 from tests.schemas.validation import assert_valid
@@ -176,3 +177,11 @@ def test_a_prompt_is_answered_on_the_page(causal_address: str, client: httpx.Cli
         expect(page.get_by_role("tab", name="Flow")).to_be_visible(timeout=60_000)
         assert not complaints
         browser.close()
+
+
+def test_a_model_that_chats_is_asked_a_question_first() -> None:
+    def prompt(chats: bool) -> str:
+        return str(first_answer("model", "alti", chats=chats)["messages"][0]["content"])
+
+    assert prompt(chats=True).endswith("?")
+    assert prompt(chats=False).endswith("I like my")

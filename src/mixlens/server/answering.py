@@ -20,15 +20,19 @@ _FIRST_DOCUMENTS = {
     "Tom": "Tom has a red ball. He plays in the park with his dog.",
     "Lily": "Lily has a blue car. She keeps it in a box under her bed.",
 }
-_FIRST_PROMPT = "{documents}\n\nLily says: I like my"
+_FIRST_TEXT = "{documents}\n\nLily says: I like my"
+_FIRST_QUESTION = "{documents}\n\nWhere does Lily keep her car?"
 _FIRST_TOKENS = 12
 
 
-def first_answer(name: str, method: str) -> dict[str, Any]:
-    """Return the request that the page of a generative model shows at the start."""
+def first_answer(name: str, method: str, *, chats: bool) -> dict[str, Any]:
+    """Return the request that the page of a generative model shows at the start: a question to a
+    model that chats, else a text to continue.
+    """
+    prompt = _FIRST_QUESTION if chats else _FIRST_TEXT
     return {
         "model": name,
-        "messages": [{"role": "user", "content": _FIRST_PROMPT}],
+        "messages": [{"role": "user", "content": prompt}],
         "documents": [{"name": key, "text": text} for key, text in _FIRST_DOCUMENTS.items()],
         "answer": None,
         "methods": [method],

@@ -102,7 +102,7 @@ def _answer_in_words(app: FastAPI) -> None:
 def _first(model: ModelChoice, lens: Lens) -> dict[str, Any]:
     """Return the request that the page shows at the start: an answer, if the model generates."""
     if model.methods and not model.pairs:
-        return first_answer(model.name, model.methods[0])
+        return first_answer(model.name, model.methods[0], chats=model.chats)
     return first_request(model.name, lens, model.measures)
 
 
