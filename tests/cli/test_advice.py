@@ -39,7 +39,7 @@ IN_PYTHON_ALONE = {
     "maps/target_row.py": {"p()", "head=", "maps.heads", "per_head="},
     "measuring/measure.py": {"lens.record", "lens.measure", "lens.generate", "targets="},
     "measuring/timing.py": {"budget="},
-    "model/distributed.py": {"device_map=", "tp_plan="},
+    "model/distributed.py": {"device_map="},
     "model/wrappers.py": {"Lens.", "d()"},
     "recording/batch_independence.py": {"Lens."},
     "recording/layer.py": {"lens.record"},

@@ -21,6 +21,7 @@ from mixlens.measures import ready_measures, refusal
 
 PROGRAM = """
 import resource, torch, transformers as hf, mixlens
+from mixlens.measures import ready_measures
 torch.set_num_threads(1)
 tokens, width = 512, 768
 config = hf.BertConfig(vocab_size=96, num_hidden_layers=1, max_position_embeddings=tokens)

@@ -137,7 +137,7 @@ def test_a_kernel_in_bfloat16_is_named() -> None:
     def halved(x: Tensor) -> Tensor:
         return x.bfloat16().float()
 
-    with pytest.raises(UnsupportedModel, match=r"computes in bfloat16.*dtype=torch.bfloat16"):
+    with pytest.raises(UnsupportedModel, match=r"computes in bfloat16.*model in bfloat16"):
         require_linear_modules(with_own_forward(llama(torch.float32), halved))
 
 

@@ -109,8 +109,8 @@ def check_methods(methods: Any) -> tuple[str, ...] | None:
         needed = None if name in REMOVAL else spec_of(name).needs
         if needed is not None:
             raise InvalidInput(
-                f"{name!r} needs {needed}=, which lens.answer does not take. Use"
-                f" `lens.measure({name!r}, recording, {needed}=…)`, or choose another method."
+                f"{name!r} needs {needed}=, which the explanation of an answer does not"
+                " take. Choose another method, or measure the recorded answer with it."
             )
         if name not in REMOVAL and spec_of(name).gives == "graph":
             raise InvalidInput(f"{name!r} does not score sources. Choose another method.")

@@ -130,7 +130,7 @@ def choose_span(
     """
     if aggregate == "rollout":
         raise InvalidInput(
-            "aggregate='rollout' is for one target. Drop it, or use lens.rollout(…, span='mean')."
+            "aggregate='rollout' is for one target, not for a span. Choose another aggregation."
         )
     if answer is not None:
         if targets is not None:
@@ -145,7 +145,7 @@ def choose_span(
     elif recording.targets is not None:
         places = recording.targets[0]
     else:
-        raise InvalidInput("A span needs targets. Pass target=[…] or answer=…")
+        raise InvalidInput("A span needs targets. Name several, or an answer.")
     Span.of(span, None, [places])  # raises if there is no such definition
     choice = choose_target(recording, places[0], site, aggregate, False)
     is_one_piece = list(places) == list(range(places[0], places[-1] + 1))

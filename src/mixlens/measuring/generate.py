@@ -77,8 +77,8 @@ def generate(
         site = fits[-1]
     elif structure.stack_of(site) is not stack:
         raise InvalidInput(
-            f"{site!r} does not read generated tokens, which belong to the {stack.name}. Pass "
-            f"site={' or '.join(repr(name) for name in fits)}."
+            f"{site!r} does not read generated tokens, which belong to the {stack.name}. Choose "
+            f"the site {' or '.join(repr(name) for name in fits)}."
         )
     return record(lens, made.ready, targets=made.targets, site=site, memory_budget=memory_budget)
 
@@ -119,8 +119,8 @@ def require_same_logits(model: Any, made: Continued) -> None:
             raise UnsupportedModel(
                 f"{type(model).__name__} computes different logits for prompt and answer in one "
                 f"pass than during generation (relative difference {error:.1e}), so a recording "
-                "would not match the generated answer. Pass the tensors of prompt and answer to "
-                "lens.measure."
+                "would not match the generated answer. Measure the prompt and the answer as one "
+                "input of tensors."
             )
 
 

@@ -96,10 +96,7 @@ def _reason(vectors: Tensor, errors: Tensor) -> str:
     """Return why a module is not linear, and what to do."""
     halved = _errors(_plain_outputs(vectors.bfloat16()))
     if vectors.element_size() > 2 and bool((errors <= _ROUNDING * halved).all()):
-        return (
-            "It computes in bfloat16, as bitsandbytes does on a CPU. Load the model with "
-            "dtype=torch.bfloat16"
-        )
+        return "It computes in bfloat16, as bitsandbytes does on a CPU. Load the model in bfloat16"
     return (
         "It quantises activations, so no score of this model can be verified. Quantise only the "
         "weights, or measure the original model"

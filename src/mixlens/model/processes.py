@@ -24,6 +24,9 @@ from torch import Tensor, nn
 from mixlens.errors import ProcessesDiffer, in_short
 
 WAIT = 45.0  # seconds after which mixlens stops waiting for other processes
+# Collectives give up earlier: a process that waits in one must end its call while a process that
+# failed still waits to hear how the others ended.
+_OF_COLLECTIVES = 0.6
 _AT_WORK, _ENDED = "at work: ", "ended: "
 _WELL = "without an error"
 
@@ -170,14 +173,15 @@ class Processes:
 
     @contextlib.contextmanager
     def _short_timeout(self) -> Iterator[None]:
-        """Let collectives wait `WAIT` seconds only, if the backend can change that."""
+        """Let collectives wait for a part of `WAIT` only, if the backend can change that."""
         backend = self.group._get_backend(_device(self.group))
         options = getattr(backend, "options", None)
         before = getattr(options, "_timeout", None)
         if before is None or not hasattr(backend, "_set_default_timeout"):
             yield
             return
-        backend._set_default_timeout(datetime.timedelta(seconds=min(WAIT, before.total_seconds())))
+        limit = min(_OF_COLLECTIVES * WAIT, before.total_seconds())
+        backend._set_default_timeout(datetime.timedelta(seconds=limit))
         try:
             yield
         finally:

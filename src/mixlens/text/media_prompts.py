@@ -66,8 +66,8 @@ def media_prompt(model: nn.Module, tokenizer: Any, processor: Any, given: Any) -
     if processor is None:
         kind = next(iter(media_parts(given)), {}).get("type") or "images"
         raise MissingTokenizer(
-            f"The prompt has a part of type {kind!r}, which needs the model's processor. Use "
-            "Lens(model, processor=…)."
+            f"The prompt has a part of type {kind!r}, which needs the model's processor. Load "
+            "the model together with its processor."
         )
     raw = dict(given) if isinstance(given, Mapping) else _raw_chat(processor, list(given))
     turns: Spans | None = raw.pop("turns", None)

@@ -67,7 +67,7 @@ def prompt_of(tokenizer: Any, given: Given) -> Prompt:
     if media is not None:
         raise InvalidInput(
             f"The chat has a part of type {media['type']!r}, which needs the model's processor. "
-            "Use Lens(model, processor=…) and lens.generate or lens.answer."
+            "Generate or explain an answer with a model that was loaded with its processor."
         )
     text, turns = (given, None) if isinstance(given, str) else written_out(tokenizer, given)
     check_text(text)
