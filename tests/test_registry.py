@@ -118,7 +118,7 @@ def test_names_of_ours_are_not_taken(toy: str) -> None:
         EvaluationSpec(summary="one", citation="-", direction="up", kinds=("agreement",))
     for field in ("gives", "reads", "splits", "one_row"):
         wrong: dict[str, Any] = {field: "x"}
-        with pytest.raises(InvalidInput, match=r"Unknown .* 'x'"):
+        with pytest.raises(InvalidInput, match=r"Unknown .*'x'"):
             replace(SPEC, **wrong)
     MEASURES.unregister(toy)
     with pytest.raises(InvalidInput, match="Unknown measure 'toy'"):

@@ -171,7 +171,7 @@ USED: list[tuple[Callable[[Lens, MixingMaps], Any], str]] = [
         lambda lens, maps: Lens(lens.model.get_submodule("bert"), lens.tokenizer).measure(
             "gradient_norm", TEXT, of="similarity", to=["a", "b"], pooling="mean"
         ),
-        "2 texts for 1 texts",
+        "has 2 texts, but the batch has 1",
     ),
     (
         lambda lens, maps: Lens(lens.model.get_submodule("bert"), lens.tokenizer).compare(

@@ -67,8 +67,8 @@ def test_turns_are_ranked_next_to_images() -> None:
 @pytest.mark.parametrize("method", ["leave_one_out", "context_cite"])
 def test_removal_of_words_next_to_images_is_refused(method: str) -> None:
     lens = vision_lens("llava")
-    with pytest.raises(InvalidInput, match="words alone, and this one has images"):
+    with pytest.raises(InvalidInput, match="text-only prompts, but this one has images"):
         lens.answer(chat(picture()), answer=" a cat .", methods=method)
     recording = lens.generate(chat(picture()), answer=" a cat .")
-    with pytest.raises(InvalidInput, match="words alone, and this one has images"):
+    with pytest.raises(InvalidInput, match="text-only prompts, but this one has images"):
         lens.leave_one_out(recording)

@@ -176,7 +176,7 @@ def test_cues_worked_out_by_hand(
         ),
         (SUBJECT, "The driver have left.", "The driver has left.", "plural, but its cue 'driver'"),
         (SUBJECT, "The cat is here.", "The cat was here.", "both singular"),
-        (SUBJECT, "The cat ran here.", "The cat sat here.", "unknown"),
+        (SUBJECT, "The cat ran here.", "The cat sat here.", "neither singular nor plural"),
         (SUBJECT, "Is Ann here.", "Are Ann here.", "no subject"),
         (ANAPHOR, "The old man saw himself.", "The old man saw themselves.", "no verb"),
         (DETERMINER, "Ann saw this.", "Ann saw these.", "no noun"),
