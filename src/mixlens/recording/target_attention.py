@@ -80,6 +80,10 @@ class Wanted:
         if self._among_held is not None and tensor.shape[dim] == self._held_count:
             return self._among_held.of(tensor, dim, copied=copied)
         if self._range is not None:  # the fastest way, and the usual one
+            if sum(self._range) > tensor.shape[dim]:
+                raise TargetsUnavailable(
+                    f"a layer has {tensor.shape[dim]} positions, fewer than the targets need"
+                )
             part = tensor.narrow(dim, *self._range)
             return part.clone(memory_format=torch.contiguous_format) if copied else part
         places = self.on(tensor.device)
