@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from mixlens import Lens
 from mixlens.errors import UnsupportedModel
 from mixlens.model.packed_weights import is_packed, linear_sizes, read_by_application
-from mixlens.model.readable_weights import at_hand
+from mixlens.model.readable_weights import make_readable
 from tests.conformance.zoo import built
 
 GIVEN = {"input_ids": torch.arange(3, 15)[None]}
@@ -220,7 +220,7 @@ def test_packed_tensors() -> None:
 
 def test_weights_that_are_nowhere_are_refused() -> None:
     with pytest.raises(UnsupportedModel, match="does not provide their location"):
-        at_hand(nn.Linear(3, 3, device="meta"), F32)
+        make_readable(nn.Linear(3, 3, device="meta"), F32)
     with pytest.raises(UnsupportedModel, match="without numbers"):
         Lens(built("llama").to("meta")).record({"input_ids": torch.ones(1, 4, dtype=torch.long)})
 

@@ -15,7 +15,7 @@ import mixlens
 from mixlens import Lens, MixingMaps
 from mixlens.capture.native_attention import NativeCall
 from mixlens.contracts import AttentionKind
-from mixlens.errors import InvalidInput
+from mixlens.errors import InvalidInput, TargetsUnavailable
 from mixlens.measures import ready_measures, refusal
 from mixlens.measuring.measure import measure_together
 from mixlens.recording import target_attention as row_attention
@@ -232,3 +232,13 @@ def test_a_mask_of_which_rows_are_not_known_leads_to_maps(monkeypatch: pytest.Mo
     monkeypatch.setattr(row_attention, "_hidden", given_blocks)
     maps = as_list(Lens(built("llama")).measure("attention", inputs("llama"), targets=[-1]))
     assert "mask" in maps[0].provenance["recorded"]
+
+
+@pytest.mark.parametrize("positions", [[[5, 6]], [[0, 6]], [[0, 1], [5, 6]]])
+def test_targets_outside_of_a_layer_are_unavailable(positions: list[list[int]]) -> None:
+    """A model may replace tokens before its layers, so that they have fewer positions."""
+    wanted = row_attention.Wanted(torch.tensor(positions), positions)
+    states = torch.zeros(len(positions), 6, 3)
+    with pytest.raises(TargetsUnavailable, match="a layer has 6 positions"):
+        wanted.of(states, 1)
+    assert wanted.of(torch.zeros(len(positions), 7, 3), 1).shape[1] == 2

@@ -22,7 +22,7 @@ from mixlens.capture.bare_products import part_at
 from mixlens.model.distributed import require_same
 from mixlens.model.module_walk import configs_of
 from mixlens.model.placement import device_of_calls
-from mixlens.model.readable_weights import at_hand, has_plain_weights, has_spread_weights
+from mixlens.model.readable_weights import has_plain_weights, has_spread_weights, make_readable
 from mixlens.model.session import Remembered
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class LayerCall:
     @property
     def readable(self) -> nn.Module:
         """Return the layer with readable weights: itself, or a copy."""
-        return self.module if self.is_readable else at_hand(self.module, self.hidden_in.dtype)
+        return self.module if self.is_readable else make_readable(self.module, self.hidden_in.dtype)
 
     @functools.cached_property
     def whole(self) -> nn.Module:

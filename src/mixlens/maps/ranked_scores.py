@@ -31,7 +31,7 @@ class RankedScores:
     >>> scores = lens.leave_one_out("The dogs bark. The cat sleeps.", answer=" The dogs")
     """
 
-    _what: ClassVar[str]  # what a file holds, in words
+    _what: ClassVar[str]  # contents of a file, for messages
     _format: ClassVar[str]  # the first entry of a file
     _form: ClassVar[Mapping[str, Any]]  # its other entries
 

@@ -3,8 +3,8 @@
 With the tensor-parallel plans of transformers each process has a part of most weights (a `DTensor`)
 and, inside attention, some of the heads. Hidden states are whole in every process. The model runs
 as it was loaded. mixlens gathers heads where a recording takes up an attention call
-(`AttentionCall.with_heads`) and weights in a copy of one layer (`readable_weights.at_hand`). From
-there every process computes the same numbers as one process alone.
+(`AttentionCall.with_heads`) and weights in a copy of one layer (`readable_weights.make_readable`).
+From there every process computes the same numbers as one process alone.
 
 With FSDP or pipelines a process does not see the layers of the others. That check needs no
 communication, so it raises the same error in every process.

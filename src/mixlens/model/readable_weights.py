@@ -37,7 +37,7 @@ from mixlens.model.placement import (
 from mixlens.model.session import numbers_of
 
 
-def at_hand(module: nn.Module, dtype: torch.dtype) -> nn.Module:
+def make_readable(module: nn.Module, dtype: torch.dtype) -> nn.Module:
     """Return a module with readable weights: itself, or a copy if they are offloaded, packed or
     spread over processes. `dtype` is that of its inputs.
     """

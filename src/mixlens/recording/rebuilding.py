@@ -23,7 +23,7 @@ from mixlens.kernels.differences import (
     weighted_sum_errors,
 )
 from mixlens.kernels.visibility import Visibility
-from mixlens.model.readable_weights import at_hand
+from mixlens.model.readable_weights import make_readable
 from mixlens.recording.attention import Attention, Block, BlockParts, Projection
 from mixlens.recording.deferred_checks import (
     DeferredChecks,
@@ -146,7 +146,7 @@ def _projection(
 ) -> tuple[Projection, dict[str, Tensor], dict[str, _Check]]:
     """Return the output projection, the error of its output, and further conditions."""
     path = structure.output_projection
-    projecting = at_hand(part_at(module, path), internals.attention.output.dtype)
+    projecting = make_readable(part_at(module, path), internals.attention.output.dtype)
     affine = affine_map(projecting, structure.heads * structure.d_head, stream)
     if affine is None:
         raise UnsupportedModel(f"{where}: `{path}` is no longer an affine map")
@@ -179,7 +179,7 @@ def _block_parts(
 
 
 def _norm(module: nn.Module, stream: Tensor, where: str, path: str) -> LinearisedNorm:
-    form = norm_of(at_hand(module.get_submodule(path), stream.dtype), stream)
+    form = norm_of(make_readable(module.get_submodule(path), stream.dtype), stream)
     if form is None:
         raise UnsupportedModel(f"{where}: `{path}` is no longer a norm or a scale")
     return form

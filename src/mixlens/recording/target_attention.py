@@ -39,6 +39,7 @@ class Wanted:
         self.targets = targets
         self.positions = positions
         self._range = _range(positions)
+        self._end = 1 + max(map(max, positions))
         self._places: dict[torch.device, Tensor] = {}
         self._last: tuple[Tensor, int, Tensor] | None = None
         self._held_count: int | None = None
@@ -79,11 +80,11 @@ class Wanted:
             return tensor.expand(sizes)
         if self._among_held is not None and tensor.shape[dim] == self._held_count:
             return self._among_held.of(tensor, dim, copied=copied)
+        if self._end > tensor.shape[dim]:
+            raise TargetsUnavailable(
+                f"a layer has {tensor.shape[dim]} positions, fewer than the targets need"
+            )
         if self._range is not None:  # the fastest way, and the usual one
-            if sum(self._range) > tensor.shape[dim]:
-                raise TargetsUnavailable(
-                    f"a layer has {tensor.shape[dim]} positions, fewer than the targets need"
-                )
             part = tensor.narrow(dim, *self._range)
             return part.clone(memory_format=torch.contiguous_format) if copied else part
         places = self.on(tensor.device)

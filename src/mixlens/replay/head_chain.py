@@ -25,7 +25,7 @@ from mixlens.capture.layer_calls import hooks_removed, layer_calls
 from mixlens.errors import UnsupportedModel
 from mixlens.kernels.chunks import wide
 from mixlens.kernels.differences import ROUNDING, difference, rounding, same_bar
-from mixlens.model.readable_weights import at_hand
+from mixlens.model.readable_weights import make_readable
 from mixlens.model.session import Remembered
 from mixlens.recording.recording import Recording
 from mixlens.replay.head_steps import Activation, Head, Norm, Product, Row, Step
@@ -118,7 +118,7 @@ def _steps(
 
 def _form(module: nn.Module, width: int, like: Tensor, dtype: torch.dtype) -> Product | Norm | None:
     """Return the product or norm that a module computes on inputs of this dtype, or None."""
-    module = at_hand(module, dtype)
+    module = make_readable(module, dtype)
     there = like.to(next((weight.device for weight in module.parameters()), like.device))
     norm = norm_of(module, there.new_zeros(width))
     if norm is not None:  # checked first: in half precision a norm may pass for a product

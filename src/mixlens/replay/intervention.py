@@ -29,7 +29,7 @@ from mixlens.kernels.chunks import computing_dtype
 from mixlens.kernels.differences import difference
 from mixlens.model.linearity import require_gradients
 from mixlens.model.placement import is_out_of_memory
-from mixlens.model.readable_weights import at_hand
+from mixlens.model.readable_weights import make_readable
 from mixlens.model.restore_model import plain_experts
 from mixlens.recording.layer import Layer
 from mixlens.recording.recording import Recording
@@ -255,7 +255,7 @@ def embedding_norm(
         forward(recording.model, recording.inputs)
     for module, summed in norms:
         wide = summed.to(computing_dtype(summed.dtype))
-        form = norm_of(at_hand(module, summed.dtype), wide)
+        form = norm_of(make_readable(module, summed.dtype), wide)
         if form is not None and form.scaled and difference(form(wide), first.input) <= tolerance:
             return form, wide
     raise UnsupportedModel(
