@@ -18,12 +18,23 @@ from mixlens.kernels.fused.checked import Trial
 from mixlens.kernels.fused.sampling import Sampler
 from mixlens.kernels.fused.zeroing import ACTIVATIONS, DISTANCES
 from mixlens.replay import zeroing_steps
+from tests.kernels.compiling import HAS_WIDE_PRODUCTS
 from tests.kernels.decompositions import in_float32, random_decomposition
 
 CPU = torch.device("cpu")
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 # heads, d_model, targets, sources, causal
-SHAPES = [(4, 64, 33, 20, False), (12, 80, 17, 17, True), (3, 96, 1, 33, False)]
+SHAPES = [
+    (4, 64, 33, 20, False),
+    (12, 80, 17, 17, True),
+    (3, 96, 1, 33, False),
+    (2, 32, 2, 50, False),
+    (2, 32, 16, 48, False),
+    (1, 64, 64, 64, True),
+    (20, 40, 33, 33, True),
+    (2, 32, 200, 33, False),
+    (2, 32, 33, 1, False),
+]
 
 
 def require_agreement(name: object, trial: Trial) -> None:
@@ -41,8 +52,9 @@ def main() -> None:
         parts = in_float32(random_decomposition(3, seed=0, heads=heads, d_model=width))
         vectors = Sampler(CPU).vectors(1, heads, sources, width, dtype)
         parts = replace(parts, vectors=vectors, causal=causal)
-        trial = gram._try_fused(parts.weights, vectors, targets, sources, causal)
-        require_agreement(("norms", *name), trial)
+        if dtype != torch.float32 or HAS_WIDE_PRODUCTS:
+            trial = gram._try_fused(parts.weights, vectors, targets, sources, causal)
+            require_agreement(("norms", *name), trial)
         y = rows(torch.float32, 2, 3, width)
         require_agreement(
             ("contributions", *name), contributions._try_fused(parts, y, targets, sources)
@@ -54,6 +66,13 @@ def main() -> None:
         dtypes = (dtype, wide, wide, dtype)
         trial = zeroing_steps._try_change(CPU, dtypes, 3, 1030, activation, products, scaled)
         require_agreement(("hidden_change", dtype, activation, products, scaled), trial)
+    for dtype, targets in itertools.product(DTYPES, (1, 16, 33)):
+        dtypes = (dtype, wide, wide, dtype)
+        trial = zeroing_steps._try_change(CPU, dtypes, targets, 1030, "silu", 2, True)
+        require_agreement(("hidden_change", dtype, targets), trial)
+        dtypes = (dtype, wide, wide, wide)
+        trial = zeroing_steps._try_distances(CPU, dtypes, targets, 80, "cosine", True)
+        require_agreement(("distances", dtype, targets), trial)
     for dtype, width, distance, centred in itertools.product(
         DTYPES, (64, 80), DISTANCES, (None, False, True)
     ):

@@ -13,10 +13,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import torch
+import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from mixlens.kernels.chunks import CACHED, slices, sources_first
+from mixlens.kernels.chunks import CACHED, LARGEST, slices, sources_first
 from mixlens.kernels.decomposition import Decomposition
 from mixlens.kernels.fused import contributions as fused_contributions
 from mixlens.kernels.fused.checked import Combination, Trial, run_checked
@@ -53,7 +55,7 @@ def l1_contributions(
             (parts.weights.dtype, parts.vectors.values.dtype, y.dtype),
             (heads, y.shape[-1], *sizes, parts.causal),
         ),
-        fused=lambda: _fused_contributions(parts, y, shift),
+        fused=lambda: _fused_contributions(parts, y, limit, shift),
         plain=lambda: _plain_contributions(parts, y, limit, shift, ends),
         trial=lambda: _try_fused(parts, y, *sizes),
     )
@@ -61,12 +63,25 @@ def l1_contributions(
 
 
 def _fused_contributions(
-    parts: Decomposition, y: Float[Tensor, "batch target d_model"], shift: float
+    parts: Decomposition, y: Float[Tensor, "batch target d_model"], limit: int, shift: float
 ) -> Float[Tensor, "batch target source"]:
-    """Compute many targets on a GPU."""
-    return fused_contributions.l1_contributions(
-        parts.weights, parts.vectors.of(), parts.scale, y, shift, causal=parts.causal
-    )
+    """Compute many targets on a GPU, where only the vectors take much memory."""
+    batch, heads, _, sources = parts.weights.shape
+    vectors = parts.vectors
+    source_bytes = batch * heads * vectors.width * vectors.values.element_size()
+    scores = []
+    for part in slices(sources, source_bytes, limit):
+        first = part.start if parts.causal else 0  # earlier targets do not see these sources
+        made = fused_contributions.l1_contributions(
+            parts.weights[:, :, first:, part],
+            vectors.of(part),
+            parts.scale[:, first:],
+            y[:, first:],
+            shift,
+            causal=parts.causal,
+        )
+        scores.append(F.pad(made, (0, 0, first, 0)))
+    return scores[0] if len(scores) == 1 else torch.cat(scores, -1)
 
 
 def _try_fused(
@@ -75,7 +90,7 @@ def _try_fused(
     """Run both forms on small data with the dtypes and the block shape of these tensors."""
     sampler, width = Sampler(y.device), y.shape[-1]
     weights = sampler.uniform(2, parts.weights.shape[1], targets, sources)
-    total, shift = sampler.normal(2, targets, width), 0.25
+    total, shift = sampler.normal(2, targets, width, dtype=y.dtype), 0.25
     small = replace(
         parts,
         weights=weights.tril() if parts.causal else weights,
@@ -90,7 +105,7 @@ def _try_fused(
         vectors=widen(small.vectors),
         scale=small.scale.double(),
     )
-    fused = _fused_contributions(small, total, shift)
+    fused = _fused_contributions(small, total, LARGEST, shift)
     plain = _plain_contributions(wide, total.double(), CACHED, shift, None)
     if parts.causal:  # neither form fills in the rest
         fused, plain = fused.tril(), plain.tril()

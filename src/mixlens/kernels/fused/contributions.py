@@ -75,12 +75,13 @@ def _kernel() -> Any:
             shifted = wanted - tl.where(channel_ok, shift, 0.0)[None, :]
             for number in range(0, TILE_S):
                 source = first + number
-                inside = source < sources
+                # a mask of one number has the wrong dtype in the interpreter of Triton 3.9
+                seen = head_ok & (head * 0 + source < sources)
                 attention = tl.load(
                     weights
                     + ((batch * heads + head[None, :]) * targets + rows[:, None]) * sources
                     + source,
-                    mask=row_ok[:, None] & head_ok[None, :] & inside,
+                    mask=row_ok[:, None] & seen[None, :],
                     other=0.0,
                 )
                 part = tl.load(
@@ -89,7 +90,7 @@ def _kernel() -> Any:
                     + head[:, None].to(tl.int64) * by_head
                     + source * by_source
                     + channel[None, :],
-                    mask=head_ok[:, None] & channel_ok[None, :] & inside,
+                    mask=seen[:, None] & channel_ok[None, :],
                     other=0.0,
                 ).to(tl.float32)
                 made = tl.dot(attention * factor[:, None], part, input_precision="ieee")

@@ -65,7 +65,8 @@ def _kernels() -> Any:
         source, batch = tl.program_id(0).to(tl.int64), tl.program_id(1).to(tl.int64)
         head = tl.arange(0, HEADS)
         head_ok = head < heads
-        rows = vectors + batch * by_text + source * by_source + head[:, None] * by_head
+        rows = vectors + batch * by_text + source * by_source
+        rows += head[:, None].to(tl.int64) * by_head
         gram = tl.zeros((HEADS, HEADS), dtype=tl.float64)
         for start in range(0, width, TILE):
             channel = start + tl.arange(0, TILE)
