@@ -41,6 +41,7 @@ COSTS = CELLS / "costs.json"
 HEADS = CELLS / "heads.json"
 PICTURE = ROOT / "answers.svg"
 SIGNIFICANT = 0.05
+ENOUGH = 100  # prompts of a method that may be the best, if others ran on more
 Cell = Mapping[str, Any]
 
 
@@ -59,8 +60,9 @@ def taken(source: Path) -> int:
             "counted": sum(line["counts"] for line in lines),
             "methods": _condensed([line for line in lines if line["counts"]]),
         }
-        text = json.dumps(cell, separators=(",", ":"))
-        (CELLS / f"{path.stem}.json").write_text(text + "\n", encoding="utf-8")
+        place = CELLS / f"{path.stem}.json"
+        text = json.dumps(_extended(place, cell, lines), separators=(",", ":"))
+        place.write_text(text + "\n", encoding="utf-8")
     for path in source.glob("costs-*.json"):
         known = json.loads(COSTS.read_text()) if COSTS.exists() else {}
         known[path.stem.removeprefix("costs-")] = json.loads(path.read_text())
@@ -68,6 +70,20 @@ def taken(source: Path) -> int:
     if (source / HEADS.name).exists():
         shutil.copyfile(source / HEADS.name, HEADS)
     return len(files)
+
+
+def _extended(place: Path, cell: dict[str, Any], lines: Sequence[Mapping[str, Any]]) -> Cell:
+    """Return the cell, after the prompts of the stored one if the run continued it."""
+    first = int(lines[0]["name"].rpartition(":")[2])
+    if first <= 1:
+        return cell
+    stored = json.loads(place.read_text(encoding="utf-8")) if place.exists() else {"tried": 0}
+    if stored["tried"] != first - 1:
+        raise ValueError(
+            f"{place.stem} has {stored['tried']} prompts, but the run begins at prompt {first}."
+            " Take runs in their order, each of them once."
+        )
+    return {**cell, **pooled([stored, cell])}
 
 
 def _parts(stem: str) -> tuple[str, str, int]:
@@ -126,13 +142,16 @@ def values(cell: Cell, method: str, key: str = "rank") -> np.ndarray:
 
 
 def best_of(cell: Cell) -> str:
-    """Return the method with the highest mean, among those of at least half of the prompts."""
-    rivals = [m for m in cell["methods"] if m not in BASELINES and _share(cell, m) >= 0.5]
-    return max(rivals, key=lambda m: float(np.nanmean(values(cell, m))))
+    """Return the method with the highest mean, among those that ran on enough prompts."""
+    rivals = [m for m in cell["methods"] if m not in BASELINES and _has_enough(cell, m)]
+    best: str = max(rivals, key=lambda m: float(np.nanmean(values(cell, m))))
+    return best
 
 
-def _share(cell: Cell, method: str) -> float:
-    return float(np.mean(~np.isnan(values(cell, method))))
+def _has_enough(cell: Cell, method: str) -> bool:
+    """Return whether a method ran on half of the prompts, or on `ENOUGH`."""
+    count = int((~np.isnan(values(cell, method))).sum())
+    return 2 * count >= cell["counted"] or count >= ENOUGH
 
 
 def signs(cell: Cell) -> dict[str, str]:
@@ -257,7 +276,7 @@ def recommendations(known: Sequence[Cell]) -> str:
     """Return a method for each budget, and what does not work, over all prompts."""
     whole, least = pooled(known), 0.0
     marks = signs(whole)
-    have = [m for m in ordered(known) if m not in BASELINES and _share(whole, m) >= 0.5]
+    have = [m for m in ordered(known) if m not in BASELINES and _has_enough(whole, m)]
     lines = ["## Recommendations", ""]
     for budget, most in BUDGETS.items():
         fits = [m for m in have if least < _passes(m) <= most]

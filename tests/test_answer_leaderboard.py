@@ -55,6 +55,20 @@ def test_lines_become_a_cell(cell: board.Cell) -> None:
     assert board.costs() == {"Some-Model-1B": {"alti": 1.4}}
 
 
+def test_a_run_continues_a_cell(cell: board.Cell, tmp_path: Path) -> None:
+    (file,) = tmp_path.glob("*.jsonl")
+    scores = {"alti": [0.5, 0.3, 0.2], "random": [0.1, 0.2, 0.3]}
+    later = [line(42, scores), line(43, {}, counts=False), line(44, scores)]
+    file.write_text("\n".join(later))
+    board.taken(tmp_path)
+    (longer,) = board.cells()
+    assert (longer["task"], longer["tried"], longer["counted"]) == ("fact", 44, 42)
+    assert board.values(longer, "alti").tolist() == [1.0] * 40 + [0.5] * 2
+    assert np.isnan(board.values(longer, "attention")).tolist() == [False] * 40 + [True] * 2
+    with pytest.raises(ValueError, match="has 44 prompts, but the run begins at prompt 42"):
+        board.taken(tmp_path)
+
+
 def test_marks_are_paired_tests(cell: board.Cell) -> None:
     marks = board.signs(cell)
     assert board.best_of(cell) == "alti"

@@ -143,7 +143,7 @@ def test_weights_of_another_model_are_refused(lens: Lens, data: Path, tmp_path: 
     with torch.no_grad():
         for parameter in other.model.parameters():
             parameter.mul_(1.1)
-    with pytest.raises(InvalidInput, match="has other weights than mixlens/bundled/causal"):
+    with pytest.raises(InvalidInput, match="does not have the weights of mixlens/bundled/causal"):
         other.measure("learned_heads", "The dogs bark.", weights=weights)
     fewer = HeadWeights(weights.weights[:, :2], "attention", weights.samples, weights.about)
     with pytest.raises(InvalidInput, match="6 layers with 2 heads"):

@@ -45,6 +45,8 @@ def main() -> None:
     parser.add_argument("--counted", type=int, default=200, help="stop after so many that count")
     parser.add_argument("--removal", type=int, default=40, help="of them with the dear methods")
     parser.add_argument("--most", type=int, default=1000, help="prompts that are tried")
+    parser.add_argument("--methods", help="instead of the cheap ones, separated by commas")
+    parser.add_argument("--continue", dest="cells", type=Path, help="cells whose prompts are done")
     parser.add_argument("--costs", type=int, default=0, help="only time so many prompts")
     chosen = parser.parse_args()
     chosen.out.mkdir(parents=True, exist_ok=True)
@@ -74,18 +76,23 @@ def observe_all(lens: Lens, address: str, path: Path, chosen: Any) -> Iterator[N
     joint = "&" if "?" in address else "?"
     lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
     done, counted = len(lines), sum(line["counts"] for line in lines)
+    cell = chosen.cells / f"{path.stem}.json" if chosen.cells else None
+    if cell is not None and cell.exists():
+        before = json.loads(cell.read_text(encoding="utf-8"))
+        done, counted = done + before["tried"], counted + before["counted"]
+    cheap = chosen.methods.split(",") if chosen.methods else CHEAP
     for prompt in read(f"{address}{joint}count={chosen.most}")[done:]:
         if counted >= chosen.counted:
             return
-        line = observe(lens, prompt, removal=counted < chosen.removal)
+        line = observe(lens, prompt, [*cheap, *(DEAR if counted < chosen.removal else ())])
         counted += line["counts"]
         with path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
         yield
 
 
-def observe(lens: Lens, prompt: EvidencePrompt, *, removal: bool) -> dict[str, Any]:
-    """Return the scores of every document by every method, if the prompt counts."""
+def observe(lens: Lens, prompt: EvidencePrompt, methods: Sequence[str]) -> dict[str, Any]:
+    """Return the scores of every document by these methods, if the prompt counts."""
     case = Case(lens, prompt, pass_measures=LAYER)
     known = KnownEvidence.of(case)
     line: dict[str, Any] = {
@@ -96,8 +103,7 @@ def observe(lens: Lens, prompt: EvidencePrompt, *, removal: bool) -> dict[str, A
         "documents": len(prompt.documents),
     }
     if known.counts:
-        names = [*CHEAP, *(DEAR if removal else ())]
-        line["methods"] = {method: _scores(known, method) for method in names}
+        line["methods"] = {method: _scores(known, method) for method in methods}
     return line
 
 

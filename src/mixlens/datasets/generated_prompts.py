@@ -61,7 +61,7 @@ class _Words:
 
 
 @functools.cache
-def _words_of(language: str) -> _Words:
+def words_of(language: str) -> _Words:
     """Read the word lists that ship with the package."""
     file = resources.files("mixlens") / "bundled" / "prompt_words.json"
     fields: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))[language]
@@ -144,7 +144,7 @@ def generate_prompts(
         raise InvalidInput(f"Unknown task {task!r}. Use {', '.join(TASKS)}.")
     if language not in LANGUAGES:
         raise InvalidInput(f"Unknown language {language!r}. Use {' or '.join(LANGUAGES)}.")
-    words = _words_of(language)
+    words = words_of(language)
     most = min(32, len(words.things)) if task == "key_value" else 32
     if not 2 <= documents <= most:
         raise InvalidInput(f"documents={documents} is out of range (2–{most}) for {task}.")
@@ -162,7 +162,7 @@ def _prompts(
     language: str,
     seed: int,
 ) -> Iterator[EvidencePrompt]:
-    words = _words_of(language)
+    words = words_of(language)
     for number in range(count):
         chance = random.Random(f"{task}/{language}/{documents}/{seed}/{number}")
         draft = _DRAFTS[task](words, documents, chance)

@@ -47,7 +47,7 @@ def agreement(name: str, row: tuple[str, str]) -> Agreement:
     gold = row[1].split("\t")
     if len(gold) != 4 or not all(re.fullmatch(r"\d{1,9}", gold[i].strip()) for i in (0, 3)):
         raise InvalidInput(
-            "the gold line is not position, correct form, wrong form and number of "
+            "the gold line must be position, correct form, wrong form and number of "
             f"attractors, separated by tabs: {row[1]!r}"
         )
     place, right, wrong, attractors = int(gold[0]), gold[1], gold[2], int(gold[3])
