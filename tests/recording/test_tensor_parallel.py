@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from transformers.models.mixtral import modeling_mixtral
 
 from mixlens import Lens
 from mixlens.cli import torchrun
@@ -39,7 +40,8 @@ CORE = ("llama", "qwen3", "mixtral", "gemma3", "gpt_neox", "gpt_oss")
 SENTENCE = "The keys to the cabinet are here."
 RUNS = {2: [(name, "float64") for name in CORE] + [("llama", "float32")], 4: [("qwen3", "float64")]}
 BARS = {"float64": 1e-12, "float32": 1e-5}  # of the largest score
-# The router of Mixtral computes in float32, and gradients through it are sums of parts.
+# The router of Mixtral computes in float32, and each process rounds its part of the gradient there
+# (`test_gradients_differ_by_the_float32_router_alone`).
 ROUTED = {("mixtral", "gradient_x_input"): 1e-6, ("mixtral", "attention_gradient"): 1e-6}
 _PATIENCE = 12.0  # seconds that the processes wait for each other where one of them is missing
 
@@ -61,6 +63,51 @@ def measured(lens: Any) -> dict[str, np.ndarray[Any, Any]]:
     return {name: np.asarray(maps.scores) for name, maps in results.items()}
 
 
+def routed_gradients(model: Any) -> dict[str, np.ndarray[Any, Any]]:
+    """Gradient times input of the largest logit, by mixlens and by the model alone."""
+    maps = Lens(model).measure("gradient_x_input", TEXT, of="logit")
+    model.set_experts_implementation("batched_mm")  # the default one has no float64
+    embedded = model.get_input_embeddings()(TEXT["input_ids"]).detach().requires_grad_()
+    logit = model(inputs_embeds=embedded).logits[0, -1].max()
+    (gradient,) = torch.autograd.grad(logit, embedded)
+    return {
+        "mixlens": maps.scores.ravel(),
+        "native": (gradient * embedded).detach().sum(-1).numpy(),
+    }
+
+
+def route_in_float64(router: Any, hidden: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """The router of Mixtral without its conversion to float32."""
+    logits = torch.nn.functional.linear(hidden.reshape(-1, router.hidden_dim), router.weight)
+    top, experts = logits.softmax(-1).topk(router.top_k, -1)
+    return logits, top / top.sum(-1, keepdim=True), experts
+
+
+def norm_in_float64(norm: Any, hidden: torch.Tensor) -> torch.Tensor:
+    """The norm of Mixtral without its conversion to float32."""
+    size = hidden.pow(2).mean(-1, keepdim=True) + norm.variance_epsilon
+    scaled: torch.Tensor = norm.weight * (hidden * size.rsqrt())
+    return scaled
+
+
+def by_router(folder: Path, size: int = 1) -> dict[str, np.ndarray[Any, Any]]:
+    """Gradients of Mixtral with its own router and with one in float64. Float32 norms round small
+    differences away, so the last case has norms in float64 too.
+    """
+    router = (modeling_mixtral.MixtralTopKRouter, route_in_float64)
+    norm = (modeling_mixtral.MixtralRMSNorm, norm_in_float64)
+    cases: dict[str, list[Any]]
+    cases = {"float32": [], "float64": [router], "float64 norms": [router, norm]}
+    results: dict[str, np.ndarray[Any, Any]] = {}
+    for case, changes in cases.items():
+        with pytest.MonkeyPatch.context() as patch:
+            for kind, forward in changes:
+                patch.setattr(kind, "forward", forward)
+            scores = routed_gradients(load("mixtral", folder, torch.float64, size))
+        results |= {f"{by} {case}": np.asarray(each).ravel() for by, each in scores.items()}
+    return results
+
+
 def measure_in_step(folder: Path) -> Any:
     """Save the scores of every model, and return the errors of calls that differ."""
     size, rank = torch.distributed.get_world_size(), torch.distributed.get_rank()
@@ -70,6 +117,8 @@ def measure_in_step(folder: Path) -> Any:
         np.savez(folder / f"{name} {dtype} {size} {rank}.npz", **scores)
     lens = Lens(load("llama", folder, torch.float64, size))
     if size == 2:
+        gradients: Any = by_router(folder, size)
+        np.savez(folder / f"router {rank}.npz", **gradients)
         return differing_calls(lens, rank)
     page = folder / "page.html"
     ran = run("map", SENTENCE, "--model", str(folder / "reader"), "--html", str(page))
@@ -193,6 +242,20 @@ def test_scores_are_those_of_one_process(
         assert np.abs(first - expected).max() <= bar * np.abs(expected).max(), key
         for other in others:
             assert first.tobytes() == other.tobytes(), key
+
+
+def test_gradients_differ_by_the_float32_router_alone(folder: Path, said: object) -> None:
+    spread, alone = np.load(folder / "router 0.npz"), by_router(folder)
+    errors = {
+        key: np.abs(spread[key] - one).max() / np.abs(one).max() for key, one in alone.items()
+    }
+    for by in ("mixlens", "native"):
+        assert 1e-9 < errors[f"{by} float32"] < 1e-6, errors
+        assert max(errors[f"{by} float64"], errors[f"{by} float64 norms"]) <= 1e-12, errors
+    for scores in (spread, alone):  # mixlens returns the gradient of the model, rounding included
+        for case in ("float32", "float64", "float64 norms"):
+            difference = np.abs(scores[f"mixlens {case}"] - scores[f"native {case}"]).max()
+            assert difference <= 1e-12, case
 
 
 DIFFERENT = {

@@ -30,6 +30,10 @@ _INSTEAD = (
     "Load the model with tensor parallelism (tp_plan='auto'), or in one process: with "
     "device_map='auto', transformers spreads its layers over several GPUs"
 )
+_INSTEAD_OF_PLAIN_PARTS = (
+    "Install transformers 5.16 or newer, or load the model in one process: with "
+    "device_map='auto', transformers spreads its layers over several GPUs"
+)
 _groups: dict[str, Processes] = {}
 _current: contextvars.ContextVar[Processes | None] = contextvars.ContextVar(
     "mixlens_processes", default=None
@@ -42,7 +46,8 @@ def require_measurable(model: nn.Module) -> None:
     """
     spread = _refused(model) if "torch.distributed" in sys.modules else None
     if spread is not None:
-        raise UnsupportedModel(f"{type(model).__name__} is spread by {spread}. {_INSTEAD}")
+        instead = _INSTEAD_OF_PLAIN_PARTS if "ordinary parameters" in spread else _INSTEAD
+        raise UnsupportedModel(f"{type(model).__name__} is spread by {spread}. {instead}")
 
 
 def _refused(model: nn.Module) -> str | None:
@@ -61,7 +66,7 @@ def _refused(model: nn.Module) -> str | None:
     if tp_size > 1 and not spread:
         return (
             f"tensor parallelism (tp_size={tp_size}) with ordinary parameters that hold a part of "
-            "their weight, as transformers before 5.17 does"
+            "their weight, as transformers before 5.16 does"
         )
     return None
 
