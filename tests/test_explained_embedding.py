@@ -178,3 +178,10 @@ def test_a_real_sentence_encoder() -> None:
     maps = lens.measure("blank_out", text, of="similarity", to=to, pooling="mean", signed=True)
     best = [share.token for share in maps.row(0).top(2)]
     assert "puppy" in best
+
+
+@pytest.mark.parametrize("name", ["logit_update", "alti_logit"])
+def test_a_missing_head_is_reported_before_the_advice_to_use_it(name: str) -> None:
+    with pytest.raises(InvalidInput, match=r"returns no logits.*checkpoint with a head") as error:
+        encoder().measure(name, ONE)
+    assert "decompx_logit" not in str(error.value)

@@ -28,8 +28,7 @@ def expected_refusal(measure: str, family: str, site: str, recording: Recording)
     spec, chosen = spec_of(measure), recording.structure.site(site)
     if spec.explains_output:
         if family in WITHOUT_OUTPUT:
-            several = spec.one_stack and len(recording.structure.stacks) > 1
-            return "one stack of layers" if several else "no logits"
+            return "no logits"
         if measure in ("alti_logit", "logit_update"):
             return _of_the_stream(family, recording)
         if measure == "decompx_logit":

@@ -31,6 +31,7 @@ from mixlens.model.placement import available_to
 from mixlens.model.session import open_session
 from mixlens.recording.recording import Recording, score_layers
 from mixlens.recording.target_pass import target_blocks
+from mixlens.replay.explained_output import logits_of
 from mixlens.text.tokens import EachText
 
 _log = logging.getLogger(__name__)
@@ -339,6 +340,8 @@ def _checked_request(
     site = recording.site if site is None else site
     reason = refusal(name, recording.structure, site)
     if reason is not None:
+        if spec.explains_output and recording.output is not None:
+            logits_of(recording.output)  # without a head, the advised measures would fail too
         raise UnsupportedModel(reason)
     request = Request.resolved(
         recording, site=site, layers=layers, targets=targets, per_head=per_head
@@ -378,7 +381,7 @@ def _with_span(
     """Return the same request with its targets, or a sample of them, as a span, if requested."""
     if span is None or span is False:
         if weights is not None:
-            raise InvalidInput("weights= are those of a span. Pass span='sum', 'joint' or 'mean'.")
+            raise InvalidInput("weights= needs a span. Pass span='sum', 'joint' or 'mean'.")
         return request
     if request.targets is None:
         raise InvalidInput("A span needs targets. Pass targets=[…], or use lens.generate.")

@@ -38,7 +38,10 @@ Found = TypeVar("Found")
 
 PRECISIONS = {"float32": "highest", "tf32": "high", "bf16": "medium"}
 _CAST_ON = ("cpu", "cuda", "mps", "xpu")
-_ADVICE = "memory ran out. Pass a shorter text or fewer texts, or load the model in half precision"
+_ADVICE = (
+    "memory ran out. Pass a shorter text, fewer texts, or fewer and smaller images, or load the"
+    " model in half precision"
+)
 
 
 class _ModuleEntry:
