@@ -359,10 +359,10 @@ def test_spans_of_a_text_are_compared() -> None:
     for given, message in (
         ({"target": [1, 2]}, "names several targets. Pass span="),
         ({"span": True}, "A span needs targets"),
-        ({"target": [1, 2], "answer": (2, 3)}, "exclude each other"),
+        ({"target": [1, 2], "answer": (2, 3)}, "are mutually exclusive"),
         ({"target": [1, 2], "span": True, "aggregate": "rollout"}, "is for one target"),
         ({"target": [1, 2], "span": True, "explain": {"word": "old"}}, "cannot be combined"),
-        ({"target": [1, 4], "span": True}, "are not neighbours"),
+        ({"target": [1, 4], "span": True}, "are not adjacent"),
         ({"target": [1, 99], "span": True}, "99"),
         ({"target": [1, 2], "span": "some"}, "span"),
     ):

@@ -36,7 +36,7 @@ def test_an_id_stands_for_itself_and_needs_no_tokenizer() -> None:
     assert word_id(None, 7, 8) == 7
     with pytest.raises(InvalidInput, match=r"Token id .* is out of range .0–7"):
         word_id(None, 8, 8)
-    with pytest.raises(MissingTokenizer, match="the word 'are' needs"):
+    with pytest.raises(MissingTokenizer, match="The word 'are' needs"):
         word_id(None, "are", 8)
 
 

@@ -68,7 +68,7 @@ MAP = [
     (["--text-file", "none.txt"], 2, "--text-file none.txt: No such file"),
     (["--text-file", "latin1.txt"], 2, "latin1.txt is not UTF-8 text (byte 3)"),
     (["--text-file", "empty"], 2, "--text-file empty: Is a directory"),
-    ([TEXT, "--text-file", "words.txt"], 2, "TEXT and --text-file exclude each other"),
+    ([TEXT, "--text-file", "words.txt"], 2, "TEXT and --text-file are mutually exclusive"),
     ([TEXT, "--measure", "foo"], 2, "Unknown measure 'foo'. Run `mixlens measures` for the list."),
     ([TEXT, "--measure", "value-zeroing"], 2, "Did you mean value_zeroing?"),
     ([TEXT, "--measure", "attention", "--top", "0"], 2, "--top"),

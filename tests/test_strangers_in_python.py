@@ -214,7 +214,7 @@ def test_a_model_without_numbers(lens: Lens) -> None:
 
 
 def test_a_text_without_a_tokenizer(lens: Lens) -> None:
-    with pytest.raises(MissingTokenizer, match="no tokenizer, which a text needs"):
+    with pytest.raises(MissingTokenizer, match="no tokenizer, so it cannot read a text"):
         Lens(lens.model).measure("attention", TEXT)
     words = lens.predictions(TEXT, position=6)
     ids = {"input_ids": lens.tokenizer(TEXT, return_tensors="pt")["input_ids"]}

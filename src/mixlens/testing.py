@@ -165,7 +165,7 @@ def require_same(
 
 
 def largest_difference(one: MixingMaps, other: MixingMaps) -> float:
-    """Return the largest difference, relative to the largest score of the first."""
+    """Return the largest difference, relative to the largest score of `one`."""
     assert one.scores.shape == other.scores.shape, "shapes differ"
     scale = max(float(np.abs(one.scores).max()), 1e-12)
     return float(np.abs(one.scores - other.scores).max()) / scale

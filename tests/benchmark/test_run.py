@@ -161,7 +161,7 @@ def test_what_does_not_apply_is_listed_with_its_reason(
         )
     with pytest.raises(InvalidInput, match="Unknown measure 'attenshun'"):
         benchmark(lens, examples, ["attenshun"])
-    with pytest.raises(InvalidInput, match="no example"):
+    with pytest.raises(InvalidInput, match="No examples were passed"):
         benchmark(lens, [])
 
 

@@ -96,7 +96,7 @@ def test_chats_and_documents_go_together(tmp_path: Path) -> None:
     [
         (("missing.txt",), "missing.txt: No such file"),
         (("Who is it?", "--answer", ""), "The answer is empty"),
-        (("Who is it?", "--answer", "a", "--generate", "3"), "exclude each other"),
+        (("Who is it?", "--answer", "a", "--generate", "3"), "are mutually exclusive"),
         (("Who is it?", "--documents", "nowhere"), "nowhere is not a folder"),
         (("Who is it?", "--method", "atention"), "method 'atention'"),
         (("Who is it?", "--method", "alti,atention"), "method 'atention'"),

@@ -143,7 +143,7 @@ def test_a_chat_needs_a_template(tmp_path: Path) -> None:
         (["--answer", " are"], "TEXT is missing"),
         (["README.md"], "Pass --text-file README.md to read it"),
         (["The keys", "--answer", ""], "--answer is empty"),
-        (["The keys", "--answer", " are", "--generate", "3"], "exclude each other"),
+        (["The keys", "--answer", " are", "--generate", "3"], "are mutually exclusive"),
         (["The keys", "--generate", "3", "--target-text", "x"], "--answer instead"),
         (["The keys", "--segments", "sentance"], "Did you mean sentences"),
         (["The keys", "--segments", "turns", "--generate", "2"], "messages in a .json"),

@@ -73,7 +73,7 @@ def test_a_number_that_is_no_position_is_a_word() -> None:
         (("--span", "sum", "--target", "the"), "occurs 2 times"),
         (("--span", "sum", "--target", "zebra"), "occurs 0 times"),
         (("--span", "sum", "--target", "1-2", "--weights", "a,b"), "not numbers"),
-        (("--weights", "1,2"), "--weights are those of --span"),
+        (("--weights", "1,2"), "--weights needs --span"),
     ],
 )
 def test_wrong_spans(given: tuple[str, ...], words: str) -> None:

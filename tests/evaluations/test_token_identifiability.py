@@ -197,7 +197,7 @@ def test_misuse_is_named() -> None:
     with pytest.raises(InvalidInput, match="token at offset 1"):
         token_identifiability.conclude(short, offset=1)
     assert np.isnan(token_identifiability.conclude(short, offset=1, probe="naive").value)
-    with pytest.raises(InvalidInput, match="There is no text"):
+    with pytest.raises(InvalidInput, match="No texts were passed"):
         token_identifiability.conclude([])
     with pytest.raises(InvalidInput, match="Unknown probe 'svm'"):
         token_identifiability.conclude(_texts(), probe="svm")

@@ -161,7 +161,7 @@ def test_a_tenth_is_held_out_by_default_and_long_texts_are_cut(lens: Lens) -> No
 def test_wrong_data_gets_clear_errors(lens: Lens) -> None:
     with pytest.raises(InvalidInput, match="is of kind agreement"):
         classifier_finetuned(lens, agreement(), settings=FAST)
-    with pytest.raises(InvalidInput, match="no example"):
+    with pytest.raises(InvalidInput, match="No training examples were passed"):
         classifier_finetuned(lens, [], settings=FAST)
     strange = [replace(labelled()[0], label="middling")]
     with pytest.raises(InvalidInput, match="'middling', which is not among the trained ones"):

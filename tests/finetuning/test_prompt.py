@@ -178,7 +178,7 @@ def test_what_has_no_tokens_is_refused(lens: Lens, causal: Lens) -> None:
         token_inputs(lens.model, None, "a")
     bare = copy.deepcopy(causal.tokenizer)
     bare.backend_tokenizer.post_processor = ByteLevel()
-    with pytest.raises(EmptyInput, match="'' has no token"):
+    with pytest.raises(EmptyInput, match="'' is encoded to no tokens"):
         token_inputs(causal.model, bare, "")
     with pytest.raises(InvalidInput, match="Encoder-decoder models are not supported"):
         token_inputs(built("bart"), lens.tokenizer, "a")

@@ -312,7 +312,7 @@ def test_maps_of_a_span(tmp_path: Path) -> None:
         ({"targets": [2, 3], "weights": [1e-30, 0]}, "largest weight of the span is 1e-30"),
         ({"targets": [2, 3], "weights": [[1, 2], [1, 2]]}, "2 lists of weights for 1 texts"),
         ({"targets": [2, 3], "span": "product"}, "product"),
-        ({"targets": [2, 3], "span": None, "weights": [1, 1]}, "weights= are those of a span"),
+        ({"targets": [2, 3], "span": None, "weights": [1, 1]}, "weights= needs a span"),
         ({}, "A span needs targets"),
     ],
 )
@@ -366,5 +366,5 @@ def test_the_rollout_of_a_span(name: str) -> None:
     np.testing.assert_allclose(made.scores[:, 0], expected, atol=1e-12)
     with pytest.raises(InvalidInput, match="no span='sum'"):
         lens.rollout("alti", x, targets, span="sum")
-    with pytest.raises(InvalidInput, match="weights= are those of a span"):
+    with pytest.raises(InvalidInput, match="weights= needs a span"):
         lens.rollout("alti", x, targets, weights=weights)

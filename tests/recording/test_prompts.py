@@ -50,7 +50,7 @@ def test_what_is_not_a_prompt(
 
 
 def test_a_text_needs_a_tokenizer_and_ids_do_not() -> None:
-    with pytest.raises(MissingTokenizer, match="no tokenizer, which a prompt needs"):
+    with pytest.raises(MissingTokenizer, match="no tokenizer, so it cannot read a prompt"):
         prompt_of(None, "Hello")
     assert prompt_of(None, {"input_ids": torch.tensor([4, 5])}).ids == (4, 5)
 

@@ -350,7 +350,7 @@ class Answer:
     ) -> Float[np.ndarray, " column"]:
         """Return the scores of the answer, or of a sentence or a word of it."""
         if sentence is not None and word is not None:
-            raise InvalidInput("sentence and word exclude each other. Pass one of them.")
+            raise InvalidInput("sentence and word are mutually exclusive. Pass one of them.")
         if sentence is not None:
             _numbered(self.sentences, sentence, "sentence")
             row: np.ndarray = scores.parts[range(len(self.sentences))[sentence]]

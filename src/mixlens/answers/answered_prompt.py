@@ -74,7 +74,7 @@ def read_answered_prompt(
     decodes = takes_decoder_ids(model)
     if not decodes and before[: places[0] + 1] != own.ids:
         raise InvalidInput(
-            "The prompt has other tokens if the answer follows it. Begin the answer with a space,"
+            "The answer changes the tokens of the prompt. Begin the answer with a space,"
             " or pass it as token ids."
         )
     begun = made.ready.tensors.get("decoder_input_ids")

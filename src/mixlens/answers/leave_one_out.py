@@ -177,7 +177,7 @@ def _check_options(score: str, variant: str | None, within: By, best: int | None
     if variant not in (None, "released"):
         raise InvalidInput(no_such("variant", variant, ("released",)))
     if variant is not None and score != "arc_jsd":
-        raise InvalidInput(f"variant={variant!r} is one of score='arc_jsd'. Pass this score too.")
+        raise InvalidInput(f"variant={variant!r} needs score='arc_jsd'. Pass both.")
     if best is not None and within is None:
         raise InvalidInput(f"best={best} needs larger passages. Pass within='paragraphs' too.")
     if best is not None and (isinstance(best, bool) or not isinstance(best, int) or best < 1):

@@ -123,7 +123,7 @@ def _as_dataset(given: Dataset | Sequence[Example]) -> Dataset:
             )
         given = Dataset("examples", given[0].kind if given else "text", tuple(given))
     if not given.examples:
-        raise InvalidInput("There is no example. Pass at least one.")
+        raise InvalidInput("No examples were passed. Pass at least one.")
     return given
 
 

@@ -33,5 +33,5 @@ def length_option(default: int) -> Any:
 def length_of(generate: int | None, answer: str | None) -> dict[str, int]:
     """Return the options of `model.generate`, or raise if there is an answer, too."""
     if generate is not None and answer is not None:
-        raise InvalidInput("--generate and --answer exclude each other. Pass one of them.")
+        raise InvalidInput("--generate and --answer are mutually exclusive. Pass one of them.")
     return {} if generate is None else {"max_new_tokens": generate}

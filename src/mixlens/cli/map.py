@@ -237,7 +237,7 @@ def map_command(
         explain_end=explain_end,
     )
     if weights is not None and span is None:
-        raise InvalidInput("--weights are those of --span. Pass --span sum, joint, mean or auto.")
+        raise InvalidInput("--weights needs --span. Pass --span sum, joint, mean or auto.")
     check_span(span)
     check_figure(figure, kind, _kinds)
     if kind == "flow" and rollout:

@@ -66,7 +66,7 @@ class MapChoice:
         return maps.at(targets=[self.target])
 
     def grouped(self, maps: MixingMaps, prompt: Prompting) -> MixingMaps:
-        """Return the maps merged by words and segments, as the options say."""
+        """Return the maps merged by words and segments if the options ask for it."""
         return prompt.grouped(maps.words() if self.words else maps)
 
 

@@ -202,7 +202,7 @@ def read_prompting(
 ) -> Prompting:
     """Return the input that the options describe. Check everything that needs no model."""
     if generate is not None and answer is not None:
-        raise InvalidInput("--generate and --answer exclude each other. Pass one of them.")
+        raise InvalidInput("--generate and --answer are mutually exclusive. Pass one of them.")
     if answer is not None and not answer:
         raise InvalidInput("--answer is empty. Pass the text that follows the prompt.")
     follows = generate is not None or answer is not None
@@ -217,7 +217,7 @@ def read_prompting(
     if prompt_file is None:
         given = given_text(text, text_file, target_text)
     elif text is not None or text_file is not None:
-        raise InvalidInput("--prompt-file and TEXT exclude each other. Pass one of them.")
+        raise InvalidInput("--prompt-file and TEXT are mutually exclusive. Pass one of them.")
     else:
         given, marks, documents = _from_file(prompt_file)
     if isinstance(given, list) and not follows:

@@ -110,7 +110,7 @@ _TagsColumnOption = Annotated[
 ]
 _ByHeadOption = Annotated[
     bool,
-    typer.Option("--by-head", rich_help_panel=OUTPUT, help="Also aggregate each head alone."),
+    typer.Option("--by-head", rich_help_panel=OUTPUT, help="Also aggregate each head separately."),
 ]
 _OwnOption = Annotated[
     list[str] | None,

@@ -92,7 +92,7 @@ _SecondsOption = Annotated[
     typer.Option(
         metavar="SECONDS",
         rich_help_panel=SERVER,
-        help="Longest time of a request, in seconds. Default: 600.",
+        help="Timeout of a request, in seconds. Default: 600.",
         min=1,
     ),
 ]

@@ -52,7 +52,7 @@ def given_text(
     if text is None and text_file is None:
         raise InvalidInput("TEXT is missing. Pass a text, - for standard input, or --text-file.")
     if text is not None and text_file is not None:
-        raise InvalidInput("TEXT and --text-file exclude each other. Pass one of them.")
+        raise InvalidInput("TEXT and --text-file are mutually exclusive. Pass one of them.")
     if text is not None and _names_file(text):
         raise InvalidInput(
             f"TEXT {text} is the name of a file. Pass --text-file {text} to read it, or send the"

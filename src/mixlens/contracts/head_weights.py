@@ -56,9 +56,9 @@ class HeadWeights:
         sample = sample_layer(module)
         if sample is not None and not _same(sample, self.samples[number]):
             raise InvalidInput(
-                f"Layer {number} of this model has other weights than {self.about.get('model')},"
-                " on which the head weights were learned. Fit them on this model with"
-                " `mixlens fit-heads`."
+                f"Layer {number} of this model does not have the weights of"
+                f" {self.about.get('model')}, on which the head weights were learned. Fit them on"
+                " this model with `mixlens fit-heads`."
             )
         row: np.ndarray = self.weights[number]
         return row
@@ -102,7 +102,7 @@ def _loaded(name: str, changed: int) -> HeadWeights:
         with safe_open(name, framework="numpy") as file:
             about = file.metadata() or {}
             if about.get("format") != _FORMAT or about.get("features") not in FEATURES:
-                raise ValueError("it is another kind of file")
+                raise ValueError("it is a different kind of file")
             weights, samples = file.get_tensor("weights"), file.get_tensor("samples")
             return HeadWeights(weights, about["features"], samples, json.loads(about["about"]))
     except (SafetensorError, OSError, ValueError, KeyError) as error:

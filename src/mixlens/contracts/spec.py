@@ -71,7 +71,7 @@ class Facts:
 
     @property
     def rows_are_shares(self) -> bool:
-        """Return whether the scores of a target sum to one unless a part is missing."""
+        """Return whether complete scores of a target sum to one."""
         return self.rows_sum_to_one or self.sums_vary
 
     def of(self, scores: np.ndarray) -> Facts:

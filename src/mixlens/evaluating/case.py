@@ -117,9 +117,7 @@ class Case:
     def causal(self) -> bool:
         """Return whether a token sees only earlier tokens, tested once on the model."""
         if self.lens.tokenizer is None:
-            raise MissingTokenizer(
-                "The model has no tokenizer, which evaluations need for texts. Add one."
-            )
+            raise MissingTokenizer("Evaluations on texts need a tokenizer. Add one to the model.")
         if self.lens not in _CAUSAL:
             structure = self.lens.record(self.example.text).structure
             _CAUSAL[self.lens] = bool(structure.stacks[-1].layers[0].sites[0].causal)

@@ -39,7 +39,7 @@ class WordInputs:
 def word_inputs(lens: Lens, example: Aligned) -> WordInputs:
     """Return the inputs of a pair, and the tokens of each word."""
     if lens.tokenizer is None:
-        raise MissingTokenizer("The model has no tokenizer, which word alignments need. Add one.")
+        raise MissingTokenizer("Word alignments need a tokenizer. Add one to the model.")
     if not getattr(lens.model.config, "is_encoder_decoder", False):
         raise InvalidInput(
             "The model has no cross-attention, which word alignments need. Use an "

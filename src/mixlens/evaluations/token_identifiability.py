@@ -242,9 +242,9 @@ def conclude(
 
 def _require_contents(observations: Sequence[dict[str, Any]], single: bool, across: bool) -> None:
     if not len(observations):
-        raise InvalidInput("There is no text. Pass at least one case.")
+        raise InvalidInput("No texts were passed. Pass at least one case.")
     if single and across:
-        raise InvalidInput("single and across exclude each other. Pass one of them.")
+        raise InvalidInput("single and across are mutually exclusive. Pass one of them.")
     if single and not np.array_equal(
         observations[0]["layer"], np.arange(len(observations[0]["layer"]))
     ):

@@ -188,7 +188,7 @@ def conclude(observations: Sequence[dict[str, Any]], *, layer: int | str = "best
     mean, the best layer and its held-out result.
     """
     if not observations:
-        raise InvalidInput("There is no sentence pair. Pass at least one case.")
+        raise InvalidInput("No sentence pairs were passed. Pass at least one case.")
     counts = np.array([seen["counts"] for seen in observations], np.float64)  # sentence, layer, 4
     total = counts.sum(0)
     rates = error_rate(total)

@@ -96,7 +96,7 @@ def classifier_finetuned(
 def labelled(examples: Sequence[Example]) -> list[Labelled]:
     """Return the examples. Raise if one of them has no class."""
     if not examples:
-        raise InvalidInput("There is no example to learn from. Pass at least one.")
+        raise InvalidInput("No training examples were passed. Pass at least one.")
     for example in examples:
         if not isinstance(example, Labelled):
             raise InvalidInput(
@@ -203,7 +203,7 @@ def _padding_tokenizer(tokenizer: Any, model: Any) -> Any:
     padding.
     """
     if tokenizer is None:
-        raise MissingTokenizer("The model has no tokenizer, which fine-tuning needs. Add one.")
+        raise MissingTokenizer("Fine-tuning needs a tokenizer. Add one to the model.")
     if tokenizer.pad_token_id is None:
         if tokenizer.eos_token is None:
             raise InvalidInput("The tokenizer has no padding token. Set tokenizer.pad_token.")

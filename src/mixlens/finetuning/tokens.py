@@ -16,7 +16,7 @@ def token_inputs(
     set.
     """
     if tokenizer is None:
-        raise MissingTokenizer("The model has no tokenizer, which fine-tuning needs. Add one.")
+        raise MissingTokenizer("Fine-tuning needs a tokenizer. Add one to the model.")
     if getattr(model.config, "is_encoder_decoder", False):
         raise InvalidInput(
             "Encoder-decoder models are not supported. Pass a masked or causal language "
@@ -28,7 +28,7 @@ def token_inputs(
     )
     made = tokenized(tokenizer, *texts, **cut)
     if not made["input_ids"]:
-        raise EmptyInput(f"{text!r} has no token for this tokenizer. Remove the example.")
+        raise EmptyInput(f"{text!r} is encoded to no tokens. Remove the example.")
     accepted = inspect.signature(model.forward).parameters
     return {
         name: list(made[name])

@@ -37,7 +37,7 @@ class HeadShare(NamedTuple):
 
 
 class BlockShare(NamedTuple):
-    """The fractions of attention, residual stream or MLP in one sum."""
+    """The fraction of attention, the residual stream or the MLP in one sum."""
 
     layer: int
     target: int

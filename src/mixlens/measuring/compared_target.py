@@ -134,7 +134,7 @@ def choose_span(
         )
     if answer is not None:
         if targets is not None:
-            raise InvalidInput("target and answer exclude each other. Pass one of them.")
+            raise InvalidInput("target and answer are mutually exclusive. Pass one of them.")
         if recording.structure.stack_of(site) is not recording.last_stack:
             raise InvalidInput(f"{site} does not produce the answer. Choose another site.")
         (part,) = answer_parts(recording, answer)
@@ -256,7 +256,7 @@ def _answer_of_span(
     if choice.answer is None:
         places = ", ".join(map(str, choice.word_tokens))
         raise InvalidInput(
-            f"The targets {places} are not neighbours, so output measures cannot explain them as"
+            f"The targets {places} are not adjacent, so output measures cannot explain them as"
             " one text. Pass only=[…] without output measures."
         )
     try:

@@ -166,7 +166,7 @@ def context_cite(
 ) -> ContextCitation:
     """`Lens.context_cite`."""
     if tokenizer is None:
-        raise MissingTokenizer("The model has no tokenizer, which a context needs. Add one.")
+        raise MissingTokenizer("The model has no tokenizer, so it cannot read a context. Add one.")
     require_head(model)
     for name, count, least in (
         ("ablations", ablations, 2),
@@ -368,7 +368,7 @@ def _answer_ids(
     before = tuple(made.ready.tensors["input_ids"][0, :count].tolist())
     if not takes_decoder_ids(model) and before != own:
         raise InvalidInput(
-            "The prompt has other tokens when the answer follows it. Begin the answer with a "
+            "The answer changes the tokens of the prompt. Begin the answer with a "
             "space, or pass it as token ids."
         )
     begun = made.ready.tensors.get("decoder_input_ids")

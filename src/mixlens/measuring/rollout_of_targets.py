@@ -85,7 +85,7 @@ def _with_mean(request: Request, span: str | bool | None, weights: Any) -> Reque
     """
     if span is None or span is False:
         if weights is not None:
-            raise InvalidInput("weights= are those of a span. Pass span='mean'.")
+            raise InvalidInput("weights= needs a span. Pass span='mean'.")
         return request
     if span not in (True, "mean"):
         raise InvalidInput(f"A rollout has no span={span!r}. Use span='mean'.")

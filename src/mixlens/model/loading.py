@@ -124,7 +124,7 @@ def _require_shapes(name: str, mismatched: Iterable[tuple[str, Any, Any]]) -> No
 
 
 def _note_missing(model: Any, name: str, report: Mapping[str, Any]) -> None:
-    """Raise for missing weights of the layers, and store those of the head."""
+    """Raise if weights of the layers are missing, and remember missing weights of the head."""
     missing = {*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])}
     body, head = split_missing(model, missing)
     if body:

@@ -261,7 +261,7 @@ def _add_scores(first: LayerScores, second: LayerScores) -> LayerScores:
 
 
 def _each(scores: LayerScores, change: Callable[[Tensor, int | None], Tensor]) -> LayerScores:
-    """Apply a function to every tensor of some scores, with the number of its target axis."""
+    """Apply `change` to every tensor of the scores. It receives the tensor and its target axis."""
     axes = {
         name: 1 + dims.index("target") if "target" in dims else None
         for name, dims in scores.extra_dims.items()

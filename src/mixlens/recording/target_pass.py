@@ -200,7 +200,7 @@ def run_layers(
 
 
 def target_blocks(recording: Recording, request: Request) -> list[slice]:
-    """Return the targets that are passed on together. Those of a span are summed in blocks."""
+    """Return the blocks of targets that are scored together. A span is summed over its blocks."""
     assert request.targets is not None
     count = size = len(request.targets[0])
     if request.span is not None:

@@ -44,7 +44,7 @@ def explained_layers(recording: Recording, request: Request) -> list[Layer]:
     if not request.layers_named and number != 0:
         raise UnsupportedModel(
             f"The first measured layer has the number {number}, and tokens have mixed before "
-            f"it. Pass the layer whose input is meant, {number} or a later one."
+            f"it. Pass layer {number} or a later one."
         )
     return layers
 

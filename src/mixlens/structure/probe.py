@@ -123,7 +123,7 @@ def short_probe(inputs: Inputs, model: nn.Module) -> Probe:
 
 
 def _ids_of(name: str) -> str:
-    """Return the ids to which a mask, types or positions belong. Audio has a mask and no ids."""
+    """Return the name of the ids that a mask, token types or positions describe."""
     return "decoder_input_ids" if name.startswith("decoder_") else "input_ids"
 
 

@@ -162,7 +162,7 @@ def encoded(
                 ]
     for row, text in zip(rows, texts, strict=True):
         if not row["input_ids"]:
-            raise EmptyInput(f"{text!r} has no token for this tokenizer. Pass another text.")
+            raise EmptyInput(f"{text!r} is encoded to no tokens. Pass another text.")
     return rows
 
 

@@ -79,7 +79,7 @@ def prepared(
             raise about(f"text {number}", error) if len(texts) > 1 else error from None
     if tokenizer is None:
         raise MissingTokenizer(
-            "The model has no tokenizer, which a text needs. Add one, or pass "
+            "The model has no tokenizer, so it cannot read a text. Add one, or pass "
             "tensors instead of the text."
         )
     return _from_texts(model, tokenizer, texts, encodings)

@@ -58,7 +58,7 @@ def prompt_of(tokenizer: Any, given: Given) -> Prompt:
         )
     if tokenizer is None:
         raise MissingTokenizer(
-            "The model has no tokenizer, which a prompt needs. Add one, or pass "
+            "The model has no tokenizer, so it cannot read a prompt. Add one, or pass "
             "input_ids instead of the text."
         )
     chat = not isinstance(given, str)
@@ -85,7 +85,7 @@ def tokenised(
     options = {"return_offsets_mapping": True} if fast else {}
     made = tokenized(tokenizer, text, add_special_tokens=specially, **options)
     if not made["input_ids"]:
-        raise EmptyInput(f"{text!r} has no token for this tokenizer. Pass another text.")
+        raise EmptyInput(f"{text!r} is encoded to no tokens. Pass another text.")
     return list(made["input_ids"]), list(made["offset_mapping"]) if fast else None
 
 

@@ -73,7 +73,7 @@ def word_id(tokenizer: Any, word: str | int, outputs: int) -> int:
         return word
     if tokenizer is None:
         raise MissingTokenizer(
-            f"The model has no tokenizer, which the word {word!r} needs. Add one, or "
+            f"The word {word!r} needs a tokenizer, and the model has none. Add one, or "
             "pass a token id instead of the word."
         )
     unknown = getattr(tokenizer, "unk_token_id", None)
