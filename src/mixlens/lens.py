@@ -816,6 +816,8 @@ class Lens:
         variant: str = "normalised",
         recursion: str = "reasoning",
         left_out: Sequence[int] | None = None,
+        aggregation: str = "sum",
+        threshold: float = 0.0,
     ) -> Hops:
         """Trace an answer to the tokens of its prompt, through the reasoning between them.
 
@@ -843,6 +845,12 @@ class Lens:
         left_out
             Positions of tokens that count neither as targets nor as sources. By default those that
             `recursion` leaves out.
+        aggregation
+            "sum" adds the hops up. "avg" divides this sum by the number of hops, as the authors'
+            program does; it needs `variant="released"`.
+        threshold
+            Drop contributions of a head and source below this number, in the L1 norm of the hidden
+            states, before they are normalised. It needs `variant="released"`.
 
         Returns
         -------
@@ -876,6 +884,8 @@ class Lens:
                 variant=variant,
                 recursion=recursion,
                 left_out=left_out,
+                aggregation=aggregation,
+                threshold=threshold,
             )
 
     def context_cite(

@@ -61,6 +61,83 @@ def test_variants_of_the_recursion_are_the_authors(name: str, recursion: str) ->
         np.testing.assert_allclose(made.passed_on, numbers[f"{key}/ratios"], atol=1e-6, rtol=0)
 
 
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("name", NAMES[:2])
+def test_avg_is_the_authors(name: str, count: int) -> None:
+    lens, x, numbers, spans = example(name)
+    made = lens.hops(x, **spans, hops=count, variant="released", aggregation="avg")
+    np.testing.assert_allclose(made.scores, numbers[f"hops_{count}/avg"], atol=1e-6, rtol=0)
+    np.testing.assert_allclose(made.by_hop[1:], numbers[f"hops_{count}/per_hop"], atol=1e-6, rtol=0)
+
+
+def test_avg_of_segments_divides_by_their_number() -> None:
+    """The reasoning of two tokens has two segments, not five."""
+    lens, x, _, spans = example("llama_n9")
+    chosen: dict[str, Any] = {**spans, "variant": "released", "recursion": "split_hop"}
+    made = lens.hops(x, **chosen, hops=5)
+    average = lens.hops(x, **chosen, hops=5, aggregation="avg")
+    assert len(spans["reasoning"]) == 2
+    np.testing.assert_allclose(average.scores, made.scores / 2, rtol=1e-12)
+
+
+@pytest.mark.parametrize("threshold", ["0.2", "0.5"])
+@pytest.mark.parametrize("name", NAMES[:2])
+def test_thresholds_are_the_authors(name: str, threshold: str) -> None:
+    lens, x, _, spans = example(name)
+    path = reference.FOLDER / "flashtrace" / "hops_thresholds.json"
+    stored_numbers = json.loads(path.read_text())[name]
+    expected = stored_numbers[threshold]
+    chosen: dict[str, Any] = {"variant": "released", "threshold": float(threshold)}
+    made = lens.hops(x, **spans, hops=2, **chosen)
+    np.testing.assert_allclose(made.scores, expected["sum"], atol=1e-6, rtol=0)
+    average = lens.hops(x, **spans, hops=2, aggregation="avg", **chosen)
+    np.testing.assert_allclose(average.scores, expected["avg"], atol=1e-6, rtol=0)
+    ran = len(made.spans)
+    np.testing.assert_allclose(made.spans, expected["totals"][:ran], atol=1e-6, rtol=0)
+    np.testing.assert_allclose(made.passed_on, expected["ratios"][:ran], atol=1e-6, rtol=0)
+    assert not np.any(expected["totals"][ran:])  # the program adds zeros if nothing is passed on
+    without = lens.hops(x, **spans, hops=2, variant="released")
+    assert np.abs(made.scores - without.scores).max() > 0.01
+    if threshold == "0.5":  # weights of an answer with a left-out token are divided by their sum
+        left_out = [spans["answer"][1]]
+        made = lens.hops(x, **spans, hops=0, left_out=left_out, **chosen)
+        expected = np.delete(stored_numbers["left_out"], left_out)
+        np.testing.assert_allclose(np.delete(made.spans[0], left_out), expected, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("threshold", [0.5, 2.0])
+@pytest.mark.parametrize("name", NAMES[:2])
+def test_thresholds_of_spans_are_the_authors(name: str, threshold: float, weighted: bool) -> None:
+    lens, x, numbers, spans = example(name)
+    weights = numbers["span_weighted/weights"] / numbers["span_weighted/weights"].sum()
+    key = f"span_{'weighted_' if weighted else ''}threshold_{threshold}"
+    maps = lens.measure(
+        "flow_routes",
+        x,
+        targets=spans["answer"],
+        span="sum",
+        weights=weights.tolist() if weighted else None,
+        threshold=threshold,
+    )
+    assert not isinstance(maps, list)
+    np.testing.assert_allclose(maps.scores[:, 0], numbers[f"{key}/tokens"], atol=1e-6, rtol=0)
+    for extra, own in (("residual_share", "residual"), ("head_share", "heads")):
+        made = np.asarray(maps.extras[extra])[..., 0]
+        np.testing.assert_allclose(made, numbers[f"{key}/{own}"], atol=1e-6, rtol=0)
+    if not weighted:  # the program ignores weights in the shares of the MLP
+        made = np.asarray(maps.extras["feed_forward_share"])[:, 0]
+        np.testing.assert_allclose(made, numbers[f"{key}/ffn"], atol=1e-6, rtol=0)
+    last = spans["answer"][-1]
+    one = lens.measure("flow_routes", x, targets=[last], threshold=threshold)
+    same = lens.measure("flow_routes", x, targets=[last], span="sum", threshold=threshold)
+    assert not isinstance(one, list)
+    assert not isinstance(same, list)
+    values, shares = one.scores[:, 0].copy(), np.asarray(one.extras["residual_share"])[:, 0]
+    values[:, last] -= shares  # a span has its residual stream apart
+    np.testing.assert_allclose(values, same.scores[:, 0], atol=1e-9)
+
+
 @pytest.mark.parametrize("recursion", ["reasoning", "both", "in_all_gen", "split_hop"])
 def test_normalised_scores_and_the_rest_sum_to_one(recursion: str) -> None:
     lens, x, _, _ = example("qwen2_n12")
@@ -170,6 +247,10 @@ def test_a_left_out_last_token_does_not_count() -> None:
         ({"hops": -1}, "not a number of hops"),
         ({"variant": "paper"}, "paper"),
         ({"recursion": "deep"}, "deep"),
+        ({"aggregation": "mean"}, "mean"),
+        ({"aggregation": "avg"}, "aggregation='avg' is an option of the authors' program"),
+        ({"threshold": 0.5}, "threshold=0.5 is an option of the authors' program"),
+        ({"threshold": -1, "variant": "released"}, "threshold=-1 is not a contribution"),
     ],
 )
 def test_bad_hops(chosen: dict[str, Any], words: str) -> None:

@@ -10,7 +10,10 @@ the last hop.
 M keeps the tokens in front of the reasoning. We divide every v_k by its sum first, so that the
 result sums to at most one, and the rest is unexplained. A target is the position that produces a
 token. `variant="released"` does neither: it adds v_k as they are, and takes the positions of the
-tokens themselves.
+tokens themselves. It also has two options of the authors' program. `aggregation="avg"` divides the
+result by the number of hops, although the answer itself is one more term. `threshold` drops
+contributions of a head and source below it, in the units of the hidden states; the program divides
+the weights of a hop by their sum, but adds the targets of an answer up.
 """
 
 from __future__ import annotations
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
     from mixlens.lens import Lens
 
 VARIANTS = ("normalised", "released")
+AGGREGATIONS = ("sum", "avg")
 # The last four are the names in FlashTrace: "stop_words" leaves commas, full stops and white space
 # out, "both" and "in_all_gen" go on through reasoning and answer, "split_hop" through segments of
 # the reasoning.
@@ -146,14 +150,22 @@ def trace_hops(
     variant: str,
     recursion: str,
     left_out: Sequence[int] | None,
+    aggregation: str = "sum",
+    threshold: float = 0.0,
 ) -> Hops:
     """Implement `Lens.hops`."""
     for value, known, what in (
         (variant, VARIANTS, "variant"),
         (recursion, RECURSIONS, "recursion"),
+        (aggregation, AGGREGATIONS, "aggregation"),
     ):
         if value not in known:
             raise InvalidInput(no_such(what, str(value), known))
+    if variant != "released" and (threshold or aggregation != "sum"):
+        option = f"threshold={threshold!r}" if threshold else f"aggregation={aggregation!r}"
+        raise InvalidInput(
+            f"{option} is an option of the authors' program. Pass variant='released' too."
+        )
     if isinstance(hops, bool) or not isinstance(hops, int) or hops < 0:
         raise InvalidInput(f"hops={hops!r} is not a number of hops. Pass 0 or more.")
     recording = _recording_of(lens, given, answer, reasoning)
@@ -167,9 +179,11 @@ def trace_hops(
     if hops and not recording.is_kept:  # one forward pass for all hops
         every = {*plan.first, *plan.through}
         recording = replace(recording, passed=PassedLayers(recording, every))
-    walk = _Walked(recording, plan)
+    walk = _Walked(recording, plan, threshold)
     (_in_segments if recursion == "split_hop" and hops else _in_turn)(walk, hops)
     scores = np.sum(walk.added, 0)
+    if aggregation == "avg":  # a segment has at least one token
+        scores = scores / max(1, min(hops, len(plan.through)) if recursion == "split_hop" else hops)
     return Hops(
         scores=scores,
         by_hop=np.array(walk.added),
@@ -186,6 +200,8 @@ def trace_hops(
             "variant": variant,
             "recursion": recursion,
             "left_out": np.flatnonzero(~plan.counts).tolist(),
+            "aggregation": aggregation,
+            "threshold": threshold,
         },
     )
 
@@ -321,8 +337,8 @@ def _is_left_out(label: str) -> bool:
 class _Walked:
     """The scored spans so far, and their contributions."""
 
-    def __init__(self, recording: Recording, plan: _HopSpans) -> None:
-        self.recording, self.plan = recording, plan
+    def __init__(self, recording: Recording, plan: _HopSpans, threshold: float) -> None:
+        self.recording, self.plan, self.threshold = recording, plan, threshold
         self.spans: list[np.ndarray] = []
         self.added: list[np.ndarray] = []
         self.passed_on: list[float] = []
@@ -332,12 +348,17 @@ class _Walked:
     def score(self, targets: Sequence[int], weights: Sequence[float]) -> np.ndarray:
         """Return the scores of one span, summed over layers."""
         chosen = [(at, w) for at, w in zip(targets, weights, strict=True) if w > 0]
+        # Scores depend on the scale of the weights only through the threshold. The authors' program
+        # divides weights by their sum, and has none if all targets of the answer count.
+        is_whole_answer = not self.spans and min(weights) == 1
+        scale = 1.0 if is_whole_answer else sum(weights)
         maps = measure(
             "flow_routes",
             self.recording,
             targets=[at for at, _ in chosen],
             span="sum",
-            weights=[w / max(weights) for _, w in chosen],  # the scores do not depend on the scale
+            weights=[w / scale for _, w in chosen],
+            threshold=self.threshold,
         )
         assert not isinstance(maps, list)
         scores: np.ndarray = maps.scores[:, 0].astype(np.float64).sum(0) * self.plan.counts

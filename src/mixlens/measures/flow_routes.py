@@ -8,6 +8,11 @@ of one target.
 
 `variant="released"` follows the authors' code: 1e-6 is added to every difference, every term counts
 at least 1e-5, and sources that a target cannot see are terms too.
+
+`threshold` drops the vectors of heads, and the MLP or its stream, whose contribution in the L1 norm
+is below it, before contributions are normalised. The residual stream of the attention block always
+counts. This is the threshold of FlashTrace (https://github.com/wbopan/flashtrace); it depends on
+the scale of the hidden states, and on the weights of a span.
 """
 
 from __future__ import annotations
@@ -32,6 +37,7 @@ from mixlens.kernels.contributions import l1_contribution
 from mixlens.replay.route_shares import (
     AttentionShares,
     RouteRules,
+    above,
     as_shares,
     attention_shares,
     feed_forward_parts,
@@ -99,11 +105,12 @@ def score_layer(
     per_head: bool = False,
     value_bias: bool = False,
     variant: str = "paper",
+    threshold: float = 0.0,
 ) -> LayerScores:
     """Return the fractions. `value_bias` assigns the bias of the values to the sources; `variant`
-    is paper or released.
+    is paper or released; smaller contributions than `threshold` do not count.
     """
-    rules = RouteRules.of(value_bias, variant)
+    rules = _rules(value_bias, variant, threshold)
     shares = attention_shares(layer, attention, targets, rules)
     batch, _, count, _ = attention.weights.shape
     positions = targets.at(batch, count, attention.weights.device)
@@ -111,6 +118,15 @@ def score_layer(
     if per_head:
         return _with_extras(shares.heads, shares, feed_forward, stream, Facts())
     return _with_extras(shares.merged(positions), shares, feed_forward, stream, None)
+
+
+def _rules(value_bias: bool, variant: str, threshold: float) -> RouteRules:
+    """Return the rules from the options, or raise if they do not go together."""
+    if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not threshold >= 0:
+        raise InvalidInput(f"threshold={threshold!r} is not a contribution. Pass 0 or more.")
+    if threshold and is_released(variant):
+        raise InvalidInput("variant='released' has no threshold. Use variant='paper'.")
+    return RouteRules.of(value_bias, variant, threshold)
 
 
 def _with_extras(
@@ -143,10 +159,12 @@ def _split(
     per_head: bool = False,
     value_bias: bool = False,
     variant: str = "paper",
+    threshold: float = 0.0,
 ) -> Decomposition:
-    if is_released(variant):
+    rules = _rules(value_bias, variant, threshold)
+    if rules.released:
         raise InvalidInput("variant='released' has no spans. Use variant='paper'.")
-    parts = route_parts(layer, attention, targets, RouteRules(value_bias))
+    parts = route_parts(layer, attention, targets, rules)
     return replace(parts, beside=feed_forward_parts(layer, attention, targets))
 
 
@@ -157,6 +175,7 @@ def _weigh(
     per_head: bool = False,
     value_bias: bool = False,
     variant: str = "paper",
+    threshold: float = 0.0,
 ) -> Mapping[str, Tensor]:
     heads, residual = route_contributions(parts, budget, RouteRules(value_bias))
     others = {
@@ -173,15 +192,19 @@ def _score(
     per_head: bool = False,
     value_bias: bool = False,
     variant: str = "paper",
+    threshold: float = 0.0,
 ) -> LayerScores:
     """Return the scores. The residual streams of the targets are one part, which belongs to no
     source.
     """
     residual = contributions["residual"].clamp_min(0)
-    shares = as_shares(contributions["heads"].transpose(1, 2).clamp_min(0), residual)
+    heads = contributions["heads"].transpose(1, 2).clamp_min(0)
+    shares = as_shares(above(heads, threshold), residual)
     added, stream = torch.zeros_like(residual), torch.ones_like(residual)
     if "added" in contributions:
-        added, stream = contributions["added"].clamp_min(0), contributions["stream"].clamp_min(0)
+        added, stream = (
+            above(contributions[name].clamp_min(0), threshold) for name in ("added", "stream")
+        )
     whole = (added + stream).clamp_min(torch.finfo(added.dtype).tiny)
     values = shares.heads if per_head else shares.heads.sum(1)
     return _with_extras(values, shares, added / whole, stream / whole, Facts())

@@ -49,16 +49,18 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class RouteRules:
     """Rules for fractions. The released code adds 1e-6 to every difference, has a floor of 1e-5 for
-    every term, and counts sources that a target cannot see.
+    every term, and counts sources that a target cannot see. Contributions below the threshold count
+    as zero.
     """
 
     value_bias: bool = False
     released: bool = False
+    threshold: float = 0.0
 
     @classmethod
-    def of(cls, value_bias: bool, variant: str) -> RouteRules:
+    def of(cls, value_bias: bool, variant: str, threshold: float = 0.0) -> RouteRules:
         """Return the rules from the options of a measure."""
-        return cls(value_bias, is_released(variant))
+        return cls(value_bias, is_released(variant), threshold)
 
     @property
     def shift(self) -> float:
@@ -113,7 +115,7 @@ def attention_shares(
     if rules.floor:
         ends = torch.tensor(targets.source_lengths, device=heads.device)[:, None, None, None]
         heads.masked_fill_(torch.arange(heads.shape[-1], device=heads.device) >= ends, 0)
-    return as_shares(heads, residual.clamp_min(rules.floor))
+    return as_shares(above(heads, rules.threshold), residual.clamp_min(rules.floor))
 
 
 def route_parts(
@@ -134,6 +136,13 @@ def route_contributions(
     limit = cached_bytes(budget, parts.total.device)
     heads = head_contributions(parts, parts.total, limit, rules.shift)
     return heads, l1_contribution(parts.own, parts.total, rules.shift)
+
+
+def above(contributions: Tensor, threshold: float) -> Tensor:
+    """Return the contributions, with 0 for those below the threshold."""
+    if not threshold:
+        return contributions
+    return torch.where(contributions >= threshold, contributions, torch.zeros_like(contributions))
 
 
 def as_shares(
@@ -174,7 +183,10 @@ def feed_forward_shares(
         like = targets.take(site.block_output, 1)[..., 0]
         return torch.zeros_like(like), torch.ones_like(like)
     added, stream = (
-        l1_contribution(parts[name], parts["output"], rules.shift).clamp_min(rules.floor)
+        above(
+            l1_contribution(parts[name], parts["output"], rules.shift).clamp_min(rules.floor),
+            rules.threshold,
+        )
         for name in ("added", "stream")
     )
     whole = (added + stream).clamp_min(torch.finfo(added.dtype).tiny)
