@@ -16,6 +16,7 @@ from mixlens.errors import InvalidInput
 from mixlens.recording.batch_independence import leave_each_other_alone
 from tests.conformance.tiny_models import VOCABULARY, translator
 from tests.conformance.zoo import ZOO, built, inputs, randomised
+from tests.zoo.models import entries
 
 TOKENS = 20
 
@@ -144,3 +145,72 @@ def test_a_model_that_needs_a_token_and_mixes_texts_is_refused() -> None:
     layer.register_forward_hook(lambda module, given, made: made + made.mean(0, keepdim=True))
     with pytest.raises(InvalidInput, match=r"differently in a batch than alone.*error \d"):
         Lens(model).record(_questions())
+
+
+def _musicgen() -> tuple[Any, dict[str, Tensor]]:
+    """Three texts; the decoder takes four sequences of codes for each."""
+    entry = next(e for e in entries() if e.key == "MusicgenMelodyForConditionalGeneration")
+    return entry.build().double(), entry.given()
+
+
+def test_texts_with_several_sequences_of_codes_are_measured_in_batches() -> None:
+    model, given = _musicgen()
+    assert len(given["input_ids"]) == 3
+    assert len(given["decoder_input_ids"]) == 12
+    lens = Lens(model)
+    recording = lens.record(given)
+    for site in recording.sites:
+        batch: Any = mixlens.measure("value_zeroing", recording, site=site)
+        for number, maps in enumerate(batch):
+            codes = slice(4 * number, 4 * number + 4)
+            alone = {
+                "input_ids": given["input_ids"][[number]],
+                "decoder_input_ids": given["decoder_input_ids"][codes],
+                "decoder_attention_mask": given["decoder_attention_mask"][[number]],
+            }
+            expected: Any = lens.measure("value_zeroing", alone, site=site)
+            np.testing.assert_allclose(maps.scores, expected.scores, atol=1e-7)
+
+
+@pytest.mark.parametrize("path", ["decoder.model.decoder.layers.0", "decoder.lm_heads.3"])
+def test_such_texts_must_not_see_each_other(path: str) -> None:
+    """Neither in a layer nor in the logits, which have a row for each sequence of codes."""
+    model, given = _musicgen()
+    module = model.get_submodule(path)
+
+    def mix(module: nn.Module, args: Any, made: Any) -> Any:
+        states = made[0] if isinstance(made, tuple) else made
+        mixed = states + states.mean(0, keepdim=True)
+        return (mixed, *made[1:]) if isinstance(made, tuple) else mixed
+
+    module.register_forward_hook(mix)
+    with pytest.raises(InvalidInput, match=r"differently in a batch than alone.*error \d"):
+        Lens(model).record(given)
+
+
+def test_a_check_that_does_not_run_gives_its_reason() -> None:
+    model = _splinter()
+
+    def refuse(module: nn.Module, args: Any, kwargs: Any) -> None:
+        if len(kwargs["input_ids"]) > 2:
+            raise ValueError("two texts at most")
+
+    lens, given = Lens(model), _questions()
+    lens.record({key: value[:1] for key, value in given.items()})
+    model.register_forward_pre_hook(refuse, with_kwargs=True)
+    with pytest.raises(InvalidInput, match=r"could not check .* raised ValueError: two texts at"):
+        lens.record(given)
+
+
+def test_not_a_number_in_a_batch_has_no_size() -> None:
+    model = _splinter()
+    layer = model.splinter.encoder.layer[0].output
+
+    def spoil(module: nn.Module, args: Any, made: Tensor) -> Tensor:
+        return made * (float("nan") if len(made) > 2 else 1.0)
+
+    lens, given = Lens(model), _questions()
+    lens.record({key: value[:1] for key, value in given.items()})
+    layer.register_forward_hook(spoil)
+    with pytest.raises(InvalidInput, match="NaN in the batch only"):
+        lens.record(given)

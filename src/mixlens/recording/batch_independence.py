@@ -10,6 +10,7 @@ after the other.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -31,7 +32,16 @@ from mixlens.text.padding import row_lengths
 apart: Remembered[bool] = Remembered()
 ROWS = 1024  # tokens of one batch: more than a fixed capacity of an expert
 
-_errors: Remembered[float] = Remembered()
+
+@dataclass(frozen=True)
+class _Comparison:
+    """Texts of a batch against the same texts alone."""
+
+    error: float  # infinite if a text does not run, or has NaN in the batch alone
+    failure: str | None = None  # the exception of a text that does not run
+
+
+_comparisons: Remembered[_Comparison] = Remembered()
 _TOKENS, _PADDING, _TIMES = 12, 2, 5  # 180 tokens in all: more than a fixed capacity of an expert
 _TEXT = ("input_ids", "inputs_embeds", "attention_mask", "token_type_ids", "position_ids")
 _STACKS = ("", "decoder_")
@@ -70,15 +80,24 @@ def require_independent_texts(
         return
     key = (frozenset(inputs), frozenset(padded), output, structure is None)
     bar = rounding(next(model.parameters()))
-    error = _errors.of(
-        model, key, lambda: _batch_error(model, structure, probes, output), settings_of(model)
+    made = _comparisons.of(
+        model, key, lambda: _compare(model, structure, probes, output), settings_of(model)
     )
-    if not error <= bar:
+    if made.failure is not None:
+        raise DependentTexts(
+            f"mixlens could not check that {type(model).__name__} computes a text in a batch as it "
+            f"does alone, because the model raised {made.failure}. {_ADVICE}"
+        )
+    if not made.error <= bar:
         raise DependentTexts(
             f"{type(model).__name__} computes a text differently in a batch than alone "
-            f"(relative error {error:.1e}), because it sees "
+            f"({_size(made.error)}), because it sees "
             f"{'the padding after a text, or ' if padded else ''}other texts. {_ADVICE}"
         )
+
+
+def _size(error: float) -> str:
+    return f"relative error {error:.1e}" if error < float("inf") else "NaN in the batch only"
 
 
 _ADVICE = (
@@ -131,9 +150,15 @@ def _probe_texts(
     if not set(inputs) <= {prefix + name for prefix in _STACKS for name in _TEXT}:
         return None
     texts: list[Text] = [{}, {}, {}] if padded and not whole else [{}, {}]
+    names = {
+        prefix: prefix + ("input_ids" if prefix + "input_ids" in inputs else "inputs_embeds")
+        for prefix in lengths
+    }
+    batch = min((len(inputs[name]) for name in names.values()), default=0)
     for prefix, counts in lengths.items():
-        name = prefix + ("input_ids" if prefix + "input_ids" in inputs else "inputs_embeds")
+        name = names[prefix]
         given, types = inputs[name], inputs.get(prefix + "token_type_ids")
+        each = len(given) // batch  # MusicGen's decoder takes a sequence of ids for each codebook
         if given.dim() != (3 if given.is_floating_point() else 2):
             return None
         mask = inputs.get(prefix + "attention_mask")
@@ -144,7 +169,7 @@ def _probe_texts(
             longest = counts[0] + _TOKENS if limit is None else min(counts[0] + _TOKENS, limit)
             rows = _whole_places(counts[0], longest, padded=prefix in padded)
         for text, places in zip(texts, rows, strict=False):
-            text[name] = given[:1, places]
+            text[name] = given[:each, places]
             if isinstance(mask, Tensor) and mask.dim() == 2:
                 text[prefix + "attention_mask"] = mask.new_ones(1, len(places))
             if isinstance(types, Tensor):
@@ -175,7 +200,7 @@ def _batched(model: nn.Module, texts: Sequence[Text]) -> Text:
     """Return several copies of all texts in one batch."""
     batch: Text = {}
     for name in texts[0]:
-        rows = [text[name][0] for text in texts] * _TIMES
+        rows = [row for text in texts for row in text[name]] * _TIMES
         fill = _fill(model, name, rows[0])
         batch[name] = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=fill)
     return batch
@@ -192,40 +217,52 @@ def _fill(model: nn.Module, name: str, row: Tensor) -> float:
 
 
 @torch.no_grad()
-def _batch_error(
+def _compare(
     model: nn.Module,
     structure: ModelStructure | None,
     probes: Sequence[Sequence[Text] | None],
     output: bool,
-) -> float:
-    """Return the largest error of a text in a batch against the same text alone, infinite if one of
-    them does not run. The first probe is used whose texts run alone: Splinter needs a token for the
-    question in every text.
+) -> _Comparison:
+    """Return the largest error of a text in a batch against the same text alone. The first probe is
+    used whose texts run alone: Splinter needs a token for the question in every text.
     """
+    failure: Exception | None = None
     for texts in probes:
         if texts is None:
             continue
         try:
             alone = [_answers(model, structure, text, output) for text in texts]
-        except Exception as failure:
-            raise_if_out_of_memory(failure)
+        except Exception as error:
+            raise_if_out_of_memory(error)
+            failure = failure or error
             continue
         try:
             batched = _answers(model, structure, _batched(model, texts), output)
-            return max(_errors_of(alone, batched), default=0.0)
-        except Exception as failure:  # a classifier without a padding token takes one at a time
-            raise_if_out_of_memory(failure)
-            return float("inf")
-    return float("inf")
+        except Exception as error:  # a classifier without a padding token takes one at a time
+            raise_if_out_of_memory(error)
+            return _Comparison(float("inf"), _describe(error))
+        each = {1, *(len(value) for value in texts[0].values())}
+        return _Comparison(max(_errors_of(alone, batched, each), default=0.0))
+    return _Comparison(float("inf"), None if failure is None else _describe(failure))
 
 
-def _errors_of(alone: Sequence[Sequence[Tensor]], batched: Sequence[Tensor]) -> Iterator[float]:
-    """Yield the error of each tensor of each text. Tensors without a batch axis have none."""
+def _describe(failure: Exception) -> str:
+    lines = str(failure).splitlines()
+    return f"{type(failure).__name__}: {lines[0].rstrip('.')}" if lines else type(failure).__name__
+
+
+def _errors_of(
+    alone: Sequence[Sequence[Tensor]], batched: Sequence[Tensor], each: set[int]
+) -> Iterator[float]:
+    """Yield the error of each tensor of each text. Tensors without a batch axis have none. A text
+    has one entry on this axis, or one for each of its sequences of ids: `each` has both numbers.
+    """
     count = len(alone)
     for number, tensors in enumerate(alone):
         for one, many in zip(tensors, batched, strict=True):
-            if len(one) == 1 and len(many) == _TIMES * count:
-                yield _error(one, many[number::count])
+            if len(one) in each and len(many) == _TIMES * count * len(one):
+                by_text = many.reshape(_TIMES, count, len(one), *many.shape[1:])
+                yield _error(one, by_text[:, number])
 
 
 def _error(alone: Tensor, copies: Tensor) -> float:
@@ -234,9 +271,9 @@ def _error(alone: Tensor, copies: Tensor) -> float:
     """
     if not bool(alone.isfinite().all()):
         return 0.0
-    inside = tuple(slice(size) for size in alone.shape[1:])
+    inside = tuple(slice(size) for size in alone.shape)
     copies = copies[(slice(None), *inside)]
-    error = difference(copies, alone.expand(len(copies), *alone.shape[1:]))
+    error = difference(copies, alone.expand_as(copies))
     return error if error >= 0 else float("inf")  # NaN in the batch
 
 

@@ -206,13 +206,23 @@ def padding_token(model: nn.Module, prefix: str = "") -> int | None:
     config has no such id in the vocabulary.
     """
     config: Any = model.config
-    text = config.get_text_config() if hasattr(config, "get_text_config") else config
+    text = _text_config(config, prefix)
     size = _vocabulary(model, prefix) or vocabulary_size(model)
     for holder in (text, config):
         token = getattr(holder, "pad_token_id", None)
         if isinstance(token, int) and token >= 0 and (size is None or token < size):
             return token
     return None
+
+
+def _text_config(config: Any, prefix: str) -> Any:
+    """Return the config of these tokens. MusicGen has one for its words and one for its codes."""
+    if not hasattr(config, "get_text_config"):
+        return config
+    try:
+        return config.get_text_config()
+    except ValueError:  # transformers: several valid text configs
+        return getattr(config, "decoder" if prefix else "text_encoder", config)
 
 
 def _types(model: nn.Module) -> int | None:
