@@ -5,13 +5,16 @@ a notebook by the page that is made of it.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 
 def on_config(config: Any) -> Any:
-    """MkDocs calls it before it reads the navigation."""
+    """Fill in the navigation and the address of the repository. MkDocs calls it first."""
     config.nav = filled(config.nav, Path(config.docs_dir))
+    if repository := os.environ.get("MIXLENS_REPOSITORY"):
+        config.repo_url, config.repo_name = repository, config.site_name
     return config
 
 

@@ -42,13 +42,13 @@ def executed(paths: list[Path]) -> list[list[Any]]:
 
 
 def colab_link(repository: str | None, name: str) -> str:
-    """A link that opens a notebook on Colab, if `repo_url` in mkdocs.yml is on GitHub."""
+    """Return a badge that opens a notebook on Colab, if the repository is on GitHub."""
     home = "https://github.com/"
     if not (repository or "").startswith(home):
         return ""
     place = str(repository).removeprefix(home).strip("/")
     address = f"https://colab.research.google.com/github/{place}/blob/main/docs/notebooks/{name}"
-    return f" [Open in Colab]({address})"
+    return f' <a class="md-button" href="{address}">Open in Colab</a>'
 
 
 # ------------------------------------------------------------------------------------------- pages

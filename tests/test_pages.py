@@ -32,6 +32,7 @@ from tests.pages import (
     sessions,
     without_blocks,
 )
+from tests.zoo.hub import PAGE, conformance_types, with_section
 
 OF_THE_OUTPUT = ("label", "word", "foil", "position", "of", "to", "pooling")
 OF_AN_ANSWER = ("answer", "reduce", "weights")
@@ -113,6 +114,11 @@ def test_the_front_page_has_the_numbers_of_the_coverage_table() -> None:
     assert (
         f"{sum(map(int, measured))} of {tried[1]} model classes" in (ROOT / "README.md").read_text()
     )
+
+
+def test_the_coverage_page_counts_models_on_the_hub() -> None:
+    page = PAGE.read_text()
+    assert with_section(page, conformance_types()) == page
 
 
 def keywords(name: str) -> set[str]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from tests.zoo.hub import conformance_types, with_section
 from tests.zoo.journal import Finding
 
 _HEAD = """# Coverage
@@ -109,7 +110,8 @@ def written(findings: Iterable[Finding], path: Path) -> None:
         checks=sum(len(line.get("checks", ())) for line in lines),
         violations=sum(len(line.get("violations", ())) for line in lines),
     )
-    path.write_text(head + "".join(_row(line) for line in lines))
+    page = head + "".join(_row(line) for line in lines)
+    path.write_text(with_section(page, conformance_types()))
 
 
 def _check_names(lines: list[Finding]) -> list[str]:
