@@ -21,3 +21,19 @@ def dies_at(marks: str, times: int) -> Callable[[int], int]:
         return 10 * task
 
     return do
+
+
+def fails_in_process_1() -> Callable[[int], list[int]]:
+    """A worker of several processes, of which one raises an error at task 3."""
+    from torch import distributed
+
+    from mixlens.errors import InvalidInput
+
+    rank = distributed.get_rank()
+
+    def do(task: int) -> list[int]:
+        if task == 3 and rank == 1:
+            raise InvalidInput("process 1 cannot do task 3")
+        return [rank, 10 * task]
+
+    return do

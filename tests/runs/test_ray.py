@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.runs.patience import patiently
+from tests.runs.ray_processes import ray_workers
 from tests.runs.sentences import contents, run, write_corpus
 
 ray = pytest.importorskip("ray")
@@ -23,34 +23,10 @@ def test_two_workers_of_which_one_is_killed(tmp_path: Path) -> None:
 
     def kill(event: dict[str, Any]) -> None:
         if event["event"] == "shard" and not killed:
-            killed.extend(_workers()[:1])
+            killed.extend(ray_workers()[:1])
             os.kill(killed[0], signal.SIGKILL)
 
     counts = patiently(run, corpus, tmp_path / "ray", engine="ray", workers=2, on_event=kill)
     assert killed
     assert counts.complete
     assert contents(tmp_path / "ray") == contents(tmp_path / "whole")
-
-
-def _workers() -> list[int]:
-    """Processes of Ray below this one that hold a model."""
-    numbers = []
-    for path in Path("/proc").iterdir():
-        try:
-            name = (path / "cmdline").read_bytes() if path.name.isdigit() else b""
-        except OSError:
-            continue
-        if name.startswith(b"ray::Worker") and os.getpid() in _above(int(path.name)):
-            numbers.append(int(path.name))
-    return sorted(numbers)
-
-
-def _above(process: int) -> Iterator[int]:
-    """The parent of a process, its parent, and so on."""
-    while process > 1:
-        try:
-            status = Path(f"/proc/{process}/status").read_text()
-        except OSError:
-            return
-        process = int(status.partition("PPid:")[2].split()[0])
-        yield process

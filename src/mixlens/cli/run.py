@@ -157,6 +157,23 @@ _BatchSizeOption = Annotated[
         min=1,
     ),
 ]
+_GroupSizeOption = Annotated[
+    int,
+    typer.Option(
+        metavar="N",
+        rich_help_panel=MODEL,
+        help="Processes per worker, over which its model is spread (Ray only). Default: 1.",
+        min=1,
+    ),
+]
+_GpusPerWorkerOption = Annotated[
+    float | None,
+    typer.Option(
+        metavar="F",
+        rich_help_panel=MODEL,
+        help="Part of a GPU per worker, such as 0.5 for two workers per GPU (Ray only).",
+    ),
+]
 _StatusOption = Annotated[
     str | None,
     typer.Option(
@@ -179,6 +196,8 @@ def run_command(
     engine: EngineOption = "local",
     workers: WorkersOption = 1,
     threads: ThreadsOption = None,
+    group_size: _GroupSizeOption = 1,
+    gpus_per_worker: _GpusPerWorkerOption = None,
     targets: _TargetsOption = "all",
     keep: _KeepOption = "summary",
     site: SiteOption = None,
@@ -237,10 +256,20 @@ def run_command(
         batch_size=batch_size,
     )
     source = ModelSource(
-        name=model, dtype=dtype, device=device, trust_remote_code=trust_remote_code, threads=threads
+        name=model,
+        dtype=dtype,
+        device=device,
+        trust_remote_code=trust_remote_code,
+        threads=threads,
+        processes=group_size,
     )
-    mine = None if shards is None else _range(shards)
-    how: dict[str, Any] = {"engine": engine, "workers": workers, "shards": mine, "fresh": fresh}
+    how: dict[str, Any] = {
+        "engine": engine,
+        "workers": workers,
+        "gpus_per_worker": gpus_per_worker,
+        "shards": None if shards is None else _range(shards),
+        "fresh": fresh,
+    }
     start = partial(run_corpus, job, source, **how)
     place = path_of(out)
     counts = (_logged if json_log else _with_bar)(start, place)

@@ -83,11 +83,12 @@ def loading_options() -> dict[str, Any]:
     if process_count() == 1:
         return {}
     import torch
-    from transformers.distributed import DistributedConfig
+
+    from mixlens.model.distributed import spread_options
 
     if not torch.distributed.is_initialized():  # transformers opens the group
         atexit.register(_leave_group)
-    return {"distributed_config": DistributedConfig(tp_size=process_count())}
+    return spread_options(process_count())
 
 
 def _leave_group() -> None:

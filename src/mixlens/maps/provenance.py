@@ -16,6 +16,7 @@ import transformers
 
 import mixlens
 from mixlens.contracts import AttentionKind, Request, Spec
+from mixlens.model.distributed import is_spread, whole
 from mixlens.model.loading import newly_initialised
 
 if TYPE_CHECKING:
@@ -84,13 +85,13 @@ def weights_digest(model: Any) -> str:
     later.
 
     Weights that the checkpoint lacks (such as an unused pooler) are excluded, because transformers
-    initialises them at random each time.
+    initialises them at random each time. If a model is spread over processes, call it in each.
     """
     digest, drawn = hashlib.sha256(), newly_initialised(model)
     for name, weight in model.named_parameters():
         if name in drawn:
             continue
-        flat = weight.detach().reshape(-1)
+        flat = (whole(weight) if is_spread(weight) else weight.detach()).reshape(-1)
         taken = flat[:: max(1, flat.numel() // _SAMPLED)].double().cpu().numpy()
         digest.update(f"{name} {tuple(weight.shape)} {weight.dtype}".encode() + taken.tobytes())
     return digest.hexdigest()[:16]

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import datetime
+import os
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -34,6 +36,7 @@ _INSTEAD_OF_PLAIN_PARTS = (
     "Install transformers 5.16 or newer, or load the model in one process: with "
     "device_map='auto', transformers spreads its layers over several GPUs"
 )
+_LOADING = datetime.timedelta(hours=2)  # as in transformers: processes load at different speeds
 _groups: dict[str, Processes] = {}
 _current: contextvars.ContextVar[Processes | None] = contextvars.ContextVar(
     "mixlens_processes", default=None
@@ -63,7 +66,8 @@ def _refused(model: nn.Module) -> str | None:
     if not all(vars(part).get("_is_hooked") for part in spread):
         return "torch's parallelize_module, whose hooks mixlens does not know"
     tp_size: Any = max((vars(part).get("_tp_size") or 0 for part in parts), default=0)
-    if tp_size > 1 and not spread:
+    has_plan = any(vars(part).get("_tp_plan") for part in parts)  # else every process has it whole
+    if tp_size > 1 and has_plan and not spread:
         return (
             f"tensor parallelism (tp_size={tp_size}) with ordinary parameters that hold a part of "
             "their weight, as transformers before 5.16 does"
@@ -124,6 +128,34 @@ def smallest(model: nn.Module, number: int) -> int:
     """
     processes = processes_of(model)
     return number if processes is None else processes.smallest(number)
+
+
+def spread_options(count: int) -> dict[str, Any]:
+    """Return the options of `from_pretrained` that spread a model over this many processes."""
+    if count == 1:
+        return {}
+    from transformers.distributed import DistributedConfig
+
+    return {"distributed_config": DistributedConfig(tp_size=count)}
+
+
+def join_group(address: tuple[str, int], rank: int, count: int, device: str) -> None:
+    """Open the process group of torch in one of several processes that find each other at an
+    address. Each process must see the GPU that it uses as its first one.
+    """
+    has_gpu = device.startswith("cuda")
+    if not has_gpu:
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""  # transformers takes every GPU that it sees
+    os.environ |= {"RANK": str(rank), "LOCAL_RANK": "0", "WORLD_SIZE": str(count)}
+    store = torch.distributed.TCPStore(*address, is_master=False)
+    torch.distributed.init_process_group(
+        "nccl" if has_gpu else "gloo",
+        store=store,
+        rank=rank,
+        world_size=count,
+        device_id=torch.device("cuda", 0) if has_gpu else None,
+        timeout=_LOADING,
+    )
 
 
 def gathered(part: Tensor, dim: int, size: int) -> Tensor:

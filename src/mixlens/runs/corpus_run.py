@@ -21,7 +21,7 @@ import contextlib
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -33,10 +33,10 @@ from mixlens.maps.storage import remove_drafts
 from mixlens.model.json_values import parse_json, require_form
 from mixlens.runs import store
 from mixlens.runs.aggregates import Aggregates
-from mixlens.runs.engines import Engine, do_tasks
+from mixlens.runs.engines import Engine, do_tasks, running
 from mixlens.runs.job import Job, ModelSource
 from mixlens.runs.journal import Journal, written_line
-from mixlens.runs.settings import SETTINGS, guard, owned_folder
+from mixlens.runs.settings import SETTINGS, describe_model, guard, owned_folder
 from mixlens.runs.shard import AT_ONCE, Report, file_name, worker_for
 from mixlens.runs.store import AGGREGATES, ERRORS, MANIFEST
 
@@ -70,13 +70,16 @@ def run_corpus(
     *,
     engine: str = "local",
     workers: int = 1,
+    gpus_per_worker: float | None = None,
     shards: tuple[int, int] | None = None,
     fresh: bool = False,
     on_event: Event | None = None,
 ) -> Counts:
     """Measure every text of a corpus, or resume an interrupted run.
 
-    `shards` (first, one after the last) leaves the others to other tasks.
+    `shards` (first, one after the last) leaves the others to other tasks. With Ray, a model may be
+    spread over the processes of each worker (`ModelSource.processes`), or several workers may share
+    a GPU (`gpus_per_worker`).
     """
     store.require_parquet()
     if fresh and shards is not None:
@@ -90,9 +93,11 @@ def run_corpus(
         workers=workers,
         threads=source.threads,
         device=source.device,
-        at_once=1 if source.device == "cpu" else AT_ONCE,
+        at_once=1 if source.device == "cpu" or source.processes > 1 else AT_ONCE,
+        group_size=source.processes,
+        gpus_per_worker=gpus_per_worker,
     )
-    with _opened(job, source, shards, fresh) as (plan, add):
+    with running(chosen), _opened(job, source, chosen, shards, fresh) as (plan, add):
         first, last = shards or (0, len(plan))
         done = _reports(out)
         mine = [shard for shard in plan[first:last] if shard.number not in done]
@@ -115,7 +120,7 @@ def _event(report: Report) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _opened(
-    job: Job, source: ModelSource, shards: tuple[int, int] | None, fresh: bool
+    job: Job, source: ModelSource, engine: Engine, shards: tuple[int, int] | None, fresh: bool
 ) -> Iterator[tuple[list[Shard], Callable[[Report], None]]]:
     """Return the plan of a run and a function that stores the report of a finished shard, if its
     settings are unchanged.
@@ -133,7 +138,7 @@ def _opened(
             raise InvalidInput(
                 f"Shards {shards[0]}:{shards[1]} are out of range. The corpus has {len(plan)}."
             )
-        settings = {**job.settings(), "model source": asdict(source), **_model(source)}
+        settings = {**job.settings(), "model source": asdict(source), **_model(source, engine)}
         begun = (out / SETTINGS).exists()
         guard(out, settings, begun=begun)
         if begun and (out / PLAN).exists():
@@ -165,10 +170,18 @@ def _opened_journal(out: AnyPath, suffix: str) -> Iterator[Callable[[Report], No
         yield lambda report: journal.add(str(report["shard"]), report)
 
 
-def _model(source: ModelSource) -> dict[str, str]:
-    from mixlens.runs.settings import describe_model
+def _model(source: ModelSource, engine: Engine) -> dict[str, str]:
+    """Return the description of the model. One that is spread over processes may not fit here."""
+    if source.processes == 1:
+        return describe_model(source.load())
+    one = replace(engine, workers=1)
+    ((_, description),) = do_tasks(one, partial(_describer_for, source), [None])
+    return description
 
-    return describe_model(source.load())
+
+def _describer_for(source: ModelSource) -> Callable[[None], dict[str, str]]:
+    lens = source.load()
+    return lambda _: describe_model(lens)
 
 
 def _clear(out: AnyPath) -> None:

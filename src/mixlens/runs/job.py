@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from mixlens.datasets.rows import Columns
-from mixlens.errors import InvalidInput
+from mixlens.errors import InvalidInput, UnsupportedModel
 from mixlens.maps.provenance import plain, versions
 from mixlens.measures import spec_of
 from mixlens.runs.store import KEEP, SCHEMA_VERSION
@@ -28,13 +28,17 @@ class ModelSource:
     dtype: str = "float32"
     device: str = "cpu"
     trust_remote_code: bool = False
-    threads: int | None = None  # threads of one worker; None: torch's default
+    threads: int | None = None  # threads of one process; None: torch's default
+    processes: int = 1  # processes over which the model is spread
 
     def load(self) -> Lens:
-        """Return the model, loaded in this process with this number of threads."""
+        """Return the model, loaded in this process with this number of threads. If it is spread
+        over processes, call this in each of them.
+        """
         import torch
 
         from mixlens.lens import Lens
+        from mixlens.model.distributed import processes_of, spread_options
         from mixlens.model.loading import quiet_loading
 
         if self.threads is not None:
@@ -42,13 +46,20 @@ class ModelSource:
         options: dict[str, Any] = {"dtype": getattr(torch, self.dtype)}
         if self.trust_remote_code:
             options["trust_remote_code"] = True
+        options |= spread_options(self.processes)
         with quiet_loading():
             lens = (
                 Lens.bundled(**options)
                 if self.name is None
                 else Lens.from_pretrained(self.name, **options)
             )
-        lens.model.to(torch.device(self.device))
+        if self.processes == 1:
+            lens.model.to(torch.device(self.device))
+        elif processes_of(lens.model) is None:
+            raise UnsupportedModel(
+                f"{type(lens.model).__name__} has no tensor-parallel plan in transformers. Run it "
+                "without --group-size."
+            )
         return lens
 
 

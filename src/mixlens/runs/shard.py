@@ -20,8 +20,15 @@ from typing import TYPE_CHECKING, Any
 from mixlens.datasets.object_storage import path_of
 from mixlens.datasets.rows import BadRow, TextRow, rows_of
 from mixlens.datasets.shards import Shard
-from mixlens.errors import MissingExtra, MissingTokenizer, MixlensError, UnsupportedModel
+from mixlens.errors import (
+    MissingExtra,
+    MissingTokenizer,
+    MixlensError,
+    ProcessesDiffer,
+    UnsupportedModel,
+)
 from mixlens.measuring.batching import halve_until_it_fits, plan_batches, token_counts
+from mixlens.model.distributed import joined, processes_of
 from mixlens.model.placement import is_out_of_memory
 from mixlens.model.session import open_session
 from mixlens.recording.batch_independence import DependentTexts
@@ -43,7 +50,7 @@ Device = AbstractContextManager[Any]
 
 AT_ONCE = 4  # shards per worker with a GPU; a CPU would do all the work itself
 
-_NO_TEXT_S_FAULT = (MissingTokenizer, MissingExtra, UnsupportedModel)
+_NO_TEXT_S_FAULT = (MissingTokenizer, MissingExtra, ProcessesDiffer, UnsupportedModel)
 
 
 def file_name(shard: Shard) -> str:
@@ -65,6 +72,9 @@ class ShardWorker:
         start = time.perf_counter(), time.process_time()
         texts = self.read(shard)
         measured = self.measure(texts)
+        processes = processes_of(self.lens.model)
+        if processes is not None and processes.rank > 0:  # the first process writes
+            return {}
         report = write_results(self.job, shard, texts, measured)
         return {
             **report,
@@ -80,7 +90,8 @@ class ShardWorker:
     def measure(self, texts: Texts) -> MeasuredShard:
         """Measure every text, or store the reason why it cannot be measured."""
         shard = MeasuredShard(self.lens, self.job, texts, self.device)
-        shard.measure()
+        with joined(self.lens.model):
+            shard.measure()
         return shard
 
 

@@ -11,11 +11,12 @@ engine stops for any reason, finished tasks stay finished.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 
 from mixlens.runs.engines.engine import ENGINES, Engine, Result, Start, Task, Worker, undisturbed
 
-__all__ = ["ENGINES", "Engine", "Start", "Worker", "do_tasks", "undisturbed"]
+__all__ = ["ENGINES", "Engine", "Start", "Worker", "do_tasks", "running", "undisturbed"]
 
 
 def do_tasks(
@@ -31,3 +32,12 @@ def do_tasks(
     from mixlens.runs.engines.local import do_here, do_in_processes
 
     return (do_here if engine.workers == 1 else do_in_processes)(engine, start, tasks)
+
+
+def running(engine: Engine) -> contextlib.AbstractContextManager[object]:
+    """Keep an engine running for several calls of `do_tasks`, as groups of processes need it."""
+    if engine.group_size == 1:
+        return contextlib.nullcontext()
+    from mixlens.runs.engines.on_ray import ray_for
+
+    return ray_for(engine)

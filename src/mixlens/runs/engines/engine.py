@@ -29,15 +29,56 @@ class Engine:
 
     kind: str = "local"
     workers: int = 1
-    threads: int | None = None  # of one worker
+    threads: int | None = None  # of one process
     device: str = "cpu"
     at_once: int = 1  # concurrent tasks of a worker, each in a thread
+    group_size: int = 1  # processes of a worker, over which its model is spread
+    gpus_per_worker: float | None = None  # a part of a GPU, or None for one GPU per process
 
     def __post_init__(self) -> None:
         if self.kind not in ENGINES:
             raise InvalidInput(no_such("engine", self.kind, ENGINES))
         if self.workers < 1:
             raise InvalidInput(f"{self.workers} is out of range for workers. Pass at least 1.")
+        if self.group_size < 1:
+            raise InvalidInput(
+                f"{self.group_size} is out of range for --group-size. Pass at least 1."
+            )
+        if self.group_size > 1 and self.kind != "ray":
+            raise InvalidInput(
+                f"--group-size {self.group_size} does not work with --engine {self.kind}. Use "
+                "--engine ray."
+            )
+        if self.group_size > 1 and self.at_once > 1:
+            raise InvalidInput("The processes of a group run one task at a time. Pass at_once=1.")
+        self._require_part_of_a_gpu()
+
+    def _require_part_of_a_gpu(self) -> None:
+        part = self.gpus_per_worker
+        if part is None:
+            return
+        if not 0 < part <= 1:
+            raise InvalidInput(
+                f"{part:g} is out of range for --gpus-per-worker. Pass more than 0 and at most 1, "
+                "or spread the model over several GPUs with --group-size."
+            )
+        if self.kind != "ray" or not self.device.startswith("cuda"):
+            raise InvalidInput(
+                f"--gpus-per-worker {part:g} does not work with --engine {self.kind} and --device "
+                f"{self.device}. Use --engine ray --device cuda."
+            )
+        if self.group_size > 1:
+            raise InvalidInput(
+                f"--gpus-per-worker {part:g} does not work with --group-size {self.group_size}: "
+                "each process of a group needs a GPU of its own. Pass one of them."
+            )
+
+    @property
+    def gpus_of_a_process(self) -> float:
+        """Return the number of GPUs that a process needs."""
+        if not self.device.startswith("cuda"):
+            return 0
+        return 1 if self.gpus_per_worker is None else self.gpus_per_worker
 
     @property
     def is_here(self) -> bool:
