@@ -34,14 +34,14 @@ ROWS = 1024  # tokens of one batch: more than a fixed capacity of an expert
 
 
 @dataclass(frozen=True)
-class _Comparison:
+class _BatchCheck:
     """Texts of a batch against the same texts alone."""
 
     error: float  # infinite if a text does not run, or has NaN in the batch alone
     failure: str | None = None  # the exception of a text that does not run
 
 
-_comparisons: Remembered[_Comparison] = Remembered()
+_comparisons: Remembered[_BatchCheck] = Remembered()
 _TOKENS, _PADDING, _TIMES = 12, 2, 5  # 180 tokens in all: more than a fixed capacity of an expert
 _TEXT = ("input_ids", "inputs_embeds", "attention_mask", "token_type_ids", "position_ids")
 _STACKS = ("", "decoder_")
@@ -222,7 +222,7 @@ def _compare(
     structure: ModelStructure | None,
     probes: Sequence[Sequence[Text] | None],
     output: bool,
-) -> _Comparison:
+) -> _BatchCheck:
     """Return the largest error of a text in a batch against the same text alone. The first probe is
     used whose texts run alone: Splinter needs a token for the question in every text.
     """
@@ -240,10 +240,10 @@ def _compare(
             batched = _answers(model, structure, _batched(model, texts), output)
         except Exception as error:  # a classifier without a padding token takes one at a time
             raise_if_out_of_memory(error)
-            return _Comparison(float("inf"), _describe(error))
+            return _BatchCheck(float("inf"), _describe(error))
         each = {1, *(len(value) for value in texts[0].values())}
-        return _Comparison(max(_errors_of(alone, batched, each), default=0.0))
-    return _Comparison(float("inf"), None if failure is None else _describe(failure))
+        return _BatchCheck(max(_errors_of(alone, batched, each), default=0.0))
+    return _BatchCheck(float("inf"), None if failure is None else _describe(failure))
 
 
 def _describe(failure: Exception) -> str:
