@@ -35,7 +35,6 @@ SMALL = {
 BARS = {"attention_norm": 1.4, "alti": 1.4, "flow_routes": 1.9, "one hop more": 0.9}
 CPU_BARS = {"lens.answer": 4.0}  # for an answer of 60 tokens after a prompt of 1,500
 EXTRA_GIB = 4.0
-_WORDS = [f"w{number}" for number in range(1024)]
 
 
 def _forward(lens: mixlens.Lens, inputs: Any) -> Callable[[], None]:
@@ -62,24 +61,29 @@ def _ours(lens: mixlens.Lens, inputs: Any, answer: int) -> dict[str, Callable[[]
     return {**{name: span(name) for name in names}, "hops 1": hops(1), "hops 2": hops(2)}
 
 
-def _spelled(lens: mixlens.Lens, inputs: Any) -> tuple[Any, Any, list[str]]:
-    """The model with a head, a tokenizer of one word for each token, and the words of the text."""
+def with_a_head(base: Any) -> tuple[Any, Any, list[str]]:
+    """The model with a head, a tokenizer of one word for each token, and all words."""
     from tokenizers import Tokenizer
     from tokenizers.models import WordLevel
     from tokenizers.pre_tokenizers import WhitespaceSplit
     from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
-    words = {word: number for number, word in enumerate(_WORDS)}
+    spelled = [f"w{number}" for number in range(base.config.vocab_size)]
+    words = {word: number for number, word in enumerate(spelled)}
     backend = Tokenizer(WordLevel(words, unk_token="w0"))
     backend.pre_tokenizer = WhitespaceSplit()
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="w2", pad_token="w0")
-    base: Any = lens.model
     with torch.device("meta"):
         model: Any = LlamaForCausalLM(base.config)
     model.model = base
-    model.lm_head = torch.nn.Linear(base.config.hidden_size, len(_WORDS), bias=False)
-    spelled = [_WORDS[token] for token in inputs["input_ids"][0].tolist()]
+    model.lm_head = torch.nn.Linear(base.config.hidden_size, len(words), bias=False)
     return model.to(base.device, base.dtype).eval(), tokenizer, spelled
+
+
+def _spelled(lens: mixlens.Lens, inputs: Any) -> tuple[Any, Any, list[str]]:
+    """The model with a head, its tokenizer, and the words of the text."""
+    model, tokenizer, words = with_a_head(lens.model)
+    return model, tokenizer, [words[token] for token in inputs["input_ids"][0].tolist()]
 
 
 def _answer(lens: mixlens.Lens, inputs: Any, answer: int) -> dict[str, Callable[[], Any]]:

@@ -23,11 +23,11 @@ if __package__ in (None, ""):  # run as a file
 
 import torch
 
-from benchmarks import gpu_rows, gpu_targets
+from benchmarks import gpu_outputs, gpu_rows, gpu_targets
 from benchmarks.gpu_rows import Bench, Sizes
 from benchmarks.report import RESULTS, circumstances, described, save, table, write_section
 
-ROWS = [*gpu_rows.ROWS, *gpu_targets.ROWS]
+ROWS = [*gpu_rows.ROWS, *gpu_targets.ROWS, *gpu_outputs.ROWS]
 
 
 def shown(bench: Bench) -> str:

@@ -27,7 +27,7 @@ SHAPE = {
 }
 
 
-def _lens(bench: Bench) -> mixlens.Lens:
+def large_lens(bench: Bench) -> mixlens.Lens:
     """A model of the 8B shape that runs sdpa."""
     shape = {**SHAPE, **bench.sizes.llama}
     model = models.llama(dtype=bench.sizes.llama_dtype, device=bench.device, **shape)
@@ -90,12 +90,12 @@ def _count(bench: Bench, label: str, forward: Any, run: Any) -> None:
 def targets_of_a_short_prompt(bench: Bench) -> None:
     """One target: what starts a kernel counts as much as what it computes."""
     tokens = 1024 if bench.sizes.long > 1000 else 24
-    _compare(bench, _lens(bench), tokens, 1, {(name,): bar for name, bar in SHORT.items()})
+    _compare(bench, large_lens(bench), tokens, 1, {(name,): bar for name, bar in SHORT.items()})
 
 
 def targets_of_a_prompt(bench: Bench) -> None:
     """One target and sixteen."""
-    lens, tokens = _lens(bench), 8192 if bench.sizes.long > 1000 else 40
+    lens, tokens = large_lens(bench), 8192 if bench.sizes.long > 1000 else 40
     one = {("attention_norm",): 1.3, ("alti",): 1.4, ("value_zeroing",): 2.0, THREE: None}
     _compare(bench, lens, tokens, 1, one)
     _compare(bench, lens, tokens, 16, {("attention_norm",): 3.2, ("value_zeroing",): 15.0})
@@ -104,7 +104,7 @@ def targets_of_a_prompt(bench: Bench) -> None:
 def target_of_a_long_prompt(bench: Bench) -> None:
     """One target, three measures in one call."""
     tokens = 131_072 if bench.sizes.long > 1000 else 60
-    _compare(bench, _lens(bench), tokens, 1, {THREE: 1.4})
+    _compare(bench, large_lens(bench), tokens, 1, {THREE: 1.4})
 
 
 ROWS = [targets_of_a_short_prompt, targets_of_a_prompt, target_of_a_long_prompt]
