@@ -20,13 +20,14 @@ from mixlens.measuring.measure_many import measure_batch, measure_given
 from mixlens.measuring.recorder import record
 from mixlens.measuring.timing import Budget
 from mixlens.measuring.verifying import verify
-from mixlens.model.loading import loaded, quiet_loading, tokenizer_doubt
+from mixlens.model.loading import loaded, quiet_loading
 from mixlens.model.session import ModelSession, open_session, outside_inference_mode
 from mixlens.model.wrappers import processor_of, unwrapped
 from mixlens.recording.recording import Recording
 from mixlens.recording.verification import Report
 from mixlens.text.inputs import Text
 from mixlens.text.suggestions import no_such
+from mixlens.text.vocabulary import tokenizer_doubt
 
 if TYPE_CHECKING:
     import xarray as xr

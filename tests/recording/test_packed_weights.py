@@ -14,8 +14,12 @@ from torch import Tensor, nn
 
 from mixlens import Lens
 from mixlens.errors import UnsupportedModel
-from mixlens.model.packed_weights import is_packed, linear_sizes, read_by_application
-from mixlens.model.readable_weights import make_readable
+from mixlens.model.readable_weights import (
+    is_packed,
+    linear_sizes,
+    make_readable,
+    read_by_application,
+)
 from tests.conformance.zoo import built
 
 GIVEN = {"input_ids": torch.arange(3, 15)[None]}

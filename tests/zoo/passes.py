@@ -21,7 +21,7 @@ from mixlens.capture.layer_calls import hidden_argument, hooks_removed
 from mixlens.errors import MixlensError
 from mixlens.structure.layouts import TokensFirst
 from mixlens.structure.model_discovery import model_structure
-from mixlens.structure.probe import is_plain_text
+from mixlens.text.input_checks import is_plain_text
 from tests.zoo.models import Entry, entries
 
 MOST = 9

@@ -16,10 +16,9 @@ from torch import nn
 from mixlens.errors import EmptyInput, InvalidInput
 from mixlens.measuring.answer_odds import require_causal
 from mixlens.recording.recording import Recording
-from mixlens.structure.probe import is_plain_text
 from mixlens.text.continuation import continued
 from mixlens.text.encoding import decoded
-from mixlens.text.input_checks import takes_decoder_ids
+from mixlens.text.input_checks import is_plain_text, takes_decoder_ids
 from mixlens.text.prompts import Given, prompt_of
 from mixlens.text.segments import ANSWER, CHAT, OTHER, By, Spans, divided, spans_of
 from mixlens.text.tokens import TokenRow

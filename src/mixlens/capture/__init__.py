@@ -2,16 +2,14 @@
 
 Context managers undo every hook. Nothing is interpreted here.
 
-    attention_call     The inputs and outputs of one attention call, and the context in which calls
-                       are captured.
+    attention_call     The inputs, outputs and mask of one attention call, the sources that its
+                       targets see, and the context in which calls are captured.
     attention_capture  Capture attention weights and values while a transformers model runs.
     bare_products      Treat products with bare parameters as linear modules (queries, values and
                        output projection of XLNet).
     batch_axes         Find the batch axis of a recorded argument, and copy one text along it.
     layer_calls        Capture one forward pass layer by layer: inputs, outputs, attention calls and
                        hook points of each layer.
-    mask_reading       Translate a mask, as the loaded attention implementation reads it, into
-                       numbers that eager code adds.
     native_attention   Capture queries, keys and values of the attention implementation that a model
                        was loaded with (sdpa, flash), or hide pairs of tokens from it.
     packed_attention   Place several attention calls of one layer in one map: packed sequences, or

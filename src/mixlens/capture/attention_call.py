@@ -1,23 +1,125 @@
-"""The inputs and outputs of one attention call, and the context in which calls are captured."""
+"""One attention call: its inputs and outputs, its mask, and the sources that each target sees.
+
+`listening` opens a context in which calls are captured. A mask is translated, as the loaded
+attention implementation reads it, into numbers that eager code adds. Eager code adds its mask.
+Torch's fused attention reads a boolean mask as visibility, returns zeros for a target that sees
+nothing, and without a mask hides later tokens if the module is causal.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import contextvars
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
+import torch
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from mixlens.errors import UnsupportedModel
-from mixlens.kernels.visibility import Visibility
+from mixlens.kernels import differences
 from mixlens.model.distributed import gathered
+
+_HIDES = 5e3  # below the largest entry of the mask of a target
 
 ValueEdit = Callable[[int, Tensor], Tensor]
 """Takes the number of the attention call in the layer and its values, and returns the values to
 use.
 """
+
+
+class Visibility:
+    """The sources that the targets of one attention call can see.
+
+    The mask decides, not the weights: a masked source has weight zero, but so has one whose weight
+    underflows (float16 stops at 6e-8). A source is hidden if the mask puts it over 5,000 below the
+    largest entry of its target. Biases of a model (ALiBi, relative positions) are far smaller, and
+    mask values (-1e4, -1e9, the lowest number of a type, minus infinity) are not. If the mask of a
+    target is constant, however low, the softmax is that of the scores alone and every source is
+    visible. Without a mask (a plug-in that reports only weights), sources of weight zero count as
+    hidden.
+
+    Layers with the same mask share it, so that each property is computed once.
+    """
+
+    def __init__(
+        self,
+        added: Tensor | None = None,
+        *,
+        seen: Bool[Tensor, "*batch target source"] | None = None,
+        ends: Sequence[int] | None = None,
+        triangle: bool = False,
+    ) -> None:
+        """Create the mask from `added`, the tensor added to the scores before the softmax, or from
+        `seen`. Without either, nothing is hidden. `ends` is the largest number of sources that the
+        targets of each text see, if known. `triangle` marks `seen` as a lower triangle, so that it
+        need not be read.
+        """
+        self._added, self._seen, self._ends, self._triangle = added, seen, ends, triangle
+
+    @classmethod
+    def of_weights(cls, weights: Float[Tensor, "batch head target source"]) -> Visibility:
+        """Return the sources that have any weight."""
+        return cls(seen=weights != 0)
+
+    @cached_property
+    def seen(self) -> Bool[Tensor, "texts heads target source"] | None:
+        """Return which sources each target sees; texts and heads are one if it is the same for all.
+
+        Return None if every target sees every source.
+        """
+        seen = self._seen
+        if seen is None:
+            if self._added is None:
+                return None
+            seen = seen_through(self._added)
+        seen = seen[(None,) * (4 - seen.dim())]
+        one = seen[:, :1]
+        return one if seen.shape[1] > 1 and bool((seen == one).all()) else seen
+
+    @cached_property
+    def hides_later(self) -> bool:
+        """Return whether no target sees a later source. Targets must be all tokens, in order."""
+        seen = self.seen
+        if seen is None or seen.shape[-2] != seen.shape[-1]:
+            return False
+        return self._triangle or not bool(seen.triu(1).any())
+
+    @cached_property
+    def ends(self) -> list[int] | None:
+        """Return the largest number of sources that the targets of each text see, or None for all
+        of them.
+        """
+        if self._ends is not None:
+            return list(self._ends)
+        if self.seen is None:
+            return None
+        used = self.seen.flatten(1, 2).any(1)
+        return (used * torch.arange(1, used.shape[1] + 1, device=used.device)).amax(1).tolist()
+
+    @cached_property
+    def blank(self) -> Bool[Tensor, "texts heads target 1"] | None:
+        """Return targets that see nothing, for which torch's fused attention returns zeros, or None
+        if there are none. On a GPU it is a mask even then, because reading it would stop the queue.
+        """
+        if self.seen is None or self._triangle:
+            return None
+        blank = ~self.seen.any(-1, keepdim=True)
+        return blank if not differences.may_look_at(blank) or bool(blank.any()) else None
+
+    def columns(self, sources: slice) -> Visibility:
+        """Return the same for some sources."""
+        return Visibility(seen=None if self.seen is None else self.seen[..., sources])
+
+
+def seen_through(
+    added: Float[Tensor, "*batch target source"],
+) -> Bool[Tensor, "*batch target source"]:
+    """Return which sources keep a weight after this was added to their scores."""
+    return (added >= added.amax(-1, keepdim=True) - _HIDES) & (added > -torch.inf)
 
 
 @dataclass(frozen=True)
@@ -105,3 +207,88 @@ def listening(listener: Listener | None) -> Iterator[None]:
 def current_listener() -> Listener | None:
     """Return the current listener."""
     return _listener.get()
+
+
+@dataclass(frozen=True)
+class Mask:
+    """A mask as eager code adds it, and the pairs that it hides."""
+
+    added: Any
+    visibility: Visibility | None  # None if unknown
+    blank: Bool[Tensor, "texts heads target 1"] | None = None  # targets whose output is zero
+
+
+Interpret = Callable[[Any, Tensor, Tensor, bool], Mask]
+"""Takes a mask, the query, the key and whether the module is causal."""
+
+
+def interpreted(
+    interpret: Interpret,
+    mask: Any,
+    query: Tensor,
+    key: Tensor,
+    is_causal: bool,
+    listener: Listener | None,
+) -> Mask:
+    """Return the meaning of a mask, computed once for all layers that share it."""
+    if listener is None:
+        return interpret(mask, query, key, is_causal)
+    sizes = query.shape[2], key.shape[2]
+    known: Hashable = (id(mask), is_causal, sizes, query.dtype, query.device)
+    if known not in listener.masks:  # the mask is kept, so that its id stays unique
+        listener.masks[known] = mask, interpret(mask, query, key, is_causal)
+    made: Mask = listener.masks[known][1]
+    return made
+
+
+def as_given(mask: Any, query: Tensor, key: Tensor, is_causal: bool) -> Mask:
+    """Return the mask as eager code reads it: a boolean mask is added as 0 and 1."""
+    if isinstance(mask, Tensor) and mask.dtype == torch.bool:
+        mask = mask.to(query.dtype)
+    added = additive_mask(mask, query)
+    return Mask(added, _visibility(added, key))
+
+
+def as_seen(mask: Any, query: Tensor, key: Tensor, is_causal: bool) -> Mask:
+    """Return the mask as its author meant it: a boolean mask is visibility."""
+    added = additive_mask(mask, query)
+    return Mask(added, _visibility(added, key))
+
+
+def as_fused(mask: Any, query: Tensor, key: Tensor, is_causal: bool) -> Mask:
+    """Return the mask as torch's fused attention reads it."""
+    triangle = mask is None and is_causal and query.shape[2] > 1
+    if triangle:
+        shape = (1, 1, query.shape[2], key.shape[2])
+        mask = torch.ones(shape, dtype=torch.bool, device=query.device).tril()
+    if not isinstance(mask, Tensor):
+        return Mask(mask, _visibility(mask, key))
+    if mask.dtype == torch.bool:
+        visibility = Visibility(seen=mask[..., : key.shape[2]], triangle=triangle)
+    elif mask.is_floating_point():
+        visibility = Visibility(mask[..., : key.shape[2]])
+    else:  # the model's own attention raises this too
+        raise TypeError(
+            f"attention_mask has dtype {mask.dtype}. Pass booleans or floats, as torch requires."
+        )
+    return Mask(additive_mask(mask, query), visibility, visibility.blank)
+
+
+def _visibility(added: Any, key: Tensor) -> Visibility | None:
+    if added is None:
+        return Visibility()
+    return Visibility(added[..., : key.shape[2]]) if isinstance(added, Tensor) else None
+
+
+def additive_mask(mask: Any, like: Tensor) -> Any:
+    """Return a mask for eager code, which would add a boolean one (True = attend) as 0 and 1. The
+    lowest number of float64 becomes minus infinity in a softmax of float32, which is NaN for a
+    padding token that sees nothing. The lowest number of float32 hides masked tokens just as well.
+    """
+    if not isinstance(mask, Tensor):
+        return mask
+    lowest = max(torch.finfo(kind).min for kind in (like.dtype, torch.float32))
+    if mask.dtype == torch.bool:
+        zero = torch.zeros(mask.shape, dtype=like.dtype, device=like.device)
+        return zero.masked_fill(~mask, lowest)
+    return mask.clamp_min(lowest) if mask.dtype == torch.float64 else mask

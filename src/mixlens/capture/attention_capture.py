@@ -22,9 +22,17 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from mixlens.capture.attention_call import AttentionCall, current_listener, listening
+from mixlens.capture.attention_call import (
+    AttentionCall,
+    Interpret,
+    as_fused,
+    as_given,
+    as_seen,
+    current_listener,
+    interpreted,
+    listening,
+)
 from mixlens.capture.bare_products import BareProducts, makes_bare_products
-from mixlens.capture.mask_reading import Interpret, as_fused, as_given, as_seen, interpreted
 from mixlens.capture.softmax_trace import SoftmaxTrace
 from mixlens.errors import UnsupportedModel
 from mixlens.model.module_walk import configs_of

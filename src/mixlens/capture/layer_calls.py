@@ -23,7 +23,7 @@ from mixlens.model.distributed import require_same
 from mixlens.model.module_walk import configs_of
 from mixlens.model.placement import device_of_calls
 from mixlens.model.readable_weights import has_plain_weights, has_spread_weights, make_readable
-from mixlens.model.session import Remembered
+from mixlens.model.session import once_per_state
 
 if TYPE_CHECKING:
     from mixlens.structure.layouts import Layout
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 Inputs = Mapping[str, Any]
 
-_plain: Remembered[bool] = Remembered()
+_has_plain_weights = once_per_state(has_plain_weights)
 
 
 @dataclass
@@ -60,7 +60,7 @@ class LayerCall:
     @functools.cached_property
     def is_readable(self) -> bool:
         """Return whether its weights are available as plain numbers."""
-        return _plain.of(self.module, None, lambda: has_plain_weights(self.module))
+        return _has_plain_weights(self.module)
 
     @property
     def readable(self) -> nn.Module:

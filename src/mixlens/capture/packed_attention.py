@@ -19,8 +19,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from mixlens.capture.attention_call import AttentionCall, Listener
-from mixlens.kernels.visibility import Visibility
+from mixlens.capture.attention_call import AttentionCall, Listener, Visibility
 
 
 class PackedAttention(Listener):

@@ -21,9 +21,14 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
-from mixlens.capture.attention_call import AttentionCall, Listener, current_listener
-from mixlens.capture.mask_reading import additive_mask
-from mixlens.kernels.visibility import Visibility, seen_through
+from mixlens.capture.attention_call import (
+    AttentionCall,
+    Listener,
+    Visibility,
+    additive_mask,
+    current_listener,
+    seen_through,
+)
 
 
 def einsum_letters(equation: str) -> str | None:

@@ -27,5 +27,4 @@ kernels are in `fused/`.
     shares         Share a constant among the sources of a target, in proportion to their vectors.
     simplex        The shortest attention weights that are still a distribution and give the same
                    output: a small quadratic programme per target.
-    visibility     Find the sources that each target can see in one forward pass.
 """

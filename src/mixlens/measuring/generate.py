@@ -18,10 +18,9 @@ from mixlens.model.placement import available_to
 from mixlens.model.session import open_session
 from mixlens.structure.language_structure import language_structure
 from mixlens.structure.model_discovery import model_structure
-from mixlens.structure.probe import is_plain_text
 from mixlens.text.continuation import Continued, continued
 from mixlens.text.generation import require_generation
-from mixlens.text.input_checks import takes_decoder_ids
+from mixlens.text.input_checks import is_plain_text, takes_decoder_ids
 
 if TYPE_CHECKING:
     from torch import nn

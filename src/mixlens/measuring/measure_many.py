@@ -30,9 +30,9 @@ from mixlens.measuring.recorder import record
 from mixlens.model.session import open_session
 from mixlens.recording.batch_independence import DependentTexts
 from mixlens.recording.recording import Recording
-from mixlens.text.inputs import as_tensor, is_pair, texts_of
+from mixlens.text.inputs import as_tensor, is_pair, is_raw, texts_of
 from mixlens.text.padding import is_padded_sound, unpadded_row, unpadded_text
-from mixlens.text.processing import is_raw, processed
+from mixlens.text.processing import processed
 
 if TYPE_CHECKING:
     from mixlens.lens import Lens

@@ -19,8 +19,8 @@ from mixlens.errors import InvalidInput, TargetsUnavailable
 from mixlens.kernels.chunks import wide
 from mixlens.recording.recording import Recording
 from mixlens.structure.model_discovery import model_structure
-from mixlens.structure.probe import is_plain_text
 from mixlens.text.answer_tokens import answer_for_each, find_answer, following_tokens
+from mixlens.text.input_checks import is_plain_text
 from mixlens.text.inputs import Prepared
 from mixlens.text.padding import row_lengths
 from mixlens.text.tokens import EachText, TokenRow, resolved

@@ -36,9 +36,9 @@ from mixlens.model.distributed import require_measurable, require_same, smallest
 from mixlens.model.linearity import require_linear_modules
 from mixlens.model.loading import damaged_weights
 from mixlens.model.module_walk import parts_of
-from mixlens.model.packed_weights import has_packed_weights
 from mixlens.model.placement import available_to, entry_device, free_memory
-from mixlens.model.session import ModelSession, Remembered, open_session
+from mixlens.model.readable_weights import has_packed_weights
+from mixlens.model.session import ModelSession, Remembered, once_per_state, open_session
 from mixlens.recording.batch_independence import (
     DependentTexts,
     require_independent_texts,
@@ -51,11 +51,12 @@ from mixlens.recording.verification import require_same_natively
 from mixlens.structure.language_structure import language_structure
 from mixlens.structure.model_discovery import model_structure
 from mixlens.structure.model_structure import ModelStructure
-from mixlens.structure.probe import is_plain_text, may_be_whole
+from mixlens.structure.probe import may_be_whole
 from mixlens.structure.user_hooks import hooks_inside
-from mixlens.text.inputs import Prepared, prepared
+from mixlens.text.input_checks import is_plain_text
+from mixlens.text.inputs import Prepared, is_raw, prepared
 from mixlens.text.media_labels import label_texts
-from mixlens.text.processing import audio_seconds, is_raw, processed
+from mixlens.text.processing import audio_seconds, processed
 from mixlens.text.token_labels import token_rows
 from mixlens.text.tokens import EachText, listed, positions_by_text
 
@@ -74,7 +75,6 @@ _RAISED_BY_MODELS = (
     ValueError,
 )
 _log = logging.getLogger(__name__)
-_damages: Remembered[str | None] = Remembered()  # a hybrid model skips layers in every call
 
 
 def record(
@@ -386,9 +386,10 @@ def _count(named: Any) -> int | None:
     return None if named is None else len(named) if several and has_axes else 1
 
 
+@once_per_state  # a hybrid model skips layers in every call
 def require_sound_weights(model: nn.Module) -> None:
     """Raise `NonFiniteActivations` if a weight of a model is NaN or infinite."""
-    damage = _damages.of(model, "weights", lambda: damaged_weights(model))
+    damage = damaged_weights(model)
     if damage is not None:
         raise NonFiniteActivations(damage)
 

@@ -16,8 +16,6 @@ Code that knows the structure of a layer does not belong here.
                         was saved as.
     model_changes       Describe the change between a model and its recorded state.
     module_walk         Walk over all submodules of a model, and copy a submodule.
-    packed_weights      Read packed (quantised) weights as plain numbers, whatever library packed
-                        them.
     placement           Find where the weights of a model are: on a device, or offloaded.
     pooling             Pool the states of tokens into one vector, as a sentence encoder does.
     processes           The processes that share a model, and how they stay in step.

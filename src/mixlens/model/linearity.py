@@ -24,9 +24,9 @@ from transformers.pytorch_utils import Conv1D
 from mixlens.errors import UnsupportedModel
 from mixlens.model.distributed import is_spread
 from mixlens.model.module_walk import as_written, tensors_of
-from mixlens.model.packed_weights import awaits_first_run, has_packed_weights, linear_sizes
 from mixlens.model.placement import device_of_calls, raise_if_out_of_memory
-from mixlens.model.session import Remembered
+from mixlens.model.readable_weights import awaits_first_run, has_packed_weights, linear_sizes
+from mixlens.model.session import once_per_state
 
 _ROUNDING = 3.0  # times the error of a plain product in the same dtype
 _OF_OUTPUTS = 0.2  # times eps: the rounding of outputs alone, if sums of few products are exact
@@ -37,16 +37,19 @@ _FINE = 2.0**-16
 _WRONG_GRADIENT = 0.1  # relative; half precision explains about 0.01
 _COLUMNS = 256  # of the plain product, whose error does not depend on their number
 
-_checked: Remembered[None] = Remembered()
 
-
+@once_per_state
+@torch.no_grad()
 def require_linear_modules(model: nn.Module) -> None:
     """Raise `UnsupportedModel` if a module in the place of a linear layer is not linear.
 
     Only modules that compute in their own way or have packed weights run, once for each state of
     the model. Call it while a session is open.
     """
-    _checked.of(model, None, lambda: _check_all(model))
+    dtypes = _dtypes(model)
+    for path, part in model.named_modules():
+        if _computes_its_own_way(part):
+            _check(path, part, dtypes)
 
 
 def _computes_its_own_way(part: nn.Module) -> bool:
@@ -58,14 +61,6 @@ def _computes_its_own_way(part: nn.Module) -> bool:
     if (as_written(runs) or runs) not in (nn.Linear.forward, Conv1D.forward):
         return True
     return has_packed_weights(part)
-
-
-@torch.no_grad()
-def _check_all(model: nn.Module) -> None:
-    dtypes = _dtypes(model)
-    for path, part in model.named_modules():
-        if _computes_its_own_way(part):
-            _check(path, part, dtypes)
 
 
 def _dtypes(model: nn.Module) -> list[torch.dtype]:
@@ -103,19 +98,13 @@ def _reason(vectors: Tensor, errors: Tensor) -> str:
     )
 
 
+@once_per_state
 def require_gradients(model: nn.Module) -> None:
     """Raise `UnsupportedModel` if autograd does not differentiate a module with packed weights.
 
     The kernels of some libraries have no derivative, and autograd then returns a wrong gradient
     without an error. Call it before a backward pass through the model itself.
     """
-    _differentiated.of(model, None, lambda: _differentiate_all(model))
-
-
-_differentiated: Remembered[None] = Remembered()
-
-
-def _differentiate_all(model: nn.Module) -> None:
     dtypes = _dtypes(model)
     for path, part in model.named_modules():
         if _computes_its_own_way(part) and has_packed_weights(part):

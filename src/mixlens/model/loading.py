@@ -16,8 +16,8 @@ from mixlens.errors import CannotLoad, MixlensError, UnsupportedModel
 from mixlens.model.checkpoint_weights import split_missing, stored_as_integers
 from mixlens.model.hub_errors import hub_refusal, unreachable
 from mixlens.model.hub_timeout import cache_alone, hub_is_silent
-from mixlens.model.packed_weights import is_packed
 from mixlens.model.placement import with_numbers
+from mixlens.model.readable_weights import is_packed
 from mixlens.model.sentence_folder import encoder_class, encoder_folder
 
 _SHARED = ("revision", "token", "cache_dir", "local_files_only", "trust_remote_code")
@@ -282,24 +282,6 @@ def _knows_words(tokenizer: Any) -> bool:
     return len(set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens)) > 1
 
 
-def tokenizer_doubt(model: Any, tokenizer: Any) -> str | None:
-    """Return why a tokenizer may belong to a different model, or None.
-
-    Embeddings are padded by a few per cent at most, and have a row for every token.
-    """
-
-    rows = vocabulary_size(model)
-    if tokenizer is None or not rows or not hasattr(tokenizer, "__len__"):
-        return None
-    known = len(tokenizer)
-    if 0.9 * rows <= known <= rows:
-        return None
-    return (
-        f"the tokenizer has {known:,} tokens but the model {rows:,}. It may belong to a "
-        "different model, and its tokens would then be read as other words."
-    )
-
-
 def damaged_weights(model: Any) -> str | None:
     """Return which weights contain NaN or infinity, in words, or None."""
     for name, value in with_numbers(model):
@@ -312,13 +294,3 @@ def damaged_weights(model: Any) -> str | None:
                     "meaningless. Load the checkpoint again, or find out what damaged it"
                 )
     return None
-
-
-def vocabulary_size(model: Any, *, decoder: bool = False) -> int | None:
-    """Return the number of rows of the input embedding, or None if there is none."""
-    try:
-        holder = model.get_decoder() if decoder else model
-        return getattr(holder.get_input_embeddings(), "num_embeddings", None)
-    except (NotImplementedError, AttributeError):  # models with several towers
-        text = getattr(model.config, "text_config", None)
-        return None if decoder else getattr(text, "vocab_size", None)

@@ -250,3 +250,14 @@ class Remembered(Generic[Found]):
             entries[key] = find()
         finding: Found = entries[key]
         return finding
+
+
+def once_per_state(function: Callable[[nn.Module], Found]) -> Callable[[nn.Module], Found]:
+    """Cache the result of a function of a model until the model changes."""
+    results: Remembered[Found] = Remembered()
+
+    @functools.wraps(function)
+    def cached(model: nn.Module) -> Found:
+        return results.of(model, None, lambda: function(model))
+
+    return cached

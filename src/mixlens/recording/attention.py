@@ -14,10 +14,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from mixlens.capture.attention_call import Visibility
 from mixlens.contracts import AttentionKind, Targets
 from mixlens.errors import UnsupportedModel
 from mixlens.kernels.decomposition import Decomposition, Vectors
-from mixlens.kernels.visibility import Visibility
 from mixlens.structure.layer_structure import AttentionStructure
 from mixlens.structure.norms import LinearisedNorm
 

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from mixlens.capture.attention_call import AttentionCall
+from mixlens.capture.attention_call import AttentionCall, Visibility
 from mixlens.capture.bare_products import part_at
 from mixlens.capture.layer_calls import HookPoint
 from mixlens.errors import TargetsUnavailable, UnsupportedModel
@@ -22,7 +22,6 @@ from mixlens.kernels.differences import (
     sum_errors,
     weighted_sum_errors,
 )
-from mixlens.kernels.visibility import Visibility
 from mixlens.model.readable_weights import make_readable
 from mixlens.recording.attention import Attention, Block, BlockParts, Projection
 from mixlens.recording.deferred_checks import (

@@ -18,11 +18,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from mixlens.capture.attention_call import AttentionCall
+from mixlens.capture.attention_call import AttentionCall, Visibility
 from mixlens.capture.layer_calls import LayerCall, with_hidden_argument
 from mixlens.capture.native_attention import NativeCall
 from mixlens.errors import TargetsUnavailable
-from mixlens.kernels.visibility import Visibility
 
 _SOURCES = 16_384  # number of keys and values upcast at a time
 

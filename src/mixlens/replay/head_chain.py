@@ -31,8 +31,10 @@ from mixlens.recording.recording import Recording
 from mixlens.replay.head_steps import Activation, Head, Norm, Product, Row, Step
 from mixlens.replay.mlp import ACTIVATIONS
 from mixlens.structure.layer_structure import affine_map
+from mixlens.structure.model_discovery import likeness
 from mixlens.structure.norms import norm_of
-from mixlens.structure.probe import is_plain_text, likeness, short_probe
+from mixlens.structure.probe import short_probe
+from mixlens.text.input_checks import is_plain_text
 
 _ACTIVATIONS = {**ACTIVATIONS, "tanh": torch.tanh}
 Link = str | Activation  # a module by its path, or a function without one

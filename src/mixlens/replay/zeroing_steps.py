@@ -41,7 +41,7 @@ def hidden_change(
     A fused kernel returns numbers of `dtype`, plain torch those of `sums`. The products may be
     overwritten.
     """
-    if not fused.applies(products[0]):
+    if not _can_be_fused(products[0]):
         return _plain_change(products, sums, base, activation, inverse, constants)
     _, targets, width = products[0].shape
     sizes, scaled = (sample_size(targets), 1024 + sample_size(width)), inverse is not None
@@ -61,6 +61,11 @@ def hidden_change(
         plain=lambda: _plain_change(products, sums, base, activation, inverse, constants),
         trial=lambda: _try_change(base.device, dtypes, *sizes, activation, count, scaled),
     )
+
+
+def _can_be_fused(tensor: Tensor) -> bool:
+    """Return whether the fused kernels support this tensor."""
+    return tensor.device.type == "cuda" and tensor.dtype != torch.float64
 
 
 def _plain_change(
@@ -147,7 +152,7 @@ class Ending:
         def plain() -> Tensor:
             return self._plain_distances(change, stream, branch, unedited, distance)
 
-        if not (fused.applies(stream) and self._can_be_fused(distance)):
+        if not (_can_be_fused(stream) and self._has_fused_form(distance)):
             return plain()
         _, targets, width = change.shape
         dtypes = (change.dtype, stream.dtype, branch.dtype, unedited.dtype)
@@ -160,7 +165,7 @@ class Ending:
             trial=lambda: _try_distances(stream.device, dtypes, size, width, name, centred),
         )
 
-    def _can_be_fused(self, distance: Distance) -> bool:
+    def _has_fused_form(self, distance: Distance) -> bool:
         norm = self.output_norm
         return (
             distance.name in fused.DISTANCES

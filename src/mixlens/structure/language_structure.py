@@ -18,7 +18,7 @@ from mixlens.capture.layer_calls import Inputs
 from mixlens.errors import UnsupportedModel
 from mixlens.structure.model_discovery import model_structure
 from mixlens.structure.model_structure import ModelStructure
-from mixlens.structure.probe import is_plain_text
+from mixlens.text.input_checks import is_plain_text
 from mixlens.text.media_tokens import media_tokens
 
 

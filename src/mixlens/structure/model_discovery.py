@@ -34,15 +34,7 @@ from mixlens.structure.layouts import (
     why_unknown,
 )
 from mixlens.structure.model_structure import ModelStructure, assembled
-from mixlens.structure.probe import (
-    Probe,
-    is_plain_text,
-    likeness,
-    may_be_whole,
-    probes,
-    too_long_to_probe,
-    whole_probe,
-)
+from mixlens.structure.probe import Probe, may_be_whole, probes, too_long_to_probe, whole_probe
 from mixlens.structure.probe_passes import (
     FailsOnProbe,
     NoAttention,
@@ -52,6 +44,7 @@ from mixlens.structure.probe_passes import (
     require_same_unpadded,
 )
 from mixlens.structure.user_hooks import hook_numbers, require_unchanged_by_hooks
+from mixlens.text.input_checks import is_plain_text
 
 _SILENT = (
     "mixlens cannot capture softmax attention in it (recurrent, convolutional and some "
@@ -349,4 +342,24 @@ def model_structure(model: nn.Module, inputs: Inputs, *, whole: bool = False) ->
         (likeness(inputs), whole),
         lambda: _on_probe(model, whole_probe(inputs)) if whole else discovered(model, inputs),
         state=(state.settings, hook_numbers(model) if state.hooks else ()),
+    )
+
+
+def likeness(inputs: Inputs) -> object:
+    """Return a key of inputs that show the same structure: the argument names of plain text, else
+    the shapes of all tensors and the values of small ones (the sizes of packed images).
+    """
+    if is_plain_text(inputs):
+        return frozenset(inputs)
+    return frozenset(
+        (
+            name,
+            tuple(value.shape),
+            tuple(value.flatten().tolist())
+            if not value.is_floating_point() and value.numel() <= 64 and "ids" not in name
+            else None,
+        )
+        if isinstance(value, Tensor)
+        else (name, repr(value))
+        for name, value in inputs.items()
     )

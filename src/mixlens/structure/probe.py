@@ -16,20 +16,11 @@ from torch import Tensor, nn
 
 from mixlens.capture.layer_calls import Inputs
 from mixlens.errors import UnsupportedModel
-from mixlens.text.input_checks import position_limit
+from mixlens.text.input_checks import TEXT_INPUTS, position_limit
 
 _TOKENS = 12
 _MOST_TOKENS = 4096  # a longer text is never probed whole
-_PLAIN = (
-    "input_ids",
-    "attention_mask",
-    "token_type_ids",
-    "position_ids",
-    "decoder_input_ids",
-    "decoder_attention_mask",
-    "decoder_position_ids",
-)
-_SIZED = tuple(name for name in _PLAIN if not name.endswith("input_ids"))
+_SIZED = tuple(name for name in TEXT_INPUTS if not name.endswith("input_ids"))
 
 
 @dataclass(frozen=True)
@@ -48,11 +39,6 @@ def probes(inputs: Inputs, model: nn.Module) -> Iterator[Probe]:
         yield whole_probe(inputs)
 
 
-def is_plain_text(inputs: Inputs) -> bool:
-    """Return whether the input holds only token ids, masks, types and positions."""
-    return "input_ids" in inputs and set(inputs) <= set(_PLAIN)
-
-
 def may_be_whole(inputs: Inputs) -> bool:
     """Return whether the input is short enough to be a probe."""
     return _width(inputs) <= _MOST_TOKENS
@@ -60,7 +46,7 @@ def may_be_whole(inputs: Inputs) -> bool:
 
 def too_long_to_probe(inputs: Inputs) -> UnsupportedModel:
     """Return the error for an input that shows no structure in part and is too long as a whole."""
-    others = ", ".join(sorted(set(inputs) - set(_PLAIN)))
+    others = ", ".join(sorted(set(inputs) - set(TEXT_INPUTS)))
     return UnsupportedModel(
         f"{_width(inputs):,} tokens with {others} are too many to analyse. The first few tokens of "
         f"this input do not match its {others}, and mixlens can analyse a whole input of at most "
@@ -144,23 +130,3 @@ def whole_probe(inputs: Inputs) -> Probe:
 
 def _has_rows(value: Any) -> bool:
     return isinstance(value, Tensor) and value.dim() > 0
-
-
-def likeness(inputs: Inputs) -> object:
-    """Return a key of inputs that show the same structure: the argument names of plain text, else
-    the shapes of all tensors and the values of small ones (the sizes of packed images).
-    """
-    if is_plain_text(inputs):
-        return frozenset(inputs)
-    return frozenset(
-        (
-            name,
-            tuple(value.shape),
-            tuple(value.flatten().tolist())
-            if not value.is_floating_point() and value.numel() <= 64 and "ids" not in name
-            else None,
-        )
-        if isinstance(value, Tensor)
-        else (name, repr(value))
-        for name, value in inputs.items()
-    )

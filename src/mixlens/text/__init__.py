@@ -38,6 +38,7 @@ Code that runs a model does not belong here.
     token_labels        Label tokens that are not words: patches by row and column, frames by time.
     tokens              The tokens of one text: their labels and offsets, and the positions of named
                         ones.
-    vocabulary          Find words and classes by name, and name outputs.
+    vocabulary          Find words and classes by name, name outputs, and check that a tokenizer
+                        belongs to a model.
     words               Find the tokens of each word, and merge their rows and columns.
 """

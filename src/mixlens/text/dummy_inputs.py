@@ -8,8 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from mixlens.model.loading import vocabulary_size
-from mixlens.text.input_checks import main_inputs, takes_decoder_ids
+from mixlens.text.input_checks import main_inputs, takes_decoder_ids, vocabulary_size
 
 _TOKENS = 12
 _DEFAULT_TARGET = "Les clefs de la vieille armoire sont sur la table."

@@ -14,10 +14,18 @@ import torch
 from torch import Tensor, nn
 
 from mixlens.errors import EmptyInput, InputTooLong, InvalidInput, WrongKeys
-from mixlens.model.loading import vocabulary_size
 from mixlens.model.module_walk import parts_of
 from mixlens.model.rotary import may_be_extended
 
+TEXT_INPUTS = (
+    "input_ids",
+    "attention_mask",
+    "token_type_ids",
+    "position_ids",
+    "decoder_input_ids",
+    "decoder_attention_mask",
+    "decoder_position_ids",
+)
 _IDS = ("input_ids", "token_type_ids", "position_ids")
 _STACKS = (("", "encoder"), ("decoder_", "decoder"))
 """The prefix of a stack's input names, and its part of the config."""
@@ -268,3 +276,18 @@ def position_limit(model: nn.Module, prefix: str = "") -> int | None:
                 ]
                 return limit - reserved[0] - 1 if reserved else limit
     return None
+
+
+def is_plain_text(inputs: Mapping[str, Any]) -> bool:
+    """Return whether the input holds only token ids, masks, types and positions."""
+    return "input_ids" in inputs and set(inputs) <= set(TEXT_INPUTS)
+
+
+def vocabulary_size(model: Any, *, decoder: bool = False) -> int | None:
+    """Return the number of rows of the input embedding, or None if there is none."""
+    try:
+        holder = model.get_decoder() if decoder else model
+        return getattr(holder.get_input_embeddings(), "num_embeddings", None)
+    except (NotImplementedError, AttributeError):  # models with several towers
+        text = getattr(model.config, "text_config", None)
+        return None if decoder else getattr(text, "vocab_size", None)

@@ -41,6 +41,9 @@ from mixlens.text.input_checks import (
 from mixlens.text.padding import masks_more_than_padding, real_tokens_first, row_lengths
 from mixlens.text.tokens import Produced, TokenRow
 
+RAW_INPUTS = ("images", "audio", "videos", "text")
+"""Inputs that a processor converts to tensors."""
+
 Text = str | tuple[str, str]
 """One text, or a pair: two segments, or source and target for an encoder-decoder model."""
 
@@ -305,3 +308,19 @@ def made_ready(model: nn.Module, tensors: dict[str, Any]) -> dict[str, Any]:
                 value = value.long()
         moved[name] = value
     return moved
+
+
+def is_raw(given: Any) -> bool:
+    """Return whether a processor must convert this to tensors first."""
+    if isinstance(given, Mapping):
+        return bool(set(RAW_INPUTS) & set(given))
+    return _is_picture(given) or (
+        isinstance(given, list) and bool(given) and all(_is_picture(part) for part in given)
+    )
+
+
+def _is_picture(value: Any) -> bool:
+    """Return whether this is a PIL image, by its attributes, because Pillow need not be
+    installed.
+    """
+    return type(value).__module__.startswith("PIL.") and hasattr(value, "convert")

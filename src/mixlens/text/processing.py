@@ -15,17 +15,7 @@ from torch import nn
 from mixlens.errors import InvalidInput, MissingTokenizer
 from mixlens.text.decoder_inputs import labels_of_texts
 from mixlens.text.input_checks import takes_decoder_ids
-
-_RAW = ("images", "audio", "videos", "text")
-
-
-def is_raw(given: Any) -> bool:
-    """Return whether a processor must convert this to tensors first."""
-    if isinstance(given, Mapping):
-        return bool(set(_RAW) & set(given))
-    return _is_picture(given) or (
-        isinstance(given, list) and bool(given) and all(_is_picture(part) for part in given)
-    )
+from mixlens.text.inputs import RAW_INPUTS
 
 
 def processed(processor: Any, given: Any, model: nn.Module) -> dict[str, Any]:
@@ -33,7 +23,7 @@ def processed(processor: Any, given: Any, model: nn.Module) -> dict[str, Any]:
     parts = dict(given) if isinstance(given, Mapping) else {"images": given}
     if processor is None:
         raise MissingTokenizer(
-            f"A dict with {' and '.join(name for name in _RAW if name in parts)} needs the "
+            f"A dict with {' and '.join(name for name in RAW_INPUTS if name in parts)} needs the "
             "model's processor. Use Lens(model, processor=…), or pass a text or a dict of "
             "input tensors."
         )
@@ -115,10 +105,3 @@ def _check_audio(processor: Any, audio: Any, rate: Any) -> None:
 def _several(rows: Any) -> bool:
     """Return whether this is a list of inputs, which may have different lengths."""
     return isinstance(rows, (list, tuple)) and len(rows) > 1 and not isinstance(rows[0], float)
-
-
-def _is_picture(value: Any) -> bool:
-    """Return whether this is a PIL image, by its attributes, because Pillow need not be
-    installed.
-    """
-    return type(value).__module__.startswith("PIL.") and hasattr(value, "convert")

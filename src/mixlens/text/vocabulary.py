@@ -1,4 +1,4 @@
-"""Find words and classes by name, and name outputs."""
+"""Find words and classes by name, name outputs, and check that a tokenizer belongs to a model."""
 
 from __future__ import annotations
 
@@ -6,8 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from mixlens.errors import InvalidInput, MissingTokenizer
+from mixlens.errors import (
+    InvalidInput,
+    MissingTokenizer,
+)
 from mixlens.text.encoding import decoded, token_names, tokenized
+from mixlens.text.input_checks import vocabulary_size
 from mixlens.text.suggestions import no_such
 
 if TYPE_CHECKING:
@@ -102,3 +106,21 @@ def word_name(recording: Recording, number: int) -> str:
         return str(number)
     written = decoded(recording.tokenizer, [number]).strip()
     return written or token_names(recording.tokenizer, [number])[0]
+
+
+def tokenizer_doubt(model: Any, tokenizer: Any) -> str | None:
+    """Return why a tokenizer may belong to a different model, or None.
+
+    Embeddings are padded by a few per cent at most, and have a row for every token.
+    """
+
+    rows = vocabulary_size(model)
+    if tokenizer is None or not rows or not hasattr(tokenizer, "__len__"):
+        return None
+    known = len(tokenizer)
+    if 0.9 * rows <= known <= rows:
+        return None
+    return (
+        f"the tokenizer has {known:,} tokens but the model {rows:,}. It may belong to a "
+        "different model, and its tokens would then be read as other words."
+    )

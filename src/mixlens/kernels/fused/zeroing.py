@@ -34,11 +34,6 @@ class OutputNorm:
     centred: bool
 
 
-def applies(tensor: Tensor) -> bool:
-    """Can the kernels take this tensor?"""
-    return tensor.device.type == "cuda" and tensor.dtype != torch.float64
-
-
 @functools.cache
 def _kernels() -> Any:
     global tl  # Triton before 3.4 looks for names only in the module

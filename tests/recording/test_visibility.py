@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from mixlens.kernels.visibility import Visibility, seen_through
+from mixlens.capture.attention_call import Visibility, seen_through
 
 LOWER = torch.ones(5, 5).tril().bool()
 
