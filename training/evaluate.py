@@ -223,14 +223,22 @@ class CausalReader:
         return self.tokenizer.decode(ids[0], skip_special_tokens=True)
 
 
+def blimp_accuracies(
+    reader: CausalReader, data: Path, most: int | None = None
+) -> dict[str, dict[str, Any]]:
+    """Share of pairs of which the good sentence is more likely, over the first pairs or all."""
+    blimp = {}
+    for path in sorted((data / "blimp").glob("*.jsonl")):
+        good, bad = zip(*blimp_pairs(path)[:most], strict=True)
+        hits = reader.log_probabilities(list(good)) > reader.log_probabilities(list(bad))
+        blimp[path.stem] = {"accuracy": round(hits.float().mean().item(), 4), "of": len(good)}
+    return blimp
+
+
 def evaluate_causal(folder: Path, data: Path, device: str = "cpu") -> dict[str, Any]:
     """Everything the card of the causal model says."""
     reader = CausalReader(folder, device)
-    blimp = {}
-    for path in sorted((data / "blimp").glob("*.jsonl")):
-        good, bad = zip(*blimp_pairs(path), strict=True)
-        hits = reader.log_probabilities(list(good)) > reader.log_probabilities(list(bad))
-        blimp[path.stem] = {"accuracy": round(hits.float().mean().item(), 4), "of": len(good)}
+    blimp = blimp_accuracies(reader, data)
     return {
         "blimp": blimp,
         "blimp_mean": round(sum(r["accuracy"] for r in blimp.values()) / len(blimp), 4),
