@@ -48,6 +48,7 @@ def lens_of(family: str, d_head: int, dtype: torch.dtype, device: str) -> Lens:
             num_attention_heads=heads,
             num_key_value_heads=2,
             intermediate_size=200,
+            initializer_range=(heads * d_head) ** -0.5,  # else attention hardly changes a state
         )
         model = LlamaForCausalLM(config)
     else:
@@ -59,6 +60,7 @@ def lens_of(family: str, d_head: int, dtype: torch.dtype, device: str) -> Lens:
                 num_attention_heads=heads,
                 intermediate_size=200,
                 max_position_embeddings=2048,
+                initializer_range=(heads * d_head) ** -0.5,
             )
         )
     return Lens(model.to(torch.bfloat16).to(dtype).to(device).eval())

@@ -91,13 +91,18 @@ def _try_fused(
     sampler, width = Sampler(y.device), y.shape[-1]
     weights = sampler.uniform(2, parts.weights.shape[1], targets, sources)
     total, shift = sampler.normal(2, targets, width, dtype=y.dtype), 0.25
-    small = replace(
-        parts,
+    small = Decomposition(
         weights=weights.tril() if parts.causal else weights,
         vectors=sampler.vectors(
             2, weights.shape[1], sources, width, dtype=parts.vectors.values.dtype
         ),
         scale=sampler.uniform(2, targets),
+        own=total,
+        own_is_source=False,
+        constant=None,
+        total=total,
+        positions=torch.zeros(2, targets, dtype=torch.long, device=y.device),
+        causal=parts.causal,
     )
     wide = replace(
         small,

@@ -141,5 +141,8 @@ def weight_gradients(
     """Return dy/dA of one attention, from the gradient at the input of its output projection."""
     if site.gate is not None:
         gradient = gradient * site.gate.to(gradient)
-    by_head = [gradient[:, :, h] @ site.head_values(h).mT for h in range(gradient.shape[2])]
-    return torch.stack(by_head, 1)
+    batch, targets, heads, d_head = gradient.shape
+    groups, sources = site.values.shape[1:3]
+    by_group = gradient.view(batch, targets, groups, heads // groups, d_head).permute(0, 2, 3, 1, 4)
+    made = by_group.flatten(2, 3) @ site.values.to(gradient).mT
+    return made.view(batch, heads, targets, sources)
