@@ -50,19 +50,22 @@ def taken(source: Path) -> int:
     CELLS.mkdir(parents=True, exist_ok=True)
     files = sorted(source.glob("*.jsonl"))
     for path in files:
-        lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-        model, task, documents = _parts(path.stem)
+        lines = _without_gaps(path)
+        if not lines:
+            continue
+        model, task, documents, language = _parts(path.stem)
         cell = {
             "model": model,
             "task": task,
             "documents": documents,
+            "language": language,
             "tried": len(lines),
+            "answered": sum(line["answered"] for line in lines),
             "counted": sum(line["counts"] for line in lines),
             "methods": _condensed([line for line in lines if line["counts"]]),
         }
-        place = CELLS / f"{path.stem}.json"
-        text = json.dumps(_extended(place, cell, lines), separators=(",", ":"))
-        place.write_text(text + "\n", encoding="utf-8")
+        text = json.dumps(cell, separators=(",", ":"))
+        (CELLS / f"{path.stem}.json").write_text(text + "\n", encoding="utf-8")
     for path in source.glob("costs-*.json"):
         known = json.loads(COSTS.read_text()) if COSTS.exists() else {}
         known[path.stem.removeprefix("costs-")] = json.loads(path.read_text())
@@ -72,25 +75,20 @@ def taken(source: Path) -> int:
     return len(files)
 
 
-def _extended(place: Path, cell: dict[str, Any], lines: Sequence[Mapping[str, Any]]) -> Cell:
-    """Return the cell, after the prompts of the stored one if the run continued it."""
-    first = int(lines[0]["name"].rpartition(":")[2])
-    if first <= 1:
-        return cell
-    stored = json.loads(place.read_text(encoding="utf-8")) if place.exists() else {"tried": 0}
-    if stored["tried"] != first - 1:
-        raise ValueError(
-            f"{place.stem} has {stored['tried']} prompts, but the run begins at prompt {first}."
-            " Take runs in their order, each of them once."
-        )
-    return {**cell, **pooled([stored, cell])}
+def _without_gaps(path: Path) -> list[dict[str, Any]]:
+    """Return the lines of a file in the order of the prompts, up to the first that is missing."""
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    by_number = {int(line["name"].rpartition(":")[2]): line for line in lines}
+    together = itertools.takewhile(by_number.__contains__, itertools.count(1))
+    return [by_number[number] for number in together]
 
 
-def _parts(stem: str) -> tuple[str, str, int]:
-    """Split `SmolLM2-135M-Instruct-key_value-documents-4`."""
-    name, _, documents = stem.partition("-documents-")
+def _parts(stem: str) -> tuple[str, str, int, str]:
+    """Split `SmolLM2-135M-Instruct-key_value-documents-4`, perhaps with `-language-de`."""
+    name, _, rest = stem.partition("-documents-")
+    documents, _, language = rest.partition("-language-")
     model, _, task = name.rpartition("-")
-    return model, task, int(documents)
+    return model, task, int(documents), language or "en"
 
 
 def _condensed(lines: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, list[Any]]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,15 @@ import pytest
 from docs import answer_leaderboard as board
 from mixlens.evaluating.document_methods import METHODS
 from mixlens.measures import names as measure_names
+from training.leaderboard import answers, workers
 
 
 def line(number: int, scores: dict[str, list[float]], *, counts: bool = True) -> str:
     """A line as `training.leaderboard.answers` writes it: the second document is the evidence."""
     methods = {name: {"scores": each, "seconds": 0.1} for name, each in scores.items()}
     record: dict[str, Any] = {
-        "name": f"fact:{number}",
+        "name": f"fact-en-3-0:{number}",
+        "answered": True,
         "counts": counts,
         "tokens": 40,
         "evidence": [1],
@@ -33,11 +36,12 @@ def cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> board.Cell:
     monkeypatch.setattr(board, "COSTS", tmp_path / "cells" / "costs.json")
     monkeypatch.setattr(board, "HEADS", tmp_path / "cells" / "heads.json")
     chance = np.random.default_rng(0).random((40, 3)).tolist()
-    lines = [line(0, {}, counts=False)]
+    lines = []
     for number, draw in enumerate(chance):
         scores = {"alti": [0.1, 0.8, 0.1], "attention": [0.5, 0.3, 0.2], "random": draw}
         scores |= {"first": [0, -1, -2], "context_cite": [0.0, 1.0, 2.0]} if number < 5 else {}
-        lines.append(line(number, scores))
+        lines.append(line(number + 2, scores))
+    lines = [*lines[::-1], line(1, {}, counts=False), line(43, scores)]  # 42 is missing
     (tmp_path / "Some-Model-1B-fact-documents-3.jsonl").write_text("\n".join(lines))
     (tmp_path / "costs-Some-Model-1B.json").write_text(json.dumps({"alti": 1.4}))
     assert board.taken(tmp_path) == 1
@@ -47,7 +51,7 @@ def cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> board.Cell:
 
 def test_lines_become_a_cell(cell: board.Cell) -> None:
     assert (cell["model"], cell["task"], cell["documents"]) == ("Some-Model-1B", "fact", 3)
-    assert (cell["tried"], cell["counted"]) == (41, 40)
+    assert (cell["tried"], cell["answered"], cell["counted"]) == (41, 41, 40)
     assert board.values(cell, "alti").tolist() == [1.0] * 40
     assert board.values(cell, "attention").tolist() == [0.5] * 40
     assert board.values(cell, "attention", "first").tolist() == [0.0] * 40
@@ -55,18 +59,64 @@ def test_lines_become_a_cell(cell: board.Cell) -> None:
     assert board.costs() == {"Some-Model-1B": {"alti": 1.4}}
 
 
-def test_a_run_continues_a_cell(cell: board.Cell, tmp_path: Path) -> None:
-    (file,) = tmp_path.glob("*.jsonl")
-    scores = {"alti": [0.5, 0.3, 0.2], "random": [0.1, 0.2, 0.3]}
-    later = [line(42, scores), line(43, {}, counts=False), line(44, scores)]
-    file.write_text("\n".join(later))
-    board.taken(tmp_path)
-    (longer,) = board.cells()
-    assert (longer["task"], longer["tried"], longer["counted"]) == ("fact", 44, 42)
-    assert board.values(longer, "alti").tolist() == [1.0] * 40 + [0.5] * 2
-    assert np.isnan(board.values(longer, "attention")).tolist() == [False] * 40 + [True] * 2
-    with pytest.raises(ValueError, match="has 44 prompts, but the run begins at prompt 42"):
-        board.taken(tmp_path)
+def test_files_name_their_cell() -> None:
+    model = "SmolLM2-135M-Instruct"
+    assert board._parts(f"{model}-two_hop-documents-8") == (model, "two_hop", 8, "en")
+    assert board._parts(f"{model}-fact-documents-16-language-de") == (model, "fact", 16, "de")
+
+
+def chosen(counted: int, removal: int = 1) -> Namespace:
+    return Namespace(counted=counted, removal=removal, most=12, methods="random,last")
+
+
+def finish(cell: answers.Cell, right: set[int]) -> list[tuple[int, int]]:
+    """Do the jobs of a cell, the last one first. Return number and methods of scored prompts."""
+    scored = []
+    while jobs := list(iter(cell.next_job, None)):
+        for job in reversed(jobs):
+            if job[0] is answers.check:
+                names = [prompt.name for prompt in job[1][0]]
+                counts = [int(name.rpartition(":")[2]) in right for name in names]
+                cell.take(
+                    job, [{"name": n, "counts": c} for n, c in zip(names, counts, strict=True)]
+                )
+            else:
+                prompt, record, methods = job[1]
+                scored.append((int(prompt.name.rpartition(":")[2]), len(methods)))
+                cell.take(job, {**record, "methods": {}})
+    return sorted(scored)
+
+
+def test_the_first_prompts_that_count_are_scored(tmp_path: Path) -> None:
+    path = tmp_path / "M-fact-documents-2.jsonl"
+    right = {2, 3, 5, 7}
+    cell = answers.Cell("generated:fact?documents=2", path, chosen(2))
+    assert finish(cell, right) == [(2, 5), (3, 2)]  # the dear methods on the first one
+    assert cell.finished
+    assert {each["name"].rpartition(":")[2] for each in lines_of(path)} == {"1", "2", "3"}
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))  # 2 is lost
+    cell = answers.Cell("generated:fact?documents=2", path, chosen(4))
+    assert not cell.finished
+    assert finish(cell, right) == [(2, 5), (5, 2), (7, 2)]
+    assert cell.finished
+    assert {int(each["name"].rpartition(":")[2]) for each in lines_of(path)} == set(range(1, 8))
+
+
+def lines_of(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(each) for each in path.read_text().splitlines()]
+
+
+def test_workers_score_and_stop_in_time(tmp_path: Path) -> None:
+    path = tmp_path / "M-plain_fact-documents-2.jsonl"
+    settings = Namespace(counted=1, removal=0, most=30, methods="attention,leave_one_out")
+    model = "mixlens/bundled/causal"
+    cells = [answers.Cell("generated:plain_fact?documents=2", path, settings)]
+    assert not workers.run_all(list(cells), model, "cpu", 1, minutes=0)
+    assert not path.exists()
+    assert workers.run_all(list(cells), model, "cpu", 2, minutes=None)
+    (counted,) = (each for each in lines_of(path) if each["counts"])
+    assert counted["methods"].keys() == {"attention", "leave_one_out"}
+    assert len(counted["methods"]["attention"]["scores"]) == 2
 
 
 def test_marks_are_paired_tests(cell: board.Cell) -> None:

@@ -6,16 +6,15 @@ from pathlib import Path
 
 import numpy as np
 
-from mixlens import Lens
-from training.leaderboard import heads
+from training.leaderboard import heads, workers
 from training.leaderboard.answers import slug
 
 
-def kept(count: int, seed: int) -> list[heads.Kept]:
+def kept(count: int, seed: int) -> list[heads.Prompt]:
     """Prompts of three documents in which one head of four points to the evidence."""
     generator = np.random.default_rng(seed)
     masks = np.array(list(np.ndindex(2, 2, 2))).astype(bool)
-    prompts: list[heads.Kept] = []
+    prompts: list[heads.Prompt] = []
     for _ in range(count):
         evidence = int(generator.integers(3))
         features = generator.random((3, 4))
@@ -42,13 +41,14 @@ def test_the_head_that_points_to_the_evidence_is_learned() -> None:
 
 
 def test_prompts_are_kept_once(tmp_path: Path) -> None:
-    lens, address = Lens.bundled("causal"), "generated:fact?documents=2"
-    folder = tmp_path / slug(address)
-    heads.collect(lens, address, folder, 1)
-    files = sorted(folder.iterdir())
-    heads.collect(lens, address, folder, 1)
-    assert sorted(folder.iterdir()) == files
-    (only,) = heads.load(folder)
+    address = "generated:fact?documents=2"
+    workers.begin("mixlens/bundled/causal", "cpu")
+    kept = heads.Kept(address, tmp_path / slug(address), 1)
+    while (job := kept.next_job()) is not None:
+        kept.take(job, job[0](*job[1]))
+    assert kept.finished
+    assert heads.Kept(address, kept.folder, 1).next_job() is None
+    (only,) = kept.load()
     assert only["odds"].shape == (4,)
     alone = only["masks"][:, only["evidence"][0]] & (only["masks"].sum(1) == 1)
     assert only["odds"][alone] > only["odds"][0]  # the evidence against no document

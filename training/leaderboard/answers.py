@@ -3,18 +3,25 @@
     python -m training.leaderboard.answers --model FOLDER/smollm2 --out OUT \
         --data "generated:key_value?documents=4" --counted 200 --removal 40
 
-Each data set is a file of JSON lines in OUT, one line for each prompt. A run that was stopped
-continues where it was. Several data sets take turns, so that an early stop leaves all of them with
-about the same number of prompts. `docs.answer_leaderboard` makes the page from the files.
+Each data set is a file of JSON lines in OUT, one line for each prompt, in the order in which they
+are ready. Before the methods run, the prompts are checked in their order, so that it is known which
+of them are the first that count. Data sets take turns, so that an early stop leaves all of them
+with about the same number of prompts, and a run that was stopped continues where it was. The
+prompts before the first one that is missing are valid. `docs.answer_leaderboard` makes the page
+from them.
+
+`--device cuda --workers 14` runs 14 processes that share a GPU. `--minutes` stops in time.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +36,14 @@ from mixlens.evaluating.document_methods import BASELINES, METHODS, score_docume
 from mixlens.evaluating.known_evidence import KnownEvidence
 from mixlens.evaluating.recovery import recovery
 
+from . import workers
+
 LAYER = ("attention", "attention_norm", "alti", "flow_routes", "contribution_weights")
 CHEAP = (*LAYER, "gradient_norm", "logit_update", "leave_one_out", *BASELINES)
 DEAR = ("gradient_x_input", "value_zeroing_segments", "context_cite")
-TURN = 10  # prompts of one data set before the next
+TURN = 10  # prompts that are checked at a time
+HOPELESS = (100, 5)  # stop if fewer than 5 of the first 100 prompts count
+Line = dict[str, Any]
 
 
 def main() -> None:
@@ -46,24 +57,26 @@ def main() -> None:
     parser.add_argument("--removal", type=int, default=40, help="of them with the dear methods")
     parser.add_argument("--most", type=int, default=1000, help="prompts that are tried")
     parser.add_argument("--methods", help="instead of the cheap ones, separated by commas")
-    parser.add_argument("--continue", dest="cells", type=Path, help="cells whose prompts are done")
     parser.add_argument("--costs", type=int, default=0, help="only time so many prompts")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--workers", type=int, default=1, help="processes, one thread each")
+    parser.add_argument("--minutes", type=float, help="stop after so many minutes")
     chosen = parser.parse_args()
     chosen.out.mkdir(parents=True, exist_ok=True)
-    lens = Lens.from_pretrained(chosen.model)
     name = chosen.name or Path(chosen.model).name
     if chosen.costs:
-        passes = costs(lens, read(f"{chosen.data[0]}&count={chosen.costs + 1}"))
+        workers.begin(chosen.model, chosen.device)
+        passes = costs(workers.lens(), read(f"{chosen.data[0]}&count={chosen.costs + 1}"))
         (chosen.out / f"costs-{name}.json").write_text(json.dumps(passes) + "\n")
         return
-    turns = [
-        observe_all(lens, address, chosen.out / f"{name}-{slug(address)}.jsonl", chosen)
+    cells = [
+        Cell(address, chosen.out / f"{name}-{slug(address)}.jsonl", chosen)
         for address in chosen.data
     ]
-    while turns:
-        for turn in list(turns):
-            if sum(1 for _ in zip(range(TURN), turn, strict=False)) < TURN:
-                turns.remove(turn)
+    finished = workers.run_all(cells, chosen.model, chosen.device, chosen.workers, chosen.minutes)
+    for cell in cells:
+        print(cell)
+    print("finished" if finished else "not finished: run the command again")
 
 
 def slug(address: str) -> str:
@@ -71,40 +84,100 @@ def slug(address: str) -> str:
     return re.sub(r"[^a-z0-9_]+", "-", address.removeprefix("generated:"))
 
 
-def observe_all(lens: Lens, address: str, path: Path, chosen: Any) -> Iterator[None]:
-    """Write a line for each prompt, until enough of them count."""
-    joint = "&" if "?" in address else "?"
-    lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-    done, counted = len(lines), sum(line["counts"] for line in lines)
-    cell = chosen.cells / f"{path.stem}.json" if chosen.cells else None
-    if cell is not None and cell.exists():
-        before = json.loads(cell.read_text(encoding="utf-8"))
-        done, counted = done + before["tried"], counted + before["counted"]
-    cheap = chosen.methods.split(",") if chosen.methods else CHEAP
-    for prompt in read(f"{address}{joint}count={chosen.most}")[done:]:
-        if counted >= chosen.counted:
+class Cell(workers.Queue):
+    """One data set and its file. Its jobs check prompts, in order, and score those that count."""
+
+    def __init__(self, address: str, path: Path, chosen: Any) -> None:
+        self.name, self.path, self.chosen = path.stem, path, chosen
+        joint = "&" if "?" in address else "?"
+        self.prompts = read(f"{address}{joint}count={chosen.most}")
+        self.written: dict[str, bool] = {}  # whether they count, by name
+        if path.exists():
+            lines = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+            self.written = {line["name"]: line["counts"] for line in lines}
+        self.checked = self.counted = self.unwritten = 0
+        self.to_score: deque[tuple[EvidencePrompt, Line, list[str]]] = deque()
+        self.checking = False
+
+    @property
+    def _all_checked(self) -> bool:
+        prompts, least = HOPELESS
+        hopeless = self.checked >= prompts and self.counted < least
+        done = self.checked >= len(self.prompts) or self.counted >= self.chosen.counted
+        return hopeless or done
+
+    @property
+    def finished(self) -> bool:
+        return self._all_checked and not self.unwritten
+
+    def next_job(self) -> workers.Job | None:
+        while not self.checking and not self._all_checked:
+            counts = self.written.get(self.prompts[self.checked].name)
+            if counts is None:
+                break
+            self.checked += 1
+            self.counted += counts
+        if len(self.to_score) < TURN and not self.checking and not self._all_checked:
+            rest = self.prompts[self.checked : self.checked + TURN]
+            new = itertools.takewhile(lambda prompt: prompt.name not in self.written, rest)
+            self.checking = True
+            return check, (list(new),)
+        if self.to_score:
+            return observe, self.to_score.popleft()
+        return None
+
+    def take(self, job: workers.Job, result: Any) -> None:
+        if job[0] is observe:
+            self.unwritten -= 1
+            self._write(result)
             return
-        line = observe(lens, prompt, [*cheap, *(DEAR if counted < chosen.removal else ())])
-        counted += line["counts"]
-        with path.open("a", encoding="utf-8") as file:
+        self.checking = False
+        for line in result:
+            if self._all_checked:  # later prompts are none of the first that count
+                return
+            if line["counts"]:
+                self.unwritten += 1
+                self.to_score.append((self.prompts[self.checked], line, self._methods()))
+            else:
+                self._write(line)
+            self.checked += 1
+            self.counted += line["counts"]
+
+    def _methods(self) -> list[str]:
+        """Return the methods of the next prompt that counts."""
+        cheap = self.chosen.methods.split(",") if self.chosen.methods else CHEAP
+        return [*cheap, *(DEAR if self.counted < self.chosen.removal else ())]
+
+    def _write(self, line: Line) -> None:
+        self.written[line["name"]] = line["counts"]
+        with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
-        yield
+
+    def __str__(self) -> str:
+        scored = self.counted - self.unwritten
+        return f"{self.name}: {self.checked} tried, {self.counted} count, {scored} scored"
 
 
-def observe(lens: Lens, prompt: EvidencePrompt, methods: Sequence[str]) -> dict[str, Any]:
-    """Return the scores of every document by these methods, if the prompt counts."""
-    case = Case(lens, prompt, pass_measures=LAYER)
-    known = KnownEvidence.of(case)
-    line: dict[str, Any] = {
-        "name": prompt.name,
+def check(prompts: Sequence[EvidencePrompt]) -> list[Line]:
+    """Return a line for each prompt, without scores."""
+    return [_line(KnownEvidence.of(Case(workers.lens(), prompt))) for prompt in prompts]
+
+
+def observe(prompt: EvidencePrompt, line: Line, methods: Sequence[str]) -> Line:
+    """Return the line of a prompt with the scores of every document by these methods."""
+    known = KnownEvidence.of(Case(workers.lens(), prompt, pass_measures=LAYER))
+    return {**line, "methods": {method: _scores(known, method) for method in methods}}
+
+
+def _line(known: KnownEvidence) -> Line:
+    return {
+        "name": known.example.name,
+        "answered": known.answered,
         "counts": known.counts,
         "tokens": known.length,
-        "evidence": prompt.evidence,
-        "documents": len(prompt.documents),
+        "evidence": known.example.evidence,
+        "documents": len(known.example.documents),
     }
-    if known.counts:
-        line["methods"] = {method: _scores(known, method) for method in methods}
-    return line
 
 
 def _scores(known: KnownEvidence, method: str) -> dict[str, Any]:
@@ -130,6 +203,7 @@ def costs(lens: Lens, prompts: Sequence[EvidencePrompt]) -> dict[str, float]:
         for name in seconds:
             known = KnownEvidence.of(Case(lens, prompt))
             ids = torch.tensor([[*known.prompt.ids, *known.prompt.answer_ids]])
+            ids = ids.to(lens.model.device)
             start = time.process_time()
             if name == "forward":
                 with torch.no_grad():

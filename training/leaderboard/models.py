@@ -124,7 +124,7 @@ def _save_gguf(files: Path, out: Path) -> None:
 
     chosen = {"gguf_file": next(files.glob("*.gguf")).name}
     read = transformers.AutoModelForCausalLM.from_pretrained(files, dtype=torch.float16, **chosen)
-    del read.config.quantization_config  # the weights are plain numbers by now
+    vars(read.config).pop("quantization_config", None)  # the weights are plain numbers by now
     model = type(read)(read.config).half()
     model.load_state_dict(read.state_dict())
     model.save_pretrained(out)

@@ -64,11 +64,14 @@ class KnownEvidence:
         return len(self.prompt.ids)
 
     @cached_property
+    def answered(self) -> bool:
+        """Return whether the model gives the answer."""
+        return self._answered(self.prompt.ids)
+
+    @cached_property
     def counts(self) -> bool:
         """Return whether the model gives the answer, and a different one without the evidence."""
-        return self._answered(self.prompt.ids) and not self._answered(
-            self.prompt.without(self.needles)
-        )
+        return self.answered and not self._answered(self.prompt.without(self.needles))
 
     def _answered(self, prompt: Sequence[int]) -> bool:
         wanted = list(self.prompt.answer_ids)
