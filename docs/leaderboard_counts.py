@@ -57,14 +57,14 @@ def matrix(held: Mapping[str, Row]) -> str:
         for name in measures:
             cells = [_mean_cell(name, means[each], columns[each]) for each in columns]
             lines.append(f"| [`{name}`](../measures/{name}.md) | {' | '.join(cells)} |")
-    return "\n".join([*lines, "", wrapped(HOW_RANKED)])
+    return "\n".join([wrapped(HOW_RANKED), "", *lines])
 
 
 HOW_RANKED = (
-    "Mean rank over the entries (1 is best). Bold: the three best of each question. Italics:"
-    " defined in fewer than half of the entries. ○: no better than random numbers in at"
-    " least half of the entries. Empty: not defined, or the evaluation works in the same way as the"
-    " measure."
+    "Each number is a mean rank over the entries (1 is best). Bold: the three best of each"
+    " question. Italics: defined in fewer than half of the entries. ○: no better than random"
+    " numbers in at least half of the entries. Empty: not defined, or the evaluation works in the"
+    " same way as the measure."
 )
 
 

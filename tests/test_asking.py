@@ -40,7 +40,7 @@ def test_one_or_several(lens: Lens) -> None:
         ({"layers": [1.0]}, "1.0 is not an integer"),
         ({"layers": True}, "True is not an integer"),
         ({"layers": []}, "list of layers is empty"),
-        ({"layers": 9}, "6 layers, 0 to 5"),
+        ({"layers": 9}, r"Layer 9 is out of range \(0–5\)"),
         ({"targets": []}, "list of targets is empty"),
         ({"targets": 1.5}, "1.5 is not a token"),
         ({"targets": 99}, "Token 99 is out of range"),

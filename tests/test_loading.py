@@ -48,7 +48,10 @@ def test_names_and_folders_that_are_not_there(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").write_text("hello")
     for name, words in (
-        ("no-such-model", "is not an existing folder, and on the hub it is not in the cache"),
+        (
+            "no-such-model",
+            "cannot be loaded from the hub: it is not in the cache",
+        ),
         ("./nope", "'./nope' is not an existing folder"),
         (str(tmp_path / "nope"), "is not an existing folder"),
         (str(tmp_path / "empty"), "has no config.json"),

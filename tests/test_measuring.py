@@ -87,7 +87,7 @@ def test_the_former_keyword_device_of_measure_names_measure_batch() -> None:
     with pytest.warns(DeprecationWarning, match="measure_batch"):
         batch = former("attention", text, device="cpu", layers=1)
     assert batch.maps() == [lens.measure("attention", text, layers=1)]
-    with pytest.raises(InvalidInput, match="leave out on_error and batch_size"):
+    with pytest.raises(InvalidInput, match="Leave out on_error"):
         former("attention", [text], device="cpu", batch_size=1)
 
 

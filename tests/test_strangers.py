@@ -72,7 +72,7 @@ MAP = [
     ([TEXT, "--measure", "foo"], 2, "Unknown measure 'foo'. Run `mixlens measures` for the list."),
     ([TEXT, "--measure", "value-zeroing"], 2, "Did you mean value_zeroing?"),
     ([TEXT, "--measure", "attention", "--top", "0"], 2, "--top"),
-    ([TEXT, "--layer", "99"], 2, "6 layers, 0 to 5"),
+    ([TEXT, "--layer", "99"], 2, "Layer 99 is out of range (0–5)"),
     ([TEXT, "--layer", "two"], 2, "--layer"),
     ([TEXT, "--target", "99"], 2, "out of range (0–9). The text has 10 tokens"),
     ([TEXT, "--target", "the"], 2, "write the#1 or the#2"),

@@ -187,7 +187,7 @@ def test_wrong_prompts_are_refused(lens: Lens, tmp_path: Path) -> None:
     for wrong in ({"features": "alti"}, {"masks": 2}, {"steps": 0}):
         with pytest.raises(InvalidInput):
             fit_heads(lens, file, **wrong)
-    with pytest.raises(InvalidInput, match="cannot be read"):
+    with pytest.raises(InvalidInput, match="does not exist"):
         read_fit_prompts(tmp_path / "absent.jsonl")
 
 

@@ -94,7 +94,7 @@ def test_chats_and_documents_go_together(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("missing.txt",), "missing.txt: No such file"),
+        (("missing.txt",), "missing.txt does not exist"),
         (("Who is it?", "--answer", ""), "The answer is empty"),
         (("Who is it?", "--answer", "a", "--generate", "3"), "are mutually exclusive"),
         (("Who is it?", "--documents", "nowhere"), "nowhere is not a folder"),

@@ -77,7 +77,7 @@ def test_map_of_heads_words_rollout_and_options() -> None:
     ("arguments", "words"),
     [
         (["map", TEXT, "--measure", "attenshun"], "Unknown measure 'attenshun'"),
-        (["map", SHORT, "--layer", "99"], "has 6 layers"),
+        (["map", SHORT, "--layer", "99"], "out of range (0–5)"),
         (["map", SHORT, "--target", "giraffe", "--measure", "attention"], "giraffe"),
         (["map", TEXT, "-o", "distance"], "Pass name=value"),
         (["map", TEXT, "-o", "colour=red"], "Unknown option 'colour'. value_zeroing has: distance"),

@@ -120,7 +120,7 @@ def test_no_command_shows_help_and_exits_with_2() -> None:
 @pytest.mark.parametrize(("words", "name"), [([], "value_zeroing"), (["--rollout"], "alti")])
 def test_map_reports_the_measure_that_it_chose(words: list[str], name: str) -> None:
     ran = run("map", TEXT, "--target", "[MASK]", *words)
-    assert f"no --measure given: using {name}, which " in ran.err
+    assert f"no --measure given: using {name}, the " in ran.err
     assert f"Sources of [MASK]: {name}" in ran.out
 
 

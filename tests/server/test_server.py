@@ -33,15 +33,16 @@ BODY = {"model": "bundled", "text": TEXT, "measures": ["attention"]}
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--port", "{taken}"], "open http://127.0.0.1:{taken}/"),
+        (["--port", "{taken}"], "error: 127.0.0.1:{taken} is not available"),
         (["--host", "192.0.2.1", "--port", "0"], "Anyone who can reach this address can run"),
+        (["--host", "no.invalid", "--port", "0"], "error: no.invalid:0 is not available"),
     ],
 )
-def test_an_address_that_is_not_to_be_had_ends_the_command(options: list[str], words: str) -> None:
+def test_an_unavailable_address_is_wrong_usage(options: list[str], words: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = str(other.getsockname()[1])
         ran = run("serve", *(part.format(taken=port) for part in options))
-    assert ran.status
+    assert ran.status == 2
     assert words.format(taken=port) in ran.err
 
 

@@ -35,8 +35,8 @@ layer structures that mixlens verifies.
 
 ## Reasons
 
-For each reason, we looked at the code of at least one class. Some reasons make a layer open, others
-exclude it.
+For each reason, we looked at the code of at least one class. For some reasons, mixlens treats the
+layer as open. For the others, it leaves the layer out.
 
 | reason | class | code |
 |---|---|---|
@@ -118,9 +118,16 @@ def _check_names(lines: list[Finding]) -> list[str]:
     return list(dict.fromkeys(name for line in lines for name in line.get("checks", ())))
 
 
+_LABELS = {
+    "one row against two": "one text against a batch of two",
+    "model untouched": "model unchanged",
+}
+
+
 def _check_row(name: str, lines: list[Finding]) -> str:
     sizes = [line["checks"][name] for line in lines if name in line.get("checks", ())]
-    return f"| {name} | {len(sizes)} | {f'{max(sizes):.0e}' if max(sizes) else ''} |\n"
+    label = _LABELS.get(name, name)
+    return f"| {label} | {len(sizes)} | {f'{max(sizes):.0e}' if max(sizes) else ''} |\n"
 
 
 def _versions(lines: list[Finding]) -> dict[str, str]:

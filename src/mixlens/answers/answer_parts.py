@@ -75,7 +75,7 @@ def first_character(text: str, offset: tuple[int, int]) -> int:
 
 
 def locate_tokens(row: TokenRow, parts: Sequence[PromptPart]) -> np.ndarray:
-    """Return the index of the part that each token is in, or -1. Parts are in order and apart."""
+    """Return the index of the part of each token, or -1. Parts are sorted and do not overlap."""
     assert row.text is not None
     assert row.offsets is not None
     starts = [part.start for part in parts]

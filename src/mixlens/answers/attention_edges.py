@@ -76,7 +76,7 @@ class BlockedAnswers:
 
     @property
     def reuses(self) -> bool:
-        """Do the positions of the answer run on the keys and values of the whole text?"""
+        """Return whether the answer's positions use cached keys and values of the whole text."""
         return self._known is not None
 
     def run(self, edges: Sequence[Edges]) -> Iterator[Tensor]:
@@ -117,7 +117,7 @@ class BlockedAnswers:
             return logits_of(forward(self.model, tensors))[:, -self.last :]
 
     def _is_right(self, known: KeysAndValues, edges: Edges) -> bool:
-        """Do the positions of the answer give on keys and values what whole passes give?"""
+        """Return whether cached keys and values give the same logits as whole passes."""
         bar = rounding(self.whole)
         free = self._on_cache(known, [])[0]
         if not difference(free, self.whole) <= bar:
@@ -140,7 +140,7 @@ class BlockedAnswers:
 
 
 class _Blocking:
-    """While open, sets of edges are blocked, one for each text of the batch."""
+    """Block a set of edges for each text of the batch while the context is open."""
 
     def __init__(self, answers: BlockedAnswers, edges: Sequence[Edges]) -> None:
         self.answers, self.edges = answers, edges
@@ -197,7 +197,7 @@ class _Blocking:
 
 
 def _tensors(model: nn.Module, prompt: AnsweredPrompt) -> dict[str, Any]:
-    """The prompt with the answer but for its last token."""
+    """The prompt and the answer without its last token."""
     if prompt.start is None:
         ids = [*prompt.ids, *prompt.answer_ids[:-1]]
         return made_ready(model, with_mask(model, {"input_ids": torch.tensor([ids])}))

@@ -57,6 +57,11 @@ def read_fit_prompts(path: str | os.PathLike[str]) -> list[FitPrompt]:
         return [_generated(each) for each in generated_prompts.read(os.fspath(path))]
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        raise InvalidInput(
+            f"{os.fspath(path)} does not exist. Pass a JSONL file, or an address such as "
+            "generated:fact."
+        ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidInput(f"{os.fspath(path)} cannot be read ({error}).") from None
     prompts = [
@@ -200,9 +205,7 @@ def answer_targets(prompt: AnsweredPrompt) -> list[list[int]]:
 
 
 def example_key(given: FitPrompt, features: str, masks: int, model: str) -> str:
-    """Return a name for the examples of a prompt, which differs if anything that they depend on
-    does.
-    """
+    """Return a hash of a prompt and the settings of its examples, for the name of their file."""
     parts = (repr(given.prompt), repr(given.answer), repr(given.segments), features, masks, model)
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:24]
 

@@ -167,7 +167,7 @@ def trace_hops(
             f"{option} is an option of the authors' program. Pass variant='released' too."
         )
     if isinstance(hops, bool) or not isinstance(hops, int) or hops < 0:
-        raise InvalidInput(f"hops={hops!r} is not a number of hops. Pass 0 or more.")
+        raise InvalidInput(f"hops={hops!r} is out of range. Pass 0 or more.")
     recording = _recording_of(lens, given, answer, reasoning)
     if recording.batch != 1:
         raise InvalidInput(f"hops takes one text, got {recording.batch}.")

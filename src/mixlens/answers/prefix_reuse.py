@@ -139,9 +139,7 @@ class AnswerPasses:
         return [*ids, *self.prompt.answer_ids[:-1]]
 
     def _is_right(self, known: KeysAndValues) -> bool:
-        """Return whether the whole prompt gives the same on these keys and values as without
-        them.
-        """
+        """Return whether these keys and values give the same logits as the whole prompt."""
         try:
             again = known.read(known.ids, len(self.prompt.answer_ids))
         except Exception as failure:  # a model may do anything with a foreign cache

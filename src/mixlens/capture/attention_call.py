@@ -250,7 +250,7 @@ def as_given(mask: Any, query: Tensor, key: Tensor, is_causal: bool) -> Mask:
 
 
 def as_seen(mask: Any, query: Tensor, key: Tensor, is_causal: bool) -> Mask:
-    """Return the mask as its author meant it: a boolean mask is visibility."""
+    """Return the mask as its author intended it: in a boolean mask, True means visible."""
     added = additive_mask(mask, query)
     return Mask(added, _visibility(added, key))
 

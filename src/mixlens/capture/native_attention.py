@@ -79,7 +79,7 @@ _hide: contextvars.ContextVar[Callable[[Tensor, Tensor], Tensor | None] | None] 
 def _hiding(
     function: Callable[..., Any], hide: Callable[[Tensor, Tensor], Tensor | None], is_eager: bool
 ) -> Callable[..., Any]:
-    """The model's own attention function, with a mask that hides more."""
+    """The model's own attention function, with a mask that hides further pairs."""
     names = _names(function)
 
     def attention(module: nn.Module, *args: Any, **options: Any) -> Any:
@@ -127,7 +127,7 @@ def _hidden(mask: Any, pairs: Tensor, query: Tensor, key: Tensor, triangle: bool
 
 
 class NothingVisible(Exception):
-    """A target would see no source at all."""
+    """Raised if a mask hides all sources of a target."""
 
 
 @contextlib.contextmanager

@@ -152,6 +152,8 @@ def _read_prompt(prompt: str) -> Any:
     is_file = len(prompt) < 4096 and "\n" not in prompt and path.is_file()
     if prompt == "-" or (not is_file and len(prompt.split()) > 1):
         return given_text(prompt, None)
+    if not path.exists():
+        raise InvalidInput(f"{path} does not exist. Pass a file, or a question of several words.")
     content = read_text(path, "PROMPT")
     if path.suffix != ".json":
         return content

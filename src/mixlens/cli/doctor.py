@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mixlens.cli.exit_codes import WRONG_USAGE, exit_code, explain_error
-from mixlens.cli.help import INPUT, OUTPUT
+from mixlens.cli.help import INPUT, MODEL
 from mixlens.cli.loading import (
     DeviceOption,
     DtypeOption,
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 _COVERAGE = "docs/coverage.md lists which measures work on each architecture of transformers."
 EXAMPLES = """
 mixlens doctor
-mixlens doctor --model gpt2 --tokens 4096
+mixlens doctor gpt2 --tokens 4096
 """
 _ModelArgument = Annotated[
     str | None,
-    typer.Argument(metavar="MODEL", hidden=True, help="The same as --model."),
+    typer.Argument(metavar="MODEL", rich_help_panel=MODEL, help="The same as --model."),
 ]
 _TextOption = Annotated[
     str | None,
@@ -47,7 +47,7 @@ _TokensOption = Annotated[
     int | None,
     typer.Option(
         metavar="N",
-        rich_help_panel=OUTPUT,
+        rich_help_panel=INPUT,
         help="Estimate memory and time of each measure for a text of N tokens.",
         min=1,
     ),

@@ -62,7 +62,9 @@ def _usage_message(error: Any) -> str:
     if message.startswith("No such command"):
         return _unknown_command(message.split("'")[1], error.ctx)
     if match := re.match(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)", message):
-        return f"Unexpected argument '{match[1]}'. Quote a text that contains spaces."
+        has_text = any(param.name == "text" for param in error.ctx.command.params)
+        advice = " Quote a text that contains spaces." if has_text else ""
+        return f"Unexpected argument '{match[1]}'.{advice}"
     if match := re.match(r"Option '(.*)' requires", message):
         return f"{match[1]} needs a value."
     if param is None:

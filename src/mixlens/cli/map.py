@@ -289,11 +289,11 @@ def map_command(
 
 def _default_measure(*, aggregates: bool, answers: bool) -> str:
     """Return the measure that the leaderboard supports for the question, and print why."""
-    name, reason = DEFAULT_MEASURE, "which leads the leaderboard within single layers"
+    name, reason = DEFAULT_MEASURE, "the best of the leaderboard for single layers"
     if answers:
-        name, reason = ANSWER_MEASURE, "which is the default of `mixlens answer`"
+        name, reason = ANSWER_MEASURE, "the default of `mixlens answer`"
     if aggregates:
-        name, reason = AGGREGATED_MEASURE, "which leads the leaderboard for aggregated layers"
+        name, reason = AGGREGATED_MEASURE, "the best of the leaderboard for aggregated layers"
     typer.echo(f"no --measure given: using {name}, {reason}", err=True)
     return name
 

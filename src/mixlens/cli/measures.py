@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mixlens.cli.help import MEASURE
+from mixlens.cli.help import MEASURE, wrap
 from mixlens.cli.loading import JsonOption
 from mixlens.cli.options import described
 from mixlens.cli.output import print_json
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from mixlens.contracts import Spec
 
 
+_FIELDS = 13  # width of the names of fields, with their indent
 EXAMPLES = """
 mixlens measures
 mixlens measures value_zeroing
@@ -41,19 +42,27 @@ def measures_command(
 
     console = Console(highlight=False)
     for key, spec in chosen.items():
-        scope = (
-            " and ".join(spec.sites) + "-attention" + (", per head too" if spec.per_head else "")
-        )
-        console.print(f"[bold]{key}[/bold]  {spec.summary}")
-        console.print(f"    use it when  {spec.use_when}", markup=False)
-        console.print(f"    cost         {spec.cost}", markup=False)
-        console.print(f"    scope        {scope}", markup=False)
-        if spec.options:
-            console.print(
-                "    options      " + ", ".join(f"{o.name}={o.default}" for o in spec.options),
-                markup=False,
-            )
-        console.print(f"    {spec.citation}", markup=False, style="dim")
+        console.print(key, style="bold")
+        for line in _fields(spec, console.width):
+            console.print(line, markup=False)
+
+
+def _fields(spec: Spec, width: int) -> list[str]:
+    """Return lines in two columns, with the name and the text of each field."""
+    kinds = " and ".join(spec.sites) + "-attention"
+    fields = {
+        "scores": spec.summary,
+        "use it": spec.use_when,
+        "cost": spec.cost,
+        "scope": kinds + (", per head too" if spec.per_head else ""),
+        "options": ", ".join(f"{option.name}={option.default}" for option in spec.options),
+        "paper": spec.citation,
+    }
+    lines = []
+    for field, text in fields.items():
+        for number, part in enumerate(wrap(text, width - _FIELDS)):
+            lines.append(f"    {'' if number else field:<{_FIELDS - 4}}{part}")
+    return lines
 
 
 def _as_dict(spec: Spec) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
 import sys
 from typing import Annotated
 
@@ -9,7 +11,7 @@ import typer
 
 from mixlens.cli.help import MODEL, SERVER
 from mixlens.cli.loading import DeviceOption, DtypeOption, RemoteCodeOption, lens_from
-from mixlens.errors import MissingExtra
+from mixlens.errors import InvalidInput, MissingExtra
 
 EXAMPLES = """
 mixlens serve
@@ -150,14 +152,12 @@ def serve(
             file=sys.stderr,
         )
     app = create_app(lenses, limits, (*LOOPBACK, host, *(allow_host or ())))
+    listener = _listen(host, port)
     shown = f"[{host}]" if ":" in host else host
-    if port:
-        print(f"open http://{shown}:{port}/", file=sys.stderr)
-    uvicorn.run(
+    print(f"open http://{shown}:{listener.getsockname()[1]}/", file=sys.stderr)
+    config = uvicorn.Config(
         app,
-        host=host,
-        port=port,
-        log_level="warning" if port else "info",
+        log_level="warning",
         limit_concurrency=limits.connections,
         server_header=False,
         proxy_headers=behind_proxy is not None,
@@ -165,3 +165,15 @@ def serve(
         timeout_keep_alive=10,
         h11_max_incomplete_event_size=16 * 1024,
     )
+    with listener, contextlib.suppress(KeyboardInterrupt):
+        uvicorn.Server(config).run(sockets=[listener])
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise InvalidInput(
+            f"{host}:{port} is not available ({error.strerror}). Pass another --host or --port."
+        ) from error

@@ -50,7 +50,7 @@ class Targets:
         return self.positions is None
 
     def blocks(self, size: int) -> Iterator[Targets]:
-        """Yield the targets of a span a few at a time; those of a cut layer are a few already."""
+        """Yield the targets of a span a few at a time. A cut layer has only a few."""
         if self.is_cut or self.positions is None or self.weights is None:
             yield self
             return
@@ -199,9 +199,9 @@ class Request:
 
     @property
     def take(self) -> NoReturn:
-        """Raise: measures of the old form took targets from the request."""
+        """Raise an error: measures written for version 0.1 read targets from the request."""
         raise InvalidInput(
-            "Request.take is gone. Score one layer at a time: score_layer(layer, attention,"
+            "Request.take was removed. Score one layer at a time: score_layer(layer, attention,"
             " targets, *, option=default) -> LayerScores, with targets.take(tensor, axis). A"
             " measure of a whole recording calls request.chosen(recording).take(tensor, axis)."
         )
@@ -231,11 +231,15 @@ def _positions(recording: Recording, site: str, layers: Sequence[int] | None) ->
         return tuple(range(count))
     for layer in layers:
         if layer not in numbers and not -count <= layer < 0:
-            described = (
-                f"{count} layers, 0 to {count - 1}"
-                if numbers == tuple(range(count))
-                else f"measured attention in layers {', '.join(map(str, numbers))}"
-            )
             stack = recording.structure.stack_of(site).name
-            raise InvalidInput(f"layers {list(layers)}: {stack} has {described}")
+            if numbers == tuple(range(count)):
+                raise InvalidInput(
+                    f"Layer {layer} is out of range (0–{count - 1}). Pass a layer of the "
+                    f"{stack}, or -1 for the last one."
+                )
+            measured = ", ".join(map(str, numbers))
+            raise InvalidInput(
+                f"Layer {layer} of the {stack} has no measured attention. Choose one of: "
+                f"{measured}."
+            )
     return tuple(layer % count if layer < 0 else numbers.index(layer) for layer in layers)

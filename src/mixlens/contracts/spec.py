@@ -101,7 +101,7 @@ class Option:
 
 @dataclass(frozen=True, kw_only=True)
 class Spec:
-    """The description of a measure. Nothing else needs to know about it."""
+    """The description of a measure, with everything that other code needs to know about it."""
 
     summary: str
     citation: str

@@ -236,7 +236,7 @@ class Case:
         ]
 
     def _measure_together(self, measures: Sequence[str], options: Mapping[str, Any]) -> bool:
-        """Score several measures in one pass. False: one of them cannot be computed."""
+        """Score several measures in one pass. Return False if one of them cannot be computed."""
         try:
             by_name = measure_together(
                 {name: self.options.get(name, {}) for name in measures}, self.recording, **options

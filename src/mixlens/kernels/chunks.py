@@ -21,7 +21,7 @@ def block_bytes(budget: int) -> int:
 
 
 def cached_bytes(budget: int, device: torch.device) -> int:
-    """Return the same for blocks that are read several times, element by element."""
+    """Return the size of a block that is read several times, element by element."""
     return min(block_bytes(budget), CACHED) if device.type == "cpu" else block_bytes(budget)
 
 

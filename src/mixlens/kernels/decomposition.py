@@ -38,20 +38,20 @@ class Vectors:
     half: bool = False  # whether the model had the factors in half precision
 
     def for_targets(self, take: Callable[[Tensor, int], Tensor]) -> Vectors:
-        """Return the same for some targets: `take(tensor, axis)` selects them."""
+        """Return the vectors for some targets, which `take(tensor, axis)` selects."""
         return self if self.gate is None else replace(self, gate=take(self.gate, 1))
 
     def of_texts(self, texts: slice) -> Vectors:
-        """Return those of some texts of the batch."""
+        """Return the vectors of some texts of the batch."""
         gate = None if self.gate is None else self.gate[texts]
         return replace(self, values=self.values[texts], gate=gate)
 
     def up_to(self, end: int) -> Vectors:
-        """Return those of the first sources, the same for every target."""
+        """Return the vectors of the first sources, which are the same for every target."""
         return replace(self, values=self.values[:, :, :end])
 
     def head(self, number: int) -> Vectors:
-        """Return those of one head."""
+        """Return the vectors of one head."""
         one = slice(number, number + 1)
         read = number * self.values.shape[1] // len(self.matrix)
         gate = None if self.gate is None else self.gate[:, :, one]

@@ -23,7 +23,7 @@ class Distance:
     normalised: bool = False
 
     def prepare(self, states: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows d_model"]:
-        """Return representations ready for `between`: once for those that are compared often."""
+        """Prepare representations for `between`, only once if they are compared often."""
         if self.normalised:
             states = standardise(states)
         if self.name == "cosine":
@@ -54,7 +54,7 @@ def standardise(states: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows 
 
 
 def _unit(states: Tensor) -> Tensor:
-    """Divide by the length; zeros stay."""
+    """Divide each vector by its length. Zero vectors stay zero."""
     lengths: Tensor = torch.linalg.vector_norm(states, dim=-1, keepdim=True)
     return states / lengths.clamp_min(torch.finfo(states.dtype).tiny)
 

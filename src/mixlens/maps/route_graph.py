@@ -155,7 +155,7 @@ class Routes:
                 for edge in self.edges:
                     writer.writerow([*edge, self._token(edge.start), self._token(edge.end)])
         else:
-            raise InvalidInput(f"{path} has an unsupported suffix. Use .graphml or .csv.")
+            raise InvalidInput(f"Unsupported format {path.suffix!r}. Use .graphml or .csv.")
 
     def _token(self, node: str) -> str:
         return self.tokens[int(node.partition("_")[2])]

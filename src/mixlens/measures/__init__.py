@@ -235,7 +235,7 @@ def refusal(name: str, structure: ModelStructure, site: str | None = None) -> st
 
 
 def recorded_refusal(name: str, recording: Recording, site: str) -> str | None:
-    """Return the same for a recording, and check one layer of each kind."""
+    """Return why a measure does not support a recording, or None. Check one layer of each kind."""
     reason = refusal(name, recording.structure, site)
     require_layer: Callable[[Layer], None] | None
     require_layer = getattr(MEASURES.entry(name), "require_layer", None)
@@ -325,7 +325,7 @@ def layer_function(
 def requested_function(
     name: str, options: Mapping[str, Any], request: Request
 ) -> Callable[[Layer, Attention, Targets], LayerScores | SpanPart]:
-    """Return the same for a request, which may contain a span."""
+    """Return the function that scores one layer for a request, which may contain a span."""
     function = layer_function(name, options, per_head=request.per_head)
     if request.span is None:
         return function

@@ -116,7 +116,7 @@ def normalised_contributions(
 
 
 def _last_seen(site: Attention, targets: Targets, sources: int) -> int:
-    """How many sources some target can see: a block of early targets sees few of them."""
+    """Return how many sources the targets can see. Early targets see few."""
     if not site.is_causal or targets.positions is None:
         return sources
     return max(max(positions) for positions in targets.positions) + 1

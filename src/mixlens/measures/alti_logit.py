@@ -117,7 +117,7 @@ def score_model(
 
 
 def _block_size(recording: Recording, request: Request) -> int:
-    """How many targets of a layer are taken at once, if layers are not kept."""
+    """Return how many targets of a layer are processed at once if layers are not kept."""
     stack = recording.structure.stack_of(request.site)
     tokens = recording.tokens_of(stack)
     row = 24 * max(site.heads for site in stack.layers[0].sites) * tokens

@@ -33,7 +33,7 @@ def refusal(layer: LayerStructure, site: AttentionStructure) -> str | None:
 
 
 def require_layer(layer: Layer) -> None:
-    """Raise unless its MLP is plain."""
+    """Raise `UnsupportedModel` unless the MLP of the layer is plain."""
     require_plain_mlp(layer)
 
 

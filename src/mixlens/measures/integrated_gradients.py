@@ -187,7 +187,7 @@ def _token_errors(
     hidden: Hidden,
     parts: Hidden,
 ) -> Tensor:
-    """Return the same for each token, replaced alone."""
+    """Return the error for each token if it is replaced alone."""
     rows = torch.arange(len(base), device=base.device)
     whole, errors = output(recording.output, rows), []
     for token in range(hidden.shape[1]):

@@ -116,7 +116,7 @@ class Estimate:
         return self.needed_within(4 * _BLOCK)
 
     def needed_within(self, available: int) -> int:
-        """Return the same with this many free bytes: blocks are at most a quarter of them."""
+        """Return the estimate for this many free bytes. Blocks take at most a quarter of them."""
         words = self.tokens * self.shape.words if self.spec.explains_output else 0
         logits = self.texts * self.shape.number * words * (not self.recorded)
         return logits + self._held(self.texts * self._working(min(_BLOCK, available // 4)))

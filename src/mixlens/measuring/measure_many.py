@@ -73,7 +73,9 @@ def measure_given(
     """
     if isinstance(given, Recording):
         if on_error != "raise" or batch_size is not None:
-            raise InvalidInput("a recording has run already: leave out on_error and batch_size")
+            raise InvalidInput(
+                "on_error and batch_size do not apply to a recording. Leave them out."
+            )
         return measure(name, given, **chosen, **options)
     given = processed(lens.processor, given, lens.model) if is_raw(given) else given
     alone = isinstance(given, str) or is_pair(given)

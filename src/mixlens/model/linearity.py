@@ -136,7 +136,7 @@ def _passes_gradient(part: nn.Module, vectors: Tensor) -> bool:
 
 
 def _require_weight(path: str, part: nn.Module) -> None:
-    """Raise if a module that computes as `nn.Linear` does has no weight to do so."""
+    """Raise an error if a linear module has no weight that it could be computed with."""
     if awaits_first_run(part):
         raise UnsupportedModel(
             f"`{path}` ({type(part).__name__}) cannot run on its own, because its weight is still "

@@ -251,7 +251,7 @@ def _reason(name: str, error: Exception) -> str:
         return f"{name!r} is not an existing folder"
     refusal = hub_refusal(error)
     if refusal is not None:
-        return f"{name!r} is not an existing folder, and on the hub {refusal}"
+        return f"{name!r} is not an existing folder, and cannot be loaded from the hub: {refusal}"
     return f"{name!r} cannot be loaded from the hub: {_first_line(error)}"
 
 

@@ -146,7 +146,7 @@ def replaces_forward(part: nn.Module) -> bool:
 
 
 def has_packed_weights(part: nn.Module) -> bool:
-    """Return whether the own weights of a module cannot be read as they are."""
+    """Return whether a module's own weights cannot be read directly."""
     is_linear = linear_sizes(part) is not None
     tensors = tensors_in([part], buffers=is_linear)  # other modules keep ids and masks there
     if any(map(is_spread, tensors)):  # over processes

@@ -45,7 +45,7 @@ _ADVICE = (
 
 
 class _ModuleEntry:
-    """All that is kept about a module between calls."""
+    """The cached data of a module."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()

@@ -118,7 +118,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Observations(Generic[Key]):
-    """The observations of the usable texts, in their order, by question."""
+    """The observations of all usable texts, in order, for each question."""
 
     answers: dict[Key, list[Any]]
     skipped: list[tuple[str, str]]  # skipped texts, with reasons

@@ -80,8 +80,8 @@ class Layer:
 
     @property
     def whole(self) -> Layer:
-        """Return this layer with all of its targets, or the same one on a short input, for
-        proofs.
+        """Return this layer with all of its targets, or the same layer on a short input, for
+        checks.
         """
         return self if self._whole is None else self._whole()
 

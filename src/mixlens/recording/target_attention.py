@@ -96,8 +96,8 @@ class Wanted:
         return tensor.gather(dim, places.reshape(shape).expand(sizes))
 
     def of_stream(self, tensor: Tensor) -> Tensor:
-        """Return the same of hidden states. A layer's input is usually the output of the last
-        one.
+        """Return the wanted targets of hidden states. A layer's input is usually the output of the
+        layer before it.
         """
         last = self._last
         if last is None or last[0] is not tensor or last[1] != tensor._version:
@@ -106,7 +106,7 @@ class Wanted:
         return last[2]
 
     def of_witness(self, tensor: Tensor) -> Tensor:
-        """Return the same of a submodule's tensor; some layers flatten batch and tokens."""
+        """Return the wanted targets of a submodule's tensor; some layers flatten the batch."""
         if tensor.dim() == 2:
             tensor = tensor.reshape(len(self.targets), -1, tensor.shape[-1])
         return self.of(tensor, 1)

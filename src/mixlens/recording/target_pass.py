@@ -247,7 +247,9 @@ class LayerCut:
 
     @functools.cached_property
     def _short(self) -> Sequence[Layer]:
-        """Return all layers on a dozen tokens. A proof of a layer there holds for its targets."""
+        """Return all layers on a dozen tokens. A check of a layer on them also holds for its
+        targets.
+        """
         recording = self._recording
         model, inputs = recording.model, recording.words or recording.inputs
         short = capture_layers(

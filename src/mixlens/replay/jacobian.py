@@ -171,7 +171,7 @@ def _forward(
 
 
 class _Schedule:
-    """How each step is pushed, and how many chunks of tangents pass a step before the next one."""
+    """The functions that push tangents through each step, and the number of chunks per step."""
 
     def __init__(
         self, steps: Sequence[Step], pushes: Sequence[Push], tangents: int, size: int, memory: int

@@ -126,7 +126,7 @@ class LogitParts:
 
 
 class StreamCheck:
-    """Raises unless nothing happens to the residual stream between two layers."""
+    """Raise an error if the residual stream changes between two layers."""
 
     def __init__(self, name: str) -> None:
         self._name = name

@@ -42,7 +42,7 @@ Parts = Float[Tensor, "_ source d_model"]
 
 @dataclass(frozen=True)
 class PartRules:
-    """How constants are shared, and which are dropped."""
+    """Rules for distributing constants over the sources."""
 
     bias: str = "absdot"
     released: bool = False

@@ -159,7 +159,7 @@ class FastZeroing:
 
 
 def _times(rows: Float[Tensor, "*rows d_in"], matrix: Float[Tensor, "d_in d_out"]) -> Tensor:
-    """Return a product in the precision of the matrix, converted to that of the rows."""
+    """Multiply in the precision of the matrix, and convert the product to that of the rows."""
     return (rows.to(matrix.dtype) @ matrix).to(rows.dtype)
 
 

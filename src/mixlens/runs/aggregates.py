@@ -291,8 +291,8 @@ def totals(
 def totals_by_text(
     places: Int[Tensor, "group text number"], count: int, weights: Tensor | None = None
 ) -> Shaped[Tensor, "group place"]:
-    """Return the same on a GPU. Each text has its own sums first, so that few threads add to one
-    number.
+    """Return the counts or sums on a GPU. Each text has its own sums first, so that few threads add
+    to one number.
     """
     made = places.new_ones((), dtype=torch.int64).expand_as(places) if weights is None else weights
     sums = made.new_zeros(*places.shape[:2], count)

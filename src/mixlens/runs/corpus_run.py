@@ -222,8 +222,9 @@ def _read_plan(out: AnyPath) -> list[dict[str, Any]]:
         plan: list[dict[str, Any]] = parse_json((out / PLAN).read_text(encoding="utf-8"))
         require_form(plan, [_SHARD], PLAN)
     except (OSError, ValueError) as error:
+        reason = f"no {PLAN}" if isinstance(error, FileNotFoundError) else error
         raise InvalidInput(
-            f"{out} is not the folder of a corpus run ({error}). Pass the --out folder of a run."
+            f"{out} is not the folder of a corpus run ({reason}). Pass the --out folder of a run."
         ) from error
     return plan
 

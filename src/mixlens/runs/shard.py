@@ -111,7 +111,7 @@ class Texts:
 
 
 def read_texts(lens: Lens, job: Job, shard: Shard) -> Texts:
-    """Do all work that does not need the device."""
+    """Do the work that does not need the device."""
     rows = list(rows_of(shard, job.columns))
     texts = [row for row in rows if isinstance(row, TextRow)]
     encodings = tokenise(lens, [row.text for row in texts])

@@ -138,7 +138,7 @@ def _add_api(app: FastAPI, choices: Choices, limits: Limits, jobs: Jobs) -> None
 
     @app.get("/api/health", responses=_refusals())
     def health() -> Health:
-        """Report that the server accepts requests. The queue may be full."""
+        """Report that the server is running. The queue may be full."""
         return Health(status="ok")
 
     def submit(content: dict[str, Any]) -> JobCreated:

@@ -64,7 +64,7 @@ class Run:
 
 @dataclass(frozen=True)
 class LayerTrace(Run):
-    """A run on the layer's recorded input, with further inputs of discovery."""
+    """One run on the layer's recorded input, and other inputs that discovery uses."""
 
     module: nn.Module
     hidden: Tensor

@@ -154,7 +154,7 @@ class TokensFirst(Layout):
 
 
 def same(states: Tensor, _: Any) -> Tensor:
-    """Return the same: the form is already [batch, tokens, d_model]."""
+    """Return the arguments unchanged. They are already [batch, tokens, d_model]."""
     return states
 
 

@@ -193,7 +193,7 @@ def _ids_after(tokenizer: Any, prompt: MediaPrompt, answer: str) -> list[int]:
 
 
 def _merges(prompt: Prompt, row: TokenRow, first: int) -> bool:
-    """Does the first token of the answer cover words of the prompt, too?"""
+    """Return whether the first token of the answer also covers words of the prompt."""
     text = prompt.row.text
     if text is None or row.offsets is None:
         return False

@@ -198,7 +198,7 @@ def token_rows(
     texts: Sequence[str | None],
     offsets: Sequence[Any],
 ) -> list[TokenRow]:
-    """Return the same for many texts. Each token is looked up once."""
+    """Return the tokens of many texts. Each token is looked up once."""
     rows = [list(map(int, row)) for row in ids]
     if tokenizer is None:
         return [TokenRow(tuple(map(str, row))) for row in rows]

@@ -111,7 +111,7 @@ def listed(given: Any, what: str) -> list[Any] | None:
     one = isinstance(given, str) or not hasattr(given, "__iter__") or getattr(given, "ndim", 1) == 0
     several = [given] if one else list(given)
     if not several:
-        raise InvalidInput(f"The list of {what} is empty. Drop it for all of them.")
+        raise InvalidInput(f"The list of {what} is empty. Leave it out to select all.")
     return several
 
 

@@ -189,8 +189,8 @@ def _merged_row(
 def _merged_segments(
     row: TokenRow, ranges: Sequence[Span], blank: Sequence[bool]
 ) -> tuple[Segment, ...] | None:
-    """Return the same segments. A range belongs to the segment of its first token that is not
-    blank.
+    """Return the segments of the merged tokens. A range belongs to the segment of its first token
+    that is not blank.
     """
     if row.segments is None:
         return None

@@ -34,9 +34,7 @@ class CueAlignment:
 
 
 def align_cues(setting: Setting, metrics: Sequence[str]) -> CueAlignment:
-    """Return the fraction of the masked word's scores on its cue for every text, by every
-    metric.
-    """
+    """Return the cue alignment of the masked word for every text, by every metric."""
     names = [name for name, spec in ready_measures().items() if spec.gives == "maps"]
     questions = {
         (m, name): partial(cue_alignment.observe, measure=name, metric=m)

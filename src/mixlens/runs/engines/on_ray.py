@@ -102,12 +102,12 @@ class _ProcessGroup:
         return [process.do.remote(task) for process in self._processes]
 
     def end_processes(self) -> None:
-        """End all processes. The place stays."""
+        """End all processes, but keep the placement group."""
         for process in self._processes:
             self._ray.kill(process)
 
     def leave(self) -> None:
-        """End all processes, and leave the place to others."""
+        """End all processes, and release the placement group."""
         self.end_processes()
         if self._place is not None:
             self._ray.util.remove_placement_group(self._place)
@@ -156,7 +156,7 @@ def ray_for(engine: Engine) -> Iterator[Any]:
 
 
 def _require_gpus(engine: Engine, available: float) -> None:
-    """Raise if not even one worker fits on this machine. It would wait without end."""
+    """Raise an error if no worker fits on this machine. The run would wait forever."""
     needed = engine.group_size * engine.gpus_of_a_process
     if needed > available:
         raise InvalidInput(

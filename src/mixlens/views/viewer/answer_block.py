@@ -180,7 +180,7 @@ def _method(
 
 
 def _summed(values: np.ndarray, owner: np.ndarray, count: int) -> np.ndarray:
-    """Columns added up by their owners; -1 is nobody."""
+    """Return columns summed by group. Group -1 is left out."""
     inside = owner >= 0
     return np.stack([np.bincount(owner[inside], row[inside], count) for row in values])
 
