@@ -15,7 +15,7 @@ from torch import Tensor
 
 from mixlens import Lens
 from mixlens.errors import InvalidInput, UnsupportedModel
-from mixlens.model.pooling import pooled, pooling_of
+from mixlens.model.sentence_folder import pooled, pooling_of
 from tests.conftest import SHARED
 
 ONE, OTHER, THIRD = "The old dogs bark at night.", "A cat sleeps.", "Dogs are loud in the dark."

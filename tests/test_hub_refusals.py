@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from huggingface_hub import errors
 
-from mixlens.model.hub_errors import hub_refusal, unreachable
+from mixlens.model.hub_access import hub_refusal, unreachable
 
 
 def _answered(kind: Any) -> BaseException:

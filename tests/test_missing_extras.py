@@ -16,7 +16,7 @@ from mixlens.kernels.simplex import scipy_optimize
 from mixlens.runs.engines import Engine
 from mixlens.runs.engines.on_ray import do_on_ray
 from mixlens.runs.store import require_parquet
-from mixlens.views.figures.matrix import heat_map
+from mixlens.views.matrix import heat_map
 from tests.cli.running import run
 
 MAPS = MixingMaps.of(np.full((2, 3, 3), 1 / 3))

@@ -26,7 +26,7 @@ from mixlens.model.wrappers import processor_of, unwrapped
 from mixlens.recording.recording import Recording
 from mixlens.recording.verification import Report
 from mixlens.text.inputs import Text
-from mixlens.text.suggestions import no_such
+from mixlens.text.message_parts import no_such
 from mixlens.text.vocabulary import tokenizer_doubt
 
 if TYPE_CHECKING:
@@ -640,7 +640,7 @@ class Lens:
         >>> lens.rollout("value_zeroing", text, "[MASK]").scores.shape
         (6, 1, 10)
         """
-        from mixlens.maps.collapse import warn_of_collapse
+        from mixlens.maps.rollout import warn_of_collapse
         from mixlens.measuring.rollout_of_targets import roll_out_targets
         from mixlens.measuring.timing import check_rollout_time
 

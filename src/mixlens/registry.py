@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 
 from mixlens.errors import InvalidInput
-from mixlens.text.suggestions import no_such
+from mixlens.text.message_parts import no_such
 
 Entry = TypeVar("Entry")
 

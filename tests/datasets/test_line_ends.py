@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mixlens import datasets as corpus
-from mixlens.datasets.links import sentences_of
+from mixlens.datasets.alignments import sentences_of
 from mixlens.datasets.rows import Columns, TextRow, rows_of
 from mixlens.datasets.shards import cut_into_shards
 from mixlens.text.segments import divided, read_marks

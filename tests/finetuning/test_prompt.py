@@ -19,7 +19,7 @@ from mixlens.finetuning import Settings, halves, prompt_finetuned
 from mixlens.finetuning.classification import classifier
 from mixlens.finetuning.prompt import choices, prompts
 from mixlens.finetuning.scoring import Objective, padded, scored
-from mixlens.finetuning.tokens import token_inputs
+from mixlens.finetuning.training_data import token_inputs
 from tests.conformance.zoo import built
 from tests.finetuning.sentences import agreement, labelled
 

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mixlens import Lens, MixingMaps
-from mixlens.maps.collapse import LEAST_SHARE, MEAN_SHARE, collapse_of
-from mixlens.maps.rollout import roll_out, row_normalised
+from mixlens.maps.rollout import LEAST_SHARE, MEAN_SHARE, collapse_of, roll_out, row_normalised
 from mixlens.views.viewer.payload import payload_of
 from tests.cli.running import run
 

@@ -42,7 +42,7 @@ def test_no_figure_is_a_poster() -> None:
 
 
 def test_ink_of_a_chart_in_a_page_is_the_pages() -> None:
-    svg = charts.rank_bars({"alti": (1.0, 0.5, 1.5)}, "random")
+    svg = charts.rank_bars({"alti": (1.0, 0.5, 1.5)})
     assert "currentColor" in svg
     assert "var(--quiet" in svg
     alone = charts.standalone(svg)

@@ -31,7 +31,7 @@ from mixlens.answers.prompt_parts import (
 )
 from mixlens.errors import InvalidInput
 from mixlens.maps.lazy_views import view
-from mixlens.text.suggestions import no_such
+from mixlens.text.message_parts import no_such
 from mixlens.text.tokens import TokenRow
 
 if TYPE_CHECKING:

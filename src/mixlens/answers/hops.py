@@ -30,7 +30,7 @@ from mixlens.measuring.generate import require_causal_stack
 from mixlens.measuring.measure import measure
 from mixlens.recording.passed_layers import PassedLayers
 from mixlens.recording.recording import Recording
-from mixlens.text.suggestions import no_such
+from mixlens.text.message_parts import no_such
 from mixlens.text.tokens import TokenRow, resolved, whole_numbers
 
 if TYPE_CHECKING:

@@ -43,9 +43,9 @@ from mixlens.measuring.answer_odds import token_log_probabilities
 from mixlens.model.loading import require_head
 from mixlens.model.session import open_session
 from mixlens.recording.recording import Recording
+from mixlens.text.message_parts import no_such
 from mixlens.text.prompts import Given
 from mixlens.text.segments import By
-from mixlens.text.suggestions import no_such
 
 Progress = Callable[[int, int], None]
 """Takes the number of finished passes and of all passes."""

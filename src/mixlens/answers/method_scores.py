@@ -33,8 +33,8 @@ from mixlens.measuring.context_citing import drawn_masks, shortened, surrogate
 from mixlens.measuring.measure import measure, measure_together
 from mixlens.model.session import open_session
 from mixlens.recording.passed_layers import PassedLayers
+from mixlens.text.message_parts import no_such
 from mixlens.text.prompts import tokenised
-from mixlens.text.suggestions import no_such
 
 if TYPE_CHECKING:
     from mixlens.lens import Lens

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING
 
-from mixlens.text.plurals import counted
+from mixlens.text.message_parts import counted
 
 if TYPE_CHECKING:
     from mixlens.answers.answer import Answer, RankedPassage

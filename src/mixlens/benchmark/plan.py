@@ -12,7 +12,7 @@ from mixlens.errors import InvalidInput
 from mixlens.evaluations import evaluations as known_evaluations
 from mixlens.evaluations import module
 from mixlens.measures import names as measure_names
-from mixlens.text.suggestions import no_such
+from mixlens.text.message_parts import no_such
 
 BASELINE = "random"
 

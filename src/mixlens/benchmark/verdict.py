@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from mixlens.benchmark.plan import BASELINE
 from mixlens.benchmark.standings import SIGNIFICANT
 from mixlens.evaluations import evaluations
-from mixlens.text.plurals import counted
+from mixlens.text.message_parts import counted
 
 if TYPE_CHECKING:
     from mixlens.benchmark.ranking import Ranking

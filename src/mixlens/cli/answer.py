@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mixlens.cli.answer_options import ExplainedAnswerOption, length_of, length_option
 from mixlens.cli.help import INPUT, MEASURE, OUTPUT
 from mixlens.cli.loading import (
     CausalModelOption,
@@ -22,6 +21,7 @@ from mixlens.cli.loading import (
 from mixlens.cli.options import split_names
 from mixlens.cli.output import check_writable, print_json
 from mixlens.cli.progress import heartbeat
+from mixlens.cli.prompting import ExplainedAnswerOption, length_of, length_option
 from mixlens.cli.texts import given_text, read_text
 from mixlens.errors import InvalidInput
 from mixlens.model.json_values import parse_json

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mixlens.cli.answer_options import ExplainedAnswerOption, length_of, length_option
 from mixlens.cli.help import INPUT, MEASURE
 from mixlens.cli.loading import (
     CausalModelOption,
@@ -19,10 +18,11 @@ from mixlens.cli.loading import (
 )
 from mixlens.cli.output import print_json
 from mixlens.cli.progress import PlainLines, heartbeat
+from mixlens.cli.prompting import ExplainedAnswerOption, length_of, length_option
 from mixlens.cli.texts import TextArgument, TextFileOption, given_text
 from mixlens.errors import InvalidInput
+from mixlens.text.message_parts import no_such
 from mixlens.text.segments import Spans, read_marks, spans_of
-from mixlens.text.suggestions import no_such
 
 if TYPE_CHECKING:
     from mixlens.lens import Lens

@@ -19,7 +19,7 @@ from mixlens.cli.loading import (
 from mixlens.cli.output import print_json
 from mixlens.cli.progress import PlainLines
 from mixlens.errors import InvalidInput
-from mixlens.text.plurals import counted
+from mixlens.text.message_parts import counted
 
 EXAMPLES = """
 mixlens fit-heads prompts.jsonl --out heads.safetensors

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mixlens.errors import InvalidInput
-from mixlens.text.plurals import counted
+from mixlens.text.message_parts import counted
 
 if TYPE_CHECKING:
     from mixlens.contracts import Spec

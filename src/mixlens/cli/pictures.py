@@ -11,7 +11,7 @@ import typer
 
 from mixlens.cli.help import OUTPUT
 from mixlens.errors import InvalidInput
-from mixlens.text.suggestions import no_such
+from mixlens.text.message_parts import no_such
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

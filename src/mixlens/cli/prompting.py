@@ -15,8 +15,8 @@ from mixlens.errors import InvalidInput
 from mixlens.maps.segment_sums import with_segments
 from mixlens.model.json_values import parse_json
 from mixlens.text.documents import Documents, place_documents, read_documents
+from mixlens.text.message_parts import no_such
 from mixlens.text.segments import KINDS, By, Spans, read_marks
-from mixlens.text.suggestions import no_such
 
 if TYPE_CHECKING:
     from mixlens.lens import Lens
@@ -283,3 +283,31 @@ def _from_file(path: Path) -> tuple[Any, Spans, Documents]:
         )
     messages, documents = read_documents(messages)
     return messages, [], documents
+
+
+ExplainedAnswerOption = Annotated[
+    str | None,
+    typer.Option(
+        "--answer",
+        metavar="TEXT",
+        rich_help_panel=INPUT,
+        help="Answer to explain. Default: the model generates one.",
+    ),
+]
+
+
+def length_option(default: int) -> Any:
+    """Return the option --generate of a command that generates `default` tokens without it."""
+    return typer.Option(
+        metavar="N",
+        rich_help_panel=INPUT,
+        help=f"Generate an answer of up to N tokens. Default: {default}.",
+        min=1,
+    )
+
+
+def length_of(generate: int | None, answer: str | None) -> dict[str, int]:
+    """Return the options of `model.generate`, or raise if there is an answer, too."""
+    if generate is not None and answer is not None:
+        raise InvalidInput("--generate and --answer are mutually exclusive. Pass one of them.")
+    return {} if generate is None else {"max_new_tokens": generate}

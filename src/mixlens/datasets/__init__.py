@@ -10,7 +10,7 @@ set that comes with the package.
 * `classes`, `conllu`, `plain`: classes of texts, parts of speech, plain text
 * `generated_prompts`: prompts with known evidence, made by a seed; `evidence_prompts`: those of
   HotpotQA, RULER and TracLLM
-* `alignments`, `links`: parallel text and its gold links
+* `alignments`: parallel text and its gold links
 * `places`, `spelling`: positions of words in a text, and tokenised text in plain spelling
 * `shards`, `rows`: split a large corpus once, and read it shard by shard
 * `object_storage`: paths on object storage, for corpora and results

@@ -20,8 +20,7 @@ from mixlens.datasets.files import Refused, attempted
 from mixlens.datasets.objects import parser_of
 from mixlens.datasets.origins import advice
 from mixlens.errors import InvalidInput
-from mixlens.model.hub_errors import hub_refusal
-from mixlens.model.hub_timeout import cache_alone, hub_is_silent
+from mixlens.model.hub_access import cache_alone, hub_is_silent, hub_refusal
 
 OWNERS = {
     "glue": "nyu-mll/glue",

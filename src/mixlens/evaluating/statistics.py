@@ -17,11 +17,13 @@ _FLIPS, _AT_ONCE = 10_000, 500
 _DRAWN_NUMBERS = 2**22  # numbers held in memory while sampling
 
 
+_ENDS = [0.025, 0.975]  # of an interval of 95 %
+
+
 def interval_of(
     values: np.ndarray,
     statistic: Callable[..., Any] | None = None,
     *,
-    confidence: float = 0.95,
     seed: int = 0,
 ) -> tuple[float, float]:
     """Return a percentile bootstrap interval over the first axis of `values` [example, ...].
@@ -43,7 +45,7 @@ def interval_of(
     known = known[~np.isnan(known)]
     if not known.size:
         return math.nan, math.nan
-    low, high = np.quantile(known, [(1 - confidence) / 2, (1 + confidence) / 2])
+    low, high = np.quantile(known, _ENDS)
     return float(low), float(high)
 
 

@@ -253,11 +253,11 @@ def frequencies(
     return correlations
 
 
-def singular_values(recording: Recording, site: str | None = None) -> np.ndarray:
+def singular_values(recording: Recording) -> np.ndarray:
     """Return the singular values [layer, head, d_head] of the affine map x -> f(x), with its bias
     as an additional row (Kobayashi et al. 2020, figure 9).
     """
-    request = _request(recording, site)
+    request = _request(recording, None)
     with torch.no_grad():
         return np.stack(
             [

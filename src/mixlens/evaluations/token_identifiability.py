@@ -26,7 +26,7 @@ from mixlens.evaluating.contracts import Detail, EvaluationSpec, Result
 from mixlens.evaluating.states import hidden_states, shuffled
 from mixlens.evaluating.statistics import interval_of
 from mixlens.maps.token_identifiability import Pairs, Probe, ProbeTraining, fitted, identified
-from mixlens.text.plurals import counted
+from mixlens.text.message_parts import counted
 
 if TYPE_CHECKING:
     from mixlens.evaluating.case import Case

@@ -27,8 +27,7 @@ from mixlens.errors import InvalidInput, MissingTokenizer
 from mixlens.finetuning.loop import log
 from mixlens.finetuning.result import Finetuned, finetuned, working_copy
 from mixlens.finetuning.scoring import ClassChoices, Item, Objective, Settings
-from mixlens.finetuning.splitting import portion
-from mixlens.finetuning.tokens import most_tokens, token_inputs
+from mixlens.finetuning.training_data import most_tokens, portion, token_inputs
 from mixlens.lens import Lens
 from mixlens.model.loading import newly_initialised
 

@@ -32,8 +32,7 @@ from mixlens.evaluating.case import Case
 from mixlens.finetuning.loop import log
 from mixlens.finetuning.result import Finetuned, finetuned, working_copy
 from mixlens.finetuning.scoring import ClassChoices, Item, Objective, Settings
-from mixlens.finetuning.splitting import halves
-from mixlens.finetuning.tokens import most_tokens, token_inputs
+from mixlens.finetuning.training_data import halves, most_tokens, token_inputs
 from mixlens.lens import Lens
 from mixlens.model.loading import require_head
 from mixlens.text.vocabulary import word_id

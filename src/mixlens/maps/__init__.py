@@ -9,7 +9,6 @@ Nothing here runs a model, except through a recording.
                                each weight.
     attention_identifiability  Is attention identifiable? Measure the freedom of the attention
                                weights of each head.
-    collapse                   Detect rollouts that have collapsed onto one source.
     comparison                 Compare all measures for one target, with their agreement.
     encoder_decoder            ALTI through encoder and decoder: how much each source token and each
                                token of the target prefix contribute to every prediction.

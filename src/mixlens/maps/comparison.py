@@ -12,7 +12,7 @@ import numpy as np
 from mixlens.maps.lazy_views import view
 from mixlens.maps.one_row import shares
 from mixlens.maps.segment_sums import summed
-from mixlens.text.plurals import counted
+from mixlens.text.message_parts import counted
 from mixlens.text.segments import By, divided, grouped
 from mixlens.text.tokens import TokenRow, position_of
 

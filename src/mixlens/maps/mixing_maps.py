@@ -19,12 +19,11 @@ import numpy as np
 from mixlens.contracts import Facts
 from mixlens.errors import InvalidInput
 from mixlens.maps import storage
-from mixlens.maps.collapse import warn_of_collapse
 from mixlens.maps.flow import flow_through
 from mixlens.maps.labelling import labelled_scores
 from mixlens.maps.lazy_views import view
 from mixlens.maps.one_row import reading_of
-from mixlens.maps.rollout import normalise, roll_out
+from mixlens.maps.rollout import normalise, roll_out, warn_of_collapse
 from mixlens.maps.segment_sums import leave_out_sink, merge_segments, tokens_inside, with_segments
 from mixlens.maps.selection import merge_heads, merge_spans, merge_words, one_head, select
 from mixlens.maps.target_row import Extra, Reading, Row, owned

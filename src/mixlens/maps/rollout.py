@@ -6,10 +6,15 @@ Their M is attention mixed with half of the identity for the residual stream; me
 the residual are multiplied as they are. Their own code adds a whole identity and divides by the sum
 over sources, which gives the same numbers, because attention weights sum to one. If they do not (an
 attention sink), the mixed scores are divided by their sum, as in that code.
+
+In a causal model the first token uses no other token, so it is an absorbing state of the product
+R_l = M_l R_(l-1): with every layer more of each target's score moves there. If little else is left,
+the rollout has collapsed and does not distinguish targets.
 """
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,6 +24,7 @@ from jaxtyping import Float, Int
 
 from mixlens.contracts import Facts
 from mixlens.errors import InvalidInput
+from mixlens.maps.target_row import shares
 
 if TYPE_CHECKING:
     from mixlens.contracts import Spec
@@ -228,3 +234,49 @@ def require_whole_stack(maps: MixingMaps) -> None:
             "unsupported layers (`mixlens doctor` lists them), its layers cannot be "
             "aggregated."
         )
+
+
+MEAN_SHARE = 0.75  # of all other targets, on average
+LEAST_SHARE = 0.5  # of each of them
+FEWEST = 3  # sources; with two, one always has half
+
+
+class Collapse(NamedTuple):
+    """The source that dominates, and its mean normalised score for the other targets."""
+
+    source: int
+    token: str
+    share: float
+
+    def __str__(self) -> str:
+        return (
+            f"The rollout has collapsed onto the token {self.token!r} (position "
+            f"{self.source}), whose mean share of the other targets is {self.share:.0%}. It "
+            "hardly distinguishes targets. Use the mean of the layers instead."
+        )
+
+
+def collapse_of(maps: MixingMaps, place: int = -1) -> Collapse | None:
+    """Return the source onto which a rollout of tokens has collapsed, or None.
+
+    `place` is the index of the layer in the maps.
+    """
+    is_rollout = (maps.facts.joined_by or "").startswith("rollout")
+    of_tokens = maps.facts.same_tokens and len(maps.source_row) == len(maps.target_row)
+    if not is_rollout or not of_tokens or len(maps.source_row) < FEWEST:
+        return None
+    held = np.array(maps.target_positions)
+    rows = np.abs(shares(maps.scores[place]))
+    source = int(rows.sum(0).argmax())
+    taken = rows[held != source, source]
+    if not len(taken) or taken.mean() < MEAN_SHARE or taken.min() < LEAST_SHARE:
+        return None
+    return Collapse(source, maps.source_tokens[source], float(taken.mean()))
+
+
+def warn_of_collapse(maps: MixingMaps) -> MixingMaps:
+    """Return the maps, after a `UserWarning` if they are a rollout that has collapsed."""
+    collapse = collapse_of(maps)
+    if collapse is not None:
+        warnings.warn(str(collapse), stacklevel=3)
+    return maps

@@ -16,8 +16,8 @@ from jaxtyping import Float
 from mixlens.errors import InvalidInput
 from mixlens.maps.rollout import row_normalised
 from mixlens.maps.target_row import Extra
+from mixlens.text.message_parts import no_such
 from mixlens.text.segments import FIRST, By, divided, grouped
-from mixlens.text.suggestions import no_such
 from mixlens.text.tokens import TokenRow
 
 if TYPE_CHECKING:

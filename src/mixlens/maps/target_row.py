@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from mixlens.errors import InvalidInput
-from mixlens.text.plurals import counted
+from mixlens.text.message_parts import counted
 from mixlens.text.tokens import resolved
 
 

@@ -50,7 +50,7 @@ from mixlens.contracts import ScoreLayer as LayerFunction
 from mixlens.contracts.span import require_definition
 from mixlens.errors import InvalidInput, UnsupportedModel
 from mixlens.registry import Registry
-from mixlens.text.suggestions import no_such
+from mixlens.text.message_parts import no_such
 
 if TYPE_CHECKING:
     from mixlens.contracts import LayerScores, Targets

@@ -17,7 +17,7 @@ from mixlens.measuring.measured_batch import span_label
 from mixlens.measuring.whole_maps import record_all_targets
 from mixlens.replay.explained_answer import answer_parts
 from mixlens.replay.explained_output import explained
-from mixlens.text.suggestions import no_such
+from mixlens.text.message_parts import no_such
 from mixlens.text.tokens import TokenRow, cls_position, listed, position_of, positions_by_text
 from mixlens.text.words import words as merged_words
 

@@ -15,10 +15,10 @@ import numpy as np
 
 from mixlens.contracts import Spec
 from mixlens.errors import InvalidInput, MixlensError, OutOfMemory, without_subject
-from mixlens.maps.collapse import collapse_of
 from mixlens.maps.comparison import Comparison
 from mixlens.maps.one_row import DEFAULT_READING, layer_rows, rolled_out_absolute, target_row
 from mixlens.maps.provenance import model_name
+from mixlens.maps.rollout import collapse_of
 from mixlens.measures import refusal
 from mixlens.measuring.compared_target import (
     TargetChoice,

@@ -21,7 +21,7 @@ from torch import nn
 from mixlens.contracts import Sizes, Spec
 from mixlens.errors import OutOfMemory
 from mixlens.measures import spec_of
-from mixlens.text.plurals import plural
+from mixlens.text.message_parts import plural
 from mixlens.text.prompts import Given, prompt_of
 
 _FALLBACKS = {

@@ -7,8 +7,8 @@ Code that knows the structure of a layer does not belong here.
                         measured, the rest refused.
     fingerprint         The fingerprint of a model's state: weights, modules, their code,
                         attributes, hooks and config.
-    hub_errors          Explain why the hub did not return a model or a data set.
-    hub_timeout         Detect a hub that does not answer.
+    hub_access          Detect a hub that does not answer, and explain why it did not return a
+                        model or a data set.
     json_values         Parse JSON from outside and check its form.
     linearity           Check that modules in the place of a linear layer are linear in their
                         inputs.
@@ -17,7 +17,6 @@ Code that knows the structure of a layer does not belong here.
     model_changes       Describe the change between a model and its recorded state.
     module_walk         Walk over all submodules of a model, and copy a submodule.
     placement           Find where the weights of a model are: on a device, or offloaded.
-    pooling             Pool the states of tokens into one vector, as a sentence encoder does.
     processes           The processes that share a model, and how they stay in step.
     readable_weights    Copy a layer with its weights as plain numbers, if they are offloaded,
                         packed or spread over processes.
@@ -25,7 +24,8 @@ Code that knows the structure of a layer does not belong here.
                         it was measured.
     rotary              Handle rotary positions whose frequencies depend on the length of the input.
     sentence_encoder    Tokenise and embed texts like a SentenceTransformer.
-    sentence_folder     Read folders that sentence-transformers saved.
+    sentence_folder     Read folders that sentence-transformers saved, and pool the states of tokens
+                        as they say.
     session             One model, while mixlens works with it: lock, settings of torch, fingerprint
                         and cache.
     wrappers            Unwrap PEFT, compiled and parallel models, pipelines and sentence encoders.

@@ -14,8 +14,7 @@ from safetensors import SafetensorError
 
 from mixlens.errors import CannotLoad, MixlensError, UnsupportedModel
 from mixlens.model.checkpoint_weights import split_missing, stored_as_integers
-from mixlens.model.hub_errors import hub_refusal, unreachable
-from mixlens.model.hub_timeout import cache_alone, hub_is_silent
+from mixlens.model.hub_access import cache_alone, hub_is_silent, hub_refusal, unreachable
 from mixlens.model.placement import with_numbers
 from mixlens.model.readable_weights import is_packed
 from mixlens.model.sentence_folder import encoder_class, encoder_folder

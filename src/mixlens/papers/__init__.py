@@ -10,7 +10,7 @@ An experiment file (`brunner2020/fig3a.py`) holds only the protocol:
 
 Shared files: `contracts` (these types), the `catalogue` of names, `reproduction` (runs an
 experiment), `questions` (observations of every text), `memory` (caches them), and `ranked`,
-`folder` and `page` for the results.
+`folder` for the results.
 """
 
 from __future__ import annotations

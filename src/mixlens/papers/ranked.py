@@ -29,9 +29,7 @@ def ranked(results: Mapping[str, Result], column: str = "spearman") -> pd.DataFr
     return pd.DataFrame(rows).sort_values(column, ascending=False).reset_index(drop=True)
 
 
-def ranked_bars(
-    results: Mapping[str, Result], title: str, y_label: str = "Spearman's rho"
-) -> Figure:
+def ranked_bars(results: Mapping[str, Result], title: str) -> Figure:
     """Return the same as a bar chart."""
     values = {
         name: result.value
@@ -41,5 +39,5 @@ def ranked_bars(
         {"": values},
         intervals={"": {name: results[name].interval for name in values}},
         title=title,
-        y_label=y_label,
+        y_label="Spearman's rho",
     )

@@ -234,20 +234,6 @@ class Attention:
         shared = self.structure.heads // self.values.shape[1]
         return self.values[:, head // shared].to(self.weights)
 
-    def source_values(
-        self, text: int, columns: Int[Tensor, " column"] | slice, heads: slice
-    ) -> Float[Tensor, "column head d_head"]:
-        """Return the value vectors of a few sources of one text, for the query heads that read
-        them.
-        """
-        shared = self.structure.heads // self.values.shape[1]
-        read = range(self.structure.heads)[heads]
-        groups = slice(read[0] // shared, read[-1] // shared + 1)
-        values = self.values[text, groups][:, columns].to(self.weights)
-        first = read[0] - groups.start * shared
-        repeated = values.repeat_interleave(shared, 0)[first : first + len(read)]
-        return repeated.transpose(0, 1)
-
     @property
     def vectors(self) -> Vectors:
         """Return f: the value vectors after the output projection of their head, without its

@@ -61,12 +61,11 @@ class DeferredChecks:
         expected: Tensor,
         bar: float,
         failure: Failure,
-        summands: Sequence[Tensor] = (),
     ) -> None:
         """Check that each row agrees with the expected one, relative to its size; see
         `row_errors`.
         """
-        self.stacked_error_is_small(row_errors, (rows, expected, *summands), bar, failure)
+        self.stacked_error_is_small(row_errors, (rows, expected), bar, failure)
 
     def error_is_small(self, error: Tensor, bar: float, failure: Failure) -> None:
         """Check that one number does not exceed its limit."""

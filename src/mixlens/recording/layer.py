@@ -305,14 +305,12 @@ class Layer:
             grad=grad,
         )
 
-    def observed(
-        self, row: int = 0, hidden: Float[Tensor, "1 target d_model"] | None = None
-    ) -> Run:
-        """Return the trace of one run on a text of the batch, or on other hidden states."""
+    def observed(self, hidden: Float[Tensor, "1 target d_model"] | None = None) -> Run:
+        """Return the trace of one run on the first text of the batch, or on other hidden states."""
         self._require_whole()
-        args, kwargs = self.arguments(row)
+        args, kwargs = self.arguments(0)
         if hidden is None:
-            hidden = self.input[row : row + 1]
+            hidden = self.input[:1]
         else:
             args, kwargs = with_hidden_argument(args, kwargs, hidden)
         return observed_run(

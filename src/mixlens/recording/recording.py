@@ -28,8 +28,8 @@ from mixlens.recording.target_pass import Blocks, Visitor, visit_down, visit_up
 from mixlens.structure.model_structure import ModelStructure, StackStructure
 from mixlens.text.encoding import token_row
 from mixlens.text.inputs import Prepared
+from mixlens.text.message_parts import counted
 from mixlens.text.padding import row_lengths
-from mixlens.text.plurals import counted
 from mixlens.text.tokens import Produced, TokenRow
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ Measures can explain the embedding of a text, or its similarity to another text:
 * `of="embedding"`: the component of the embedding along its own direction, which is fixed. For the
   unchanged text this is the embedding's norm.
 
-An embedding is pooled from the encoder's token states (`mixlens.model.pooling`), or computed by the
-modules of a SentenceTransformer (`mixlens.model.sentence_encoder`).
+An embedding is pooled from the encoder's token states (`mixlens.model.sentence_folder`), or
+computed by the modules of a SentenceTransformer (`mixlens.model.sentence_encoder`).
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from torch import Tensor, nn
 from mixlens.capture.layer_calls import forward
 from mixlens.contracts import Spec
 from mixlens.errors import InputTooLong, InvalidInput, UnsupportedModel
-from mixlens.model.pooling import length_limit, pooled, pooling_of
 from mixlens.model.sentence_encoder import (
     SentenceEmbedding,
     SentenceTokenizer,
     encoder_of,
     require_own_embedding,
 )
+from mixlens.model.sentence_folder import length_limit, pooled, pooling_of
 from mixlens.replay.explained_answer import explained_answer
 from mixlens.replay.explained_output import NO_OUTPUT, Explained, explained, no_logits
 from mixlens.text.inputs import prepared

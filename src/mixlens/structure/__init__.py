@@ -4,8 +4,6 @@ layouts.
 The result is a `ModelStructure`, plain data. Code that computes scores does not belong here.
 
     attention_reading  Infer the structure of one attention block from the activations of one run.
-    attention_sources  Decide which tokens an attention reads: its own, those of another stack, or
-                       both.
     find_layers        Find the layers of a model from one pass in which all attention is captured.
     language_structure  Infer the structure of a language model that also reads images or audio,
                        from its words alone.

@@ -19,7 +19,7 @@ from mixlens.errors import UnsupportedModel
 from mixlens.structure.model_discovery import model_structure
 from mixlens.structure.model_structure import ModelStructure
 from mixlens.text.input_checks import is_plain_text
-from mixlens.text.media_tokens import media_tokens
+from mixlens.text.media_spans import media_tokens
 
 
 def words_alone(model: nn.Module, inputs: Inputs) -> dict[str, Any] | None:

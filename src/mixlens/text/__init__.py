@@ -19,22 +19,20 @@ Code that runs a model does not belong here.
                         dtype, shape and range.
     image_grids         Find the place of each image token in the image: one grid of patches, or
                         several.
-    images              Open the images of a prompt.
     inputs              Prepare a text or a dict of tensors for a model: checked, on its device,
                         real tokens first.
     media_labels        Label the tokens of images and audio in a text.
     media_prompts       A prompt with images or audio: a chat with such parts, a dict, or tensors.
     media_spans         Find the tokens of each image and audio clip of a prompt, and the
                         placeholder that they replace.
-    media_tokens        Find the tokens that stand for images, videos and audio in a text.
+    message_parts       Count in words ("1 text", "2 texts"), and suggest the nearest names for an
+                        unknown one.
     padding             Find the real tokens of a batch, and move them to the front.
     pictures            Images for the viewer, as data URIs.
-    plurals             Counts in words: "1 text", "2 texts".
     processing          Turn images and audio into tensors with a processor.
     prompts             A prompt for a language model: a text, the messages of a chat, or token ids.
     segments            Segments: sources grouped by name, such as turns, documents, sentences or
                         paragraphs.
-    suggestions         Suggest the nearest names for one that does not exist.
     token_labels        Label tokens that are not words: patches by row and column, frames by time.
     tokens              The tokens of one text: their labels and offsets, and the positions of named
                         ones.

@@ -27,7 +27,7 @@ from mixlens.text.encoding import token_row
 from mixlens.text.generation_options import check_options
 from mixlens.text.input_checks import position_limit, takes_decoder_ids
 from mixlens.text.inputs import made_ready
-from mixlens.text.plurals import counted
+from mixlens.text.message_parts import counted
 
 _NEW_TOKENS = 20
 

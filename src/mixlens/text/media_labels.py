@@ -10,8 +10,15 @@ from typing import Any
 from torch import Tensor
 
 from mixlens.text.image_grids import ImageInput, find_grids, packed_sizes
-from mixlens.text.media_spans import MediaSpan, Region, runs_of, split_regions
-from mixlens.text.media_tokens import audio_token, image_token, media_tokens
+from mixlens.text.media_spans import (
+    MediaSpan,
+    Region,
+    audio_token,
+    image_token,
+    media_tokens,
+    runs_of,
+    split_regions,
+)
 from mixlens.text.pictures import image_size, image_uri, pixels_uri, unpacked_pixels
 from mixlens.text.tokens import Picture, Segment, TokenRow
 

@@ -7,6 +7,7 @@ placeholder.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -18,12 +19,17 @@ from mixlens.errors import EmptyInput, InvalidInput, MissingTokenizer
 from mixlens.text.chats import media_parts, written_out
 from mixlens.text.encoding import token_row, tokenized
 from mixlens.text.image_grids import packed_sizes
-from mixlens.text.images import open_image
 from mixlens.text.input_checks import takes_decoder_ids
 from mixlens.text.inputs import as_tensor, check_text, made_ready
 from mixlens.text.media_labels import find_media, label_media, locate_media, overlay_media
-from mixlens.text.media_spans import MediaSpan, Region, find_regions, runs_of
-from mixlens.text.media_tokens import image_token, media_tokens
+from mixlens.text.media_spans import (
+    MediaSpan,
+    Region,
+    find_regions,
+    image_token,
+    media_tokens,
+    runs_of,
+)
 from mixlens.text.processing import audio_seconds, processed
 from mixlens.text.prompts import Prompt
 from mixlens.text.segments import CHAT, Spans
@@ -244,3 +250,26 @@ def _token_counts(
         made = processor(text=raw["text"][start:stop], images=[image], return_tensors="pt")
         counts.append(int((made["input_ids"] == token).sum()))
     return counts
+
+
+_SOURCES = ("image", "path")
+_HOW = "Pass {'type': 'image', 'image': …} with a PIL image, an array or the path of a file."
+
+
+def open_image(part: Mapping[str, Any]) -> Any:
+    """Return the image of a part of a message. Files are opened; nothing is downloaded."""
+    given = next((part[name] for name in _SOURCES if part.get(name) is not None), None)
+    if given is None:
+        other = ", ".join(name for name in part if name != "type") or "nothing"
+        raise InvalidInput(f"A part of type 'image' has {other}, but no image. {_HOW}")
+    if not isinstance(given, (str, os.PathLike)):
+        return given
+    try:
+        from PIL import Image
+
+        with Image.open(given) as file:
+            return file.convert("RGB")
+    except ImportError:
+        raise InvalidInput(f"Pillow is not installed, so {given!r} cannot be opened.") from None
+    except (OSError, ValueError) as error:
+        raise InvalidInput(f"{str(given)!r:.80} is not an image file ({error}). {_HOW}") from error

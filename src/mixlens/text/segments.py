@@ -20,7 +20,7 @@ from itertools import groupby
 from typing import Any
 
 from mixlens.errors import InvalidInput
-from mixlens.text.suggestions import no_such
+from mixlens.text.message_parts import no_such
 from mixlens.text.tokens import Segment, TokenRow, resolved
 
 PROMPT, ANSWER, OTHER = "prompt", "answer", "(other)"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from mixlens.errors import InvalidInput
-from mixlens.text.suggestions import no_such
+from mixlens.text.message_parts import no_such
 
 Box = tuple[float, float, float, float]
 """Left, top, right and bottom, as fractions of the width and height of an image. A padded image

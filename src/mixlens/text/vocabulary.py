@@ -12,7 +12,7 @@ from mixlens.errors import (
 )
 from mixlens.text.encoding import decoded, token_names, tokenized
 from mixlens.text.input_checks import vocabulary_size
-from mixlens.text.suggestions import no_such
+from mixlens.text.message_parts import no_such
 
 if TYPE_CHECKING:
     from mixlens.recording.recording import Recording

@@ -13,6 +13,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
 from mixlens.errors import InvalidInput, MissingExtra
 from mixlens.views.fonts import families_for, without_missing
 from mixlens.views.style import FONT, HEIGHT, LIGHT, RC, SMALL, TEXT, TITLE, WIDTH
@@ -53,7 +56,6 @@ def panels(
     `width` and `height` are those of one panel, in inches. The figure does not grow beyond
     `LARGEST`.
     """
-    from mixlens.views.embedding_figure import EmbeddingFigure
 
     columns = min(columns, count)
     rows = -(-count // columns)
@@ -166,3 +168,16 @@ def figure_format(path: str | os.PathLike[str]) -> str:
             f" .{FORMATS[-1]}."
         )
     return kind
+
+
+# 42 is TrueType. Many publishers reject matplotlib's default, 3, which cannot be edited.
+_FONTS: dict[Any, Any] = {"pdf.fonttype": 42, "ps.fonttype": 42}
+
+
+class EmbeddingFigure(Figure):
+    """A `Figure` that embeds TrueType fonts in PDF and PostScript files."""
+
+    def savefig(self, fname: Any, **kwargs: Any) -> None:
+        """Save like `Figure.savefig`, and restore rcParams afterwards."""
+        with mpl.rc_context(_FONTS):
+            super().savefig(fname, **kwargs)

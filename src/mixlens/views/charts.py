@@ -5,22 +5,27 @@ is loaded.
 from __future__ import annotations
 
 import io
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from mixlens.views import figures
-from mixlens.views.canvas import styled
-from mixlens.views.figures.dot_panels import Dot
-from mixlens.views.style import LIGHT
+from mixlens.views.canvas import finish, name_ticks, panels, styled
+from mixlens.views.style import BASELINE, LIGHT, measure_styles, series_style
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
-def rank_bars(ranks: Mapping[str, Dot], baseline: str) -> str:
+Dot = tuple[float, float, float]
+"""A value with the ends of its interval, NaN if it has none."""
+
+
+def rank_bars(ranks: Mapping[str, Dot]) -> str:
     """Return mean ranks as bars, the first on top."""
-    return inline_svg(figures.rank_bars(ranks), "Mean rank of every measure")
+    return inline_svg(_rank_figure(ranks), "Mean rank of every measure")
 
 
 def evaluation_panels(
@@ -32,15 +37,69 @@ def evaluation_panels(
     """Return a panel for each evaluation, with a line at the value of the random baseline."""
     titled = {f"{name} {arrows.get(name, '')}".strip(): dots for name, dots in panels.items()}
     return inline_svg(
-        figures.dot_panels(titled, order, baseline=baseline),
+        _panel_figure(titled, order, baseline=baseline),
         "Value and interval of every measure under every evaluation; dashed: random baseline",
     )
 
 
-def layer_curves(curves: Mapping[str, Sequence[float]], baseline: str, label: str) -> str:
+def layer_curves(curves: Mapping[str, Sequence[float]], label: str) -> str:
     """Return a line over the layers for every measure that has one."""
     layers = list(range(max(map(len, curves.values()))))
     return inline_svg(figures.lines(curves, x=layers, y_label=label), f"{label} by layer")
+
+
+@styled
+def _rank_figure(ranks: Mapping[str, Dot]) -> Figure:
+    """Return mean ranks with their intervals, the first on top, each measure in its own colour."""
+    figure, (axes,) = panels(1, width=7.5, height=0.27 * len(ranks) + 0.8)
+    styles = measure_styles()
+    for place, (name, (value, low, high)) in enumerate(ranks.items()):
+        colour = styles.get(name, series_style(0)).colour
+        axes.barh(place, value, color=colour, height=0.62, alpha=0.85)
+        if not math.isnan(low):
+            axes.plot([low, high], [place, place], color=LIGHT["ink"], linewidth=1.2)
+    finish(axes, x="mean rank (1 = best), with its 95 % interval")
+    _name_rows(axes, list(ranks))
+    axes.set_xlim(0, None)
+    return figure
+
+
+@styled
+def _panel_figure(
+    groups: Mapping[str, Mapping[str, Dot]], order: Sequence[str], *, baseline: str
+) -> Figure:
+    """Return panels: title -> measure -> value. A dashed line marks the baseline."""
+    columns = min(3, len(groups))
+    figure, places = panels(
+        len(groups),
+        columns=columns,
+        width=2.6 + 2.0 / columns,
+        height=0.2 * len(order) + 0.9,
+        sharey=True,
+    )
+    styles = measure_styles()
+    for axes, (title, dots) in zip(places, groups.items(), strict=True):
+        if baseline in dots:
+            axes.axvline(dots[baseline][0], color=BASELINE, linewidth=1, linestyle="--")
+        for place, measure in enumerate(order):
+            if measure in dots:
+                value, low, high = dots[measure]
+                style = styles.get(measure, series_style(0))
+                if not math.isnan(low):
+                    axes.plot([low, high], [place, place], color=style.colour, linewidth=1.6)
+                axes.plot([value], [place], style.marker or "o", color=style.colour, markersize=4.5)
+        axes.grid(axis="y", color=LIGHT["line"], linewidth=0.6)
+        finish(axes, title)
+        axes.locator_params(axis="x", nbins=5)
+        _name_rows(axes, order)
+    return figure
+
+
+def _name_rows(axes: Axes, names: Sequence[str]) -> None:
+    """Write the names down the left side, the first on top."""
+    name_ticks(axes, "y", range(len(names)), names)
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.tick_params(axis="y", length=0)
 
 
 @styled

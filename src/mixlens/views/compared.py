@@ -9,8 +9,8 @@ import numpy as np
 from mixlens.errors import InvalidInput
 from mixlens.text.tokens import TokenRow
 from mixlens.views.canvas import caption, panels, styled
-from mixlens.views.figures.matrix import heat_map, side
 from mixlens.views.labels import printable, token_labels
+from mixlens.views.matrix import heat_map, side
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,7 +11,7 @@ import numpy as np
 
 from mixlens.benchmark.plan import BASELINE
 from mixlens.evaluations import evaluations
-from mixlens.text.plurals import counted
+from mixlens.text.message_parts import counted
 
 if TYPE_CHECKING:
     from mixlens.benchmark.findings import RowError
@@ -152,7 +152,7 @@ def charts_of(ranking: Ranking) -> dict[str, str]:
         if not math.isnan(s.mean_rank)
     }
     if ranked:
-        by_title["Mean rank"] = charts.rank_bars(ranked, BASELINE)
+        by_title["Mean rank"] = charts.rank_bars(ranked)
     panels = {
         name: {
             m: (result.value, *result.interval)
@@ -176,5 +176,5 @@ def charts_of(ranking: Ranking) -> dict[str, str]:
         if curves:
             label = name.replace("_", " ")
             title = f"{label.capitalize()} by layer"
-            by_title[title] = charts.layer_curves(curves, BASELINE, label)
+            by_title[title] = charts.layer_curves(curves, label)
     return by_title

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from mixlens.errors import InvalidInput
-from mixlens.text.suggestions import no_such
+from mixlens.text.message_parts import no_such
 
 ENGINES = ("local", "ray")
 _TURN = 1e-5  # longest time in seconds that a thread keeps the interpreter while another waits

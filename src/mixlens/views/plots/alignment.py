@@ -11,7 +11,7 @@ import numpy as np
 
 from mixlens.maps.one_row import shares
 from mixlens.views.canvas import finish, panels
-from mixlens.views.figures.matrix import name_axis, side
+from mixlens.views.matrix import name_axis, side
 from mixlens.views.plots.chosen import read_layers, source_labels, target_labels, whole_layers
 from mixlens.views.style import LIGHT, TARGET
 

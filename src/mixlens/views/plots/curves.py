@@ -13,7 +13,7 @@ import numpy as np
 
 from mixlens.errors import InvalidInput
 from mixlens.maps.one_row import shares
-from mixlens.views.figures.line_chart import lines
+from mixlens.views.figures import lines
 from mixlens.views.labels import shortened
 from mixlens.views.plots.chosen import row_of, source_labels, target_name, target_of, whole_layers
 from mixlens.views.style import HEIGHT, WIDTH

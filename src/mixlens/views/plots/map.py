@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mixlens.views.figures.matrix import heat_map
+from mixlens.views.matrix import heat_map
 from mixlens.views.plots.chosen import read_layers, source_labels, target_labels, whole_layers
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import numpy as np
 
 from mixlens.errors import InvalidInput
 from mixlens.views.canvas import finish, panels
-from mixlens.views.figures.matrix import name_axis, scale_bar, shaded, side
+from mixlens.views.matrix import name_axis, scale_bar, shaded, side
 from mixlens.views.plots.chosen import source_labels, target_labels
 from mixlens.views.style import SMALL, SMALLEST, WIDEST, shades
 

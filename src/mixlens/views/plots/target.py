@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mixlens.errors import InvalidInput
-from mixlens.views.figures.matrix import heat_map
+from mixlens.views.matrix import heat_map
 from mixlens.views.plots.chosen import row_of, source_labels, target_name, target_of, whole_layers
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ import numpy as np
 
 from mixlens.errors import InvalidInput
 from mixlens.views.canvas import drawable, panels
-from mixlens.views.figures.matrix import scale_bar
 from mixlens.views.labels import WORD_MARKS, is_right_to_left, printable, visible
+from mixlens.views.matrix import scale_bar
 from mixlens.views.plots.chosen import ReadLayers, read_layers, target_name, target_of, whole_layers
 from mixlens.views.style import LIGHT, TARGET, TEXT, WIDTH, shades
 

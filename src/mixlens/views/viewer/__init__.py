@@ -5,10 +5,9 @@ Its source is in `web/` of the repository, its build in `built/`.
     answer_block    Describe an answer for the viewer: its words, the documents, and scores of
                     words, sentences and documents by each method.
     packing         Encode scores as text: normalised, in float16 and base64, complete or only the
-                    largest.
+                    largest, as fits into a page of a given size.
     page            Write the payload and the viewer into one HTML file, or into a frame of a
                     notebook.
-    page_budget     Decide which parts of the maps fit into a page of a given size.
     payload         Build the payload of the viewer: maps, an answer, a comparison or a ranking as
                     one JSON object.
     text            Describe tokens for the viewer: the text of each token, and their grouping into

@@ -3,17 +3,21 @@
 The scores of a target are divided by the sum of their absolute values, so that float16 can hold
 them; the sums are stored in float32. If a map is too large, only the `kept` largest entries of each
 row and each column are stored. The missing part of a row is one minus the sum of its entries.
+`Room` decides which parts of the maps fit into a page of a given size.
 """
 
 from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mixlens.maps.one_row import shares
+
+if TYPE_CHECKING:
+    from mixlens.maps.mixing_maps import MixingMaps
 
 ALL_BYTES = 5_000_000
 """Largest text size up to which everything is stored, including heads."""
@@ -37,9 +41,9 @@ def written(array: np.ndarray) -> dict[str, Any]:
     }
 
 
-def written_size(shape: Sequence[int], itemsize: int = 2) -> int:
-    """Return the number of base64 characters of an array."""
-    return int(np.prod(shape, dtype=np.int64)) * itemsize * 4 // 3
+def written_size(shape: Sequence[int]) -> int:
+    """Return the number of base64 characters of an array in float16."""
+    return int(np.prod(shape, dtype=np.int64)) * 2 * 4 // 3
 
 
 def whole(scores: np.ndarray) -> dict[str, Any]:
@@ -107,3 +111,60 @@ def _largest_mask(sizes: np.ndarray, kept: int) -> np.ndarray:
         order = np.argpartition(-values, kept, 1)[:, :kept]
         np.put_along_axis(chosen, order, True, 1)
     return mask & (sizes > 0)
+
+
+class Room:
+    """Decide which scores fit in a page.
+
+    If a page is too large, it loses the rollouts to all but the last layer, then the heads, then
+    all but the largest entries of each layer. Heads that the user requests in a live page are
+    reduced to their largest entries before they are dropped.
+    """
+
+    def __init__(
+        self, pairs: Sequence[tuple[MixingMaps | None, MixingMaps | None]], room: int
+    ) -> None:
+        layers, heads, rollouts, weights, head_weights = 0, 0, 0, 0, 0
+        for whole, per_head in pairs:
+            shape = _layer_shape(whole, per_head)
+            layers += written_size(shape)
+            rollouts += written_size((shape[0] - 2, *shape[1:]))
+            weights += shape[0] * (shape[1] + shape[2])
+            if per_head is not None:
+                heads += written_size(per_head.scores.shape)
+                head_weights += _rows_and_columns(per_head.scores)
+        self.megabytes: int = room // 1_000_000
+        self.rollouts: bool = layers + heads + rollouts <= room
+        self.heads: bool = layers + heads <= room
+        self.whole: bool = layers <= room
+        self._each = MOST_BYTES / max(weights, 1)
+        left = room - min(layers, MOST_BYTES)
+        self._each_of_heads = left / max(head_weights, 1) if room > ALL_BYTES else 0
+
+    def packed(self, scores: np.ndarray) -> dict[str, Any]:
+        """Return maps of layers, complete or only their largest entries."""
+        if self.whole:
+            return whole(scores)
+        layers, targets, sources = scores.shape
+        return largest(scores, int(self._each * layers * (targets + sources)))
+
+    def packed_heads(self, scores: np.ndarray) -> dict[str, Any] | None:
+        """Return heads, or None if they do not fit."""
+        if self.heads:
+            return whole(scores)
+        maps = scores.reshape(-1, *scores.shape[-2:])
+        room = int(self._each_of_heads * _rows_and_columns(scores))
+        return largest(maps, room) if room else None
+
+
+def _rows_and_columns(scores: np.ndarray) -> int:
+    """Return the numbers of rows and columns of all maps [..., target, source]."""
+    *maps, targets, sources = scores.shape
+    return int(np.prod(maps) * (targets + sources))
+
+
+def _layer_shape(whole: MixingMaps | None, heads: MixingMaps | None) -> tuple[int, int, int]:
+    shown = whole if whole is not None else heads
+    assert shown is not None
+    layers, targets, sources = shown.scores.shape[0], *shown.scores.shape[-2:]
+    return layers + 1, targets, sources  # one more for the aggregated layers

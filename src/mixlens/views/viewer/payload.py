@@ -15,14 +15,14 @@ import numpy as np
 import mixlens
 from mixlens.answers.answer_of_maps import answer_of_maps
 from mixlens.errors import InvalidInput
-from mixlens.maps.collapse import collapse_of
 from mixlens.maps.one_row import rolled_out_absolute
 from mixlens.maps.provenance import plain
+from mixlens.maps.rollout import collapse_of
 from mixlens.measures import list_measures
 from mixlens.text.tokens import Segment, TokenRow
 from mixlens.views.viewer import packing
 from mixlens.views.viewer.answer_block import answer_block, table_of
-from mixlens.views.viewer.page_budget import Room
+from mixlens.views.viewer.packing import Room
 from mixlens.views.viewer.text import text_of, well_formed
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Suggest the nearest names for one that does not exist."""
+"""Count in words ("1 text", "2 texts"), and suggest the nearest names for an unknown one."""
 
 from __future__ import annotations
 
@@ -21,3 +21,13 @@ def no_such(kind: str, name: object, known: Iterable[str], among: str = "Choose 
     else:
         advice = _LISTED_BY.get(kind) or f"{among}: {', '.join(names.values()) or 'none'}."
     return f"Unknown {kind} {name!r}. {advice}"
+
+
+def counted(count: int, noun: str) -> str:
+    """Return the count with its noun, in the plural unless it is one."""
+    return f"{count} {plural(noun, count)}"
+
+
+def plural(noun: str, count: int) -> str:
+    """Return the noun with an s, unless the count is one."""
+    return noun if count == 1 else f"{noun}s"

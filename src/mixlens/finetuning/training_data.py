@@ -1,0 +1,93 @@
+"""Turn examples into token ids, and split them for training and evaluation."""
+
+from __future__ import annotations
+
+import inspect
+import random
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from mixlens.datasets.examples import Example, Labelled
+from mixlens.errors import EmptyInput, InvalidInput, MissingTokenizer
+from mixlens.text.encoding import tokenized
+
+Kind = TypeVar("Kind", bound=Example)
+
+
+def halves(examples: Sequence[Kind], seed: int = 0) -> tuple[list[Kind], list[Kind]]:
+    """Return training and evaluation examples, half of each group (paradigm). Of an odd number, the
+    first part gets one more.
+    """
+    return _parted(examples, lambda example: example.group or "", 0.5, seed)
+
+
+def portion(examples: Sequence[Labelled], seed: int = 0) -> tuple[list[Labelled], list[Labelled]]:
+    """Return training examples, and a tenth of each class for evaluation."""
+    return _parted(examples, lambda example: example.label, 0.1, seed)
+
+
+def _parted(
+    examples: Sequence[Kind], part_of: Callable[[Kind], str], share: float, seed: int
+) -> tuple[list[Kind], list[Kind]]:
+    """Split each part of the data.
+
+    Equal texts stay together, because a text in both results would be a leak.
+    """
+    chance = random.Random(seed)
+    parts: dict[str, dict[tuple[str, str | None], list[Kind]]] = {}
+    for example in examples:
+        parts.setdefault(part_of(example), {}).setdefault((example.text, example.pair), []).append(
+            example
+        )
+    first: list[Kind] = []
+    second: list[Kind] = []
+    for _, texts in sorted(parts.items()):
+        order = chance.sample(list(texts.values()), len(texts))
+        kept = int(len(order) * share)
+        for same in order[: len(order) - kept]:
+            first += same
+        for same in order[len(order) - kept :]:
+            second += same
+    if not first or not second:
+        raise InvalidInput(
+            f"{len(examples)} examples with {sum(map(len, parts.values()))} different texts "
+            "are too few to split. Pass more examples."
+        )
+    return first, second
+
+
+def token_inputs(
+    model: Any, tokenizer: Any, text: str | tuple[str, str], longest: int | None = None
+) -> dict[str, list[int]]:
+    """Return token ids, and segments if the model uses them, truncated to `longest` tokens if
+    set.
+    """
+    if tokenizer is None:
+        raise MissingTokenizer("Fine-tuning needs a tokenizer. Add one to the model.")
+    if getattr(model.config, "is_encoder_decoder", False):
+        raise InvalidInput(
+            "Encoder-decoder models are not supported. Pass a masked or causal language "
+            "model, or an encoder."
+        )
+    texts = (text,) if isinstance(text, str) else text
+    cut: dict[str, Any] = (
+        {} if longest is None else {"truncation": "longest_first", "max_length": longest}
+    )
+    made = tokenized(tokenizer, *texts, **cut)
+    if not made["input_ids"]:
+        raise EmptyInput(f"{text!r} is encoded to no tokens. Remove the example.")
+    accepted = inspect.signature(model.forward).parameters
+    return {
+        name: list(made[name])
+        for name in ("input_ids", "token_type_ids")
+        if name in made and name in accepted
+    }
+
+
+def most_tokens(model: Any, tokenizer: Any) -> int:
+    """Return the number of positions of the model."""
+    limits = (
+        getattr(tokenizer, "model_max_length", None),
+        getattr(model.config, "max_position_embeddings", None),
+    )
+    return min(int(number) for number in (*limits, 2**31) if number)
