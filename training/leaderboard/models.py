@@ -119,16 +119,25 @@ def _gemma(_: Path, packages: Path, out: Path) -> None:
 
 def _save_gguf(files: Path, out: Path) -> None:
     """Save the GGUF model of a folder in half precision, and remove the folder."""
-    import gguf  # noqa: F401  (raises ImportError if it is not installed)
+    import gguf
     import transformers
+    from tokenizers import processors
 
-    chosen = {"gguf_file": next(files.glob("*.gguf")).name}
+    path = next(files.glob("*.gguf"))
+    chosen = {"gguf_file": path.name}
     read = transformers.AutoModelForCausalLM.from_pretrained(files, dtype=torch.float16, **chosen)
     vars(read.config).pop("quantization_config", None)  # the weights are plain numbers by now
     model = type(read)(read.config).half()
     model.load_state_dict(read.state_dict())
     model.save_pretrained(out)
-    transformers.AutoTokenizer.from_pretrained(files, **chosen).save_pretrained(out)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(files, **chosen)
+    begins = gguf.GGUFReader(path).fields.get("tokenizer.ggml.add_bos_token")
+    if begins is not None and begins.contents():
+        first, rest = tokenizer.bos_token, ("$A", "$A:0 $B:1")
+        tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
+            *(f"{first}:0 {each}" for each in rest), [(first, tokenizer.bos_token_id)]
+        )
+    tokenizer.save_pretrained(out)
     shutil.rmtree(files)
 
 
