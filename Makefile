@@ -1,4 +1,4 @@
-# Everything that a clone needs is made by these targets; `make demo` and `make test` work from an empty folder.
+# Commands for a fresh clone. `make demo` and `make test` create the environment that they need.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -12,7 +12,7 @@ demo: $(VENV)/.core
 test: $(VENV)/.ready
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
-# One test of each kind, for the loop while working.
+# One test of each kind, to run while you work.
 smoke: $(VENV)/.ready
 	$(BIN)/python -m pytest -m smoke
 
@@ -26,11 +26,11 @@ format: $(VENV)/.ready
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# The viewer that ships with the package, from its source in web/. Needs Node; users do not.
+# Build the viewer from its source in web/. This needs Node. The package includes the built viewer.
 web:
 	cd web && npm install --no-audit --no-fund && npm run check && npm test && npm run build
 
-# Debian's Chromium and axe-core, for the tests that open pages. Without them they skip and say why.
+# Install Debian's Chromium and axe-core for the browser tests, which are skipped without them.
 browser:
 	@command -v chromium >/dev/null || apt-get install -y --no-install-recommends chromium fonts-noto-core \
 	  || echo "No Chromium: apt-get installs it on Debian, as root. The browser tests will skip."
@@ -48,26 +48,26 @@ zoo: $(VENV)/.ready
 	$(BIN)/python -m tests.zoo.run
 	$(BIN)/python -m tests.zoo.run --table
 
-# Ten minutes for each reader and for the front door. Atheris is not to be had everywhere.
+# Fuzz each reader and the API for ten minutes. Atheris is not available on every platform.
 fuzz: $(VENV)/.ready
 	$(BIN)/python -m pip install --quiet atheris || echo "No Atheris here: Hypothesis alone."
 	$(BIN)/python -m tests.fuzz
 
-# Which branches of the package no test runs. Commands that tests start are counted too.
+# List the branches that no test runs. Commands that tests start count too.
 coverage: $(VENV)/.ready
 	$(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=json:build/coverage.json
 	$(BIN)/python -m release.coverage build/coverage.json
 
-# Everything before a release: builds, an empty environment, types, a bill of materials.
+# Build and check a release: two builds, an empty environment, types, a bill of materials.
 release: $(VENV)/.ready
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[release]'
 	$(BIN)/python -m release
 
-# Environments at the ends of the declared ranges, each with the conformance suite: docs/support.md.
+# Run the conformance tests with the oldest and the newest supported versions: docs/support.md.
 compat: $(VENV)/.ready
 	$(BIN)/python -m release.compat
 
-# A newcomer's walk: a fresh clone, an environment of its own, the first pages, the browser.
+# Try the first steps of a new user in a fresh clone with a new environment.
 walk: browser
 	$(PYTHON) -m release.walk
 
@@ -76,7 +76,7 @@ docs: $(VENV)/.ready
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 	$(BIN)/python -m docs.check_site site
 
-# The package without its extras: enough for the demo.
+# Install the package without extras, which is enough for the demo.
 $(VENV)/.core: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
@@ -84,7 +84,7 @@ $(VENV)/.core: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .
 	touch $@
 
-# torchao lies in a folder of its own: where transformers finds it, every command loads it and prints its warnings.
+# Install torchao in a separate folder. If transformers found it, every command would load it and print its warnings.
 $(VENV)/.ready: $(VENV)/.core
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[eval,corpus,ray,plot,widget,web,dev]'
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-deps --upgrade --target $(VENV)/torchao torchao

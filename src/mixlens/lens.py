@@ -27,7 +27,7 @@ from mixlens.recording.recording import Recording
 from mixlens.recording.verification import Report
 from mixlens.text.inputs import Text
 from mixlens.text.message_parts import no_such
-from mixlens.text.vocabulary import tokenizer_doubt
+from mixlens.text.vocabulary import tokenizer_mismatch
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -102,7 +102,7 @@ class Lens:
         self.model, self.tokenizer = unwrapped(model, tokenizer)
         self.processor = processor
         self.memory_budget = memory_budget
-        check = tokenizer_doubt(self.model, self.tokenizer)
+        check = tokenizer_mismatch(self.model, self.tokenizer)
         if check is not None:
             warnings.warn(check, stacklevel=2)
 

@@ -48,7 +48,7 @@ def verdict(ranking: Ranking) -> list[str]:
         ]
     refusals = [*_near_chance(ranking, as_it_is), *_no_better_than_random(ranking, first)][:1]
     answer = refusals or [_answer(ranking, first)]
-    return [*answer, *_doubts(ranking, first, candidates, trusted=not refusals)]
+    return [*answer, *_caveats(ranking, first, candidates, trusted=not refusals)]
 
 
 def _near_chance(ranking: Ranking, as_it_is: str) -> Iterator[str]:
@@ -135,7 +135,7 @@ def _answer(ranking: Ranking, first: str) -> str:
     return f"Trust {first} first: {_rank(ranking, first)}{because}"
 
 
-def _doubts(
+def _caveats(
     ranking: Ranking, first: str, candidates: Sequence[str], *, trusted: bool
 ) -> Iterator[str]:
     standing = ranking.standings[first]

@@ -247,7 +247,7 @@ class _Pass:
         self.done: list[LayerCall] = []
         self.open: list[LayerCall] = []
         # not a method: a reference cycle would keep all calls until the next collection
-        self.listener = Listener(on_call=functools.partial(_overheard, self.open))
+        self.listener = Listener(on_call=functools.partial(_add_call, self.open))
         self.replaced: list[Tensor | None] = []  # for open calls whose layer ends elsewhere
         # the first is for code outside of any call
         self.seen_by: list[dict[Any, Tensor]] = [{}]
@@ -316,7 +316,7 @@ class _Pass:
             raise _EnoughLayers
 
 
-def _overheard(running: list[LayerCall], call: AttentionCall) -> None:
+def _add_call(running: list[LayerCall], call: AttentionCall) -> None:
     """Handle attention inside the running layer."""
     if running:
         running[-1].attention.append(call)

@@ -132,7 +132,7 @@ class NothingVisible(Exception):
 
 @contextlib.contextmanager
 def hidden_pairs(hide: Hide) -> Iterator[None]:
-    """While open, attention functions hide the pairs of target and source that `hide` returns.
+    """Hide the pairs of target and source that `hide` returns while the context is open.
 
     Calls are numbered from 0 in their order.
 

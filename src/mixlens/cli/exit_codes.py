@@ -78,7 +78,7 @@ def _usage_message(error: Any) -> str:
 def _value_message(name: str, error: Any) -> str:
     """Return the message for a value that an option or argument does not take.
 
-    Depending on its version, typer words these errors itself or has pydantic word them.
+    Depending on its version, typer writes these messages itself or takes them from pydantic.
     """
     message = str(error.message)
     cause: list[Any] = getattr(error.__cause__, "errors", list)()

@@ -270,8 +270,8 @@ def _line_of_links(place: str, line: str) -> Links:
                 f"{place}: {word!r} is not a link. Write 3-4 for a sure link, and 3p4, 3?4 or "
                 "3-4p for a possible one."
             )
-        doubtful = link[2] != "-" or link[4] in ("p", "P", "?")
-        (possible if doubtful else sure).add((int(link[1]), int(link[3])))
+        is_possible = link[2] != "-" or link[4] in ("p", "P", "?")
+        (possible if is_possible else sure).add((int(link[1]), int(link[3])))
     return Links(place, frozenset(sure), frozenset(possible))
 
 

@@ -49,9 +49,9 @@ def roll_out_targets(
     weights: Any = None,
     **options: Any,
 ) -> MixingMaps:
-    """How much of each input token is in these targets, up to each layer: the rollout of a measure,
-    without maps if the recording keeps no layers and the measure allows it. Of a span: the weighted
-    mean of the rollouts of its targets.
+    """Return the rollout of a measure for these targets, up to each layer. It stores no maps if the
+    recording keeps no layers and the measure allows it. For a span, return the weighted mean of the
+    rollouts of its targets.
     """
     if recording.batch != 1:
         raise InvalidInput("rollout takes one text. Pass one text at a time")
@@ -80,8 +80,8 @@ def roll_out_targets(
 
 
 def _with_mean(request: Request, span: str | bool | None, weights: Any) -> Request:
-    """The targets as one, if that is asked for. A product of maps is linear in its last one, so the
-    mean of the rollouts is the rollout of the mean.
+    """Combine the targets into one if requested. A product of maps is linear in its last one, so
+    the mean of the rollouts is the rollout of the mean.
     """
     if span is None or span is False:
         if weights is not None:

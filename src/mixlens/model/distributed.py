@@ -124,7 +124,7 @@ def agreed_errors(errors: list[float]) -> list[float]:
 
 def smallest(model: nn.Module, number: int) -> int:
     """Return the smallest of the numbers that the processes of a model have, such as its free
-    memory. Otherwise each would decide by its own.
+    memory. Otherwise each process would decide by its own number.
     """
     processes = processes_of(model)
     return number if processes is None else processes.smallest(number)

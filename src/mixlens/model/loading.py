@@ -140,8 +140,8 @@ def _note_missing(model: Any, name: str, report: Mapping[str, Any]) -> None:
 
 
 def newly_initialised(model: Any) -> dict[str, bool]:
-    """Return the weights that the checkpoint lacked and nobody has set since, by name, each with
-    whether it is part of the head.
+    """Return the weights that the checkpoint lacks and no code has set since. The value is True for
+    weights of the head.
     """
     drawn = _missing.get(model)
     if not drawn:

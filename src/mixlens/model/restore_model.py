@@ -2,9 +2,9 @@
 
 BigBird switches to full attention permanently on the first short text, and computes every later one
 differently. Dynamic NTK keeps the rotary frequencies of the longest text so far. compressed-tensors
-unpacks all weights in a hook before the first run and removes that hook, so both come back, or
-neither would work. Modules that were compiled run as they are written while a model is measured,
-and experts by plain products where grouped ones do not run.
+unpacks all weights in a hook before the first run and removes that hook, so mixlens restores both.
+While a model is measured, compiled modules run uncompiled, and experts by plain products where
+grouped ones do not run.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ def _entry_of(module: nn.Module) -> _ModuleEntry:
 
 
 class ModelSession:
-    """One model that nobody else uses or changes: its fingerprint is taken once.
+    """One locked model. Its fingerprint is computed once, because nothing else can change it.
 
     Callers that have an estimate set `memory_advice`, the message if memory runs out.
     """
@@ -126,12 +126,10 @@ def open_session(
     restores: bool = True,
     recorded: ModelState | None = None,
 ) -> Iterator[ModelSession]:
-    """Wait until no other thread works with a model, and work with it; a session may be opened
-    inside another one.
-
-    Compiled code is taken out, so that a model has the same fingerprint before and after
-    `torch.compile`. With `restores`, attributes and buffers that the model changes in itself are
-    put back. With `recorded`, the model must be in this state.
+    """Lock a model while the context is open. Sessions can be nested. Compiled code is removed, so
+    that a model has the same fingerprint before and after `torch.compile`. With `restores`,
+    attributes and buffers that the model changes are restored. With `recorded`, the model must be
+    in this state.
     """
     session = _session.get()
     is_first = session is None or session.model is not model
@@ -178,7 +176,7 @@ def require_eval(model: nn.Module) -> None:
 
 
 def state_of(model: nn.Module) -> ModelState:
-    """Return the state of a model, the one at the beginning while a session is open."""
+    """Return the state of a model. In an open session, return its state at the beginning."""
     with open_session(model, restores=False) as session:
         return session.state
 

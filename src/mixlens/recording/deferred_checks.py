@@ -138,15 +138,14 @@ def raise_if_true(errors: Sequence[float], verdicts: Sequence[Verdict]) -> None:
 
 
 _open: contextvars.ContextVar[DeferredChecks | None] = contextvars.ContextVar(
-    "mixlens_doubts", default=None
+    "mixlens_deferred_checks", default=None
 )
 
 
 @contextlib.contextmanager
 def checks_wait(deferred: DeferredChecks | None = None) -> Iterator[None]:
-    """Defer `require_small` while the context is open. With its own `doubts`, the caller settles
-    them before anything is returned; without, they are settled when it closes, or by the outermost
-    context.
+    """Defer `require_small` while the context is open. If you pass `deferred`, settle it before you
+    return a score. Otherwise the checks are settled when the outermost context closes.
     """
     before = _open.get()
     if deferred is None and before is not None:

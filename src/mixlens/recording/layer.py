@@ -97,8 +97,8 @@ class Layer:
 
     @property
     def has_one_token(self) -> bool:
-        """Return whether its texts have one token. A proof on them need not hold for longer texts:
-        a factor for each token (Gemma 4) fits any number of copies of one.
+        """Return whether its texts have a single token. A check on them may not hold for longer
+        texts, because a factor per token (Gemma 4) fits any number of copies of one token.
         """
         return self._whole is None and self.width == 1
 

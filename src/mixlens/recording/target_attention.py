@@ -105,7 +105,7 @@ class Wanted:
             last = self._last = (tensor, tensor._version, rows)
         return last[2]
 
-    def of_witness(self, tensor: Tensor) -> Tensor:
+    def of_captured(self, tensor: Tensor) -> Tensor:
         """Return the wanted targets of a submodule's tensor; some layers flatten the batch."""
         if tensor.dim() == 2:
             tensor = tensor.reshape(len(self.targets), -1, tensor.shape[-1])

@@ -149,7 +149,7 @@ def run_layers(
     on_layer: Callable[[int, LayerCall, Mapping[Any, Tensor]], None],
 ) -> None:
     """Run the model up to the end of the stack, and report its attention calls and its layers, with
-    their witnesses cut to the wanted targets.
+    their captured tensors cut to the wanted targets.
     """
     shape = (recording.batch, recording.width)
     by_path = {layer.path: layer for layer in cut.stack.layers}
@@ -178,7 +178,7 @@ def run_layers(
 
     def watches(module: nn.Module, path: str, keep: Keep) -> list[Any]:
         def rows(tensor: Tensor) -> Tensor:
-            return wanted.of_witness(tensor) if inside else tensor
+            return wanted.of_captured(tensor) if inside else tensor
 
         return [watch(module, hook_point, keep, rows) for hook_point in by_path[path].watched]
 
@@ -227,8 +227,8 @@ def visit_down(recording: Recording, request: Request, visitor: Visitor, blocks:
                 wanted = Wanted(places, [block])
                 attention = RowAttention(wanted)
                 rows = [attention.call(each) for each in captured]
-                witnesses = {point: wanted.of_witness(tensor) for point, tensor in tensors.items()}
-                layer = cut.layer(index, call, rows, witnesses, wanted)
+                captured = {point: wanted.of_captured(tensor) for point, tensor in tensors.items()}
+                layer = cut.layer(index, call, rows, captured, wanted)
                 here = replace(request, targets=(tuple(block),))
                 visitor(index, layer, here.chosen(recording, places))
             cut.deferred.settle()

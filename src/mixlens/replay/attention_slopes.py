@@ -63,11 +63,11 @@ class AttentionSlopes:
 
         def one(tangent: Tensor) -> tuple[Tensor, ...]:
             result: tuple[Tensor, ...] = torch.func.jvp(
-                lambda rows: _overheard(step, path, rows), (stream,), (tangent,)
+                lambda rows: _attention_factors(step, path, rows), (stream,), (tangent,)
             )[1]
             return result
 
-        query, key, weights, self.values = _overheard(step, path, stream)
+        query, key, weights, self.values = _attention_factors(step, path, stream)
         moved: tuple[Tensor, ...] = torch.func.vmap(one)(torch.cat([basis, noise[None]]))
         projected = (
             moved[0],
@@ -132,7 +132,7 @@ class AttentionSlopes:
         return torch.addcmul(moved, along, direction, value=-1) * (inverse * norm.gain)
 
 
-class _Overheard(Exception):
+class _Captured(Exception):
     """Stops the run of a layer after its attention was captured."""
 
 
@@ -159,7 +159,7 @@ class _Around(TorchFunctionMode):
                 self.parts = tuple(
                     part.flatten(0, -3) for part in (query, key.mT, args[0], args[1])
                 )
-                raise _Overheard
+                raise _Captured
             self.last = (args[0], args[1])
         result = func(*args, **(kwargs or {}))
         if func in _SOFTMAX:
@@ -167,12 +167,12 @@ class _Around(TorchFunctionMode):
         return result
 
 
-def _overheard(step: LayerFunction, norm: str | None, rows: Tensor) -> tuple[Tensor, ...]:
+def _attention_factors(step: LayerFunction, norm: str | None, rows: Tensor) -> tuple[Tensor, ...]:
     """Return queries, keys, weights and values [head, token, ...] of the first attention, from the
     inputs of its projections.
     """
     captured = _Around()
-    with _returning(step.module, norm, rows), contextlib.suppress(_Overheard), captured:
+    with _returning(step.module, norm, rows), contextlib.suppress(_Captured), captured:
         step(step.point[None] if norm is not None else rows[None])
     if len(captured.parts) != 4:
         raise ValueError("no softmax between two products")

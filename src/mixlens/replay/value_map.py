@@ -78,8 +78,8 @@ def value_bias(layer: Layer, site: Attention) -> Float[Tensor, "head d_head"] | 
 
 
 def _discovered_columns(layer: Layer, site: Attention) -> _ValueColumns:
-    """Return the affine module that computes the values, from a run on noise in float32 or better:
-    equal columns there are equal, while a text may make them equal by chance.
+    """Return the affine module that computes the values. It is found by a run on noise, because
+    columns of different weights may be equal on a text by chance.
     """
     whole, heads = layer.whole, site.structure.heads
     drawn = torch.randn(

@@ -47,9 +47,9 @@ class CapturedLayers:
                 yield path, counts[parent]
 
 
-def capture_layers(model: nn.Module, inputs: Inputs, overhear: str) -> list[CapturedLayers]:
-    """Run the model once, capture attention with every backend of `overhear`, and return its
-    layers: those captured through the interface, and all if there are more.
+def capture_layers(model: nn.Module, inputs: Inputs, backends: str) -> list[CapturedLayers]:
+    """Run the model once and capture attention with `backends`. Return the layers that were
+    captured through the interface, and all layers if there are more.
     """
     chains: list[tuple[str, _Chain]] = []
     around: list[tuple[str, int]] = []
@@ -74,7 +74,7 @@ def capture_layers(model: nn.Module, inputs: Inputs, overhear: str) -> list[Capt
         hooks_removed(handles),
         torch.no_grad(),
         listening(listener),
-        attention_captured(model, overhear),
+        attention_captured(model, backends),
     ):
         for path, module in items.items():
             handles.append(module.register_forward_pre_hook(entered(path), with_kwargs=True))

@@ -108,7 +108,7 @@ def word_name(recording: Recording, number: int) -> str:
     return written or token_names(recording.tokenizer, [number])[0]
 
 
-def tokenizer_doubt(model: Any, tokenizer: Any) -> str | None:
+def tokenizer_mismatch(model: Any, tokenizer: Any) -> str | None:
     """Return why a tokenizer may belong to a different model, or None.
 
     Embeddings are padded by a few per cent at most, and have a row for every token.

@@ -36,7 +36,7 @@ DIRECTIONS = {
 
 
 def signs(marks: Marks) -> str:
-    """Return the signs of all marks that hold."""
+    """Return the signs of all marks that apply."""
     pairs = (
         (marks.is_best, BEST),
         (marks.not_different_from_best, LIKE_BEST),
