@@ -102,6 +102,19 @@ def test_the_first_prompts_that_count_are_scored(tmp_path: Path) -> None:
     assert {int(each["name"].rpartition(":")[2]) for each in lines_of(path)} == set(range(1, 8))
 
 
+def test_a_cell_waits_for_scores_that_are_not_written(tmp_path: Path) -> None:
+    cell = answers.Cell("generated:fact?documents=2", tmp_path / "M.jsonl", chosen(1))
+    job = cell.next_job()
+    assert job is not None
+    cell.take(job, [{"name": job[1][0][0].name, "counts": True}])
+    score = cell.next_job()
+    assert score is not None
+    assert cell.next_job() is None
+    assert not cell.finished
+    cell.take(score, {**score[1][1], "methods": {}})
+    assert cell.finished
+
+
 def lines_of(path: Path) -> list[dict[str, Any]]:
     return [json.loads(each) for each in path.read_text().splitlines()]
 
