@@ -20,7 +20,7 @@ import torch
 import triton
 from triton.backends.compiler import GPUTarget
 
-from mixlens.kernels.fused import contributions, norms, zeroing
+from mixlens.kernels.fused import contributions, head_contributions, norms, zeroing
 
 # bytes of one program; an H100 or H200 has capability 90, an A100 80
 SHARED_MEMORY = {75: 64, 80: 163, 86: 99, 89: 99, 90: 227, 100: 227, 120: 99}
@@ -73,9 +73,11 @@ def compile_instead(capability: int) -> None:
     """From here on the launching code compiles only."""
     triton.runtime.driver.set_active(Driver(capability))
     gain = Compiled(contributions._kernel(), capability)
+    head = Compiled(head_contributions._kernel(), capability)
     norm = [Compiled(kernel, capability) for kernel in norms._kernels()]
     step = [Compiled(kernel, capability) for kernel in zeroing._kernels()]
     contributions._kernel = lambda: gain  # type: ignore[assignment]
+    head_contributions._kernel = lambda: head  # type: ignore[assignment]
     norms._kernels = lambda: norm  # type: ignore[assignment]
     zeroing._kernels = lambda: step  # type: ignore[assignment]
 
@@ -105,6 +107,22 @@ def over_heads(everything: bool) -> Iterator[Case]:
                     causal=causal,
                 )
                 yield (f"contributions: {name}", of)
+
+
+def over_targets(everything: bool) -> Iterator[Case]:
+    for dtype, (heads, d_head) in itertools.product(DTYPES, HEADS):
+        for targets, sources in itertools.product((1, 2, 16), (50, 400) if everything else (400,)):
+            yield (
+                f"head_contributions: {dtype}, {heads} heads of {d_head}, {targets} targets,"
+                f" {sources} sources",
+                functools.partial(
+                    head_contributions.head_contributions,
+                    empty(1, heads, targets, sources),
+                    empty(1, heads, sources, d_head, dtype=dtype),
+                    empty(heads, d_head, heads * d_head, dtype=dtype),
+                    empty(1, targets, heads * d_head),
+                ),
+            )
 
 
 def over_widths(everything: bool) -> Iterator[Case]:
@@ -166,7 +184,7 @@ def over_activations(everything: bool) -> Iterator[Case]:
 def main(capability: int, everything: bool) -> int:
     """Print each combination that fails, and the number of all."""
     compile_instead(capability)
-    cases = [make(everything) for make in (over_heads, over_widths, over_activations)]
+    cases = [make(everything) for make in (over_heads, over_targets, over_widths, over_activations)]
     count = failed = 0
     for name, case in itertools.chain(*cases):
         count += 1

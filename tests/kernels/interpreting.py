@@ -14,10 +14,11 @@ import torch
 from torch import Tensor
 
 from mixlens.kernels import contributions, gram
+from mixlens.kernels.decomposition import Vectors
 from mixlens.kernels.fused.checked import Trial
 from mixlens.kernels.fused.sampling import Sampler
 from mixlens.kernels.fused.zeroing import ACTIVATIONS, DISTANCES
-from mixlens.replay import zeroing_steps
+from mixlens.replay import route_shares, zeroing_steps
 from tests.kernels.compiling import HAS_WIDE_PRODUCTS
 from tests.kernels.decompositions import in_float32, random_decomposition
 
@@ -59,6 +60,14 @@ def main() -> None:
         require_agreement(
             ("contributions", *name), contributions._try_fused(parts, y, targets, sources)
         )
+    # The interpreter computes products of bfloat16 wrongly.
+    for dtype, targets, d_head in itertools.product(DTYPES[::2], (1, 2, 16), (16, 24)):
+        parts = in_float32(random_decomposition(3, seed=0, d_model=80))
+        vectors = Vectors(rows(dtype, 1, 2, 3, d_head), rows(dtype, 4, d_head, 80))
+        trial = route_shares._try_fused(
+            replace(parts, vectors=vectors), rows(torch.float32, 1, targets, 80), targets
+        )
+        require_agreement(("head_contributions", dtype, targets, d_head), trial)
     wide = torch.float32
     for dtype, activation, products, scaled in itertools.product(
         DTYPES, ACTIVATIONS, (1, 2), (False, True)

@@ -19,7 +19,8 @@ first term is a matrix product. The second counts only channels in which z is la
 Those are among the channels with the smallest |y|, and most pairs have few or none of them, because
 a weight is small. For each pair only as many of them are read as its largest channel allows. This
 is exact, and takes an order of magnitude less time than all channels of all heads. A few pairs, as
-in one route, are compared channel by channel, which is faster than sorting.
+in one route, are compared channel by channel, which is faster than sorting. On a GPU a fused kernel
+does so for a few targets.
 """
 
 from __future__ import annotations
@@ -34,9 +35,12 @@ from torch import Tensor
 
 from mixlens.capture.layer_calls import HookPoint
 from mixlens.contracts import Targets, is_released
-from mixlens.kernels.chunks import cached_bytes, chunked, product_bytes, slices
+from mixlens.kernels.chunks import LARGEST, cached_bytes, chunked, product_bytes, slices
 from mixlens.kernels.contributions import l1_contribution
-from mixlens.kernels.decomposition import Decomposition
+from mixlens.kernels.decomposition import Decomposition, Vectors
+from mixlens.kernels.fused import head_contributions as fused_heads
+from mixlens.kernels.fused.checked import Combination, Trial, run_checked
+from mixlens.kernels.fused.sampling import Sampler, widen
 from mixlens.replay.value_map import value_bias as bias_of_values
 from mixlens.structure.norms import norm_of
 
@@ -207,6 +211,67 @@ def head_contributions(
 
     `limit` is the largest size of a block in bytes.
     """
+    if not fused_heads.applies(parts.weights):
+        return _plain_head_contributions(parts, y, limit, shift)
+    targets, values = parts.weights.shape[2], parts.vectors.values
+    return run_checked(
+        Combination(
+            "head_contributions",
+            y.device,
+            (parts.weights.dtype, values.dtype, y.dtype),
+            (
+                *parts.vectors.matrix.shape[1:],
+                *fused_heads.tile(values.shape[-1], values.dtype, targets),
+            ),
+        ),
+        fused=lambda: _fused_head_contributions(parts, y, shift),
+        plain=lambda: _plain_head_contributions(parts, y, limit, shift),
+        trial=lambda: _try_fused(parts, y, targets),
+    )
+
+
+def _fused_head_contributions(
+    parts: Decomposition, y: Float[Tensor, "batch target d_model"], shift: float
+) -> Float[Tensor, "batch head target source"]:
+    weights = parts.weights * parts.scale[:, None, :, None]
+    return fused_heads.head_contributions(
+        weights, parts.vectors.values, parts.vectors.matrix, y, shift
+    )
+
+
+def _try_fused(
+    parts: Decomposition, y: Float[Tensor, "batch target d_model"], targets: int
+) -> Trial:
+    """Run both forms on small data with the dtypes and the block shape of these tensors."""
+    sampler, (d_head, width) = Sampler(y.device), parts.vectors.matrix.shape[1:]
+    dtype, shift = parts.vectors.values.dtype, 0.25
+    weights, values = sampler.uniform(2, 4, targets, 150), sampler.normal(2, 2, 150, d_head)
+    matrix = sampler.normal(4, d_head, width) * d_head**-0.5
+    vectors, total = Vectors(values.to(dtype), matrix.to(dtype)), sampler.normal(2, targets, width)
+    small = Decomposition(
+        weights=weights,
+        vectors=vectors,
+        scale=sampler.uniform(2, targets),
+        own=total,
+        own_is_source=False,
+        constant=None,
+        total=total,
+        positions=torch.zeros(2, targets, dtype=torch.long, device=y.device),
+    )
+    wide = replace(
+        small, weights=weights.double(), vectors=widen(vectors), scale=small.scale.double()
+    )
+    fused = _fused_head_contributions(small, total, shift)
+    return Trial(fused, _plain_head_contributions(wide, total.double(), LARGEST, shift), 1e-5)
+
+
+def _plain_head_contributions(
+    parts: Decomposition,
+    y: Float[Tensor, "batch target d_model"],
+    limit: int,
+    shift: float,
+) -> Float[Tensor, "batch head target source"]:
+    """Compute one text after the other, from the channels that a pair needs."""
     sources = parts.weights.shape[-1]
     vector_bytes = 4 * len(parts.vectors.matrix) * parts.vectors.width
     contributions = [
