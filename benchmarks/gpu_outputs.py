@@ -58,7 +58,7 @@ def other_measures_of_a_short_prompt(bench: Bench) -> None:
 
     def measure(name: str) -> Run:
         if name == "attention_gradient":
-            return lambda: lens.measure(name, inputs, position=-1)
+            return lambda: lens.measure(name, inputs, position=-1, targets=[-1])
         return lambda: lens.measure(name, inputs, targets=[-1])
 
     runs: dict[str, tuple[Run, float | None]] = {

@@ -72,7 +72,9 @@ class Targets:
         """Return the weights of a span, [batch, target], next to a tensor and in its dtype."""
         import torch
 
-        return torch.tensor(self.weights, dtype=tensor.dtype, device=tensor.device)
+        from mixlens.model.placement import sent
+
+        return sent(torch.tensor(self.weights, dtype=tensor.dtype), tensor.device)
 
     def segments(self, by: Any) -> list[dict[str, list[int]]]:
         """Return the positions of the sources in each segment by its name, for each text; `by` as
@@ -89,7 +91,9 @@ class Targets:
             return tensor
         import torch  # not above, because listing the measures needs no torch
 
-        index = torch.tensor(self.positions, device=tensor.device)
+        from mixlens.model.placement import sent
+
+        index = sent(torch.tensor(self.positions), tensor.device)
         dim = dim % tensor.dim()
         shape = [1] * tensor.dim()
         shape[0], shape[dim] = index.shape
@@ -101,11 +105,13 @@ class Targets:
         """Return the position of every target in its text: [batch, target]."""
         import torch
 
+        from mixlens.model.placement import sent
+
         if self.cut_at is not None:
             return self.cut_at.to(device)
         if self.positions is None:
             return torch.arange(count, device=device).expand(batch, count)
-        return torch.tensor(self.positions, device=device)
+        return sent(torch.tensor(self.positions), device)
 
     def places(self, batch: int, count: int, device: torch.device) -> Tensor:
         """Return where every target is in the tensors of a layer: [batch, target]."""

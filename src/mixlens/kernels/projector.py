@@ -14,6 +14,7 @@ If targets see different sources (causal masks, windows), each has its own proje
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -58,19 +59,18 @@ def value_columns(
     values: Float[Tensor, "batch head source d_head"],
     output_weight: Float[Tensor, "head d_head d_model"],
     lengths: Int[Tensor, " batch"],
-    full: Bool[Tensor, " head"] | None = None,
+    uncertain: Sequence[int] | None = None,
 ) -> Float[Tensor, "batch head source d_head"]:
     """Return a matrix with the column space of T for every head, in float64, its Frobenius norm
     one, zero in padding.
 
-    `full` is the result of `full_rows` for the output projection, if already known.
+    `uncertain` is the result of `uncertain_rows` for the output projection, if already known.
     """
     real = torch.arange(values.shape[2], device=values.device) < lengths[:, None]
     columns = in_float64(values) * real[:, None, :, None]
     least = tolerance(values.dtype)
-    for head in (
-        (~(full_rows(output_weight) if full is None else full)).nonzero()[:, 0].tolist()
-    ):  # the few others are checked closely
+    # the few others are checked closely
+    for head in uncertain_rows(output_weight) if uncertain is None else uncertain:
         left, sizes, _ = torch.linalg.svd(in_float64(output_weight[head]), full_matrices=False)
         if sizes[-1] > least * sizes[0] and len(sizes) == columns.shape[-1]:
             continue
@@ -81,8 +81,8 @@ def value_columns(
     return columns / size.clamp_min(1e-300)
 
 
-def full_rows(output_weight: Float[Tensor, "head d_head d_model"]) -> Bool[Tensor, " head"]:
-    """Return whether each head's projection certainly has full row rank.
+def uncertain_rows(output_weight: Float[Tensor, "head d_head d_model"]) -> list[int]:
+    """Return the heads whose projection may not have full row rank.
 
     More columns only increase singular values, so some of them may be enough.
     """
@@ -90,7 +90,8 @@ def full_rows(output_weight: Float[Tensor, "head d_head d_model"]) -> Bool[Tenso
     size, least = torch.linalg.matrix_norm(output_weight), torch.linalg.matrix_norm(few)
     # A product in the weights' own precision shows conditions far from its rounding.
     well: Tensor = inverse_factor(in_float64(few @ few.mT), 1e-3).trusted & (size < 10 * least)
-    return well
+    uncertain: list[int] = (~well).nonzero()[:, 0].tolist()
+    return uncertain
 
 
 def with_ones(

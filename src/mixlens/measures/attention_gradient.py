@@ -32,6 +32,7 @@ from mixlens.model.distributed import gathered
 from mixlens.replay.intervention import model_output
 
 if TYPE_CHECKING:
+    from mixlens.contracts import Targets
     from mixlens.recording.attention import Attention
     from mixlens.recording.recording import Recording
     from mixlens.replay.explained_output import Explained
@@ -72,8 +73,8 @@ def score_model(recording: Recording, request: Request, output: Explained) -> Sc
     gradients = projection_gradients(recording, request.site, request.kind, output)
     layers, wanted = [], request.chosen(recording)
     for index, (_, site) in zip(request.layers, request.sites(recording), strict=True):
-        links = (weight_gradients(site, gradients[index]) * site.weights).clamp_min(0)
-        links = wanted.take(links, 2)
+        links = weight_gradients(site, gradients[index], wanted)
+        links = (links * wanted.take(site.weights, 2)).clamp_min(0)
         layers.append(links if request.per_head else links.mean(1))
     return Scores(by_layer(layers))
 
@@ -136,13 +137,17 @@ def projection_gradients(
 
 
 def weight_gradients(
-    site: Attention, gradient: Float[Tensor, "batch target head d_head"]
+    site: Attention, gradient: Float[Tensor, "batch _ head d_head"], wanted: Targets
 ) -> Float[Tensor, "batch head target source"]:
-    """Return dy/dA of one attention, from the gradient at the input of its output projection."""
+    """Return dy/dA of some targets of one attention, from the gradient at the input of its output
+    projection.
+    """
+    gradient = wanted.take(gradient, 1)
     if site.gate is not None:
-        gradient = gradient * site.gate.to(gradient)
+        gradient = gradient * wanted.take(site.gate, 1).to(gradient)
     batch, targets, heads, d_head = gradient.shape
     groups, sources = site.values.shape[1:3]
-    by_group = gradient.view(batch, targets, groups, heads // groups, d_head).permute(0, 2, 3, 1, 4)
+    by_group = gradient.reshape(batch, targets, groups, heads // groups, d_head)
+    by_group = by_group.permute(0, 2, 3, 1, 4)
     made = by_group.flatten(2, 3) @ site.values.to(gradient).mT
     return made.view(batch, heads, targets, sources)

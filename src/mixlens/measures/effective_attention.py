@@ -31,9 +31,9 @@ from mixlens.contracts import Facts, LayerScores, Spec, Targets
 from mixlens.errors import InvalidInput
 from mixlens.kernels.chunks import block_bytes
 from mixlens.kernels.prefixes import visible_projection
-from mixlens.kernels.projector import full_rows, projector, value_columns, with_ones
+from mixlens.kernels.projector import projector, uncertain_rows, value_columns, with_ones
 from mixlens.kernels.simplex import shortest_rows
-from mixlens.model.fingerprint import contents
+from mixlens.model.placement import sent
 from mixlens.model.session import Remembered
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from mixlens.recording.layer import Layer
     from mixlens.structure.layer_structure import AttentionStructure, LayerStructure
 
-_full_rows: Remembered[Tensor] = Remembered()  # of output projections, which no text changes
+_uncertain: Remembered[list[int]] = Remembered()  # of output projections, which no text changes
 
 SPEC = Spec(
     summary="the attention weights without the component that cannot reach the layer's output",
@@ -93,15 +93,12 @@ def score_layer(
         raise InvalidInput(
             f"Unknown constraint {constraint!r}. Choose one of: {', '.join(CONSTRAINTS)}."
         )
-    if layer.deferred is not None:  # a decomposition of NaN raises its own error
-        layer.deferred.settle()
     visible = visible_sources(attention, targets)
     projection = layer.hookable(attention.structure.output_projection)
     matrix = attention.output_weight
-    key = (matrix.dtype, contents([matrix]))  # `.data` may have been written to
-    full = _full_rows.of(projection, key, partial(full_rows, matrix))
+    uncertain = _uncertain.of(projection, matrix.dtype, partial(uncertain_rows, matrix))
     values = attention.values.repeat_interleave(len(matrix) // attention.values.shape[1], 1)
-    columns = value_columns(values.to(matrix), matrix, visible.lengths, full)
+    columns = value_columns(values.to(matrix), matrix, visible.lengths, uncertain)
     limit = block_bytes(layer.memory_budget)
     effective, rank = _effective(attention, columns, targets, visible, constraint, limit)
     null = targets.take(attention.weights, 2) - effective
@@ -143,7 +140,7 @@ def visible_sources(site: Attention, wanted: Targets) -> VisibleSources:
     as in a map.
     """
     (batch, _, targets, sources), device = site.weights.shape, site.weights.device
-    lengths = torch.tensor(wanted.source_lengths, device=device)
+    lengths = sent(torch.tensor(wanted.source_lengths), device)
     real = (torch.arange(sources, device=device) < lengths[:, None])[:, None, None]
     pairs, seen = real, real if site.visibility.seen is None else site.visibility.seen & real
     if not wanted.is_cut:

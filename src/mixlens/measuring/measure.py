@@ -29,6 +29,7 @@ from mixlens.measuring.whole_maps import join_outputs, record_whole, requests_by
 from mixlens.model.distributed import require_same
 from mixlens.model.placement import available_to
 from mixlens.model.session import open_session
+from mixlens.recording.deferred_checks import checks_wait
 from mixlens.recording.recording import Recording, score_layers
 from mixlens.recording.target_pass import target_blocks
 from mixlens.replay.explained_output import logits_of
@@ -322,7 +323,9 @@ def at_work(
         estimate, available = _largest(measures, recording, request), available_to(model)
         require_room(estimate, available)
         session.memory_advice = partial(memory_advice, estimate, available)
-        yield
+        # layers that pass by have deferred checks of their own
+        with checks_wait() if recording.is_kept else contextlib.nullcontext():
+            yield
 
 
 def _checked_request(

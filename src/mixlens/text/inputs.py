@@ -202,7 +202,9 @@ def _labelled(tokenizer: Any, rows: Sequence[Encoding], texts: Sequence[str]) ->
 
 def _from_tensors(model: nn.Module, tokenizer: Any, given: dict[str, Any]) -> Prepared:
     tensors = {
-        name: _copied(as_tensor(name, value)) for name, value in given.items() if value is not None
+        name: _copied(_to_check(as_tensor(name, value)))
+        for name, value in given.items()
+        if value is not None
     }
     if "past_key_values" in tensors:
         raise WrongKeys(
@@ -252,6 +254,13 @@ def _copied(value: Any) -> Any:
         for name, each in value.items():
             inner[name] = _copied(each)
         return inner
+    return value
+
+
+def _to_check(value: Any) -> Any:
+    """Return ids and token masks on the CPU. Each check of a tensor on a GPU would wait for it."""
+    if isinstance(value, Tensor) and value.dim() == 2 and not value.is_floating_point():
+        return value.cpu()
     return value
 
 

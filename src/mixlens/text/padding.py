@@ -23,9 +23,10 @@ def row_lengths(tensors: Mapping[str, Any], prefix: str = "") -> list[int] | Non
     mask = tensors.get(prefix + "attention_mask")
     if not isinstance(mask, Tensor) or mask.dim() != 2:
         return None
-    lengths = mask.bool().sum(1)
-    in_front = torch.arange(mask.shape[1], device=mask.device) < lengths[:, None]
-    return [int(n) for n in lengths] if bool((in_front == mask.bool()).all()) else None
+    real = mask.cpu().bool()  # read once from a GPU
+    lengths = real.sum(1)
+    in_front = torch.arange(mask.shape[1]) < lengths[:, None]
+    return lengths.tolist() if torch.equal(in_front, real) else None
 
 
 def masks_more_than_padding(tensors: Mapping[str, Any]) -> bool:
