@@ -50,7 +50,7 @@ def test_only_the_target_s_row_is_computed_and_it_is_the_same(lens: Lens) -> Non
 
 
 @pytest.mark.parametrize("words", [False, True])
-def test_layers_are_joined_by_rows_as_from_maps(lens: Lens, words: bool) -> None:
+def test_single_targets_are_aggregated_as_from_maps(lens: Lens, words: bool) -> None:
     """By name no map is formed; a recording of the whole text has them all."""
     chosen: dict[str, Any] = {"only": ["alti", "attention_norm"], "aggregate": "rollout"}
     text = "The disestablishers [MASK] old."
@@ -91,7 +91,7 @@ def test_agreement_is_of_sizes(comparison: Comparison) -> None:
     assert signed.agreement().equals(comparison.agreement())
 
 
-def test_what_is_explained_is_said(lens: Lens, comparison: Comparison) -> None:
+def test_the_explained_output_is_reported(lens: Lens, comparison: Comparison) -> None:
     assert comparison.explained == f"are vs is at {comparison.target}"
     assert "explains are vs is" in repr(comparison)
     assert len(repr(comparison)) < 300
@@ -136,7 +136,7 @@ def test_a_classifier_is_explained_by_its_label() -> None:
         ({"only": [3]}, "Unknown measure 3"),
     ],
 )
-def test_what_is_wrong_is_found_before_anything_is_measured(
+def test_errors_are_raised_before_anything_is_measured(
     lens: Lens, chosen: dict[str, Any], words: str
 ) -> None:
     asked: list[str] = []
@@ -152,7 +152,7 @@ def test_ranks_of_what_is_no_source(comparison: Comparison) -> None:
             comparison.rank_of(wrong)
 
 
-def test_what_takes_too_long_is_left_out(lens: Lens) -> None:
+def test_slow_measures_are_left_out(lens: Lens) -> None:
     long = " ".join(["the dogs near the old river"] * 12) + " [MASK] ."
     seen: list[tuple[str, int, int]] = []
     comparison = lens.compare(

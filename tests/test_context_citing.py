@@ -173,7 +173,7 @@ def test_certain_answers_stay_finite() -> None:
     assert odds == pytest.approx(60 - math.log(4) - math.log(2), abs=1e-6)
 
 
-def test_what_cannot_be_cited_is_refused(lens: Lens) -> None:
+def test_unsupported_contexts_raise(lens: Lens) -> None:
     masked = Lens.bundled()
     with pytest.raises(UnsupportedModel, match="both directions"):
         masked.context_cite(CONTEXT, QUERY, " The keys.", ablations=4, held_out=2)

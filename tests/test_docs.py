@@ -137,7 +137,7 @@ def test_programs_run_and_print_what_is_shown(
         )
 
 
-def test_a_difference_in_words_is_seen() -> None:
+def test_a_difference_in_words_is_detected() -> None:
     assert matches("1. hat 5 0.25 ██\n", "1. hat 5 0.31 ███\n")
     assert not matches("1. hat 5 0.25 ██\n", "1. dog 5 0.25 ██\n")
     assert not matches("one\ntwo\n", "one\n")

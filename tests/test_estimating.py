@@ -48,7 +48,7 @@ def llama() -> Any:
     return model.to(torch.bfloat16)
 
 
-def test_what_cannot_fit_says_what_would() -> None:
+def test_the_memory_error_lists_alternatives() -> None:
     model = llama()
     whole = estimate_of(model, "value_zeroing", 131_072)
     assert whole.least > 1000 * GIB  # the weights of one layer: 32 heads of 131,072 squared
@@ -102,7 +102,7 @@ def sized_bert(**sizes: Any) -> Any:
     ("make", "attention", "layers", "texts"),
     [(sized_bert, "eager", 2, 1), (sized_llama, "sdpa", 2, 1), (sized_llama, "eager", 3, 2)],
 )
-def test_what_is_sure_is_never_more_than_what_a_measure_takes(
+def test_the_lower_bound_never_exceeds_the_peak(
     make: Callable[..., Any], attention: str, layers: int, texts: int
 ) -> None:
     """Or a text would be refused that can be measured. By the allocator's own count, with blocks as
@@ -159,7 +159,7 @@ def test_layers_that_are_not_named_are_not_sure() -> None:
     assert estimate.sure <= peak_bytes(run)
 
 
-def test_what_runs_out_is_said_by_its_own_size() -> None:
+def test_the_memory_advice_names_the_size_of_a_short_text() -> None:
     """A block of a short text is small."""
     estimate = estimate_of(sized_llama(num_hidden_layers=2), "alti", 10)
     assert estimate.needed < 8 * 2**20
@@ -292,7 +292,7 @@ def test_options_that_need_less_are_not_refused() -> None:
     assert whole.sure > 4 * followed_back.sure
 
 
-def test_a_measure_without_room_is_left_out_of_a_comparison(
+def test_a_measure_that_does_not_fit_is_left_out_of_a_comparison(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     lens = Lens.bundled("causal")
@@ -302,7 +302,7 @@ def test_a_measure_without_room_is_left_out_of_a_comparison(
     assert "488 KiB are free" in compared.left_out["decompx"]
 
 
-def test_a_batch_without_room_is_halved(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_that_does_not_fit_is_halved(monkeypatch: pytest.MonkeyPatch) -> None:
     lens = Lens.bundled("causal")
     texts = ["The dogs are old."] * 4 + ["The dogs are old. " * 20]
     one = estimate_of(lens.model, "attention_norm", 5).sure
@@ -313,7 +313,7 @@ def test_a_batch_without_room_is_halved(monkeypatch: pytest.MonkeyPatch) -> None
     assert "are free" in made.errors[0][1]
 
 
-def test_what_torch_may_not_reserve_is_not_free() -> None:
+def test_memory_that_torch_may_not_reserve_is_not_free() -> None:
     """A device of 140 GiB of which torch holds three. On a GPU: benchmarks/out_of_memory.py."""
     free, whole, reserved = 136 * GIB, 140 * GIB, 3 * GIB
     assert memory.within_share(free, whole, reserved, 1.0) == free

@@ -147,7 +147,7 @@ def test_the_cosine_is_that_of_sentence_transformers(tmp_path: Path) -> None:
         pooling_of(Lens(unpooled).model, None)
 
 
-def test_what_does_not_fit_together_is_refused() -> None:
+def test_conflicting_arguments_raise() -> None:
     lens = encoder()
     for options, words in (
         ({"of": "similarity", "pooling": "mean"}, "needs the option to"),

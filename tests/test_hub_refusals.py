@@ -32,7 +32,7 @@ def _answered(kind: Any) -> BaseException:
         (errors.LocalEntryNotFoundError("not there"), "it is not in the cache"),
     ],
 )
-def test_the_reason_is_in_words(
+def test_each_error_of_the_hub_has_a_reason(
     error: BaseException, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)

@@ -55,7 +55,7 @@ def test_rows_and_statements_are_about_what_there_is() -> None:
         assert statement.evaluation in evaluation_names()
 
 
-def test_what_is_said_in_short_is_in_the_rows() -> None:
+def test_the_summary_agrees_with_the_entries() -> None:
     held = rows()
     for name in ("gte-sst2", "minilm-sst2", "masked-sst2", "gte-prompt-linzen"):
         for evaluation in ("aopc", "erasure"):
@@ -130,9 +130,7 @@ def test_the_matrix_has_the_mean_rank_of_every_measure() -> None:
     assert "| *1.0* |" in matrix({"a": good, "b": bad, "d": few})
 
 
-def test_a_row_of_somebody_else_gets_its_page(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_submitted_entry_gets_its_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = json.loads((ROOT / "rows" / "masked-blimp.json").read_text(encoding="utf-8"))
     monkeypatch.setattr(leaderboard_pages, "ROOT", tmp_path / "board")
     (tmp_path / "theirs.json").write_text(json.dumps(kept | {"model": "bert-of-mine"}))

@@ -44,7 +44,7 @@ def test_a_bundled_model_is_loaded_by_the_name_that_it_gives_itself() -> None:
         Lens.from_pretrained("mixlens/bundled/other")
 
 
-def test_names_and_folders_that_are_not_there(tmp_path: Path) -> None:
+def test_unknown_names_and_missing_folders(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").write_text("hello")
     for name, words in (

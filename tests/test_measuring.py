@@ -72,7 +72,7 @@ def test_a_device_keeps_the_scores_a_tensor_there() -> None:
         assert held.maps() == [lens.measure("alti_logit", text, **explained)]
 
 
-def test_a_device_that_is_not_there_is_refused_before_the_model_runs() -> None:
+def test_a_missing_device_raises_before_the_model_runs() -> None:
     lens, calls = Lens.bundled(), list[int]()
     lens.model.register_forward_pre_hook(lambda module, args: calls.append(1))
     for device in ("cudaa", "cuda:99"):

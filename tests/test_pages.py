@@ -62,7 +62,7 @@ def test_every_measure_has_a_page_that_is_true(name: str) -> None:
     assert authors in page or authors == "none:", f"the page on {name} does not cite {authors}"
 
 
-def test_the_pages_of_measures_say_what_the_code_says() -> None:
+def test_the_pages_of_measures_agree_with_the_code() -> None:
     assert [name for name in mixlens.list_measures() if f"[`{name}`]" not in table()] == []
     page = with_facts((MEASURES / "alti.md").read_text(), "alti")
     assert '<span class="stage seen">values</span>' in page

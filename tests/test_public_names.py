@@ -154,7 +154,7 @@ def _imported_by(path: Path) -> Iterator[str]:
             )
 
 
-def test_names_say_what_is_in_them() -> None:
+def test_names_are_informative() -> None:
     """Not these words, which say nothing."""
     empty = {"found", "told", "flown", "pays", "together", "some", "pieces"}
     root = Path(__file__).parent.parent
@@ -236,7 +236,7 @@ def test_kinds_of_attention_are_named_in_one_place() -> None:
         "views/viewer",
     ],
 )
-def test_a_room_opens_with_a_map_of_its_files(room: str) -> None:
+def test_the_docstring_of_a_folder_lists_its_files(room: str) -> None:
     """The other rooms have a file for each measure, evaluation or command."""
     files = {path.stem for path in (SOURCE / room).glob("*.py")} - {"__init__"}
     about = ast.get_docstring(ast.parse((SOURCE / room / "__init__.py").read_text())) or ""

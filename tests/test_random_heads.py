@@ -13,7 +13,7 @@ from mixlens import Lens, MixlensError, UnsupportedModel
 from tests.measures import models
 
 
-def test_what_needs_a_random_head_is_refused_by_name(tmp_path: Path) -> None:
+def test_measures_that_need_a_random_head_raise(tmp_path: Path) -> None:
     config = hf.BertConfig(**models._SIZES)
     body = models.randomised(hf.BertModel(config)).float()
     body.save_pretrained(tmp_path)

@@ -87,7 +87,9 @@ def toy_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("how", ["toy", "toy_file"])
-def test_a_measure_is_seen_everywhere(how: str, request: pytest.FixtureRequest) -> None:
+def test_a_registered_measure_is_listed_everywhere(
+    how: str, request: pytest.FixtureRequest
+) -> None:
     """Registered, or found as a file: there is no second list."""
     toy: str = request.getfixturevalue(how)
     kinds = {option.name: option.kind for option in list_measures()[toy].options}
@@ -104,7 +106,7 @@ def test_a_measure_is_seen_everywhere(how: str, request: pytest.FixtureRequest) 
     assert json.loads(shown.stdout)["provenance"]["options"]["power"] == 3
 
 
-def test_a_file_without_documentation_is_noticed(toy_file: str) -> None:
+def test_a_file_without_documentation_is_detected(toy_file: str) -> None:
     with pytest.raises(AssertionError, match=f"there is no docs/measures/{toy_file}.md"):
         test_pages.test_every_measure_has_a_page_that_is_true(toy_file)
 

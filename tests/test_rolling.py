@@ -70,7 +70,7 @@ def test_generated_words_roll_out_to_the_prompt() -> None:
     assert made.segments().source_tokens == ("(first token)", "prompt", "answer")
 
 
-def test_what_cannot_be_taken_by_rows_is_rolled_out_from_maps() -> None:
+def test_unsupported_targets_are_rolled_out_from_maps() -> None:
     lens, given = Lens(built("bloom")), one_text("bloom")
     made = lens.rollout("alti", given, [2])
     whole = lens.measure("alti", given)
@@ -83,7 +83,7 @@ def test_what_cannot_be_taken_by_rows_is_rolled_out_from_maps() -> None:
         lens.rollout("alti", given)
 
 
-def test_a_rollout_says_how_long_it_takes_before_it_starts(
+def test_a_rollout_reports_its_time_before_it_starts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     lens = Lens.bundled("causal")

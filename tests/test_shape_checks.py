@@ -19,7 +19,7 @@ def test_a_wrong_shape_is_an_error() -> None:
         max_flow(np.ones((2, 3)), layers=[0], targets=[0])
 
 
-def test_what_was_right_once_is_checked_again_in_a_different_form() -> None:
+def test_a_verified_layer_is_checked_again_in_a_different_form() -> None:
     results = iter([np.ones((2, 3)), np.ones((2, 3)), np.ones((2, 4)), np.ones((4, 2))])
 
     def turned(x: Float[np.ndarray, "a b"], side: Literal["left"]) -> Float[np.ndarray, "b a"]:

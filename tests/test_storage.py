@@ -71,7 +71,7 @@ def test_all_of_it_comes_back(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["maps"]
 
 
-def test_what_differs_is_not_equal() -> None:
+def test_different_values_are_not_equal() -> None:
     maps = example()
     assert maps == example()
     assert maps != example().normalised(absolute=True)
@@ -142,7 +142,7 @@ def test_a_truncated_file_is_refused_wherever_it_ends(tmp_path: Path) -> None:
             load(path)
 
 
-def test_a_changed_number_is_noticed(tmp_path: Path) -> None:
+def test_a_changed_number_is_detected(tmp_path: Path) -> None:
     path = tmp_path / "maps"
     example().save(path)
     data = bytearray(path.read_bytes())
@@ -181,7 +181,7 @@ def rewritten(path: Path, version: str, change: dict[str, Any]) -> None:
     )
 
 
-def test_a_newer_format_and_a_wrong_description_are_told_apart(tmp_path: Path) -> None:
+def test_a_newer_format_and_a_damaged_description_have_different_errors(tmp_path: Path) -> None:
     path = tmp_path / "maps"
     example().save(path)
     rewritten(path, "2", {})

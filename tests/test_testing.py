@@ -44,7 +44,7 @@ def test_a_right_measure_passes_and_refusals_are_listed() -> None:
         check_measure("toy", power=2)
 
 
-def test_a_measure_that_reads_more_than_it_says_is_named() -> None:
+def test_a_measure_that_reads_more_than_its_spec_is_reported() -> None:
     @register("toy", Spec(**ABOUT, facts=Facts(), within_blocks=True))
     def toy(recording: Recording, request: Request) -> Scores:
         ends = [layer.output.norm(dim=-1)[:, :, None] for layer, _ in request.sites(recording)]

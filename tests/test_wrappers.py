@@ -177,7 +177,7 @@ def test_sentence_transformers_and_pipelines_bring_their_tokenizer(tmp_path: Pat
         (nn.Linear(2, 2), "not Linear"),
     ],
 )
-def test_what_is_not_a_model(given: Any, words: str) -> None:
+def test_invalid_models(given: Any, words: str) -> None:
     with pytest.raises(mixlens.InvalidInput, match=words):
         Lens(given)
 
@@ -222,7 +222,7 @@ def test_damaged_weights_do_not_leave_out_a_layer(ask: Any) -> None:
         ask(Lens(model), {"input_ids": inputs("llama", rows=1)["input_ids"]})
 
 
-def test_weights_of_a_hybrid_model_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weights_of_a_hybrid_model_are_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     looked = []
 
     def look(model: Any) -> str | None:

@@ -424,7 +424,7 @@ def test_a_chat_without_documents_ranks_its_turns(chat_lens: Lens) -> None:
     assert list(again.documents) == list(turns)
 
 
-def test_paragraphs_lie_between_documents_and_sentences(lens: Lens) -> None:
+def test_paragraphs_are_between_documents_and_sentences(lens: Lens) -> None:
     body = "Tom has a ball. He is big.\n\nLily has a blue car."
     answer = lens.answer(f"{body}\nLily has a", documents={"all": body}, answer=" blue car.")
     ranked = {each.name: each for each in answer.top(by="paragraphs")}

@@ -218,7 +218,7 @@ def test_results_are_kept(lens: Lens, tmp_path: Path) -> None:
             Knockout.load(tmp_path / "damaged.json")
 
 
-def test_what_cannot_be_right_is_refused(lens: Lens) -> None:
+def test_unsupported_inputs_raise(lens: Lens) -> None:
     with pytest.raises(InvalidInput, match="sees nothing but"):
         lens.knockout({"input_ids": [[1, 5, 6]]}, {"all": (0, 3)}, answer=[9], windows=1)
     with pytest.raises(InvalidInput, match="exceed max_passes=5"):

@@ -141,7 +141,7 @@ def test_a_broken_row_is_named_and_the_run_goes_on(
         assert name in (tmp_path / "report.html").read_text()
 
 
-def test_what_does_not_apply_is_listed_with_its_reason(
+def test_excluded_measures_are_listed_with_the_reason(
     lens: Lens, examples: list[Agreement]
 ) -> None:
     ranking = benchmark(
@@ -277,7 +277,7 @@ def test_evaluations_with_cases_of_their_own_need_no_text(
     assert "attention" not in ranking.seconds  # no text was measured
 
 
-def test_what_is_asked_for_in_two_ways_is_computed_once(
+def test_equivalent_requests_are_computed_once(
     lens: Lens, examples: list[Agreement], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from mixlens.measures import value_zeroing

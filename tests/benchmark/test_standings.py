@@ -160,7 +160,7 @@ def test_missing_examples_are_compared_on_those_that_both_have() -> None:
     )
 
 
-def test_few_texts_are_said_to_be_few() -> None:
+def test_the_verdict_warns_of_few_texts() -> None:
     values = {m: v[:6] for m, v in made_up().items()}
     measures = tuple(values)
     ranking = rank(
@@ -180,7 +180,7 @@ def test_when_nothing_beats_random_nothing_is_recommended() -> None:
     assert not any(mark.is_best for mark in ranking.marks["e"].values())
 
 
-def test_a_measure_alone_is_first_and_nothing_more_is_said_of_it() -> None:
+def test_a_single_measure_is_first_without_comparisons() -> None:
     ranking = ranked(column("e", {"good": made_up()["good"]}))
     assert ranking.verdict.startswith("Trust good first: mean rank 1.0")
     assert "random" not in ranking.verdict
@@ -245,7 +245,7 @@ def test_ranks_that_do_not_come_from_the_data_are_no_recommendation() -> None:
     assert "its own models" in ranking.verdict
 
 
-def test_what_random_numbers_do_as_well_is_not_trusted() -> None:
+def test_measures_no_better_than_random_are_not_recommended() -> None:
     draw = np.random.default_rng(0)
     noise = [column(f"e{i}", {m: draw.normal(size=TEXTS) for m in "ab"}) for i in range(3)]
     better = {"a": draw.normal(2, 0.1, TEXTS), "b": draw.normal(0, 1, TEXTS)}

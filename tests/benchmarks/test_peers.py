@@ -28,7 +28,7 @@ def timings(
 
 
 @pytest.mark.parametrize("timings", [()], indirect=True)
-def test_without_peers_every_row_says_what_is_missing(timings: dict[str, Any]) -> None:
+def test_without_peers_every_line_reports_the_missing_package(timings: dict[str, Any]) -> None:
     assert len(timings["rows"]) == len(peers.tasks())
     for task, row in zip(peers.tasks(), timings["rows"], strict=True):
         assert f"pip install {peers.INSTALL[task.peer]}" in row["remarks"]

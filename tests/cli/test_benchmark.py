@@ -102,7 +102,7 @@ def test_wrong_arguments_get_one_clear_line(
     assert "Traceback" not in error
 
 
-def test_control_c_says_how_to_go_on(tmp_path: Path) -> None:
+def test_control_c_prints_how_to_resume(tmp_path: Path) -> None:
     out = tmp_path / "out"
     command = [
         sys.executable,

@@ -121,7 +121,7 @@ def test_documents_that_cannot_be_placed_are_refused(tmp_path: Path, prompt_file
     )
 
 
-def test_the_end_of_an_answer_is_measured_only_if_asked_for(tmp_path: Path, model: str) -> None:
+def test_the_end_of_an_answer_is_measured_on_request_only(tmp_path: Path, model: str) -> None:
     rows = Lens.from_pretrained(model).generate([{"role": "user", "content": STORY}])
     assert rows.produced is not None
     ids = [rows.produced[0].ids[place] for place in rows.targets[0]]  # type: ignore[index]

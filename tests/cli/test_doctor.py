@@ -46,7 +46,7 @@ def test_refused_families_exit_with_1(name: str, tmp_path: Path) -> None:
     assert "coverage" in printed.stderr
 
 
-def test_what_is_left_out_is_named(tmp_path: Path) -> None:
+def test_left_out_measures_are_listed(tmp_path: Path) -> None:
     built("jamba").save_pretrained(tmp_path)
     result = run(app, ["doctor", str(tmp_path)])
     assert result.exit_code == 0, result.output
@@ -97,7 +97,7 @@ def test_real_models(model: str, shared: Path) -> None:
     assert [stack["layers"] for stack in report["stacks"]] == [6] * len(report["stacks"])
 
 
-def test_what_measures_would_need_for_a_long_text() -> None:
+def test_memory_estimates_for_a_long_text() -> None:
     shown = run(app, ["doctor", "--tokens", "4096"]).output
     assert "4,096 tokens, a forward pass of about" in shown
     line = next(line for line in shown.splitlines() if line.strip().startswith("value_zeroing "))

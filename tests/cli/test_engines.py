@@ -76,7 +76,7 @@ def test_benchmark_and_reproduce_with_two_workers(
     assert reproduced([*reproduce, str(tmp_path), *two]) == alone[1]
 
 
-def test_an_engine_that_is_not_there(tmp_path: Path) -> None:
+def test_an_unknown_engine(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, [*BENCHMARK, "--engine", "spark"])
     assert result.exit_code != 0
     assert "spark" in str(result.exception)

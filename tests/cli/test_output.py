@@ -56,7 +56,7 @@ def test_a_process_in_ascii_with_bytes_that_are_no_text() -> None:
     assert b"Traceback" not in done.stderr
 
 
-def test_what_nobody_foresaw(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unexpected_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     def explode(*_: object, **__: object) -> None:
         raise ZeroDivisionError("first line\nsecond line")
 

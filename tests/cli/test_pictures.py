@@ -68,6 +68,6 @@ def test_wrong_files_are_refused(command: str, arguments: list[str], message: st
     assert message in str(result.exception)
 
 
-def test_flow_starts_from_layers_that_are_not_joined() -> None:
+def test_flow_starts_from_layers_that_are_not_aggregated() -> None:
     result = run(app, ["map", TEXT, "--rollout", "--figure", "x.png", "--kind", "flow"])
     assert "Drop --rollout" in str(result.exception)

@@ -97,9 +97,7 @@ def test_shown_tables(prompt_file: str) -> None:
     assert "sentence 5" in ran.out
 
 
-def test_a_page_groups_by_the_segments_that_were_asked_for(
-    prompt_file: str, tmp_path: Path
-) -> None:
+def test_a_page_groups_by_the_requested_segments(prompt_file: str, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     given = ("--prompt-file", prompt_file, "--answer", " are on", "--measure", "attention")
     for options, name in (((), "story"), (("--segments", "sentences"), "sentence 2")):

@@ -145,7 +145,7 @@ def test_a_column_of_targets_and_one_of_parts_of_speech(tmp_path: Path) -> None:
     )
 
 
-def test_what_is_explained_comes_from_columns(tmp_path: Path) -> None:
+def test_columns_select_the_explained_output(tmp_path: Path) -> None:
     corpus, out = tmp_path / "corpus.jsonl", tmp_path / "out"
     rows: list[dict[str, Any]] = [
         {"text": "The dogs [MASK] in the park.", "right": "are", "wrong": "is"},

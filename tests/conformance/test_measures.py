@@ -108,7 +108,7 @@ def test_shapes_labels_facts_files_and_refusals(family: Family) -> None:
 
 
 @every_family
-def test_what_is_given_is_known_before_it_is_measured(family: Family) -> None:
+def test_arguments_are_checked_before_anything_runs(family: Family) -> None:
     """But for what an output, or a bias that one option leaves in its place, decides."""
     recording = family.recording
     for name, spec in ready_measures().items():
@@ -129,7 +129,7 @@ def test_asking_again_changes_nothing(family: Family) -> None:
 @pytest.mark.parametrize(
     "family", [family for family in FAMILIES if family.values[0] not in TEXTS], indirect=True
 )
-def test_place_and_company_in_a_batch_change_nothing(family: Family) -> None:
+def test_order_and_other_texts_of_a_batch_change_nothing(family: Family) -> None:
     swapped = family.measured({key: value.flip(0) for key, value in family.given.items()})
     alone = family.measured({key: value[:1] for key, value in family.given.items()})
     for key, rows in family.maps.items():
@@ -138,7 +138,7 @@ def test_place_and_company_in_a_batch_change_nothing(family: Family) -> None:
 
 
 @pytest.mark.parametrize("family", TEXTS, indirect=True)
-def test_padding_place_and_company_in_a_batch_change_nothing(family: Family) -> None:
+def test_padding_order_and_other_texts_change_nothing(family: Family) -> None:
     """The first text, cut, alone and padded on either side; the second in a different place."""
     given = family.given
     alone = {

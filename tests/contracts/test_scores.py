@@ -19,9 +19,7 @@ def test_layers_are_stacked_where_the_first_of_them_is() -> None:
     assert stacked.device.type == "meta"
 
 
-def test_layers_that_were_measured_one_by_one_are_joined_there_with_all_that_belongs_to_them() -> (
-    None
-):
+def test_layers_measured_one_by_one_are_stacked_with_their_extras() -> None:
     parts = [
         LayerScores(
             torch.zeros(1, 3, 4, device=place),

@@ -87,7 +87,7 @@ def test_targets(fields: dict[str, Any]) -> None:
         ({"cue": [7]}, "neither a word nor a span"),
     ],
 )
-def test_what_is_wrong_is_said(fields: dict[str, Any], reason: str) -> None:
+def test_problems_are_reported(fields: dict[str, Any], reason: str) -> None:
     if reason == "once":
         assert cues(agreement("f:1", {**KEYS, **fields})) == ["the"]
         return

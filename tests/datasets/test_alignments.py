@@ -64,7 +64,7 @@ def test_every_form_gives_the_same_pairs(name: str, text: str, texts: Path) -> N
     assert pairs[1].name.endswith(":2")
 
 
-def test_a_folder_whose_name_says_the_direction(tmp_path: Path) -> None:
+def test_a_folder_name_gives_the_direction(tmp_path: Path) -> None:
     upper = [line.upper() for line in SOURCE]
     files: dict[str, Any] = {
         "test__de": SOURCE,
@@ -84,7 +84,7 @@ def test_a_folder_whose_name_says_the_direction(tmp_path: Path) -> None:
         read_alignments(nameless)
 
 
-def test_where_words_are_counted_from_is_read_from_the_links_or_asked_for(texts: Path) -> None:
+def test_the_first_word_number_comes_from_the_links_or_base(texts: Path) -> None:
     gold = texts / "unclear.gold"
     gold.write_text("1-1 2-2\n1-1\n")
     with pytest.raises(InvalidInput, match=r"unclear\.gold: no link tells .* Pass the base"):

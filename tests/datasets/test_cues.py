@@ -184,7 +184,7 @@ def test_cues_worked_out_by_hand(
         (SUBJECT, "The cats are here.", "The cats are.", "exactly one word"),
     ],
 )
-def test_what_the_rules_do_not_understand_is_refused(
+def test_sentences_outside_the_rules_are_skipped(
     paradigm: str, good: str, bad: str, reason: str
 ) -> None:
     with pytest.raises(InvalidInput, match=reason):

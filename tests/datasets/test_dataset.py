@@ -43,7 +43,7 @@ def test_samples_are_in_proportion_and_do_not_depend_on_order(
     }
 
 
-def test_what_is_left_over_goes_to_the_largest_remainder() -> None:
+def test_the_rest_goes_to_the_largest_remainder() -> None:
     for seed in range(5):
         assert data([17, 9, 4]).sample(10, seed).groups == {
             "g0": 6,

@@ -51,7 +51,7 @@ def test_gzip_is_known_by_its_content(tmp_path: Path) -> None:
     ("content", "reason"),
     [(b"gr\xfcn", "not UTF-8 text .byte 2."), (b"a\0b", "zero bytes"), (b"", "file is empty")],
 )
-def test_what_is_not_text_is_refused(tmp_path: Path, content: bytes, reason: str) -> None:
+def test_inputs_that_are_not_text_raise(tmp_path: Path, content: bytes, reason: str) -> None:
     for ending in ("txt", "tsv", "csv", "jsonl", "conllu"):
         (tmp_path / f"a.{ending}").write_bytes(content)
         with pytest.raises(InvalidInput, match=reason):
@@ -116,7 +116,7 @@ def test_samples(tmp_path: Path) -> None:
         ("multi30k/train.en.gz", "multi30k/dataset"),
     ],
 )
-def test_a_missing_file_says_where_to_get_it(path: str, advice: str) -> None:
+def test_the_error_for_a_missing_file_has_the_download_address(path: str, advice: str) -> None:
     with pytest.raises(InvalidInput, match=f"does not exist.*https.*{advice}"):
         corpus.read(path)
 

@@ -120,7 +120,7 @@ def test_bad_rows_are_named_with_their_line(tmp_path: Path) -> None:
     assert "UTF-16" in reasons[8]
 
 
-def test_what_is_explained_comes_from_columns(tmp_path: Path) -> None:
+def test_columns_select_the_explained_output(tmp_path: Path) -> None:
     path = tmp_path / "corpus.tsv"
     path.write_text("s\tw\nThe dog [MASK] .\tbarks\nA cat .\t\n")
     (shard,) = cut_into_shards(str(path), 10)
@@ -212,7 +212,7 @@ def test_a_sentence_whose_named_column_is_missing(tmp_path: Path) -> None:
     assert all(isinstance(row, BadRow) for row in rows_of(shard, Columns(text="sentence")))
 
 
-def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
+def test_unreadable_files_are_reported(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="has no supported file"):
         cut_into_shards(str(tmp_path), 2)
     with pytest.raises(InvalidInput, match="0 is out of range"):

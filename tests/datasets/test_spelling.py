@@ -32,7 +32,7 @@ def test_spelling(tokenised: str, plain: str) -> None:
         st.sampled_from(["a", "bc", ".", ",", "(", ")", "n't", '"', "``", "''", "@-@", "$", "é"])
     )
 )
-def test_every_word_stands_where_it_is_said_to(words: list[str]) -> None:
+def test_every_word_is_at_its_span(words: list[str]) -> None:
     text, spans = spelled(words)
     assert [text[slice(*span)] for span in spans] == [WRITTEN.get(word, word) for word in words]
     assert text == text.strip()

@@ -59,7 +59,7 @@ def test_without_header(tmp_path: Path) -> None:
     assert [each.group for each in data] == ["gj04", "cj99"]
 
 
-def test_labels_that_cannot_be_told_are_not_guessed(tmp_path: Path) -> None:
+def test_ambiguous_labels_are_not_guessed(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="Add a header"):
         read(tmp_path, "1\t0\n0\t1\n")
     with pytest.raises(InvalidInput, match=r"none of its .* look like labels\. Add a header"):

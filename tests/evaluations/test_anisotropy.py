@@ -69,7 +69,7 @@ def test_parts_add_up_to_the_block_output() -> None:
         )
 
 
-def test_texts_are_joined_pair_by_pair() -> None:
+def test_texts_are_combined_pair_by_pair() -> None:
     cases = [random_case("bert", 5, seed=0), random_case("bert", 7, seed=1)]
     result = anisotropy.evaluate(cases)
     every = [

@@ -31,7 +31,7 @@ def probability(case: Case, removed: list[int]) -> float:
     )
 
 
-def test_each_bin_is_what_a_forward_pass_says() -> None:
+def test_each_bin_equals_a_forward_pass() -> None:
     case = cases()[0]
     words = [i for i, label in enumerate(case.row.labels) if not label.startswith("[")]
     order = sorted(words, key=lambda i: -case.target_row("alti")[i])
@@ -48,7 +48,7 @@ def test_each_bin_is_what_a_forward_pass_says() -> None:
     assert seen["value"] == pytest.approx(np.mean(seen["comprehensiveness"]))
 
 
-def test_sameks_curve_ends_where_all_words_are_gone() -> None:
+def test_sameks_curve_ends_without_words() -> None:
     case = cases()[1]
     words = [i for i, label in enumerate(case.row.labels) if not label.startswith("[")]
     gone = probability(case, []) - probability(case, words)

@@ -21,7 +21,7 @@ from tests.evaluations.sentences import agreement, cases, lens
 TEXT = ("The keys to the old cabinet are on the table .", "are", "is", "keys")
 
 
-def test_a_masked_model_is_asked_at_the_mask() -> None:
+def test_a_masked_model_predicts_at_the_mask() -> None:
     case = Case(lens(), agreement(*TEXT))
     assert case.given == "The keys to the old cabinet [MASK] on the table ."
     assert case.row.labels[case.target] == "[MASK]"
@@ -29,7 +29,7 @@ def test_a_masked_model_is_asked_at_the_mask() -> None:
     assert case.explain == {"word": "are", "foil": "is", "position": case.target}
 
 
-def test_a_causal_model_is_asked_after_what_stands_before() -> None:
+def test_a_causal_model_predicts_after_the_preceding_text() -> None:
     case = Case(lens("causal"), agreement(*TEXT))
     assert case.given == "The keys to the old cabinet"
     assert case.target == len(case.row) - 1

@@ -73,7 +73,7 @@ def test_the_models_verify(program: str, dtype: torch.dtype) -> None:
         assert not report.left_out
 
 
-def test_what_the_target_reads_is_found_and_a_bystander_is_not() -> None:
+def test_tokens_that_the_target_reads_are_found_and_no_others() -> None:
     details = evaluate("compiled_truth", "alti").details
     copied = [details["carried"][case.name] for case in compiled_cases() if "prev" in case.program]
     assert set(copied) - {math.nan} >= {1.0}

@@ -170,7 +170,7 @@ def test_documents_are_scored_by_removal(cases: list[Case]) -> None:
     assert (score_documents(known, "value_zeroing_segments") > 0).all()
 
 
-def test_the_sink_counts_if_asked(cases: list[Case]) -> None:
+def test_the_sink_counts_on_request(cases: list[Case]) -> None:
     known = KnownEvidence.of(Case(cases[0].lens, cases[0].example))
     known.documents[0] = (0, *known.documents[0])  # as without a token that begins every text
     without, with_it = (score_documents(known, "attention", sink=s) for s in (False, True))

@@ -98,7 +98,7 @@ def test_the_null_space_case_has_more_tokens_than_d_head() -> None:
         ("integrated_gradients", "copy, causal", False),
     ],
 )
-def test_what_must_come_out(measure: str, case: str, right: bool) -> None:
+def test_expected_results(measure: str, case: str, right: bool) -> None:
     assert planted_truth.observe(BY_NAME[case], measure)["value"] == float(right)
 
 

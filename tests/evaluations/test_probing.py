@@ -122,7 +122,7 @@ def test_fewer_examples_than_dimensions_give_the_same_probe() -> None:
     )
 
 
-def test_a_class_that_was_never_seen_is_sent_uniformly() -> None:
+def test_a_new_class_is_encoded_uniformly() -> None:
     labels = np.array([0] * 8 + [1] * 8)
     made = blockwise(np.zeros((16, 3)), labels, 2, block_ends(16), logistic)
     assert np.allclose(made, 0.5)
@@ -263,7 +263,7 @@ def test_number_is_read_off_a_trained_model(lens: mixlens.Lens) -> None:
     assert evaluations()["probing"].of == "model"
 
 
-def test_what_has_no_label_is_refused(lens: mixlens.Lens) -> None:
+def test_examples_without_a_label_raise(lens: mixlens.Lens) -> None:
     with pytest.raises(InvalidInput, match="no label"):
         probing.observe(Case(lens, Example(name="a", text="A cat sat.")))
     labelled = Case(lens, Labelled(name="a", text="A cat sat.", label="1"))

@@ -55,7 +55,7 @@ def test_a_mean_over_known_entries() -> None:
     assert math.isnan(mean[2])
 
 
-def test_the_interval_covers_the_true_mean_about_as_often_as_it_says(
+def test_the_interval_has_the_nominal_coverage(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(_statistics, "RESAMPLES", 300)

@@ -157,7 +157,7 @@ def test_the_settings_read_other_rows_of_one_map() -> None:
     assert len(case._maps) == 1
 
 
-def test_an_explaining_measure_is_asked_for_every_piece() -> None:
+def test_an_output_measure_explains_every_piece() -> None:
     case = Case(tiny(spelling()), PAIR)
     words, _ = word_alignment.soft_alignment(case, "gradient_norm", setting="AWO")
     assert words.shape == (1, 4, 4)
@@ -204,7 +204,7 @@ def test_the_blank_of_byte_level_pieces_belongs_to_the_word_after_it() -> None:
     assert inputs.source == ((0, 3), (3, 8), (8, 14), (14, 18))
 
 
-def test_what_cannot_be_aligned_is_refused() -> None:
+def test_unsupported_alignments_raise() -> None:
     lens = tiny(spelling())
     case = Case(lens, PAIR)
     for wrong, message in (

@@ -99,7 +99,7 @@ def test_a_killed_run_goes_on_and_ends_where_an_uninterrupted_one_does(
     assert resumed["scores"] == expected["scores"]
 
 
-def test_the_folder_says_how_it_was_made_and_is_not_overwritten(
+def test_the_folder_has_its_provenance_and_is_not_overwritten(
     whole: Path, lens: Lens, tmp_path: Path
 ) -> None:
     report = json.loads((whole / DESCRIPTION).read_text())

@@ -116,7 +116,7 @@ def test_scores_do_not_depend_on_the_order(lens: Lens) -> None:
     assert forward.loss == pytest.approx(backward.loss, rel=1e-5)
 
 
-def test_what_cannot_be_asked_is_counted(lens: Lens, causal: Lens) -> None:
+def test_unusable_examples_are_skipped_and_counted(lens: Lens, causal: Lens) -> None:
     plain = agreement()[0]
     split = replace(plain, foil="unpronounceableness")
     same = replace(plain, foil="Is")  # the tokenizer knows lower case only
@@ -173,7 +173,7 @@ def test_wrong_data_and_wrong_models_get_clear_errors(lens: Lens) -> None:
         prompt_finetuned(of_texts, agreement(), settings=FAST)
 
 
-def test_what_has_no_tokens_is_refused(lens: Lens, causal: Lens) -> None:
+def test_inputs_without_tokens_raise(lens: Lens, causal: Lens) -> None:
     with pytest.raises(MissingTokenizer):
         token_inputs(lens.model, None, "a")
     bare = copy.deepcopy(causal.tokenizer)

@@ -7,13 +7,13 @@ from typing import Any
 
 from hypothesis import HealthCheck, Phase, settings
 
-from tests.fuzz import front_door, readers
+from tests.fuzz import public_api, readers
 
 Target = Callable[[], None]
 
 TARGETS: dict[str, Target] = {
     name: target
-    for module in (readers, front_door)
+    for module in (readers, public_api)
     for name, target in vars(module).items()
     if hasattr(target, "hypothesis")
 }

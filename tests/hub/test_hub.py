@@ -134,7 +134,7 @@ def test_a_download_that_breaks_off_is_resumed(hub: Hub, small: Any) -> None:
     assert "bytes=10485760-" in hub.ranges, "the rest was asked for, not the whole again"
 
 
-def test_what_is_in_the_cache_is_not_downloaded_again(hub: Hub, ask: Asked, small: Any) -> None:
+def test_cached_files_are_not_downloaded_again(hub: Hub, ask: Asked, small: Any) -> None:
     asked = len(hub.asked)
     assert ask("model", "owner/small")["result"] == small
     assert hub.asked[asked:], "whether it is still the same was asked"
@@ -235,7 +235,7 @@ def test_without_a_network(home: Path, ask: Asked, small: Any) -> None:
             assert "the hub cannot be reached" in alone(what, name).get("refused", "")
 
 
-def test_a_hub_that_never_answers_is_asked_once(tmp_path: Path) -> None:
+def test_a_hub_that_never_answers_gets_one_request(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"http://127.0.0.1:{silent.getsockname()[1]}"
         with _client(address, tmp_path, offline=False, HF_HUB_ETAG_TIMEOUT="1") as alone:

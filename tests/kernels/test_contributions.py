@@ -19,7 +19,7 @@ from tests.kernels.test_gram import materialised
     shift=st.sampled_from([0.0, 1e-2]),
     seed=st.integers(0, 10**6),
 )
-def test_gains_are_those_of_the_materialised_parts(
+def test_contributions_equal_those_of_the_full_tensor(
     count: int, cross: bool, causal: bool, limit: int, shift: bool, seed: int
 ) -> None:
     parts = random_decomposition(count, seed=seed, cross=cross, causal=causal)
@@ -44,7 +44,7 @@ def test_padding_is_left_out(limit: int) -> None:
         assert not made[0, :4, 4:].any()
 
 
-def test_a_source_without_weight_gains_exactly_nothing() -> None:
+def test_a_source_without_weight_contributes_exactly_zero() -> None:
     parts = random_decomposition(6, seed=0)
     parts.weights[:, :, :, 2] = 0
     contributions = l1_contributions(parts, parts.total, 2**20)

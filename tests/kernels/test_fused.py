@@ -105,7 +105,7 @@ def caused(error: Exception, cause: Exception) -> Exception:
         (float("inf"), "off by inf"),
     ],
 )
-def test_a_kernel_that_fails_is_replaced_and_the_log_says_why(
+def test_a_failing_kernel_is_replaced_and_logged(
     error: float | Exception, reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     doubling = Doubling(error)
@@ -139,7 +139,7 @@ def test_a_kernel_may_fail_after_its_trial(caplog: pytest.LogCaptureFixture) -> 
     "error",
     [MemoryError(), torch.OutOfMemoryError(), RuntimeError("Triton Error [CUDA]: out of memory")],
 )
-def test_lack_of_memory_is_passed_on_and_not_remembered(error: Exception) -> None:
+def test_out_of_memory_errors_are_raised_and_not_cached(error: Exception) -> None:
     doubling = Doubling(error)
     with pytest.raises(type(error)):
         doubling(torch.tensor([3.0]))

@@ -57,7 +57,7 @@ assert checked._works and all(checked._works.values())  # no plain form took its
 """
 
 
-def test_fused_gains_are_the_plain_ones() -> None:
+def test_fused_contributions_equal_the_plain_ones() -> None:
     if importlib.util.find_spec("triton") is None:
         pytest.skip("NOT RUN: Triton is not installed (it comes with torch for CUDA)")
     subprocess.run(

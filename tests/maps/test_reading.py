@@ -93,7 +93,7 @@ def test_layers_that_hold_the_others_are_read_at_the_last() -> None:
             np.testing.assert_array_equal(each.reading.of(each.scores), each.scores[-1])
 
 
-def test_measures_of_an_output_say_themselves_how_layers_are_read(lens: Lens) -> None:
+def test_output_measures_define_their_own_reading(lens: Lens) -> None:
     maps = lens.measure("logit_update", TEXT)
     assert maps.reading.name == "sum of 6 layers"
     np.testing.assert_allclose(maps.reading.of(maps.scores)[0], maps.scores[:, 0].sum(0))

@@ -145,7 +145,7 @@ def test_parts_that_cancel_out_end_a_route(tmp_path: Path) -> None:
     assert igraph.Graph.Read_GraphML(str(tmp_path / "route.graphml")).vs["id"] == list(ended.nodes)
 
 
-def test_what_has_no_route_is_refused(recorded: Recording) -> None:
+def test_inputs_without_a_route_raise(recorded: Recording) -> None:
     with pytest.raises(InvalidInput, match="threshold"):
         routes(recorded, threshold=1.5)
     with pytest.raises(InvalidInput, match="one token"):

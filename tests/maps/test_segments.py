@@ -183,7 +183,7 @@ def test_marks_have_names_of_their_own(names: list[str], words: str) -> None:
         read_marks("".join(f"=== {name} ===\nHello.\n" for name in names))
 
 
-def test_a_first_token_that_is_gone_is_not_left_out_again() -> None:
+def test_a_missing_first_token_is_not_left_out_again() -> None:
     whole = maps()
     left = whole.segments("sentences", sink=False)
     assert left.without_sink() == left
@@ -291,6 +291,6 @@ def test_a_page_groups_by_named_documents(tmp_path: Path) -> None:
         ({"a": (0, 9), "b": (8, 12)}, "overlap"),
     ],
 )
-def test_wrong_segments_are_refused_in_words(by: object, words: str) -> None:
+def test_wrong_segments_raise(by: object, words: str) -> None:
     with pytest.raises(InvalidInput, match=words):
         maps().segments(by)  # type: ignore[arg-type]

@@ -24,7 +24,7 @@ def test_agrees_with_the_loops(name: str, site: str, length: int) -> None:
 
 
 @pytest.mark.parametrize(("name", "site"), models.SELF)
-def test_rows_sum_to_one_unless_the_facts_say_otherwise(name: str, site: str) -> None:
+def test_rows_sum_to_one_unless_the_properties_differ(name: str, site: str) -> None:
     made = measure("alti", models.recording(name, 9), site=site)
     assert isinstance(made, MixingMaps)
     whole = np.abs(made.scores.sum(-1) - 1) < 1e-12

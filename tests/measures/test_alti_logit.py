@@ -226,7 +226,7 @@ class _Bent(torch.nn.Module):
         return made + made.square()
 
 
-def test_what_is_not_a_sum_of_layers_that_a_chain_reads_is_refused() -> None:
+def test_logits_that_are_not_a_sum_of_layers_raise() -> None:
     given = models.inputs("gpt2", 4)
     bent = copy.deepcopy(build("gpt2"))
     bent.lm_head = _Bent(bent.lm_head).eval()

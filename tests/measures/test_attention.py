@@ -40,7 +40,7 @@ def test_targets_are_rows_of_the_whole_map() -> None:
     assert torch.equal(made, whole[1:, :, :, [8, 2]])
 
 
-def test_sinks_take_their_share_and_the_facts_say_so() -> None:
+def test_attention_sinks_are_recorded_in_the_properties() -> None:
     torch.manual_seed(0)
     settings: dict[str, Any] = {
         "vocab_size": 50,

@@ -46,7 +46,7 @@ class _OfTwoRows(hf.BertForMaskedLM):
         return super().forward(input_ids, attention_mask)
 
 
-def test_a_model_that_does_not_run_on_copies_runs_one_by_one_or_says_so(
+def test_a_model_that_rejects_copies_runs_one_by_one_or_raises(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     config = hf.BertConfig(**models._SIZES, max_position_embeddings=40)

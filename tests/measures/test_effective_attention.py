@@ -202,7 +202,7 @@ def test_an_unknown_constraint_is_named() -> None:
         models.scores("effective_attention", models.recording("bert", 3), constraint="cone")
 
 
-def test_what_is_known_of_a_projection_is_forgotten_when_its_numbers_change() -> None:
+def test_the_cache_of_a_projection_is_cleared_if_its_weights_change() -> None:
     model = copy.deepcopy(models.build("bert"))
     lens, given = Lens(model), models.inputs("bert", 14)
 

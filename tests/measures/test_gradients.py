@@ -416,7 +416,9 @@ def test_each_text_may_have_its_own_word() -> None:
         ("tagger", "the keys .", {"position": 1, "word": "are"}, "option label instead of word"),
     ],
 )
-def test_what_cannot_be_explained_says_why(name: str, text: str, given: Any, message: str) -> None:
+def test_unsupported_outputs_raise_with_the_reason(
+    name: str, text: str, given: Any, message: str
+) -> None:
     recorded = Lens(build(name), tokenizer()).record(text)
     with pytest.raises(InvalidInput, match=message):
         models.scores("gradient_norm", recorded, **given)
@@ -435,7 +437,7 @@ def test_what_cannot_be_explained_says_why(name: str, text: str, given: Any, mes
         ),
     ],
 )
-def test_what_cannot_be_explained_without_a_tokenizer(
+def test_output_measures_without_a_tokenizer(
     measure: str, given: dict[str, Any], message: str
 ) -> None:
     recorded = Lens(build("masked")).record(inputs("masked"))

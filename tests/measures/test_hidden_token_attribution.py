@@ -117,7 +117,7 @@ def test_a_wrong_forward_derivative_is_not_used(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     ("name", "site"), [("bert", "encoder"), ("gpt2", "decoder"), ("bart", "cross")]
 )
-def test_probes_lie_within_their_standard_errors(name: str, site: str) -> None:
+def test_probe_estimates_are_within_their_standard_errors(name: str, site: str) -> None:
     recorded = models.recording(name, 7)
     exact = models.scores("hidden_token_attribution", recorded, site=site).values
     estimate = models.scores("hidden_token_attribution", recorded, site=site, probes=64)

@@ -91,7 +91,7 @@ def test_a_sample_of_all_targets_is_exact(count: int) -> None:
     np.testing.assert_allclose(maps.extras["coherence"], exact.extras["coherence"], atol=1e-12)
 
 
-def test_blocks_padding_and_company_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_padding_and_other_texts_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     lens, batch = Lens(models.build("gpt2")), models.padded_inputs("gpt2", [9, 6, 7])
     chosen: dict[str, Any] = {"targets": [2, 4, 5, 1, 3], "span": "mean", "sample": 4}
     chosen |= {"weights": [1, 2, 3, 4, 5], "segments": [[0, 1], [2]]}

@@ -210,7 +210,7 @@ def test_blocks_of_targets_change_nothing(
 
 
 @pytest.mark.parametrize("span", SPANS)
-def test_padding_and_company_change_nothing(span: str) -> None:
+def test_padding_and_other_texts_change_nothing(span: str) -> None:
     lens = Lens(models.build("gpt2"))
     batch = models.padded_inputs("gpt2", [9, 6, 7])
     for measure in MEASURES:

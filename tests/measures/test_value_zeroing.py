@@ -236,7 +236,7 @@ def test_shortcuts_are_undone_after_an_exception() -> None:
     assert not any("forward" in vars(module) for module in model.modules())
 
 
-def test_a_token_that_nobody_attends_to_has_no_effect() -> None:
+def test_a_token_without_attention_has_no_effect() -> None:
     """A mask with a hole: no target reads token 2, so zeroing it changes nothing at all."""
     ids = models.inputs("bert", 7)
     ids["attention_mask"][0, 2] = 0

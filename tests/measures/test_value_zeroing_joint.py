@@ -107,7 +107,7 @@ def test_a_span_of_one_target_is_the_measure(name: str, per_head: bool) -> None:
         np.testing.assert_allclose(maps.scores, alone.scores, atol=1e-10)
 
 
-def test_blocks_padding_and_company_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_padding_and_other_texts_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     lens, batch = Lens(models.build("gpt2")), models.padded_inputs("gpt2", [9, 6, 7])
     alone = [
         one(joint(lens, models.inputs("gpt2", length, seed=row), targets=[2, 4, 5]))

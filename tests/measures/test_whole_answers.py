@@ -295,7 +295,7 @@ def test_generated_and_given_answers() -> None:
     assert text.tokens == ("answer 'dogs'",)
 
 
-def test_what_has_no_answer_is_refused(llama: Lens) -> None:
+def test_requests_without_an_answer_raise(llama: Lens) -> None:
     given = {"input_ids": torch.tensor([[7, 9, 4, 30]])}
 
     def explain(answer: Any, lens: Lens = llama, text: Any = given, **options: Any) -> None:

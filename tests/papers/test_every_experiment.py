@@ -104,7 +104,7 @@ def test_every_row_of_the_papers_is_there() -> None:
 
 
 @pytest.mark.smoke
-def test_specs_say_what_a_list_needs() -> None:
+def test_specs_are_complete() -> None:
     for name, spec in experiments().items():
         assert all((spec.title, spec.finding, spec.data, spec.cost)), name
         kinds = ("any", "masked", "causal", "language", "classifier", "translation")

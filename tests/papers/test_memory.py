@@ -41,7 +41,7 @@ def test_a_measure_is_computed_once_for_different_questions() -> None:
     assert memory.case(lens, TEXT, {"random": {"seed": 1}}) is not kept
 
 
-def test_what_does_not_fit_is_forgotten() -> None:
+def test_results_beyond_the_budget_are_dropped() -> None:
     lens, other = Lens.bundled(), Lens.bundled()
     size = 2 * Case(lens, TEXT).maps("attention").scores.nbytes
     for budget, shared in ((size + 200, True), (size - 1, False)):

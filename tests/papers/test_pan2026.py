@@ -51,7 +51,7 @@ def test_the_exhaustive_scores_are_those_of_single_targets(case: Case) -> None:
     assert np.allclose(every[places], rows, atol=1e-6)
 
 
-def test_statements_say_how_many_prompts_decide() -> None:
+def test_statements_report_the_number_of_prompts() -> None:
     one, other = np.array([0.5, 0.2, math.nan, 0.1]), np.array([0.1, 0.2, math.nan, 0.3])
     assert "better for 1, worse for 1, equal for 1 of 3 prompts" in recovery._counts(one, other)
     assert recovery._is_larger(one, other) is None

@@ -72,7 +72,7 @@ def test_contributions_of_the_context_sum_to_one() -> None:
     np.testing.assert_allclose(table.drop(columns="layer").sum(axis=1), 1, atol=1e-6)
 
 
-def test_the_input_is_told_from_itself() -> None:
+def test_the_input_is_identified_from_itself() -> None:
     setting = Setting(lens=lens_for("any"), examples=_texts(8))
     table = (
         module("brunner2020/fig2a")

@@ -63,7 +63,7 @@ def test_transformers_modelling_files_have_the_eager_function_that_capture_calls
     assert names[:5] == ["module", "query", "key", "value", "attention_mask"]
 
 
-def test_transformers_attention_is_overheard_as_the_model_itself_returns_it(model: Any) -> None:
+def test_captured_attention_equals_the_output_of_the_model(model: Any) -> None:
     inputs = {"input_ids": torch.arange(7)[None]}
     captured = Lens(model).measure("attention", inputs, per_head=True).scores
     model.set_attn_implementation("eager")

@@ -146,9 +146,7 @@ def test_a_call_of_a_tool_has_no_text(tokenizer: Any) -> None:
         (said("user", ["Hi"]), "a part of type 'str'"),
     ],
 )
-def test_what_is_not_a_message_is_refused_in_words(
-    tokenizer: Any, message: Any, words: str
-) -> None:
+def test_invalid_messages_raise(tokenizer: Any, message: Any, words: str) -> None:
     with pytest.raises(InvalidInput, match=words):
         turns(tokenizer, CHATML, [message])
 

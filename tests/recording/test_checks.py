@@ -40,7 +40,7 @@ ONES = torch.ones_like(IDS)
         ({"inputs_embeds": torch.full((1, 4, 32), float("nan"))}, "inputs_embeds contains NaN"),
     ],
 )
-def test_what_cannot_be_right_is_refused(given: dict[str, Any], words: str) -> None:
+def test_unsupported_inputs_raise(given: dict[str, Any], words: str) -> None:
     with pytest.raises(mixlens.InvalidInput, match=words):
         Lens(built("bert")).record(given)
 
@@ -60,7 +60,7 @@ def test_the_decoder_is_checked_too() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(ZOO))
-def test_what_models_take_passes(name: str) -> None:
+def test_valid_inputs_pass(name: str) -> None:
     given = inputs(name)
     check_numbers(given)
     model = built(name)
@@ -104,7 +104,7 @@ def test_positions_move_with_their_tokens() -> None:
         (("fine", "b\udcff"), "Character 1 of the text is a lone surrogate"),
     ],
 )
-def test_what_is_not_a_text(given: Any, words: str) -> None:
+def test_invalid_texts(given: Any, words: str) -> None:
     lens = Lens.bundled()
     with pytest.raises(mixlens.InvalidInput, match=words):
         prepared(lens.model, lens.tokenizer, given)

@@ -224,7 +224,7 @@ def test_a_model_that_names_no_padding_generates_without_a_warning() -> None:
     assert len(lens.generate("It", max_new_tokens=2).targets[0]) == 2  # type: ignore[index]
 
 
-def test_what_a_decoder_writes_has_places_in_its_text() -> None:
+def test_decoder_tokens_have_offsets() -> None:
     config = hf.BartConfig(**{**models._BART, "vocab_size": 4096})
     model = randomised(hf.BartForConditionalGeneration(config)).eval()
     lens = Lens(model, bundled().tokenizer)
@@ -287,7 +287,7 @@ def test_a_model_whose_attention_is_not_cut_gives_the_same_targets_from_maps() -
     assert maps.provenance["recorded"].startswith("maps: ")
 
 
-def test_what_explains_an_output_explains_the_token_that_was_produced() -> None:
+def test_output_measures_explain_the_produced_token() -> None:
     rows = bundled().generate(PROMPT, answer=" are on the table")
     made = one(mixlens.measure("gradient_norm", rows, targets=["table"]))
     assert made.tokens == ("table at 10",)
@@ -393,7 +393,7 @@ def test_several_measures_share_one_pass() -> None:
         (PROMPT, {"min_new_tokens": "a"}, InvalidInput, "rejects these options .TypeError"),
     ],
 )
-def test_wrong_use_is_refused_in_words(
+def test_wrong_usage_raises(
     prompt: Any, options: dict[str, Any], error: type[Exception], words: str
 ) -> None:
     with pytest.raises(error, match=words):
@@ -475,7 +475,7 @@ def test_the_answer_of_an_encoder_and_decoder() -> None:
     assert lens.generate("It is", answer="ja nein").answer == "ja nein"
 
 
-def test_maps_say_by_which_token_their_targets_are_named() -> None:
+def test_provenance_names_the_token_that_labels_a_target() -> None:
     sizes = {"num_layers": 2, "num_decoder_layers": 2, "num_heads": 2}
     lens = _bytewise("t5", d_model=16, d_kv=8, d_ff=24, **sizes)
     produced = one(mixlens.measure("attention", lens.generate("It is", answer="ja")))

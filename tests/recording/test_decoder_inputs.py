@@ -113,7 +113,7 @@ def test_only_the_end_of_labels_is_padding() -> None:
     assert recording.inputs["decoder_input_ids"].tolist() == [[2, 1, 12, 13, 14]]
 
 
-def test_labels_that_say_nothing_raise() -> None:
+def test_invalid_labels_raise() -> None:
     for labels, words in (
         (torch.full((2, 3), IGNORED), "no label"),
         (torch.tensor([1, 0]), r"labels have shape \(2,\)"),

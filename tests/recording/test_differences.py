@@ -27,7 +27,7 @@ def _rows(seed: int = 0) -> Tensor:
     return torch.randn(1, 6, 8, generator=torch.Generator().manual_seed(seed))
 
 
-def test_a_massive_token_does_not_hide_the_others() -> None:
+def test_an_outlier_token_does_not_hide_the_others() -> None:
     expected = _rows()
     expected[0, 0, 3] = 1e6
     actual = expected.clone()
@@ -83,7 +83,7 @@ def test_stacked_products_and_sums_are_measured_one_by_one() -> None:
 
 
 @pytest.mark.parametrize("size", [1.0, 1e6])
-def test_a_massive_activation_does_not_change_what_is_discovered(size: float) -> None:
+def test_an_outlier_activation_does_not_change_the_structure(size: float) -> None:
     model = models.randomised(hf.LlamaModel(hf.LlamaConfig(**models._CAUSAL))).float()
     ids = torch.randint(0, 50, (1, 9), generator=torch.Generator().manual_seed(0))
     with torch.no_grad():

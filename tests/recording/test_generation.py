@@ -43,7 +43,7 @@ def test_a_generation_config_is_followed_and_left_as_it_was(
     assert "deprecated" not in capfd.readouterr().err
 
 
-def test_what_is_not_said_is_the_likeliest_token(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_output_is_the_most_likely_token(monkeypatch: pytest.MonkeyPatch) -> None:
     likeliest = generated(max_new_tokens=6)
     model: Any = lens().model
     monkeypatch.setattr(model.generation_config, "do_sample", True)
@@ -92,7 +92,7 @@ def test_a_length_that_fits_exactly_is_allowed() -> None:
     assert len(generated(max_new_tokens=2, max_length=10_000)) == 9
 
 
-def test_a_continuation_that_the_decoder_has_no_room_for() -> None:
+def test_a_continuation_that_does_not_fit_the_decoder() -> None:
     bart = Lens(built("bart", head=True))
     with pytest.raises(
         InputTooLong, match="A continuation of 3000 tokens does not fit the decoder"

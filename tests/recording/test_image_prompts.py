@@ -122,7 +122,7 @@ def test_images_are_segments_between_the_turns() -> None:
     assert {"image 1", "image 2", "user 1"} <= set(sums.source_row.labels)
 
 
-def test_a_text_next_to_images_and_patches_stay_apart_in_words() -> None:
+def test_text_and_patches_stay_separate_in_words() -> None:
     lens = vision_lens("llava")
     given = {"images": [picture(), picture(1)], "text": "<image> <image> what is it ?"}
     recording = _generated(lens, given)
@@ -178,7 +178,7 @@ def test_patches_are_where_the_picture_changes(family: str) -> None:
     assert sum(moved > 0) > 0
 
 
-def test_tiles_of_adjacent_images_are_told_apart() -> None:
+def test_tiles_of_adjacent_images_are_separated() -> None:
     for family, count, first in (("llava_next", 52, "overview"), ("idefics3_tiles", 48, "patch")):
         lens = vision_lens(family)
         recording = lens.generate(chat(picture(0, 64, 32), picture(1, 64, 48)), answer=" a cat")

@@ -117,7 +117,7 @@ def test_a_norm_that_runs_before_and_after_attention(name: str, first: str, seco
         np.testing.assert_equal(scores(measure, short), scores(measure, whole), measure)
 
 
-def test_what_was_not_recorded_is_refused_in_words() -> None:
+def test_unrecorded_parts_raise() -> None:
     lens, given = Lens(built("llama")), inputs("llama")
     batch = lens.measure_batch("attention", given, device="cpu")
     with pytest.raises(InvalidInput, match=r"ends with the attention block.*lens\.record"):

@@ -251,7 +251,7 @@ def test_streams_of_the_same_length_are_left_out() -> None:
 @pytest.mark.parametrize(
     ("name", "site"), [("LukeModel", "encoder"), ("Qwen2_5_VLModel", "visual")]
 )
-def test_named_targets_are_taken_from_maps_and_the_report_says_so(name: str, site: str) -> None:
+def test_targets_from_whole_maps_are_reported(name: str, site: str) -> None:
     """Of words with entities, and of images that are packed into one row."""
     entry = ENTRIES[name]
     lens, given = mixlens.Lens(entry.build()), entry.given()
@@ -274,7 +274,7 @@ def test_rounding_that_a_layer_amplifies_is_not_taken_for_a_different_result() -
     assert "decoder.layers" in recording.sites
 
 
-def test_a_stage_with_layers_inside_is_not_said_to_have_no_attention() -> None:
+def test_a_stage_with_layers_is_not_reported_without_attention() -> None:
     _, _, recording = recorded("GroupViTVisionModel")
     # the first two stages end by attention of their own, from groups to patches
     stages = [f"vision_model.encoder.stages.{number}" for number in (0, 1)]

@@ -41,9 +41,7 @@ def tokenizer() -> Any:
         (HELLO, InvalidInput, "has no chat template"),
     ],
 )
-def test_what_is_not_a_prompt(
-    tokenizer: Any, given: Any, error: type[MixlensError], words: str
-) -> None:
+def test_invalid_prompts(tokenizer: Any, given: Any, error: type[MixlensError], words: str) -> None:
     tokenizer.chat_template = None
     with pytest.raises(error, match=words):
         prompt_of(tokenizer, given)

@@ -190,7 +190,7 @@ def test_adjacent_images_are_labelled_one_by_one() -> None:
     assert tokens_per_image(config, ids, torch.rand(1, 3, 3, 8, 8), None) is None
 
 
-def test_an_image_in_a_long_text_is_refused_in_words() -> None:
+def test_an_image_in_a_long_text_raises_with_the_limit() -> None:
     lens = _image_text_lens()
     lens.model.config.text_config.max_position_embeddings = 8192
     ids = torch.full((1, 4097), 5)
@@ -215,6 +215,6 @@ def test_a_text_with_one_image_has_its_picture() -> None:
     assert not second.pictures, "its tokens are no grid"
 
 
-def test_without_a_processor_the_error_says_what_to_do() -> None:
+def test_without_a_processor_the_error_has_a_remedy() -> None:
     with pytest.raises(InvalidInput, match="processor="):
         Lens(built("vit")).record(_picture())

@@ -106,7 +106,7 @@ def _a_larger_epsilon(model: Any) -> None:
         _a_larger_epsilon,
     ],
 )
-def test_a_model_that_is_changed_between_two_calls_is_looked_at_again(
+def test_a_model_changed_between_two_calls_gets_a_new_fingerprint(
     change: Callable[[Any], None],
 ) -> None:
     """No weight changes. torch's attention asks the module for its direction, the modelling file's

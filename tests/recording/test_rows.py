@@ -58,7 +58,7 @@ def test_rows_are_rows_of_the_maps(name: str) -> None:
 
 
 @pytest.mark.parametrize("bare", sorted(set(ZOO) - set(MODELS)), indirect=True)
-def test_every_other_model_gives_the_same_rows_or_says_that_they_come_from_maps(
+def test_every_other_model_scores_targets_or_reports_whole_maps(
     bare: Family,
 ) -> None:
     """Rows need attention that transformers' interface hands out, and tokens of a text."""
@@ -171,7 +171,7 @@ def test_measures_together_are_the_measures_one_by_one() -> None:
         assert as_list(in_one_pass[name]) == alone
 
 
-def test_an_outlier_value_is_seen_by_a_pass_of_few_targets() -> None:
+def test_an_outlier_value_is_detected_with_few_targets() -> None:
     model, given = built("llama", torch.float32), inputs("llama", rows=1)
     embeddings = model.get_input_embeddings().weight
     with torch.no_grad():  # only the first token has channel 0, and its value lives on it

@@ -65,7 +65,7 @@ def test_targets_that_see_nothing_are_found() -> None:
     assert Visibility(seen=LOWER).blank is None
 
 
-def test_on_a_gpu_no_number_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_number_is_read_from_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mixlens.kernels.differences.may_look_at", lambda numbers: False)
     blank = Visibility(seen=LOWER).blank
     assert blank is not None

@@ -32,7 +32,7 @@ def test_each_dependency_has_its_reason() -> None:
     assert listed == declared
 
 
-def test_what_is_tried_is_what_is_declared() -> None:
+def test_tested_versions_are_the_declared_ones() -> None:
     assert requirement("transformers", "oldest") == "transformers==5.2.*"
     assert requirement("torch", "oldest") == "torch==2.6.*"
     assert {each.python for each in COMBINATIONS} >= {"3.11", "3.12", "3.13"}

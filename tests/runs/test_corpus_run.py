@@ -218,7 +218,7 @@ def test_a_text_that_fits_no_memory_is_an_error_of_its_own(
     assert (counts.texts, counts.errors, counts.complete) == (23, 1, True)
 
 
-def test_a_text_without_room_is_an_error_that_says_so(
+def test_a_text_that_does_not_fit_raises_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import pyarrow.parquet as pq
@@ -234,7 +234,9 @@ def test_a_text_without_room_is_an_error_that_says_so(
     assert "488 KiB are free" in error["reason"]
 
 
-def test_a_full_disk_is_said_and_the_run_goes_on(corpus: Path, whole: Path, tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_and_the_run_resumes(
+    corpus: Path, whole: Path, tmp_path: Path
+) -> None:
     place = tmp_path / "disk"
     place.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(place)]
@@ -281,7 +283,7 @@ def test_others_read_the_results(whole: Path, read: Callable[[list[str]], dict[s
     assert read(files) == {"alti": 144, "attention": 144}
 
 
-def test_results_are_read_when_they_are_asked_for(whole: Path) -> None:
+def test_results_are_read_on_demand(whole: Path) -> None:
     results = mixlens.load(whole)
     assert "_places" not in vars(results)
     assert "description" not in vars(results)
@@ -344,7 +346,7 @@ def test_results_of_a_newer_mixlens_are_refused(whole: Path, tmp_path: Path) -> 
         _ = mixlens.load(out).description
 
 
-def test_what_cannot_be_run_is_said_at_once(corpus: Path, tmp_path: Path) -> None:
+def test_impossible_runs_raise_immediately(corpus: Path, tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="Unknown measure"):
         run(corpus, tmp_path, measures=("attenshun",))
     with pytest.raises(InvalidInput, match="keep 'everything'"):

@@ -33,7 +33,7 @@ def test_a_report_shows_one_text_without_a_network(shown: str, tmp_path: Path) -
         assert not wrong
 
 
-def test_what_cannot_be_shown_leaves_no_hole() -> None:
+def test_texts_that_cannot_be_shown_give_no_frame() -> None:
     lens = Lens.bundled()
     assert example_frame(lens, [], MEASURES) == ""
     assert example_frame(lens, corpus.bundled().examples[:1], ["blank_out", "nothing"]) == ""

@@ -23,7 +23,7 @@ CONTENT = {
 
 
 @pytest.mark.parametrize("on_disk", [False, True])
-def test_what_goes_in_comes_out(tmp_path: Path, on_disk: bool) -> None:
+def test_values_survive_a_round_trip(tmp_path: Path, on_disk: bool) -> None:
     folder = tmp_path if on_disk else None
     with Journal.opened(folder, {"a": 1}) as journal:
         journal.add("0", CONTENT)
@@ -77,7 +77,7 @@ def test_damaged_settings_are_named(tmp_path: Path) -> None:
         pass
 
 
-def test_what_cannot_be_kept_is_refused() -> None:
+def test_values_that_cannot_be_stored_raise() -> None:
     with (
         Journal.opened(None, {}) as journal,
         pytest.raises(TypeError, match=r"Path cannot be stored"),

@@ -15,7 +15,7 @@ from mixlens.errors import InvalidInput
 from tests.runs.sentences import run
 
 
-def test_maps_that_were_rolled_out_say_so(tmp_path: Path) -> None:
+def test_provenance_of_rolled_out_maps_has_the_step(tmp_path: Path) -> None:
     text, corpus = "The keys are on the table.", tmp_path / "corpus.txt"
     corpus.write_text(f"{text}\n")
     run(corpus, tmp_path / "out", keep="rollout")

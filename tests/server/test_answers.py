@@ -95,7 +95,7 @@ def test_it_offers_only_what_supports_the_model(client: httpx.Client, causal: Le
         assert _finish(client, methods=[method])["state"] == "done", method
 
 
-def test_wrong_prompts_are_refused_in_words(client: httpx.Client) -> None:
+def test_wrong_prompts_raise(client: httpx.Client) -> None:
     twice = [BODY["documents"][0], BODY["documents"][0]]
     long = [{"name": "long", "text": "the " * 90}]
     failed: list[tuple[dict[str, Any], str]] = [
@@ -179,7 +179,7 @@ def test_a_prompt_is_answered_on_the_page(causal_address: str, client: httpx.Cli
         browser.close()
 
 
-def test_a_model_that_chats_is_asked_a_question_first() -> None:
+def test_the_page_of_a_chat_model_begins_with_a_question() -> None:
     def prompt(chats: bool) -> str:
         return str(first_answer("model", "alti", chats=chats)["messages"][0]["content"])
 

@@ -46,7 +46,7 @@ def test_an_unavailable_address_is_wrong_usage(options: list[str], words: str) -
     assert words.format(taken=port) in ran.err
 
 
-def test_it_says_what_there_is(client: httpx.Client) -> None:
+def test_the_api_lists_models_measures_and_limits(client: httpx.Client) -> None:
     choices = client.get("/api").json()
     (model,) = choices["models"]
     assert (model["name"], model["pairs"], model["methods"]) == ("bundled", False, [])
@@ -143,7 +143,7 @@ def test_half_characters_do_not_break_it(client: httpx.Client) -> None:
     assert client.get("/api").status_code == 200
 
 
-def test_strangers_are_refused(client: httpx.Client, address: str) -> None:
+def test_unknown_origins_are_rejected(client: httpx.Client, address: str) -> None:
     port = address.rsplit(":", 1)[1]
     for headers, status in (
         ({"host": f"evil.example:{port}"}, 421),

@@ -23,7 +23,7 @@ REQUEST = {
 }
 
 
-def test_heads_of_a_large_text_come_if_they_are_asked_for() -> None:
+def test_heads_of_a_large_text_are_sent_on_request() -> None:
     work = Measuring({"bundled": Lens.bundled()}, Limits())
     text = " ".join(["dogs"] * 230)
     for heads in (False, True):

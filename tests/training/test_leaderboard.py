@@ -20,7 +20,7 @@ from training.leaderboard.rows import MASKED, ROWS, TRAINED, Row
 from training.leaderboard.run import Runner, run
 
 
-def test_what_closes_is_right_and_the_foil_is_wrong(tmp_path: Path) -> None:
+def test_the_target_closes_the_bracket_and_the_foil_does_not(tmp_path: Path) -> None:
     path = tmp_path / "closing.jsonl"
     molecules.write(path)
     data = corpus.read(str(path))
@@ -52,7 +52,7 @@ def test_every_row_has_its_models_and_data() -> None:
     ]
 
 
-def test_a_row_is_run_once_and_what_is_missing_is_said(
+def test_a_line_is_run_once_and_missing_ones_are_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "words").mkdir()
@@ -84,7 +84,7 @@ def test_papers_are_picked_by_model_and_experiment() -> None:
     assert picked("nothing") == []
 
 
-def test_what_is_not_trained_is_not_run(tmp_path: Path) -> None:
+def test_untrained_models_are_reported_as_missing(tmp_path: Path) -> None:
     runner = Runner(tmp_path, tmp_path / "out", seconds=0, device="cpu")
     with runner.training_of([MASKED, "gte-prompt"]):
         assert runner.missing([MASKED]) is None

@@ -55,7 +55,7 @@ def _job(text: str, *measures: str) -> dict[str, Any]:
     return {"number": 1, "text": text, "target_text": None, "measures": [*measures], "heads": True}
 
 
-def test_the_widget_measures_again_when_asked(widget: Viewer) -> None:
+def test_the_widget_measures_again_on_request(widget: Viewer) -> None:
     assert [entry["measure"] for entry in widget.payload["maps"]] == ["attention"]
     widget.job = _job("A cat [MASK] here.", "attention_norm")
     (entry,) = widget.answer["payload"]["maps"]

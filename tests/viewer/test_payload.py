@@ -49,7 +49,7 @@ def test_heads_join_the_layers_of_their_measure(lens: Lens) -> None:
     np.testing.assert_allclose(read(alone["scores"]["shares"]), expected, atol=1e-3)
 
 
-def test_what_does_not_fit_is_left_out_and_said(
+def test_measures_that_do_not_fit_are_left_out_and_reported(
     lens: Lens, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     both = [lens.measure("attention", TEXT, per_head=each) for each in (False, True)]
@@ -143,6 +143,6 @@ def test_maps_without_a_picture_of_their_own_are_given_one() -> None:
     assert payload_of(maps, seconds=0.5)["texts"][0]["shown"][3] == "1.50 s"
 
 
-def test_nothing_to_show_is_said() -> None:
+def test_an_empty_result_is_reported() -> None:
     with pytest.raises(InvalidInput, match="list of maps is empty"):
         payload_of([])

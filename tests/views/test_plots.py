@@ -86,7 +86,7 @@ def test_pdf_files_embed_truetype_fonts(maps: MixingMaps, kind: str, tmp_path: P
 
 
 @pytest.mark.parametrize("kind", ["map", "target", "layers", "text", "curves", "alignment", "flow"])
-def test_every_kind_says_what_it_shows_and_leaves_rc_params_alone(
+def test_every_kind_has_a_caption_and_keeps_rc_params(
     maps: MixingMaps, kind: str, tmp_path: Path
 ) -> None:
     mpl.rcParams["font.family"] = ["serif"]
@@ -118,7 +118,7 @@ def test_every_file_is_a_kind_and_the_method_names_it() -> None:
         assert f'"{kind}"' in str(MixingMaps.plot.__doc__)
 
 
-def test_what_was_chosen_decides_the_kind(lens: Lens, maps: MixingMaps) -> None:
+def test_the_selection_decides_the_kind(lens: Lens, maps: MixingMaps) -> None:
     assert "layer 5" in words_of(maps.plot())
     assert "[MASK] (token 7)" in words_of(maps.plot(target="[MASK]"))
     assert "layer 2" in words_of(maps.plot(layer=2))
@@ -127,7 +127,7 @@ def test_what_was_chosen_decides_the_kind(lens: Lens, maps: MixingMaps) -> None:
     assert "head 3" in words_of(heads.plot(layer=1, head=3))
 
 
-def test_wrong_choices_are_refused_in_words(maps: MixingMaps) -> None:
+def test_wrong_choices_raise(maps: MixingMaps) -> None:
     cases: list[tuple[dict[str, Any], str]] = [
         ({"kind": "pie"}, "Unknown kind of figure 'pie'"),
         ({"kind": "map", "target": 1}, "Unknown option 'target'"),

@@ -65,7 +65,7 @@ def contrast(one: str, other: str) -> float:
     return float(high / low)
 
 
-def test_series_are_told_apart_by_every_eye() -> None:
+def test_series_are_distinguishable_with_colour_blindness() -> None:
     """Okabe and Ito's six colours are 0.076 apart for the worst eye."""
     for name, eye in EYES.items():
         count = len(style.SERIES) if name == "normal" else style.SAFE
@@ -102,7 +102,7 @@ def test_a_measure_of_others_takes_no_style_of_ours() -> None:
     assert after["a_first"] not in before.values()
 
 
-def test_a_measure_keeps_its_style_in_every_company() -> None:
+def test_a_measure_keeps_its_style_among_any_others() -> None:
     alone = style.styles_of(["value_zeroing"])["value_zeroing"]
     among = style.styles_of(["compression", "random", "value_zeroing"])
     assert among["value_zeroing"] == alone

@@ -48,7 +48,7 @@ def test_one_target_by_layer_has_the_numbers_of_its_reading() -> None:
 
 @pytest.mark.parametrize("width", [40, 80, 120])
 @pytest.mark.parametrize("layers", [1, 6, 30, 120])
-def test_every_layer_is_seen_at_any_width(layers: int, width: int) -> None:
+def test_every_layer_is_printed_at_any_width(layers: int, width: int) -> None:
     scores = np.random.default_rng(0).random((layers, 3)) + 0.1
     labels = ["a", "a word of many many characters", "b"]
     tables = terminal.by_layer(
@@ -65,7 +65,7 @@ def test_every_layer_is_seen_at_any_width(layers: int, width: int) -> None:
 
 
 @pytest.mark.parametrize("columns", [3, 24, 40])
-def test_every_source_of_a_matrix_is_seen_in_80_columns(columns: int) -> None:
+def test_every_source_of_a_matrix_is_printed_in_80_columns(columns: int) -> None:
     scores = np.eye(columns)
     labels = [f"token{number} {number:>2}" for number in range(columns)]
     lines = printed(*terminal.matrix(scores, labels, labels, 80), width=80)

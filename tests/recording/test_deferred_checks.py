@@ -47,7 +47,7 @@ def test_checks_are_settled_when_the_outermost_context_closes() -> None:
     assert done == ["third"]
 
 
-def test_whoever_brings_doubts_settles_them() -> None:
+def test_the_caller_settles_its_own_deferred_checks() -> None:
     deferred = DeferredChecks()
     with checks_wait(deferred):
         _require(torch.nan, "lost")
@@ -64,7 +64,7 @@ def test_whoever_brings_doubts_settles_them() -> None:
         (2.0, MemoryError(), MemoryError),
     ],
 )
-def test_what_fails_on_wrong_numbers_is_reported_as_wrong_numbers(
+def test_failures_from_wrong_numbers_are_reported_as_such(
     size: float, raised: Exception, reported: type[Exception]
 ) -> None:
     def fail() -> None:

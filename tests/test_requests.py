@@ -50,7 +50,7 @@ def test_one_or_several(lens: Lens) -> None:
         ({"colour": "red"}, "Unknown option 'colour'. attention has: none"),
     ],
 )
-def test_what_cannot_be_asked(lens: Lens, chosen: dict[str, Any], words: str) -> None:
+def test_invalid_requests(lens: Lens, chosen: dict[str, Any], words: str) -> None:
     with pytest.raises(InvalidInput, match=words):
         lens.measure("attention", TEXT, **chosen)
 

@@ -63,7 +63,7 @@ def test_scores_follow_what_no_counter_shows(change: Callable[[Any], None]) -> N
                 np.testing.assert_array_equal(one.scores, other.scores, name)
 
 
-def test_a_function_that_is_gone_is_not_taken_for_a_new_one() -> None:
+def test_a_deleted_function_is_not_confused_with_a_new_one() -> None:
     """A new function may be given the id of one that is gone."""
     part, seen = nn.Linear(2, 2), Remembered[int]()
 
@@ -106,7 +106,7 @@ def test_contents_are_those_of_every_bit() -> None:
     assert contents([torch.empty(3, device="meta")]) == ()
 
 
-def test_a_model_is_looked_at_once_while_nobody_changes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_fingerprint_is_computed_once_while_locked(monkeypatch: pytest.MonkeyPatch) -> None:
     model, looks, look = nn.Linear(2, 2).eval(), list[nn.Module](), ModelState.of
 
     def looked_at(module: nn.Module) -> ModelState:

@@ -1,9 +1,9 @@
-"""Everything that a stranger can do wrong, with the answer and the exit status: one table.
+"""Wrong usage of the command line, with the message and the exit status.
 
-Both 1 (a failure) and 2 (wrong usage) come with one line and never a traceback. What is wrong
-with texts, tensors, models, files and options in Python has tables of its own, in
-`test_strangers_in_python`, `recording/test_checks`, `test_asking`, `test_loading`, `test_wrappers`,
-`test_storage` and `test_comparing`.
+Status 1 (a failure) and status 2 (wrong usage) come with one line and never with a traceback.
+Wrong texts, tensors, models, files and options in Python are tested in `test_wrong_arguments`,
+`recording/test_checks`, `test_requests`, `test_loading`, `test_wrappers`, `test_storage` and
+`test_comparing`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The front door: what may be given to a lens as input and as options, and to commands as words."""
+"""Fuzz the public API: inputs and options of a lens, and words of a command."""
 
 from __future__ import annotations
 

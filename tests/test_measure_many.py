@@ -50,7 +50,7 @@ def test_bad_texts_are_left_out(lens: Lens) -> None:
         assert np.allclose(maps.scores, lens.measure("gradient_norm", text).scores, atol=1e-5)
 
 
-def test_what_is_wrong_with_no_text_is_no_text_s_fault(lens: Lens) -> None:
+def test_errors_of_the_model_do_not_name_a_text(lens: Lens) -> None:
     with pytest.raises(mixlens.InvalidInput, match=r"Unknown measure .*Did you mean attention"):
         lens.measure("attentoin", TEXTS)
     with pytest.raises(mixlens.InvalidInput, match=r"^every text: .*0 mask tokens"):

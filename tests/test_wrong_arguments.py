@@ -1,5 +1,6 @@
-"""What strangers did in Python, line by line: what is refused, in which words, and what is right to
-take. Files, folders and wrapped models have tests of their own, as `test_strangers` says.
+"""Wrong arguments in Python, with the error messages, and unusual arguments that are valid.
+
+`test_wrong_usage` lists the tests of files, folders and wrapped models.
 """
 
 from __future__ import annotations

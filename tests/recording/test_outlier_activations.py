@@ -24,7 +24,7 @@ TYPES = [
 @pytest.mark.parametrize(
     ("dtype", "size", "bar"), [(torch.float32, 1e6, 1e-3), (torch.bfloat16, 1e4, 0.1)]
 )
-def test_zeroing_next_to_a_massive_activation(
+def test_zeroing_next_to_an_outlier_activation(
     name: str, dtype: torch.dtype, size: float, bar: float
 ) -> None:
     model, given = built(name, dtype), inputs(name, rows=1)
