@@ -1,4 +1,4 @@
-"""The most that tensors held at once during a call, beyond what was held before it."""
+"""Peak memory of tensors during a call."""
 
 from __future__ import annotations
 

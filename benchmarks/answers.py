@@ -1,4 +1,4 @@
-"""What it costs to explain an answer of many tokens as one span, in forward passes of its text.
+"""Cost of an answer of many tokens as one span, in forward passes of its text.
 
     python -m benchmarks.answers                    the SmolLM2 shape on a CPU
     python -m benchmarks.answers --device cuda      the 8B shape in bfloat16

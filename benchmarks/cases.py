@@ -1,5 +1,5 @@
-"""Every measure as the growth and memory runs ask for it, and how many multiplications theory gives
-it.
+"""Calls of every measure for the growth and memory benchmarks, with the number of multiplications
+in theory.
 """
 
 from __future__ import annotations

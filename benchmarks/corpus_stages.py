@@ -1,4 +1,4 @@
-"""Where the time of `mixlens run` goes: the stages of one shard, on the device and on its host.
+"""Time of each stage of one shard of `mixlens run`, on the device and on its host.
 
 `python -m benchmarks.corpus_stages [--device cuda]` prints for every measure, in milliseconds:
 

@@ -1,5 +1,5 @@
-"""How time and memory grow with the number of tokens, of layers and of texts, next to what theory
-says. Part of `make bench`.
+"""Growth of time and memory with the number of tokens, layers and texts, next to theory. Part of
+`make bench`.
 
 A small BERT, so that all of it takes a minute or two. Exponents are slopes of straight lines
 through the logarithms. Two theories are next to them: the slope of the number of multiplications

@@ -1,5 +1,5 @@
-"""What importing costs: `import mixlens` beyond torch, and `mixlens --help`, which must not load
-torch at all.
+"""Cost of imports: `import mixlens` beyond torch, and `mixlens --help`, which must not import
+torch.
 """
 
 from __future__ import annotations

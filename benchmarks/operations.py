@@ -1,5 +1,5 @@
-"""How much a call starts: operations of torch, function calls of Python, and what starting one
-operation costs. On short inputs this decides how long a GPU takes, not what it computes.
+"""Number of torch operations and Python calls that a call starts, and the cost of starting one. For
+short inputs, this determines the time on a GPU.
 
 `python -m benchmarks.operations` counts, on the CPU and with very small matrices, what one target
 of a short prompt and a batch of short texts start (`-m` puts the folder on the path).

@@ -1,5 +1,5 @@
-"""torch's OutOfMemoryError becomes ours, on a real GPU: `PYTHONPATH=src python
-benchmarks/out_of_memory.py`, half a minute.
+"""Check on a real GPU that torch's OutOfMemoryError becomes that of mixlens: `PYTHONPATH=src python
+benchmarks/out_of_memory.py` (half a minute).
 
 torch is allowed a small part of the device: a little more than what is surely needed, so that
 nothing is refused beforehand and memory runs out while the model runs or while a measure does; then

@@ -1,6 +1,4 @@
-"""What other libraries compute, the call of mixlens for the same, and how the two are compared: the
-rows of `benchmarks.peers`.
-"""
+"""The lines of `benchmarks.peers`: computations of other libraries and of mixlens."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""`python -m benchmarks.peers`: mixlens next to other libraries that compute the same, on the same
-model, text and threads, in one process.
+"""`python -m benchmarks.peers`: compare mixlens with other libraries on the same model, text and
+threads, in one process.
 
 What is compared: Captum, inseq and TransformerLens. BertViz is left out: it draws attention weights
 and computes nothing. A peer that is not installed has rows that say so. To install all three next

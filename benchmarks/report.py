@@ -1,6 +1,4 @@
-"""Figures next to their bars: as a table, as JSON with what they were measured on, and against the
-last ones that were committed.
-"""
+"""Report figures next to their limits: as a table, as JSON, and against the last commit."""
 
 from __future__ import annotations
 

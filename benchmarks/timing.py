@@ -1,6 +1,4 @@
-"""Seconds, with warm-up, the things to compare taking turns so that a busy machine slows all of
-them alike.
-"""
+"""Time calls after a warm-up, in turn, so that a busy machine slows all of them alike."""
 
 from __future__ import annotations
 

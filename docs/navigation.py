@@ -1,6 +1,6 @@
-"""Fills folders into the navigation: an entry `measures/*.md` of mkdocs.yml becomes the pages that
-are there, so that a new page needs no second entry. The index of a folder is listed by itself, and
-a notebook by the page that is made of it.
+"""Fill folders into the navigation: an entry `measures/*.md` of mkdocs.yml becomes the pages in
+that folder, so that a new page needs no entry. The index of a folder has its own entry, and a
+notebook is listed by its page.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`python -m release.audit`: known weaknesses of what is installed, by pip-audit.
+"""`python -m release.audit`: list known vulnerabilities of the installed packages, by pip-audit.
 
 pip-audit asks a service. If that cannot be reached, or knows none of the packages, this says so and
 does not fail.

@@ -1,4 +1,4 @@
-"""`python -m release.compat`: the environments that are supported, built and tried.
+"""`python -m release.compat`: build and test the supported environments.
 
 The oldest and the newest torch and transformers of the ranges in `pyproject.toml`, with each Python
 from the oldest on. The conformance suite and the adapter test run in each. The table in

@@ -1,4 +1,4 @@
-"""`python -m release.coverage FILE`: which branches of the package no test runs.
+"""`python -m release.coverage FILE`: list the branches of the package that no test runs.
 
 FILE is the JSON report of coverage.py, which `make coverage` writes. coverage.py itself counts
 lines and branches together, so that many lines hide a branch that is never taken.

@@ -1,4 +1,4 @@
-"""A Python environment that is made from nothing, and commands that are run in it."""
+"""Create a new Python environment and run commands in it."""
 
 from __future__ import annotations
 

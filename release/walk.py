@@ -1,4 +1,5 @@
-"""`python -m release.walk`: what a newcomer does, from a fresh clone in an environment of its own.
+"""`python -m release.walk`: try the first steps of a new user in a fresh clone with a new
+environment.
 
 `make demo`, `make smoke` in the place of the README's `make test`, the README's commands, the code
 of the README, of both quickstarts and of the page on a measure of one's own, and one page in the

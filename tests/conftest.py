@@ -1,4 +1,4 @@
-"""Shapes in signatures are checked while the tests run, and only then."""
+"""Check array shapes in signatures while the tests run."""
 
 from __future__ import annotations
 

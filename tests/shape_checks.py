@@ -1,4 +1,4 @@
-"""Checks the array shapes that signatures name, while the tests run.
+"""Check the array shapes of signatures while the tests run.
 
 jaxtyping has an import hook of its own. It also wraps every function inside a function, each time
 that one is made, and every signature without shapes: more than half of the time of the tests went

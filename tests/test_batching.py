@@ -1,4 +1,4 @@
-"""Batches of like length under a bound on memory, and what happens when memory runs out."""
+"""Batches of texts of similar length under a memory limit, and batches that run out of memory."""
 
 from __future__ import annotations
 

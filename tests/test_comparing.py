@@ -1,4 +1,4 @@
-"""Every measure for one target: what is left out, what is said first, and what it costs."""
+"""`lens.compare`: left-out measures, order and cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The code of the documentation runs, and code and commands print what is shown.
+"""Run the code and commands of the documentation, and compare their output with the pages.
 
 * A `python` block runs. The blocks of a page share one namespace, in order. A first line `# not
   run: <why>` leaves a block out, and `# needs <package>` runs it if the package is installed.

@@ -1,4 +1,4 @@
-"""What a measure will need, said before it runs, and our own error when memory runs out."""
+"""Memory estimates before a run, and the error if memory runs out."""
 
 from __future__ import annotations
 

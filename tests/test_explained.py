@@ -1,4 +1,4 @@
-"""Which token a word is, and what is said if there is nothing to explain."""
+"""Resolve the explained word or class, and raise if there is none."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What the hub answered is said in words, whatever was raised on top of it. A server on loopback
-gives the same answers in `hub/test_hub.py`.
-"""
+"""Errors of the hub become readable reasons. `hub/test_hub.py` tests a real server on loopback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What cannot be loaded is said in one error of ours, and a doubtful tokenizer is mentioned."""
+"""Errors of models that cannot be loaded, and the warning about the wrong tokenizer."""
 
 from __future__ import annotations
 

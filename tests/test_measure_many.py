@@ -1,4 +1,4 @@
-"""Lists of texts and data sets: a bad text is named, or left out with the reason."""
+"""Lists of texts and data sets: an invalid text is named in the error, or skipped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scores where the model is, and one copy of them for maps."""
+"""Scores stay on the device of the model, and are copied once for maps."""
 
 from __future__ import annotations
 

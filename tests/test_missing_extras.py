@@ -1,4 +1,4 @@
-"""What needs an extra that is not installed says which one."""
+"""Functions that need a missing extra raise an error with its name."""
 
 from __future__ import annotations
 

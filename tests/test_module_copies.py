@@ -1,4 +1,4 @@
-"""Copies of a part of a model take its weights along, and nothing that its hooks belong to."""
+"""A copy of a module has its weights, but not the objects that its hooks belong to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Former names of modules keep working for one release, and name the new place."""
+"""Former module names work for one release, with a warning that gives the new name."""
 
 from __future__ import annotations
 

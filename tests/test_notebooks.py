@@ -1,4 +1,4 @@
-"""The notebooks of the documentation run, and what they show is in their pages."""
+"""The notebooks of the documentation run, and their pages show the outputs."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The documentation is complete and says what the code says: every measure, evaluation, error,
-public name, command and option has its place, and links lead somewhere.
+"""The documentation is complete and agrees with the code: measures, evaluations, errors, public
+names, commands, options and links.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Fewer digits only where asked for, and only for that call."""
+"""Reduced precision applies to one call only, on request."""
 
 from __future__ import annotations
 

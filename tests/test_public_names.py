@@ -1,4 +1,4 @@
-"""The public names, pinned: changing one is a decision, not an accident.
+"""The public names and the import order.
 
 And the order in which modules may import each other.
 """

@@ -1,4 +1,6 @@
-"""A head that the checkpoint lacks is random: what it says is refused, what is inside is not."""
+"""A head that the checkpoint lacks is random, so its predictions raise an error, while layer
+measures work.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A measure or evaluation of somebody else is found everywhere, as one of ours."""
+"""Registered measures and evaluations of other packages work like built-in ones."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What is asked for in Python: one or several, in any place where gradients are off, and no foreign
-exception for what cannot be.
-"""
+"""Requests in Python: one or several targets and layers, calls without gradients, and errors."""
 
 from __future__ import annotations
 

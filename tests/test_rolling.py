@@ -1,4 +1,4 @@
-"""Rollout of a few targets by rows: the same numbers as the product of whole maps."""
+"""The rollout of a few targets equals the product of whole maps."""
 
 from __future__ import annotations
 

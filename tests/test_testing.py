@@ -1,4 +1,4 @@
-"""The battery passes what is right, and names what is wrong."""
+"""`check_measure` accepts correct measures and names the broken rule of others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A tokenizer that misbehaves gives an error of mixlens, whatever is asked of the lens."""
+"""A faulty tokenizer raises an error of mixlens in every call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`lens.verify` names what is damaged and what does not fit."""
+"""`lens.verify` reports damaged and unsupported layers."""
 
 from __future__ import annotations
 

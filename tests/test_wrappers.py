@@ -1,4 +1,4 @@
-"""A model inside a wrapper is measured as the model; what is not a model is named."""
+"""A wrapped model is measured as the model inside. Other objects raise an error."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Two devices on a machine that has one: tensors say that they are on cpu:0 or cpu:1, and torch's
-rule that both sides of a product are on one device is checked in Python.
+"""Simulate two devices: tensors report cpu:0 or cpu:1, and products across devices raise, as in
+torch.
 
 Numbers are real, so that measures can be compared with those of a model in one place. What torch
 makes inside of itself (and tensors made without a device) belongs to no place and goes with all.

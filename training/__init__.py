@@ -1,3 +1,1 @@
-"""How the two models that ship with mixlens are made: text, grammar, training, evaluation, model
-cards.
-"""
+"""Train the two bundled models: text, grammar, training, evaluation and model cards."""

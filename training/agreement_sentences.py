@@ -1,5 +1,5 @@
-"""Writes the agreement set that ships with the package: sentences in which one word must agree in
-number with a different one.
+"""Write the agreement set that ships with the package: sentences in which one word must agree in
+number with another one.
 
 Five groups of forty, twenty singular and twenty plural. The target is always a single token of both
 bundled models (a test asks their tokenizers), and the cue is the only word that decides between

@@ -1,4 +1,4 @@
-"""Keeps the sentences of the benchmarks out of the training text.
+"""Exclude the sentences of the benchmarks from the training text.
 
 Every sentence of BLiMP (good and bad) and of the Linzen set (with the right and with the wrong
 verb) is reduced to lower-case words without punctuation, contractions written out. A paragraph,

@@ -1,5 +1,5 @@
-"""Writes the model cards from the recorded figures: a card claims what the commands printed and no
-more.
+"""Write the model cards from recorded figures. A card contains only claims that the commands
+printed.
 
 python -m training.card --results training/results --models src/mixlens/bundled
 """

@@ -1,4 +1,4 @@
-"""Reads the running text: WikiText-2, turned back from its tokenised spelling into plain English.
+"""Read WikiText-2 and convert its tokenised spelling to plain English.
 
 Paragraphs are the unit: headings and scraps go, sentences are split only if a caller asks for
 them.

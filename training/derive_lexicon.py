@@ -1,4 +1,4 @@
-"""Derives nouns and verbs from the WikiText-2 training text, by the company they keep.
+"""Derive nouns and verbs from the WikiText-2 training text, by the words around them.
 
 A noun is kept when both its numbers occur and each follows a determiner that fixes the number («a
 castle», «several castles»); it counts as a person when «who» follows it. A verb is kept when its

@@ -1,5 +1,5 @@
-"""Make exercises whose answers stand in the text before them. Needs no PyTorch, so that several
-processes can make them while another one trains.
+"""Create exercises whose answers are in the text before them. It needs no PyTorch, so several
+processes can create them while another one trains.
 
 A prompt asks one question, so its loss teaches little at a time. Training therefore begins with
 denser exercises, all of them short: random words repeated, documents repeated in another order, and

@@ -1,4 +1,4 @@
-"""Chooses which tokens to hide.
+"""Choose the tokens to mask.
 
 Running text hides about a fifth of its tokens, words that carry number (is, these, himself, verbs
 in either form) three times as readily as others. Sentences, generated ones above all, often hide

@@ -1,6 +1,4 @@
-"""Samples short stories in volume from a small story model (stories15M, MIT), in big batches on a
-GPU.
-"""
+"""Sample short stories from a small story model (stories15M, MIT), in large batches on a GPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ALTI with the transformed vectors written down, as in the code of Ferrando et al. (2022).
+"""ALTI with all transformed vectors in memory, as in the code of Ferrando et al. (2022).
 
 The norm is applied to target x source vectors as two d_model x d_model matrices, one that centres
 and one that scales; then come pairwise L1 distances. Their code adds 1e-6 to every difference

@@ -1,4 +1,4 @@
-"""Norms of transformed vectors by writing all of them down: head x target x source x d_model
+"""Norms of transformed vectors with all vectors in memory: head x target x source x d_model
 numbers.
 
 As in the norm analyzers of Kobayashi et al. (2020, 2021) and Modarressi et al. (2022): weighted

@@ -1,4 +1,4 @@
-"""The command line in this process, as a person at a terminal meets it: exit status and output."""
+"""Run a command in this process, and return its exit status and output."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What an error advises can be done where it is read, in Python or at a terminal. So a message that
-the command line can meet does not speak Python.
-"""
+"""The remedy of an error fits its place: Python or the command line."""
 
 from __future__ import annotations
 

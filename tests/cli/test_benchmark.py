@@ -1,4 +1,4 @@
-"""mixlens benchmark, as a person runs it."""
+"""`mixlens benchmark`."""
 
 from __future__ import annotations
 

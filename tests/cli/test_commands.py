@@ -1,6 +1,4 @@
-"""map, compare, measures and demo, as a person runs them: on the bundled model, with right and with
-wrong arguments.
-"""
+"""`map`, `compare`, `measures` and `demo`, with valid and invalid arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`benchmark` and `reproduce` give the same results whoever does the work."""
+"""`benchmark` and `reproduce` return the same results with every engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`mixlens finetune`, as a person runs it."""
+"""`mixlens finetune`."""
 
 from __future__ import annotations
 

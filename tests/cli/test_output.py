@@ -1,4 +1,4 @@
-"""Nothing that a terminal cannot show stops a command, and no traceback reaches a person."""
+"""Output on any terminal: no character stops a command, and errors have no traceback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`--html` on map and compare: one page with the measures that were asked for."""
+"""`--html` of `map` and `compare`: one page with the requested measures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`--figure` on map and compare: the file that was asked for, or a refusal before a model runs."""
+"""`--figure` of `map` and `compare`: the requested file, or an error before a model runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`mixlens reproduce`, as a person runs it."""
+"""`mixlens reproduce`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`mixlens run`, as a person runs it."""
+"""`mixlens run`."""
 
 from __future__ import annotations
 

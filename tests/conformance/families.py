@@ -1,4 +1,4 @@
-"""Every family's model without a head, in two precisions, taken apart once for all tests of it."""
+"""The models of all families without a head, in two precisions, recorded once for all tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fast forms against the papers' equations written out, on every supported family.
+"""The fast implementations agree with the papers' equations on every supported family.
 
 The equations are taken literally: every vector T_ij is formed, every value is zeroed in its own run
 of the layer, every entry of a Jacobian is one derivative. They start from the parts of a recording,

@@ -1,4 +1,4 @@
-"""The recording contract on real weights and real text, if they are at hand."""
+"""The recording contract on real models and texts, if they are available."""
 
 from __future__ import annotations
 

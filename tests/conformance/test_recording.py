@@ -1,5 +1,5 @@
-"""The recording contract, on every supported family: the parts add up, padding changes nothing, the
-model is left alone.
+"""The recording contract on every supported family: the parts add up, padding changes nothing, and
+the model is unchanged.
 """
 
 from __future__ import annotations

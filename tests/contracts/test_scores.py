@@ -1,4 +1,4 @@
-"""The scores of layers that are on several devices come together on that of the first.
+"""Scores of layers on several devices are collected on the device of the first layer.
 
 A machine with two GPUs is not needed: the meta device has shapes and no numbers.
 """

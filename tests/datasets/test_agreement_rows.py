@@ -1,6 +1,4 @@
-"""Rows with text, target, foil and cue: every way of naming a place, and every way of getting it
-wrong.
-"""
+"""Records with text, target, foil and cue: all ways to give a position, and all errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Generated prompts: the evidence is where they say, and nothing else answers the question."""
+"""Generated prompts: the marked documents contain the evidence, and no other document answers the
+question.
+"""
 
 from __future__ import annotations
 

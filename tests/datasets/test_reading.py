@@ -1,4 +1,4 @@
-"""`read`: what is recognised, what is refused and with which advice; plain text; the hub."""
+"""`read`: recognised formats, errors with advice, plain text and the hub."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A corpus in shards: every row once, whatever the format and the size of a shard."""
+"""A corpus in shards: every record once, for all formats and shard sizes."""
 
 from __future__ import annotations
 

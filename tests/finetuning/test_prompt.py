@@ -1,5 +1,5 @@
-"""Prompt fine-tuning of the bundled models: it learns, it leaves the given model alone, it says
-what it cannot ask.
+"""Prompt fine-tuning of the bundled models: it learns, copies the passed model, and reports skipped
+examples.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Inputs that nobody would write on purpose, for every reader and for the front door.
+"""Fuzz every reader of files, the Python API and the command line.
 
 Each target is a Hypothesis test. `python -m tests.fuzz` runs them for minutes, `test_targets` for a
 moment with the rest of the tests. What was found is kept as an `@example` of its target.

@@ -1,4 +1,4 @@
-"""A moment of fuzzing, and every case that was found before."""
+"""Run every target for a moment, and all cases that failed before."""
 
 from __future__ import annotations
 

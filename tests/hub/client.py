@@ -1,4 +1,4 @@
-"""What a user's process does with the hub: a question a line on standard input, an answer a line.
+"""A client of the hub in its own process. It reads questions and writes answers, one per line.
 
 The address of the hub, the cache and whether the hub may be asked are read by the client library
 when it is imported, so they are the environment of a process of its own.

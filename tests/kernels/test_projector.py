@@ -1,5 +1,5 @@
-"""Projectors, shared by all targets or one for each: what is removed cannot be seen, what is left
-is as short as can be.
+"""Projectors, shared by all targets or one per target: the removed part has no effect, and the rest
+is as short as possible.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Vectors that are formed at once or a few at a time are the same."""
+"""Vectors are the same whether they are computed at once or a few at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The theorem as a tool: other rows with the same output, and how far each weight can go."""
+"""Alternative attention weights with the same output, and bounds of each weight."""
 
 from __future__ import annotations
 

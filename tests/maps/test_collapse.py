@@ -1,4 +1,4 @@
-"""Rollouts that one source has taken over."""
+"""Rollouts that have collapsed onto one source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One default reading of the layers, whoever shows them."""
+"""All views of maps aggregate the layers in the same default way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Segments: which token is in which, and sums that lose nothing."""
+"""Segments: the tokens of each segment, and sums that keep the total."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""contribution_weights: the projection on what attention writes."""
+"""contribution_weights: projections on the attention output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DecompX against the authors' code, and what must be true of it on other architectures."""
+"""DecompX against the authors' code, and its properties on other architectures."""
 
 from __future__ import annotations
 

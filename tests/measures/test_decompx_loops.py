@@ -1,4 +1,4 @@
-"""DecompX by its equations with plain loops: each vector of each pair carried by itself.
+"""DecompX by its equations, with plain loops over every vector.
 
 Everything comes from hooks on the Hugging Face modules and from their weights. `Sharing` is the
 table of section 3.2 of the paper, source by source.

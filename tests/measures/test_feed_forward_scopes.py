@@ -1,4 +1,6 @@
-"""Norms behind the feed-forward part: every vector formed, the activation by a numeric integral."""
+"""Norms after the MLP against vectors that are formed one by one, with a numeric integral of the
+activation.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""No measure ever holds targets x sources x d_model numbers, and each stays below the peak that
-docs/performance.md states for it.
+"""No measure stores targets x sources x d_model numbers, and each stays below the peak in
+docs/performance.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rows that are rounding are empty, and an empty row passes on what was there."""
+"""Scores that are rounding become zero, and rollouts keep the content of such targets."""
 
 from __future__ import annotations
 

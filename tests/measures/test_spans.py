@@ -1,4 +1,4 @@
-"""Spans of targets: the reference numbers, every vector formed, and what may not matter."""
+"""Spans of targets against reference numbers and against vectors that are formed one by one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The measures since 2023 by the names, options and shapes that others rely on.
+"""Stable names, options and shapes of the measures since 2023.
 
 Through `lens.measure`, on the reference models. Without `variant=` the clean definition is
 computed. Where the numbers are from: `tests/reference/README.md`.

@@ -1,1 +1,1 @@
-"""Change the package in small ways and see whether the tests notice: `python -m tests.mutation`."""
+"""Change the package in small ways and check whether the tests fail: `python -m tests.mutation`."""

@@ -1,4 +1,4 @@
-"""Changes are programs that differ in one place, and leave texts and annotations alone."""
+"""A change differs from the original program in one place, and never in texts or annotations."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Every experiment runs on a small model, keeps its files, and names its numbers as the paper's are
-named.
+"""Every experiment runs on a small model, writes its files, and uses the names of the published
+numbers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Experiments of one run share what measures say of a text."""
+"""Experiments of one run share observations and maps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions travel without their models."""
+"""Questions are sent to workers without their models."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What mixlens takes from inside transformers. If a new version breaks it, this fails first and
-names the part.
+"""The parts of transformers that mixlens depends on. If a new version changes one, these tests name
+it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Texts of one batch that do not leave each other alone: experts with a shared capacity."""
+"""Batches in which texts affect each other, such as experts with a shared capacity."""
 
 from __future__ import annotations
 

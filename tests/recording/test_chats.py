@@ -1,4 +1,4 @@
-"""Messages are found where the template puts them, whatever they say."""
+"""Messages of a chat are found in the formatted prompt, whatever their text is."""
 
 from __future__ import annotations
 

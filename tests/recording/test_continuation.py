@@ -1,6 +1,4 @@
-"""A prompt and what follows it: the positions that produced each token, by rows, are those of the
-whole maps of prompt and continuation.
-"""
+"""A prompt and its continuation: scores of single targets equal those of whole maps."""
 
 from __future__ import annotations
 

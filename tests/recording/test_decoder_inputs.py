@@ -1,6 +1,4 @@
-"""The decoder reads what the model's own `forward` would give it: for labels, for classes, for the
-text of a sound.
-"""
+"""Decoder inputs for labels, classes and target texts equal those of the model's own `forward`."""
 
 from __future__ import annotations
 

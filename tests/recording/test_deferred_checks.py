@@ -1,4 +1,4 @@
-"""Checks that wait: nothing is looked at before they are settled, and nothing is forgotten."""
+"""Deferred checks: no number is read before they are settled, and none is lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Comparisons that one large number cannot fool, and products checked without symmetry."""
+"""Comparisons in which a large number does not hide others, and random checks of products."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What it costs to find out how a model is put together."""
+"""The cost of structure discovery."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""FSDP and pipelines are refused in each process, and no process waits."""
+"""FSDP and pipeline parallelism raise an error in each process, and no process waits."""
 
 from __future__ import annotations
 

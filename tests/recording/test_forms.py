@@ -1,4 +1,4 @@
-"""Layers of unusual form: what mixlens makes of them is what the model itself computes.
+"""Layers of unusual form: the rebuilt layer equals that of the model.
 
 Models are those of the zoo, in float64, every weight random.
 """

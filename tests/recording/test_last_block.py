@@ -1,5 +1,5 @@
-"""A measure that reads attention blocks alone: the last layer is left after its block, and the
-numbers are those of a whole recording.
+"""Measures that use attention blocks only: the pass stops after the last block, with unchanged
+scores.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Modules that quantise activations are refused, and no others."""
+"""Modules that quantise activations raise an error, and no others."""
 
 from __future__ import annotations
 

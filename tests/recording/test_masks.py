@@ -1,4 +1,4 @@
-"""Any mask that a model accepts: scores are those of the model's own attention, seen by hooks."""
+"""Scores under any mask equal those of the model's own attention, captured by hooks."""
 
 from __future__ import annotations
 

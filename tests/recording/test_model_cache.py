@@ -1,4 +1,4 @@
-"""What was found out about a model is forgotten when the model changes, however that is done."""
+"""The cache of a model is cleared whenever the model changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two threads and one model: each gets its own numbers, and the model stays as it was."""
+"""Two threads use one model: each gets correct scores, and the model is unchanged."""
 
 from __future__ import annotations
 

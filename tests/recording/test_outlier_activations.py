@@ -1,5 +1,5 @@
-"""One massive activation, as language models have at their first token, hides nothing: Value
-Zeroing of every token is that of a hook on the native model.
+"""An outlier activation, as at the first token of a language model, hides no error: Value Zeroing
+equals a hook on the native model.
 """
 
 from __future__ import annotations

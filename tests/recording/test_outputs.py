@@ -1,6 +1,4 @@
-"""What a model says, from one pass of the model as it is: how often it runs, what is kept, what is
-refused.
-"""
+"""Output measures run the unmodified model: number of passes, kept tensors and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Weights that are away or packed: the same numbers as of the model with its weights at hand."""
+"""Offloaded and packed weights give the same scores as plain weights on the device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A prompt is a text, a chat or token ids. Everything else is refused in words."""
+"""A prompt is a text, a chat or token ids. Everything else raises an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures, sounds and texts as their users have them."""
+"""Images, audio and texts in the form that users have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a recording costs and keeps, and what it does not depend on."""
+"""A recording: cost, kept tensors, and independence of irrelevant settings."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Bad input and unfit models get an error of their own that says what to do, and the model is put
-back.
-"""
+"""Invalid inputs and unsupported models raise an error with a remedy, and the model is restored."""
 
 from __future__ import annotations
 

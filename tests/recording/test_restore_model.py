@@ -1,6 +1,4 @@
-"""A model that changes itself is put back; idle parts and short position tables are not an
-obstacle.
-"""
+"""A model that changes itself is restored. Idle parts and short position tables are supported."""
 
 from __future__ import annotations
 

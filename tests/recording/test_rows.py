@@ -1,5 +1,5 @@
-"""A few targets, measured without maps: the same numbers as the maps have, on every kind of block
-and of attention, and nothing of size n x n.
+"""Single-target mode: the scores of a few targets equal those of whole maps, without tensors of
+size n x n.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Attention that reads its own tokens and those of another stack in one call is split into both."""
+"""One attention call over its own tokens and those of another stack is split into both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layers that are spread over several lists, seen as one: XLM, in float64."""
+"""Layers that are spread over several lists (XLM), treated as one, in float64."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Torch's own multi-head attention: WavLM hands it weights, and calls no projection."""
+"""Torch's own multi-head attention, which uses the weights of projections without calling them
+(WavLM).
+"""
 
 from __future__ import annotations
 

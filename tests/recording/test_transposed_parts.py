@@ -1,4 +1,4 @@
-"""Parts that have the tokens before the rows."""
+"""Submodules whose tensors have the tokens before the batch."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""A layer that somebody's hook changes is left out with a warning that names the hook, and nothing
-goes through it.
-"""
+"""A layer that a user's hook changes is left out, with a warning that names the hook."""
 
 from __future__ import annotations
 

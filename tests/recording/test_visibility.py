@@ -1,4 +1,4 @@
-"""What a target sees: from the mask, and without one from the weights."""
+"""The sources that a target sees, from the mask or, without one, from the weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`llms.txt` is what the docstrings say."""
+"""`llms.txt` agrees with the docstrings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A package that was skipped is not a package without weaknesses."""
+"""The audit reports skipped packages."""
 
 from __future__ import annotations
 

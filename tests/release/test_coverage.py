@@ -1,4 +1,4 @@
-"""Branches are counted alone: a file of many lines does not make up for them."""
+"""Branches are counted separately from lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every package that mixlens brings has its reason on the page, and no other."""
+"""docs/dependencies.md lists exactly the packages of pyproject.toml."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Value Zeroing of layers whose rest does not work on rows, against a hook on the native model."""
+"""Value Zeroing of layers whose rest does not work on single tokens, against a hook on the native
+model.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slower ways are named with their reason, by the log and by `mixlens doctor`."""
+"""The log and `mixlens doctor` report slow paths with the reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waiting for other processes on a machine that may be busy: for what they do, not for a time."""
+"""Wait for the output of other processes, not for a fixed time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A run over a corpus: the numbers of the library, whatever the engine and however often killed."""
+"""Runs over a corpus have the same results as `lens.measure`, with every engine and after
+interruptions.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Engines: every task once, whoever dies; several shards in hand, one on the device."""
+"""Engines run every task once, even if workers die, and process several shards at a time."""
 
 from __future__ import annotations
 

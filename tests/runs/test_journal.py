@@ -1,4 +1,4 @@
-"""The journal keeps what it is given, bit by bit."""
+"""The journal stores values bit by bit."""
 
 from __future__ import annotations
 

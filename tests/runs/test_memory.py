@@ -1,4 +1,4 @@
-"""A long corpus takes no more memory than its first shards."""
+"""A long corpus needs no more memory than its first shards."""
 
 from __future__ import annotations
 

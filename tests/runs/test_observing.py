@@ -1,4 +1,4 @@
-"""What a run says about how far it is."""
+"""Progress reports of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `mixlens.load` gives back is what the library would have said."""
+"""`mixlens.load` returns the same results as the library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A shard on a device: nobody waits for it, and what was wrong is still found."""
+"""A shard on a device: no call waits for the device, and errors are still detected."""
 
 from __future__ import annotations
 

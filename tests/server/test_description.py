@@ -1,4 +1,4 @@
-"""The server does what its OpenAPI description says, for whatever schemathesis thinks of."""
+"""The server follows its OpenAPI description for all requests that schemathesis derives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The server as a client meets it: what it answers, what it refuses, what it keeps."""
+"""The server from the view of a client: responses, rejections and caching."""
 
 from __future__ import annotations
 

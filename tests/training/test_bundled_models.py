@@ -1,6 +1,4 @@
-"""The models that ship with the package: size, format, and that they know what their cards say they
-know.
-"""
+"""The bundled models: size, format, and the claims of their model cards."""
 
 from pathlib import Path
 from typing import Any

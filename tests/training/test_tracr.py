@@ -1,4 +1,4 @@
-"""The archive of compiled programs holds what the recipe gives."""
+"""The archive of compiled programs equals the output of the recipe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of an answer in a real browser, and what it is given."""
+"""The page of an answer in a real browser, and its payload."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a page shows at first and what it leaves out, in a real browser."""
+"""The first screen of a page in a real browser."""
 
 from __future__ import annotations
 

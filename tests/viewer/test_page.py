@@ -1,4 +1,4 @@
-"""The page holds everything, and the built viewer is the one that web/ makes."""
+"""The page is self-contained, and the built viewer is up to date."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The payload holds the numbers of the maps, and says what it leaves out."""
+"""The payload contains the numbers of the maps, and reports omitted ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tokens in pictures: marks, bytes, direction, characters that nobody sees."""
+"""Labels of tokens in figures: marks, bytes, direction and invisible characters."""
 
 from __future__ import annotations
 

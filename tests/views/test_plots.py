@@ -1,4 +1,4 @@
-"""Figures of maps: what they show, what they refuse, and that nobody's rcParams change."""
+"""Figures of maps: content, errors, and unchanged rcParams."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every eye can distinguish the palette, and every measure has a style of its own."""
+"""The palette is distinguishable with any colour vision, and every measure has its own style."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked of each model of the zoo: `verify`, every measure, and independent checks.
+"""The checks of each model of the zoo: `verify`, every measure, and independent computations.
 
 A check that cannot be made on a model (it returns no attentions, no module holds its values as they
 are) is left out and not counted. A check that fails is a violation.

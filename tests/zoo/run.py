@@ -1,4 +1,4 @@
-"""`make zoo`: takes every model of the zoo apart, each in a process of its own.
+"""`make zoo`: record every model of the zoo, each in its own process.
 
 python -m tests.zoo.run                    every class that the journal does not hold
 python -m tests.zoo.run --jobs 16          so many at a time

@@ -1,4 +1,4 @@
-"""Is the user's model after a recording what it was before?"""
+"""Check that a model is unchanged after a recording."""
 
 from __future__ import annotations
 

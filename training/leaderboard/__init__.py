@@ -1,4 +1,4 @@
-"""The rows of the leaderboard: models and data made ready, and the benchmark of each.
+"""The entries of the leaderboard: prepare models and data, and run the benchmark of each.
 
 models     a folder of models that load by name, from shared folders and packages
 molecules  places in molecules that a model can be asked for: ring numbers and brackets

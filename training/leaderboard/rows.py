@@ -1,4 +1,4 @@
-"""Which model is judged on which data, and the commands that do it.
+"""The models and data of each entry, and the commands that run it.
 
 Models and data are names below the folder that `training.leaderboard.models` makes.
 """

@@ -1,4 +1,4 @@
-"""Every row of the leaderboard within a time limit.
+"""Run every entry of the leaderboard within a time limit.
 
     python -m training.leaderboard.run --folder FOLDER --out OUT --jobs 16 --seconds 500
 

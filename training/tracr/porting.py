@@ -1,4 +1,4 @@
-"""Tracr's weights as a GPT-2 of transformers, state by state the same.
+"""Convert Tracr's weights to a GPT-2 of transformers with the same states.
 
 GPT-2 has layer norms and Tracr has none. Every channel x is therefore there twice, as x and -x, so
 that the mean is zero; what reads it takes half of each. With an epsilon of 1e12 and a gain of 1e6

@@ -1,4 +1,4 @@
-"""What our own programs compute. Letters are a to d, and every program reads to the left alone.
+"""The programs that were written for mixlens.
 
 Each asks something that the eight programs of the archive do not: a far source, a source that is
 found by its content, two sources that are both needed, and a source that counts only sometimes.

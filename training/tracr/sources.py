@@ -1,4 +1,4 @@
-"""What a RASP expression gives at a place, and which tokens' content it carries there.
+"""Compute the value of a RASP expression at a position, and the tokens whose content it carries.
 
 Tokens carry themselves. Indices carry nothing. A map carries what its argument carries. A map of
 two arguments carries both, since each of ours depends on both. An aggregate carries what its values

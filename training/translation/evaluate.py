@@ -1,4 +1,4 @@
-"""What a translation model can do: token accuracy, BLEU of its translations, and AER of its
+"""Evaluate a translation model: token accuracy, BLEU of its translations, and AER of its
 cross-attention on gold alignments.
 
 python -m training.translation.evaluate --model build/de-en/model --data DATA --json
