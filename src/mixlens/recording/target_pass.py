@@ -227,8 +227,8 @@ def visit_down(recording: Recording, request: Request, visitor: Visitor, blocks:
                 wanted = Wanted(places, [block])
                 attention = RowAttention(wanted)
                 rows = [attention.call(each) for each in captured]
-                captured = {point: wanted.of_captured(tensor) for point, tensor in tensors.items()}
-                layer = cut.layer(index, call, rows, captured, wanted)
+                kept = {point: wanted.of_captured(tensor) for point, tensor in tensors.items()}
+                layer = cut.layer(index, call, rows, kept, wanted)
                 here = replace(request, targets=(tuple(block),))
                 visitor(index, layer, here.chosen(recording, places))
             cut.deferred.settle()
