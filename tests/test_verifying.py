@@ -29,3 +29,10 @@ def test_memory_that_runs_out_in_the_native_pass(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(verification, "native_calls", run_out)
     with pytest.raises(mixlens.OutOfMemory, match="memory ran out: a recording"):
         Lens(built("bert")).verify(inputs("bert"))
+
+
+def test_errors_are_reported_although_measures_deferred_their_checks() -> None:
+    report = Lens.bundled().verify()
+    (stack,) = report.stacks
+    assert len(stack.errors) == stack.layers
+    assert all(0 < error < report.tolerance for error in stack.errors)

@@ -96,7 +96,7 @@ def phrase(random: Random, noun: str, plural: bool) -> str:
 
 
 def anaphor(random: Random, plural: bool) -> tuple[str, str, str, str]:
-    """«The girl near the boys blamed [MASK].»: herself, not themselves.
+    """“The girl near the boys blamed [MASK].”: herself, not themselves.
 
     Half of them have a noun in between.
     """
@@ -118,7 +118,7 @@ def anaphor(random: Random, plural: bool) -> tuple[str, str, str, str]:
 
 
 def determiner(random: Random, plural: bool, adjective: bool = False) -> tuple[str, str, str, str]:
-    """«Mary found [MASK] books.»: these, not this."""
+    """“Mary found [MASK] books.”: these, not this."""
     noun = number(random.choice(THINGS), plural)
     described = f"{random.choice(ADJECTIVES)} {noun}" if adjective else noun
     pair = random.choice(DEMONSTRATIVES)
@@ -131,7 +131,7 @@ def determiner(random: Random, plural: bool, adjective: bool = False) -> tuple[s
 
 
 def determiner_adjective(random: Random, plural: bool) -> tuple[str, str, str, str]:
-    """«Mary found [MASK] old books.»: these, not this."""
+    """“Mary found [MASK] old books.”: these, not this."""
     return determiner(random, plural, adjective=True)
 
 
@@ -144,7 +144,7 @@ def predicate(random: Random, person: bool) -> tuple[tuple[str, str], str]:
 
 
 def subject_verb(random: Random, plural: bool) -> tuple[str, str, str, str]:
-    """«The teachers [MASK] smiling.»: are, not is."""
+    """“The teachers [MASK] smiling.”: are, not is."""
     person = random.random() < 0.6
     noun = random.choice(PEOPLE if person else THINGS)
     verb, rest = predicate(random, person)
@@ -157,7 +157,7 @@ def subject_verb(random: Random, plural: bool) -> tuple[str, str, str, str]:
 
 
 def subject_verb_attractor(random: Random, plural: bool) -> tuple[str, str, str, str]:
-    """«The pictures of the hat [MASK] old.»: are, not is, although a singular noun is nearer."""
+    """“The pictures of the hat [MASK] old.”: are, not is, although a singular noun is nearer."""
     person = random.random() < 0.5
     noun = random.choice(PEOPLE if person else SHOWN)
     other = random.choice([each for each in THINGS + PEOPLE if each != noun])

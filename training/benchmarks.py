@@ -25,7 +25,7 @@ _NOT_WORD = re.compile(r"[^a-z0-9]+")
 
 
 def normalise(text: str) -> tuple[str, ...]:
-    """Lower-case words, punctuation gone, «hasn't» as «has not»."""
+    """Lower-case words, punctuation gone, “hasn't” as “has not”."""
     text = (
         text.lower()
         .replace("can't", "can not")

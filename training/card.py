@@ -33,7 +33,7 @@ what does them to what, adjectives; irregular plurals and pasts) and lists deriv
 WikiText-2 training text by the company words keep (`training/derive_lexicon.py`: {nouns} nouns,
 {people} nouns for people, {verbs} verbs). No list was taken from a benchmark file. But the words
 are common English, so many of them occur in the benchmarks as well, and the sentence patterns of
-the grammar (agreement across «of» phrases and relative clauses, reflexives, demonstratives) are
+the grammar (agreement across “of” phrases and relative clauses, reflexives, demonstratives) are
 those that the benchmarks ask about. High figures on BLiMP therefore show that the model has learned
 these patterns, not that it would do as well on different ones. Two full runs were made. Between
 them the grammar was widened, after the first run's averages on these benchmarks were seen. So the
@@ -175,7 +175,7 @@ Five best words on plain sentences:
 
 {_table(["sentence", "words"], guesses)}
 
-«{DEMONSTRATION}», which was kept out of the training text: {demonstration}.
+“{DEMONSTRATION}”, which was kept out of the training text: {demonstration}.
 
 ## Limits
 

@@ -39,7 +39,7 @@ class Clauses:
         self.pick, self.chance = self.nouns.pick, self.nouns.chance
 
     def of_phrase(self, plural: bool, person: bool = False) -> NounPhrase:
-        """A relational head with «of» and an attractor of either number."""
+        """A relational head with “of” and an attractor of either number."""
         draw = self.random.random()
         if person or draw < 0.33:
             head = self.nouns.determine(self.pick(self.lexicon.kin), plural)
@@ -60,7 +60,7 @@ class Clauses:
         return head.then("of", *self.nouns.plain("any").words)
 
     def relative_clause(self, head: NounPhrase) -> NounPhrase:
-        """«who likes the dogs», «that those boys see»: its verb agrees with its own subject."""
+        """“who likes the dogs”, “that those boys see”: its verb agrees with its own subject."""
         pronoun = self.pick(
             ["who", "who", "that"] if head.gender != "t" else ["that", "that", "which"]
         )
@@ -81,7 +81,7 @@ class Clauses:
         return head
 
     def reduced_relative(self, head: NounPhrase) -> NounPhrase:
-        """«written by the teachers», «standing near a lake»."""
+        """“written by the teachers”, “standing near a lake”."""
         if head.gender == "t" or self.chance(0.3):
             entry = self.pick(self.lexicon.verbs["object" if head.gender == "t" else "social"])
             return head.then(
@@ -197,7 +197,7 @@ class Clauses:
         )
 
     def existential(self) -> tuple[str, ...]:
-        """«there are many lakes near the town»."""
+        """“there are many lakes near the town”."""
         plural = self.chance(0.5)
         noun = self.nouns.determine(
             self.nouns.noun("any"),
@@ -248,7 +248,7 @@ class Clauses:
         )
 
     def embedded(self) -> tuple[str, ...]:
-        """«Mary thinks that …»."""
+        """“Mary thinks that …”."""
         speaker = self.nouns.plain("person")
         verb = self.verbs.finite(speaker, self.pick(self.lexicon.verbs["clausal"]))
         link = ("that",) if self.chance(0.7) else ()

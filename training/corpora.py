@@ -12,7 +12,7 @@ from pathlib import Path
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')]*\s+(?=[\"'(]?[A-Z])")
 _JOIN = (
-    (re.compile(r" @(.)@ "), r"\1"),  # «role @-@ playing», «1 @,@ 000»
+    (re.compile(r" @(.)@ "), r"\1"),  # “role @-@ playing”, “1 @,@ 000”
     (re.compile(r" (n't|'s|'re|'ve|'ll|'d|'m)\b"), r"\1"),
     (re.compile(r" ([,.;:!?%)\]])"), r"\1"),
     (re.compile(r"([(\[$£]) "), r"\1"),
@@ -37,7 +37,7 @@ def read_text(path: Path) -> str:
 
 
 def wikitext_paragraphs(folder: Path, split: str, shortest: int = 40) -> list[str]:
-    """Paragraphs of one split («train», «valid», «test») in plain spelling, headings left out."""
+    """Paragraphs of one split (“train”, “valid”, “test”) in plain spelling, headings left out."""
     files = sorted(Path(folder).glob(f"{split}.*"))
     if not files:
         raise FileNotFoundError(f"no WikiText file {split}.* in {folder}")

@@ -1,8 +1,8 @@
 """Derive nouns and verbs from the WikiText-2 training text, by the words around them.
 
-A noun is kept when both its numbers occur and each follows a determiner that fixes the number («a
-castle», «several castles»); it counts as a person when «who» follows it. A verb is kept when its
-base follows «to» or a modal and its other forms occur; it counts as transitive when determiners and
+A noun is kept when both its numbers occur and each follows a determiner that fixes the number (“a
+castle”, “several castles”); it counts as a person when “who” follows it. A verb is kept when its
+base follows “to” or a modal and its other forms occur; it counts as transitive when determiners and
 pronouns often follow it. No tagger, no other corpus, no benchmark file. The result is committed
 (words/derived_*.txt), so that the grammar works without the corpus:
 

@@ -27,7 +27,7 @@ class Noun:
 
 @dataclass(frozen=True)
 class VerbEntry:
-    """A verb and the words that must follow it («look at»)."""
+    """A verb and the words that must follow it (“look at”)."""
 
     forms: Verb
     particle: tuple[str, ...] = ()

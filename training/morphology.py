@@ -134,7 +134,7 @@ def _doubles(verb: str) -> bool:
 
 
 def third_person(verb: str) -> str:
-    """«watches» from «watch»."""
+    """“watches” from “watch”."""
     special = {
         "be": "is",
         "have": "has",
@@ -162,7 +162,7 @@ def past_tense(verb: str) -> tuple[str, str]:
 
 
 def gerund(verb: str) -> str:
-    """«running» from «run»."""
+    """“running” from “run”."""
     if verb.endswith("ie"):
         return verb[:-2] + "ying"
     if verb.endswith("e") and not verb.endswith(("ee", "oe", "ye")) and verb != "be":

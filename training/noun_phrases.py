@@ -19,7 +19,7 @@ MARK = "^"
 
 
 def weighted(spec: str) -> list[tuple[str, ...]]:
-    """«the:3 a-few:1» as a list in which each entry is as often as its weight."""
+    """“the:3 a-few:1” as a list in which each entry is as often as its weight."""
     entries = (item.rpartition(":") for item in spec.split())
     return [
         tuple(text.split("-")) if text else ()
@@ -170,7 +170,7 @@ class NounPhrases:
         return NounPhrase(determiner + adjectives + words, plural, noun.gender)
 
     def possessor(self) -> tuple[str, ...]:
-        """«Mary's», «the teacher's», «those boys'»."""
+        """“Mary's”, “the teacher's”, “those boys'”."""
         if self.chance(0.5):
             return (self.pick(self.lexicon.names[self.pick(["f", "m"])]) + "'s",)
         noun, many = self.noun("person"), self.chance(0.4)
@@ -195,7 +195,7 @@ class NounPhrases:
         return self.determine(self.noun(kind), plural)
 
     def demonstrated(self, kind: str, plural: bool, with_adjective: bool) -> NounPhrase:
-        """«these hard books»: the determiner is the target."""
+        """“these hard books”: the determiner is the target."""
         adjectives = (self.pick(self.lexicon.adjectives),) if with_adjective else ()
         return self.determine(
             self.noun(kind), plural, self.pick(DEMONSTRATIVES[plural]), adjectives

@@ -73,7 +73,7 @@ class VerbPhrases:
         return AUXILIARIES[which][subject.plural]
 
     def with_auxiliary(self, which: str, subject: NounPhrase) -> tuple[str, ...]:
-        """«is», «is not», «isn't», «has already»: the auxiliary marked, and perhaps a word behind
+        """“is”, “is not”, “isn't”, “has already”: the auxiliary marked, and perhaps a word behind
         it.
         """
         word = self.auxiliary(which, subject)
@@ -124,7 +124,7 @@ class VerbPhrases:
         return words + entry.particle
 
     def place(self) -> tuple[str, ...]:
-        """«near these lakes», «with Mary»."""
+        """“near these lakes”, “with Mary”."""
         return (*self.pick(self.lexicon.prepositions), *self.nouns.plain("any").words)
 
     def object_phrase(self, kind: str) -> tuple[str, ...]:

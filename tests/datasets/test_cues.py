@@ -237,7 +237,7 @@ def test_counts_stand_beside_the_papers(shared: Path, capsys: pytest.CaptureFixt
 def test_agrees_with_other_rules(shared: Path) -> None:
     """The cues of `blimp_cues` were made by other rules.
 
-    All differences are «a lot of …», where those mark «lot».
+    All differences are “a lot of …”, where those mark “lot”.
     """
     names = {
         "ana": ANAPHOR,

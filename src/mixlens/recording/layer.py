@@ -183,6 +183,15 @@ class Layer:
         """
         if self._sites is not None:
             return list(self._sites)
+        rebuilt = self.rebuild_sites()
+        if self._is_held or (self.keeps_internals and not self._is_half):
+            self._sites = tuple(rebuilt)  # in half precision twice as large as the kept tensors
+        return rebuilt
+
+    def rebuild_sites(self) -> list[Attention]:
+        """Return the layer's attentions, rebuilt and compared again. Cached ones have no errors if
+        their checks were deferred.
+        """
         self._require_captured()
         where = f"layer {self.index} of {self.stack.name} (`{self.structure.path}`)"
         internals = self._internals or self._recomputed()
@@ -199,9 +208,6 @@ class Layer:
             )
             if structure.open is None:
                 stream = rebuilt[-1].block_output
-        same = self.native_input.dtype == stream.dtype
-        if self._is_held or (self.keeps_internals and (same or self._whole is not None)):
-            self._sites = tuple(rebuilt)  # in half precision twice as large as the kept tensors
         return rebuilt
 
     @contextlib.contextmanager

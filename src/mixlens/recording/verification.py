@@ -192,7 +192,7 @@ def _stack_report(recording: Recording, stack: StackStructure) -> StackReport:
 
 def _layer_error(layer: Layer, length: int) -> float:
     """Return the largest relative error of a layer's rebuilt parts and of its unedited re-run."""
-    rebuilt = [float(error) for site in layer.sites() for error in site.errors.values()]
+    rebuilt = [float(error) for site in layer.rebuild_sites() for error in site.errors.values()]
     again = layer.rerun(0, copies=1, kind=layer.structure.sites[0].kind)[0]
     expected = layer.output[0, :length]
     rerun = difference(again[:length], expected, dtype=layer.native_input.dtype)
