@@ -7,6 +7,7 @@ The scores are the same either way.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +61,8 @@ def verify(lens: Lens, given: Text | Sequence[Text] | Mapping[str, Any] | None) 
         session.memory_advice = lambda: memory_advice(
             estimate_of_recording(model, tokens, targets=None, texts=recording.batch), available
         )
+        for layer in itertools.chain(*recording.stack_layers.values()):
+            layer.sites()  # rebuilt first, because measures defer its errors and settle them
         from_maps = {site: _why_from_maps(lens, given, site) for site in recording.sites}
         return report(recording, list_refusals(recording), slow_paths(recording), from_maps)
 

@@ -48,7 +48,8 @@ def restored(model: nn.Module) -> Iterator[list[str]]:
     try:
         yield turned
     finally:
-        switches = [(part, name) for part, *state in before for name in _put_back(part, *state)]
+        changed = [state for state in before if not _is_unchanged(*state)]
+        switches = [(part, name) for part, *state in changed for name in _put_back(part, *state)]
         paths = {part: path for path, part in model.named_modules()} if switches else {}
         turned += [f"{paths[part]}.{name}".lstrip(".") for part, name in switches]
 
@@ -59,6 +60,17 @@ def _state(part: nn.Module) -> tuple[dict[str, Any], dict[str, Any]]:
     tables = {name: dict(own[name]) for name in _TABLES if name in own}
     hooks = {name: dict(own[name]) for name in (*_HOOKS, *_HOOK_OPTIONS) if own.get(name)}
     return dict(own), tables | hooks
+
+
+def _is_unchanged(part: nn.Module, own: dict[str, Any], tables: dict[str, Any]) -> bool:
+    """Return whether attributes and tables are certainly those of before. Python compares the same
+    object without calling it, so nearly every module takes no time here.
+    """
+    now = vars(part)
+    try:
+        return now == own and all(now[name] == entries for name, entries in tables.items())
+    except (RuntimeError, ValueError, TypeError):  # other tensors or arrays
+        return False
 
 
 def _put_back(part: nn.Module, own: dict[str, Any], tables: dict[str, Any]) -> Iterator[str]:

@@ -202,7 +202,7 @@ def _layer_error(layer: Layer, length: int) -> float:
             f"it again gives a different output (relative error {rerun:.1e}), so it keeps "
             "state or draws at random and cannot be measured."
         )
-    return max(*rebuilt, rerun)
+    return max([*rebuilt, rerun])
 
 
 def require_same_natively(recording: Recording) -> None:
