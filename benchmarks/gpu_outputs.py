@@ -98,10 +98,11 @@ def generated_text(bench: Bench) -> None:
     tokens, new = (8000, 32) if bench.sizes.long > 1000 else (40, 4)
     prompt = " ".join(f"w{number % 1000 + 5}" for number in range(tokens))
     inputs = lens.tokenizer(prompt, return_tensors="pt").to(lens.model.device)
-    options = {"max_new_tokens": new, "min_new_tokens": new, "do_sample": False}
+    options: dict[str, Any] = {"max_new_tokens": new, "min_new_tokens": new, "do_sample": False}
+    model: Any = lens.model
 
     def theirs() -> None:
-        lens.model.generate(**inputs, **options)
+        model.generate(**inputs, **options)
 
     def ours() -> None:
         lens.generate(prompt, **options)
@@ -168,7 +169,8 @@ def _products_of_pairs(lens: mixlens.Lens, bench: Bench, tokens: int) -> float:
 def batch_on_the_device(bench: Bench) -> None:
     """A batch of short texts, whose maps stay on the device."""
     lens = bench.bert()
-    lens.model.set_attn_implementation("sdpa")
+    model: Any = lens.model
+    model.set_attn_implementation("sdpa")
     texts, length = (64, 128) if bench.sizes.long > 1000 else (4, 8)
     inputs = models.tokens(lens.model, length, batch=texts)
     runs: dict[str, tuple[Run, float | None]] = {

@@ -114,7 +114,7 @@ def _hidden(mask: Any, pairs: Tensor, query: Tensor, key: Tensor, triangle: bool
         mask = mask if triangle else torch.zeros_like(mask, dtype=query.dtype)
     if not isinstance(mask, Tensor) or mask.dim() != 4 or mask.shape[-1] != key.shape[2]:
         raise UnsupportedModel(
-            "The attention mask of this model is not a table of pairs, so none can be hidden."
+            "The attention mask of this model has no entry per pair, so no pair can be hidden."
         )
     if mask.dtype == torch.bool:
         sees, still = mask, mask & ~hidden

@@ -64,8 +64,8 @@ def require_command(name: str | None) -> None:
 
 
 def written_paths(params: Iterable[Any], values: dict[str, Any], panel: str) -> dict[str, Any]:
-    """Return the arguments of a command, whose outputs are elsewhere in all processes but the
-    first. `panel` is the group of options for outputs.
+    """Return the arguments of a command. In all processes but the first, outputs go to a temporary
+    folder. `panel` is the group of options for outputs.
     """
     if rank() == 0:
         return values

@@ -296,8 +296,8 @@ def _require_whole_sequence(
         return
     if isinstance(call.module, ArrangedLayer) and call.module.shape == (weights.shape[2],) * 2:
         raise UnsupportedModel(
-            f"layer `{path}`: both streams have {weights.shape[2]} tokens, and only the "
-            "numbers of tokens tell which one attends to which. Add a token to one of them"
+            f"layer `{path}`: both streams have {weights.shape[2]} tokens, so mixlens cannot tell "
+            "which one attends to which. Add a token to one of them"
         )
     if weights.dim() == 4 and _is_taken_too(call, weights.shape[:3:2]):
         raise UnsupportedModel(
