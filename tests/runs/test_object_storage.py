@@ -22,6 +22,7 @@ from mixlens.datasets import object_storage
 from mixlens.datasets.object_storage import ObjectPath, path_of
 from mixlens.datasets.shards import cut_into_shards
 from mixlens.errors import CannotWrite, InvalidInput
+from mixlens.runs import lease
 from mixlens.runs.corpus_run import read_status
 from tests.cli.running import run as command
 from tests.runs.sentences import contents, run, write_corpus
@@ -111,6 +112,108 @@ def test_a_killed_run_resumes_with_the_bytes_of_a_local_one(
     assert command(*words[3:]).status == 0
     assert contents(out) == contents(whole[1])
     assert not list(out.glob(".*"))
+
+
+def test_a_second_run_is_rejected_while_the_first_one_writes(
+    bucket: ObjectPath, whole: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lease, "BEAT", 0.2)
+    corpus, out = _uploaded(whole[0], bucket / "twice.txt"), bucket / "twice"
+    with lease.leased(out, ".lease"):
+        with pytest.raises(
+            InvalidInput, match=rf"in use by another run \(process {os.getpid()} on"
+        ):
+            run(corpus, out)
+        assert run(corpus, out, shards=(0, 1)).shards_done == 1  # tasks have leases of their own
+    assert run(corpus, out).complete
+    assert not list(out.glob(".lease*"))
+
+
+def test_one_of_two_commands_runs_and_a_killed_one_is_continued(
+    bucket: ObjectPath, whole: tuple[Path, Path]
+) -> None:
+    corpus, out = _uploaded(whole[0], bucket / "both.txt"), bucket / "both"
+    words = [sys.executable, "-m", "mixlens", "run", str(corpus), "--out", str(out)]
+    words += ["--measure", "attention,alti", "--keep", "scores", "--shard-rows", "6"]
+    words += ["--threads", "1", "--json"]
+    with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.DEVNULL) as first:
+        while first.poll() is None and not list(out.glob("journal*.jsonl")):
+            time.sleep(0.01)
+        try:
+            first.send_signal(signal.SIGSTOP)  # alive, but its lease is not renewed
+            (path,) = out.glob(".lease.*")
+            held = json.loads(path.read_bytes())
+            assert held["process"] == first.pid
+            with subprocess.Popen(words, cwd=ROOT, stderr=subprocess.PIPE, text=True) as second:
+                for beat in range(99, 999):  # as if another machine renewed it
+                    elsewhere = {**held, "machine": "other 1 2", "beat": beat}
+                    path.write_bytes(json.dumps(elsewhere).encode())
+                    if second.poll() is not None:
+                        break
+                    time.sleep(0.3)
+                _, said = second.communicate(timeout=120)
+            assert second.returncode == 2
+            assert f"in use by another run (process {first.pid} on other" in " ".join(said.split())
+            path.write_bytes(json.dumps(held).encode())
+        finally:
+            first.send_signal(signal.SIGKILL)
+    assert command(*words[3:]).status == 0  # at once, because its process has ended
+    assert contents(out) == contents(whole[1])
+
+
+def test_a_lease_of_another_machine_expires(
+    bucket: ObjectPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lease, "EXPIRY", 1.0)
+    out = bucket / "expired"
+    old = {"machine": "other 1 2", "process": os.getpid(), "began": "long ago", "beat": 3}
+    (out / ".lease.old.json").write_bytes(json.dumps(old).encode())
+    (out / ".lease.bad.json").write_bytes(b"{")
+    with lease.leased(out, ".lease") as held:
+        assert [path.name for path in out.glob(".lease*")] == [held.path.name]
+        held.require_held()
+        held._last -= 2.0  # suspended for longer than the expiry
+        with pytest.raises(CannotWrite, match="no longer owns its folder"):
+            held.require_held()
+
+
+def test_a_run_whose_lease_was_taken_ends(
+    bucket: ObjectPath, whole: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lease, "BEAT", 0.05)
+    out = bucket / "taken"
+    with lease.leased(out, ".lease") as held:
+        held.path.unlink()
+        deadline = time.monotonic() + 60
+        while not held._lost:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        with pytest.raises(CannotWrite, match="was deleted"):
+            held.require_held()
+
+
+def test_of_runs_that_begin_at_once_one_goes_first(bucket: ObjectPath) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    out, inside, most = bucket / "race", [0], [0]
+
+    def work(_: int) -> str:
+        try:
+            with lease.leased(out, ".lease"):
+                inside[0] += 1
+                most[0] = max(most[0], inside[0])
+                time.sleep(0.3)
+                inside[0] -= 1
+        except InvalidInput as error:
+            return str(error)
+        return "ran"
+
+    with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(4) as pool:
+        patch.setattr(lease, "BEAT", 0.1)
+        said = list(pool.map(work, range(4)))
+    assert most[0] == 1
+    assert "ran" in said
+    assert all(text == "ran" or "another run" in text or "Several" in text for text in said)
 
 
 def test_results_are_read_where_they_are(bucket: ObjectPath, whole: tuple[Path, Path]) -> None:

@@ -12,6 +12,7 @@ The computation for one text is in `measuring` and `evaluations`.
     job           Describe a run by values that can be sent to a different process.
     journal       The journal of a run: one line per finished piece of work, written to disk before
                   the next one begins.
+    lease         Let only one run write to a folder on object storage, which has no locks.
     mixtures      Scores of a batch of texts, with properties of their tokens.
     observing     Ask the same questions about every text, and save the answers text by text.
     results       Read the results of a run on demand, and open saved files (`mixlens.load`).

@@ -36,6 +36,7 @@ from mixlens.runs.aggregates import Aggregates
 from mixlens.runs.engines import Engine, do_tasks, running
 from mixlens.runs.job import Job, ModelSource
 from mixlens.runs.journal import Journal, written_line
+from mixlens.runs.lease import Lease, leased
 from mixlens.runs.settings import SETTINGS, describe_model, guard, owned_folder
 from mixlens.runs.shard import AT_ONCE, Report, file_name, worker_for
 from mixlens.runs.store import AGGREGATES, ERRORS, MANIFEST
@@ -127,7 +128,7 @@ def _opened(
     """
     out = path_of(job.out)
     suffix = "" if shards is None else f"-{shards[0]}-{shards[1]}"
-    with _owned(out, f".lock{suffix}"):
+    with _owned(out, suffix) as lease:
         if fresh:
             _clear(out)
         if shards is None:  # otherwise other tasks may be writing these
@@ -144,23 +145,27 @@ def _opened(
         if begun and (out / PLAN).exists():
             _compare_plans(out, plan)
         store.write_safely(out / PLAN, json.dumps([shard.to_dict() for shard in plan], indent=1))
-        with _opened_journal(out, suffix) as add:
+        with _opened_journal(out, suffix, lease) as add:
             yield plan, add
 
 
-def _owned(out: AnyPath, lock: str) -> contextlib.AbstractContextManager[object]:
-    """Lock a folder. Object storage has no locks: a second run repeats work, with equal results."""
-    return contextlib.nullcontext() if isinstance(out, ObjectPath) else owned_folder(out, lock)
+def _owned(out: AnyPath, suffix: str) -> contextlib.AbstractContextManager[object]:
+    """Lock a folder, so that a second run raises an error."""
+    if isinstance(out, ObjectPath):
+        return leased(out, f".lease{suffix}")
+    return owned_folder(out, f".lock{suffix}")
 
 
 @contextlib.contextmanager
-def _opened_journal(out: AnyPath, suffix: str) -> Iterator[Callable[[Report], None]]:
+def _opened_journal(out: AnyPath, suffix: str, lease: object) -> Iterator[Callable[[Report], None]]:
     """Yield a function that stores the report of a shard: as a line of the journal, or, because
     objects cannot grow, as a journal of one line.
     """
     if isinstance(out, ObjectPath):
+        assert isinstance(lease, Lease)
 
         def add(report: Report) -> None:
+            lease.require_held()
             line = written_line(str(report["shard"]), report) + b"\n"
             store.write_safely(out / f"journal-{report['shard']:06d}.jsonl", line)
 
