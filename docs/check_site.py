@@ -1,5 +1,5 @@
-"""Opens every page of the built site in Chromium: nothing is loaded from elsewhere, nothing goes
-wrong, and the views of the notebooks are there.
+"""Open every page of the built site in Chromium. Check that no page loads anything from another
+site or has an error, and that notebooks show their views.
 
 `python -m docs.check_site SITE`, the last step of `make docs`. Without Chromium it says so.
 """
@@ -20,15 +20,15 @@ from docs.redirects import MOVED
 
 
 class Quiet(SimpleHTTPRequestHandler):
-    """Serves files, and says nothing."""
+    """Serve files without logging."""
 
     def log_message(self, *_: Any) -> None:
-        """Not a word."""
+        """Log nothing."""
 
 
 @contextmanager
 def served(folder: Path) -> Iterator[str]:
-    """The address of a folder on loopback."""
+    """Serve a folder on loopback, and yield its address."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=folder))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_address[1]}/"
@@ -36,7 +36,7 @@ def served(folder: Path) -> Iterator[str]:
 
 
 def problems(site: Path, chromium: str) -> list[str]:
-    """What is wrong, page by page."""
+    """Return the problems of each page."""
     from playwright.sync_api import sync_playwright
 
     wrong: list[str] = []
@@ -60,7 +60,7 @@ def problems(site: Path, chromium: str) -> list[str]:
 
 
 def views(page: Any) -> int:
-    """How many views of mixlens the page shows."""
+    """Return the number of viewers on the page."""
     frames = page.locator("iframe")
     for number in range(frames.count()):
         frames.nth(number).scroll_into_view_if_needed()

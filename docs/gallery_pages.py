@@ -19,7 +19,9 @@ NAMES = ("value_zeroing", "attention", "attention_norm", "alti", "globenc", "ran
 
 
 def on_startup(**_: object) -> None:
-    """One text by six measures, all measures for one word, and a story that goes on."""
+    """Write three pages: one text by six measures, all measures for one word, and a continued
+    story.
+    """
     PAGES.mkdir(exist_ok=True)
     lens = Lens.bundled()
     first, *others = (lens.measure(name, TEXT) for name in NAMES)
@@ -33,7 +35,7 @@ def on_startup(**_: object) -> None:
 
 
 def take_pictures() -> None:
-    """docs/viewer_light.png and docs/viewer_dark.png."""
+    """Draw docs/viewer_light.png and docs/viewer_dark.png."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as play:

@@ -13,7 +13,7 @@ WIDTH = 100
 
 
 def wrapped(text: str) -> str:
-    """A paragraph, or an item of a list, in lines of the page's width."""
+    """Return a paragraph or a list item, wrapped to the width of the page."""
     indent = "  " if text.startswith("* ") else ""
     return textwrap.fill(text, WIDTH, subsequent_indent=indent, break_on_hyphens=False)
 
@@ -21,7 +21,7 @@ def wrapped(text: str) -> str:
 def write(
     about: str | None, taken: Callable[[Path], int], pages: Callable[[], Mapping[Path, str]]
 ) -> None:
-    """Takes what `--take` names into the repository, if anything, and writes every page."""
+    """Copy the results that `--take` names into the repository, and write every page."""
     parser = argparse.ArgumentParser(
         description=about, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -188,7 +188,7 @@ def _rows_table(held: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _by_size(held: Mapping[str, Mapping[str, Any]]) -> str:
-    """Say how many pairs small and large samples separate."""
+    """Report how many pairs small and large samples separate."""
     groups = {
         f"Entries of at most {FEW} texts": [row for row in held.values() if row["texts"] <= FEW],
         "Larger entries": [row for row in held.values() if row["texts"] > FEW],

@@ -19,7 +19,7 @@ def on_config(config: Any) -> Any:
 
 
 def filled(nav: Any, docs: Path) -> Any:
-    """A navigation with its folders filled in."""
+    """Return the navigation with its folders filled in."""
     if isinstance(nav, dict):
         return {title: filled(entry, docs) for title, entry in nav.items()}
     if isinstance(nav, list):

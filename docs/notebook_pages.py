@@ -18,12 +18,12 @@ _views: dict[str, str] = {}  # place in a page -> the view that is put there
 
 
 def notebooks() -> list[Path]:
-    """All of them."""
+    """Return all notebooks."""
     return sorted(FOLDER.glob("*.ipynb"))
 
 
 def executed(paths: list[Path]) -> list[list[Any]]:
-    """The cells of each notebook with what they print. A cell that fails raises."""
+    """Run each notebook and return its cells with their outputs. Raise if a cell fails."""
     import nbformat
     from nbclient import NotebookClient
 
@@ -55,7 +55,7 @@ def colab_link(repository: str | None, name: str) -> str:
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """Adds a page for each notebook."""
+    """Add a page for each notebook."""
     from mkdocs.structure.files import File
 
     paths = notebooks()
@@ -71,14 +71,14 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_content(content: str, **_: Any) -> str:
-    """The page with its views, which Markdown never sees: each is a whole page in a frame."""
+    """Return the page with its views, which are whole pages in frames and bypass Markdown."""
     for place in [place for place in _views if place in content]:
         content = content.replace(place, _views[place])
     return content
 
 
 def shown(cell: Any) -> Iterator[str]:
-    """A cell as Markdown."""
+    """Return a cell as Markdown."""
     if cell.cell_type == "markdown":
         yield cell.source
         return
@@ -96,7 +96,7 @@ def shown(cell: Any) -> Iterator[str]:
 
 
 def placed(view: str) -> str:
-    """A place for a view, which `on_page_content` fills."""
+    """Return a placeholder for a view, which `on_page_content` fills."""
     place = f'<div id="view-{len(_views)}"></div>'
     _views[place] = f'<div class="output">{view}</div>'
     return place

@@ -71,7 +71,7 @@ def figures(lens: Lens) -> None:
 
 
 def _scripts() -> Iterator[MixingMaps]:
-    """Numbers that nobody measured, to show letters."""
+    """Return made-up scores, for figures that show letters."""
     for text in (
         "قرأت الطالبات الكتب الجديدة في المكتبة مع BERT model يوم الخميس",
         "東京 の 大学 で 自然 言語 処理 を 研究 して います 。",

@@ -67,7 +67,7 @@ SUMMARIES: dict[str, list[str]] = json.loads(
 
 
 def summary(name: str) -> str:
-    """Paragraphs, with blank lines between them, and lists without."""
+    """Return paragraphs separated by blank lines, and lists without blank lines."""
     lines: list[str] = []
     for text in SUMMARIES[name]:
         follows = text.startswith("* ") and lines and lines[-1].startswith("* ")
@@ -76,7 +76,7 @@ def summary(name: str) -> str:
 
 
 def taken(source: Path) -> int:
-    """Copies results into the repository: numbers, and figures that are small."""
+    """Copy numbers and small figures of results into the repository."""
     count = 0
     for path in sorted(source.rglob("result.json")):
         model = next(part for part in path.relative_to(source).parts if part in MODELS)
@@ -98,7 +98,7 @@ def taken(source: Path) -> int:
 
 
 def results(name: str) -> Iterator[tuple[str, dict[str, Any], Path]]:
-    """(model, result, folder) of an experiment, in the order of MODELS."""
+    """Return (model, result, folder) of an experiment, in the order of MODELS."""
     for model in MODELS:
         folder = DATA / model / name.replace("/", "_")
         if (folder / "result.json").is_file():
@@ -230,7 +230,7 @@ def index_page() -> str:
 
 
 def small_samples() -> str:
-    """The results of fewer than 100 texts, by model."""
+    """Return the results of fewer than 100 texts, by model."""
     rows = []
     for model, title in MODELS.items():
         by_size: dict[int, list[str]] = {}
@@ -276,7 +276,7 @@ def with_list(page: str) -> str:
 
 
 def pages() -> dict[Path, str]:
-    """Every page that this program writes, and what it should say."""
+    """Return every page that this program writes, with its text."""
     listed = ROOT / "reproduce.md"
     by_paper = {
         RESULTS / "index.md": index_page(),
@@ -286,7 +286,7 @@ def pages() -> dict[Path, str]:
 
 
 def pruned() -> int:
-    """Deletes the figures that no page shows."""
+    """Delete the figures that no page shows."""
     shown = "\n".join(pages().values())
     spare = [
         path for path in DATA.rglob("*.svg") if path.relative_to(RESULTS).as_posix() not in shown

@@ -32,7 +32,7 @@ EXTRAS = {  # a command that needs each extra
 
 
 def main() -> int:
-    """Every step, until one fails."""
+    """Run every step until one fails."""
     try:
         _version()
         wheel = _build()
@@ -51,7 +51,7 @@ def main() -> int:
 
 
 def _version() -> None:
-    """One version, which others repeat."""
+    """Check that all files have the same version."""
     version = mixlens.__version__
     cited = re.search(r"^version: (\S+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
     if cited is None or cited[1] != version:
@@ -62,7 +62,7 @@ def _version() -> None:
 
 
 def _build() -> Path:
-    """A wheel and an sdist, twice, from the last commit alone."""
+    """Build a wheel and an sdist twice, from the last commit alone."""
     shutil.rmtree(DIST, ignore_errors=True)
     hashes = []
     for number in range(2):
@@ -101,7 +101,7 @@ def _contents(wheel: Path) -> None:
 
 
 def _core(wheel: Path, core: Environment, place: Path) -> None:
-    """The wheel alone works, and what needs more names the extra."""
+    """Check the wheel without extras, and the errors that name a missing extra."""
     core.install("torch", constrained=True)
     core.install(str(wheel), constrained=True)
     shown = core.run("mixlens", "--version", cwd=place)
@@ -119,7 +119,7 @@ def _core(wheel: Path, core: Environment, place: Path) -> None:
 
 
 def _bill(core: Environment) -> None:
-    """What is installed with the core, as a CycloneDX bill of materials."""
+    """Write a CycloneDX bill of materials of the core installation."""
     bill = DIST / f"mixlens-{mixlens.__version__}.cdx.json"
     tool = str(Path(sys.executable).parent / "cyclonedx-py")
     how = ("--output-reproducible", "--of", "JSON", "-o", str(bill))
@@ -129,7 +129,7 @@ def _bill(core: Environment) -> None:
 
 
 def _types() -> None:
-    """How much of the public names pyright knows the type of."""
+    """Check the fraction of public names whose type pyright knows."""
     tool = str(Path(sys.executable).parent / "pyright")
     where = ("--pythonpath", sys.executable, "--verifytypes", "mixlens", "--ignoreexternal")
     shown = run(tool, *where, "--outputjson", fails=True, PYTHONPATH=str(ROOT / "src"))

@@ -72,7 +72,7 @@ def api_summary() -> str:
 
 
 def _documented() -> list[str]:
-    """The names that the API reference shows."""
+    """Return the names in the API reference."""
     page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
     return re.findall(r"^::: (\S+)$", page, re.MULTILINE)
 
@@ -115,7 +115,7 @@ def _first_sentence(thing: Any) -> str:
 
 
 def _in_short(thing: Any) -> str:
-    """The first paragraph and the example."""
+    """Return the first paragraph and the example of a docstring."""
     return _first_sentence(thing) + _example(thing)
 
 

@@ -18,7 +18,7 @@ COMMAND = ("-m", "pip_audit", "--skip-editable", "--format", "json", "--timeout"
 
 
 def audit() -> str:
-    """What was found, in words; raises `Failed` for packages with known weaknesses."""
+    """Return a report, or raise `Failed` for packages with known vulnerabilities."""
     ran = subprocess.run([sys.executable, *COMMAND], capture_output=True, text=True, check=False)
     try:
         return verdict(json.loads(ran.stdout)["dependencies"])
@@ -28,7 +28,7 @@ def audit() -> str:
 
 
 def verdict(packages: Sequence[Mapping[str, Any]]) -> str:
-    """A package that the service does not know was skipped, which is not a good report."""
+    """Return a report that lists skipped packages, which the service does not know."""
     asked = [each for each in packages if "skip_reason" not in each]
     if not asked:
         return f"NOT DONE: the service of pip-audit knows none of {len(packages)} packages"

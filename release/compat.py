@@ -39,7 +39,7 @@ HEAD = "| Python | torch | transformers | result |\n|---|---|---|---|\n"
 
 @dataclass(frozen=True)
 class Combination:
-    """One environment: "oldest" or "newest" of what the declared ranges allow."""
+    """One environment with the "oldest" or the "newest" versions of the declared ranges."""
 
     python: str
     torch: str
@@ -47,7 +47,7 @@ class Combination:
 
     @property
     def name(self) -> str:
-        """As it is chosen by `--only`."""
+        """Return the name for `--only`."""
         return f"{self.python}-torch-{self.torch}-transformers-{self.transformers}"
 
 
@@ -72,7 +72,7 @@ def requirement(package: str, which: str) -> str:
 
 
 def interpreter(version: str) -> str | None:
-    """The Python of a version: of this process, one that pyenv keeps, or on the path."""
+    """Return the Python of a version: that of this process, one of pyenv, or one on the path."""
     if version == ".".join(platform.python_version_tuple()[:2]):
         return sys.executable
     kept = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
@@ -80,7 +80,7 @@ def interpreter(version: str) -> str | None:
 
 
 def tried(wanted: Combination, given: argparse.Namespace) -> tuple[str, str, str]:
-    """The versions of torch and transformers, and what the tests said."""
+    """The versions of torch and transformers, and the result of the tests."""
     python = interpreter(wanted.python)
     if python is None:
         return "", "", f"not run: no Python {wanted.python} was found"
@@ -94,7 +94,7 @@ def tried(wanted: Combination, given: argparse.Namespace) -> tuple[str, str, str
 
 
 def tested(python: Callable[..., str], given: argparse.Namespace) -> tuple[str, str, str]:
-    """What the tests say to a Python, after its versions of torch and transformers."""
+    """Run the tests. Return the versions of torch and transformers, and the result."""
     versions = python("-c", VERSIONS).split()[-2:]
     try:
         shown = python("-m", "pytest", "-n", str(given.jobs), *given.tests)
@@ -124,7 +124,7 @@ def _fill(environment: Environment, wanted: Combination, *, share: bool, largest
 
 
 def gigabytes(environment: Environment, package: str) -> float:
-    """How much pip would fetch for a package and what it needs. Files at hand count nothing."""
+    """Return the size of pip's downloads for a package and its dependencies, in gigabytes."""
     report = environment.folder / "download.json"
     how = ("--dry-run", "--quiet", "--report", str(report))
     environment.run("python", "-m", "pip", "install", *how, package)
@@ -139,7 +139,7 @@ def gigabytes(environment: Environment, package: str) -> float:
 
 
 def with_row(page: str, row: str) -> str:
-    """The page with a row in its table, in the place of one for the same environment."""
+    """Return the page with a line for an environment, which replaces an earlier one."""
     before, table = page.split(HEAD)
     rows = {_environment(line): line for line in [*table.splitlines(), row]}
     return before + HEAD + "".join(f"{rows[each]}\n" for each in sorted(rows))
@@ -154,7 +154,7 @@ def _environment(row: str) -> tuple[str, ...]:
 
 
 def main() -> int:
-    """Builds and tries what is wanted."""
+    """Build and test the requested environments."""
     parser = argparse.ArgumentParser(prog="python -m release.compat", description=__doc__)
     names = [each.name for each in COMBINATIONS]
     parser.add_argument("--only", action="append", choices=names)
@@ -178,7 +178,7 @@ def main() -> int:
 
 
 def _written(wanted: Combination, result: tuple[str, str, str]) -> str:
-    """Puts a row into the page."""
+    """Write a line into the page."""
     torch, transformers, said = result
     cells = (f"{torch} ({wanted.torch})", f"{transformers} ({wanted.transformers})")
     row = f"| {' | '.join((wanted.python, *(cell.strip() for cell in cells), said))} |"

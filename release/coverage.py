@@ -18,7 +18,7 @@ LEAST = 95.0  # per cent of the branches
 
 
 def verdict(files: Mapping[str, Mapping[str, Any]]) -> str:
-    """The branches that no test runs, file by file; raises `Failed` if they are too many."""
+    """Return the branches that no test runs, by file. Raise `Failed` if there are too many."""
     count = sum(each["summary"]["num_branches"] for each in files.values())
     missing = {path: each["missing_branches"] for path, each in files.items()}
     missed = sum(map(len, missing.values()))
@@ -33,7 +33,7 @@ def verdict(files: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _end(line: int) -> str:
-    """A negative number is coverage.py's for the end of the function that begins there."""
+    """Return a line number as text. A negative one is the end of a function in coverage.py."""
     return str(line) if line > 0 else "the end"
 
 

@@ -13,7 +13,7 @@ CONSTRAINTS = ROOT / "constraints.txt"
 
 
 class Failed(Exception):
-    """A step of a checklist did not do what it should."""
+    """Raised if a step of a checklist fails."""
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ export function footLines(context: Context): HTMLElement[] {
   if (!current.complete) {
     const kept = Array.from(context.incoming()).reduce((sum, v) => sum + Math.abs(v), 0);
     said.push(
-      "Of each row and column only the largest shares are in this page. For this target " +
+      "This page has only the largest shares of each row and column. For this target " +
         `${percent(Math.max(0, 1 - kept))} is left out.`,
     );
   }

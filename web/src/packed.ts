@@ -52,7 +52,7 @@ export function numbers(written: WrittenArray): Float32Array | Uint16Array | Uin
     case "uint32":
       return new Uint32Array(raw);
     default:
-      throw new Error(`Arrays of ${written.dtype} are not known here.`);
+      throw new Error(`Unknown dtype ${written.dtype} of an array.`);
   }
 }
 

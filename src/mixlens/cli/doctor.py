@@ -193,7 +193,7 @@ def _show(report: Report) -> None:
         console.print(_COVERAGE, style="dim")
     by_rows = [site for site, reason in report.from_maps.items() if reason is None]
     if by_rows:
-        console.print(f"fast path    named targets of {', '.join(by_rows)} need no full map")
+        console.print(f"fast path    single targets of {', '.join(by_rows)} need no full map")
     for site, why in report.from_maps.items():
         if why is not None:
             console.print(

@@ -182,7 +182,7 @@ export class CompareView implements View {
     this.element.classList.add("alone");
     this.rowsShown = [];
     const { measure } = this.context.current.entry;
-    this.headline.textContent = `Only ${measure} holds this target here.`;
+    this.headline.textContent = `Only ${measure} has this target on this page.`;
     this.choices.replaceChildren(
       h(
         "p",

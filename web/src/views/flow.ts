@@ -97,13 +97,13 @@ export class FlowView implements View {
     const { current, targets } = this.context;
     if (current.entry.reaches_input)
       return (
-        `Each layer of ${current.entry.measure} already speaks of the input tokens: ` +
-        "there is nothing to follow."
+        `Each layer of ${current.entry.measure} already refers to the input tokens, ` +
+        "so there is no flow to show."
       );
     if (!current.whole || !current.entry.joined)
       return (
         "A flow needs the maps of every layer for every token of one text. " +
-        "These hold some targets, some layers or two texts."
+        "These have only some targets or layers, or two texts."
       );
     return targets.size > MOST
       ? "The text is too long to follow: choose words or segments above."

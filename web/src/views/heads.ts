@@ -60,7 +60,7 @@ export class HeadsView implements View {
       const dropped = current.entry.notes?.find((note) => note.includes("heads are left out"));
       this.words.textContent =
         dropped ??
-        "Single heads are not in this page. They are if it is also given " +
+        "This page has no single heads. To add them, also pass " +
           `lens.measure("${current.entry.measure}", text, per_head=True).`;
       return;
     }
