@@ -55,13 +55,13 @@ def written(bench: Bench, folder: Path) -> None:
     )
 
 
-def run(bench: Bench, folder: Path, seconds: float, only: str | None) -> int:
+def run(bench: Bench, folder: Path, seconds: float, only: Sequence[str]) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     start = time.perf_counter()
     with (folder / "gpu.txt").open("w") as log:
         bench.log = log
         for row in ROWS:
-            if only is not None and only not in row.__name__:
+            if only and not any(part in row.__name__ for part in only):
                 continue
             name, spent = row.__name__.replace("_", " "), time.perf_counter() - start
             if spent > seconds:
@@ -89,11 +89,11 @@ def run(bench: Bench, folder: Path, seconds: float, only: str | None) -> int:
     return 1 if bench.failed else 0
 
 
-def publish(folder: Path) -> int:
+def publish(folder: Path, section: str) -> int:
     facts = json.loads((folder / "gpu.json").read_text())
-    for name in ("gpu.json", "gpu.txt"):
-        shutil.copyfile(folder / name, RESULTS / name)
-    write_section("gpu", f"{described(facts)}\n\n{facts['table']}")
+    for kind in ("json", "txt"):
+        shutil.copyfile(folder / f"gpu.{kind}", RESULTS / f"{section}.{kind}")
+    write_section(section, f"{described(facts)}\n\n{facts['table']}")
     return 0
 
 
@@ -103,7 +103,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--publish", type=Path, metavar="DIR", help="take the results in DIR into the repository"
     )
-    parser.add_argument("--only", help="rows whose name contains this")
+    parser.add_argument("--section", default="gpu", help="table of the page for --publish")
+    parser.add_argument(
+        "--only", nargs="+", default=[], help="rows whose name contains one of these"
+    )
     parser.add_argument("--seconds", type=float, default=330, help="no new row after these")
     parser.add_argument("--profile", action="store_true", help="also print where the time goes")
     parser.add_argument(
@@ -111,7 +114,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     chosen = parser.parse_args(arguments)
     if chosen.publish is not None:
-        return publish(chosen.publish)
+        return publish(chosen.publish, chosen.section)
     if chosen.out is None:
         parser.error("--out is needed")
     if not chosen.tiny and not torch.cuda.is_available():
