@@ -134,7 +134,7 @@ def test_a_printed_answer_cites_passages(answer: Answer) -> None:
     assert "[1] Lily" in printed
     assert "Lily likes to play with her blue car." in printed
     assert "Shares of all sources: documents" in printed
-    assert "4 methods name the same passage first" in printed
+    assert "4 methods agree on the best passage" in printed
     assert answer.agreement()[0].best["leave_one_out"] == "Lily"
     assert repr(answer).startswith("<Answer ' blue car. She is happy.': 3 documents, flow_routes")
 

@@ -93,7 +93,7 @@ def _agreement(answer: Answer) -> list[str]:
     compared = answer.agreement()
     same = sum(each.agree for each in compared)
     lines = [
-        f"{counted(len(answer.methods), 'method')} name the same passage first for {same} of"
+        f"{counted(len(answer.methods), 'method')} agree on the best passage for {same} of"
         f" {counted(len(compared), 'sentence')}."
     ]
     for each in compared:
