@@ -36,6 +36,10 @@ TITLES = {
         " Decomposition"
     ),
     "mohebbi2023": "Mohebbi et al. (2023), Quantifying Context Mixing in Transformers",
+    "mohebbi2023b": (
+        "Mohebbi et al. (2023), Homophone Disambiguation Reveals Patterns of Context Mixing in"
+        " Speech Transformers"
+    ),
     "pan2026": "Pan et al. (2026), FlashTrace",
 }
 
@@ -55,6 +59,7 @@ MODELS = {
     "rxnfp": "rxnfp (BERT on reactions, 12 layers)",
     "rxnmapper": "rxnmapper (ALBERT on reactions, 12 shared layers)",
     "opus": "opus-mt-en-fr (Marian, 6 + 6 layers, pruned vocabulary)",
+    "whisper": "Whisper-tiny.en (4 + 4 layers)",
     "de-en": "German-English Marian trained on Multi30k",
 }
 

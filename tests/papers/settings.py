@@ -6,16 +6,19 @@ import functools
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import transformers
 
 import mixlens
 from mixlens import datasets as corpus
 from mixlens.datasets import Dataset
-from mixlens.datasets.examples import Agreement, Aligned, Example, Labelled, Tagged
+from mixlens.datasets.examples import Agreement, Aligned, Example, Labelled, Spoken, Tagged
+from mixlens.datasets.speech import to_bytes
 from mixlens.papers import module, names
 from mixlens.papers.memory import Memory
 from mixlens.papers.reproduction import reproduce
+from tests.recording.audio_models import RATE, whisper_lens
 
 BUNDLED = Path(mixlens.__file__).parent / "bundled"
 
@@ -50,7 +53,31 @@ def lens_for(needs: str, seed: int = 0) -> mixlens.Lens:
         return mixlens.Lens.bundled("causal")
     if needs == "translation":
         return _translation()
+    if needs == "speech":
+        return whisper_lens()
+    if needs == "speech-encoder":
+        return _speech_encoder()
     return mixlens.Lens.bundled()
+
+
+def _speech_encoder() -> mixlens.Lens:
+    """A random Wav2Vec2 with a short convolution, at 1 kHz."""
+    config = transformers.Wav2Vec2Config(
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=48,
+        conv_dim=(16, 16),
+        conv_stride=(5, 4),
+        conv_kernel=(5, 4),
+        num_conv_pos_embeddings=8,
+        num_conv_pos_embedding_groups=4,
+        vocab_size=8,
+    )
+    torch.manual_seed(0)
+    model = transformers.Wav2Vec2ForCTC(config).eval()
+    extractor = transformers.Wav2Vec2FeatureExtractor(sampling_rate=RATE)
+    return mixlens.Lens(model, processor=extractor)
 
 
 def _translation() -> mixlens.Lens:
@@ -108,6 +135,8 @@ def dataset_for(kind: str, count: int, needs: str = "any") -> Dataset:
             examples.append(Labelled(name=example.name, text=example.text, label=str(number % 2)))
     if kind == "tagged":
         examples = [_tagged(number, *pair) for number, pair in enumerate(TAGGED)]
+    if kind == "speech":
+        examples = [_spoken(number) for number in range(count)]
     if kind == "alignment":
         examples = [_aligned(number, *pair) for number, pair in enumerate(PAIRS)]
     return Dataset("small", kind, tuple(examples[:count]))
@@ -116,6 +145,30 @@ def dataset_for(kind: str, count: int, needs: str = "any") -> Dataset:
 def _is_foretold(example: Example) -> bool:
     assert isinstance(example, Agreement)
     return all(cue[1] <= example.place[0] for cue in example.cues)
+
+
+def _spoken(number: int) -> Spoken:
+    """A sentence of four tones, 0.2 s each."""
+    seconds = np.arange(0, 0.8, 1 / 16_000)
+    clips = [
+        to_bytes(
+            0.5 * np.sin(seconds * (300 + 200 * (5 * seconds // 1)) * (1 + number + other)), 16_000
+        )
+        for other in (0, 1)
+    ]
+    words = ((0, 4), (5, 9), (10, 16), (17, 21))
+    return Spoken(
+        name=f"tones:{number}",
+        text="They will always hear.",
+        audio=clips[0],
+        words=words,
+        times=tuple((0.2 * place, 0.2 * place + 0.2) for place in range(4)),
+        cue=(1,),
+        target=(3,),
+        foil="here",
+        other_cue="are",
+        other_audio=clips[1],
+    )
 
 
 def _tagged(number: int, text: str, tags: str) -> Tagged:

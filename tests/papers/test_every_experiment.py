@@ -107,5 +107,5 @@ def test_every_row_of_the_papers_is_there() -> None:
 def test_specs_are_complete() -> None:
     for name, spec in experiments().items():
         assert all((spec.title, spec.finding, spec.data, spec.cost)), name
-        kinds = ("any", "masked", "causal", "language", "classifier", "translation")
+        kinds = ("any", "masked", "causal", "language", "classifier", "translation", "speech")
         assert spec.needs in kinds, name

@@ -69,7 +69,8 @@ _DataOption = Annotated[
     typer.Option(
         metavar="PATH",
         rich_help_panel=INPUT,
-        help="Data set or folder of data sets. Default: the bundled agreement sentences.",
+        help="Data set or folder of data sets. Default: the bundled agreement sentences, or"
+        " generated ones for experiments on audio.",
     ),
 ]
 _OutOption = Annotated[
@@ -213,7 +214,7 @@ def _run_one(name: str, batch: _Batch) -> dict[str, Any]:
 
     spec = module(name).SPEC
     require_model(spec, batch.lens)
-    path = None if batch.data is None else str(data_path(spec, batch.data))
+    path = str(data_path(spec, batch.data)) if batch.data else spec.generated or None
     dataset = batch.read(path) if spec.kinds else None
     options = _options(module(name).run, batch.option)
     with progress_bar(batch.how["out"]) as progress:

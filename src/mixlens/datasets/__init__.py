@@ -10,6 +10,8 @@ set that comes with the package.
 * `classes`, `conllu`, `plain`: classes of texts, parts of speech, plain text
 * `generated_prompts`: prompts with known evidence, made by a seed; `evidence_prompts`: those of
   HotpotQA, RULER and TracLLM
+* `speech`: audio with the times of its words; `homophones`: such sentences, spoken by eSpeak NG
+  (`espeak`)
 * `alignments`: parallel text and its gold links
 * `places`, `spelling`: positions of words in a text, and tokenised text in plain spelling
 * `shards`, `rows`: split a large corpus once, and read it shard by shard
@@ -26,6 +28,7 @@ from mixlens.datasets.examples import (
     Example,
     Labelled,
     Span,
+    Spoken,
     Tagged,
 )
 from mixlens.datasets.reading import bundled, read
@@ -38,6 +41,7 @@ __all__ = [
     "Example",
     "Labelled",
     "Span",
+    "Spoken",
     "Tagged",
     "bundled",
     "read",

@@ -5,7 +5,7 @@ Positions in a text are character spans (first, one after the last), valid for e
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 Span = tuple[int, int]
@@ -96,3 +96,21 @@ class EvidencePrompt(Example):
     needles: tuple[Span, ...]  # of the sentences that are the evidence
     answer: str  # as it continues the text, with its leading space
     language: str = "en"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spoken(Example):
+    """A sentence as audio, with the time of every word. An earlier word, the cue, decides the
+    spelling of the target.
+    """
+
+    kind: ClassVar[str] = "speech"
+
+    audio: bytes = field(repr=False)  # see `speech.waveform`
+    words: tuple[Span, ...]  # of each word in `text`
+    times: tuple[tuple[float, float], ...]  # of each word, in seconds: start and end
+    cue: tuple[int, ...]  # numbers of words, from 0
+    target: tuple[int, ...]
+    foil: str | None = None  # a different spelling of the target that sounds the same
+    other_cue: str | None = None  # the word in place of the cue that asks for the foil
+    other_audio: bytes | None = field(default=None, repr=False)  # of the sentence with that word

@@ -7,17 +7,29 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mixlens.datasets import blimp, classes, evidence, evidence_prompts, targets, word_lists
+from mixlens.datasets import (
+    blimp,
+    classes,
+    evidence,
+    evidence_prompts,
+    speech,
+    targets,
+    word_lists,
+)
 from mixlens.datasets.examples import Example
 from mixlens.datasets.files import Refused, attempted, objects_of
 
 Parser = Callable[[str, Mapping[str, Any]], Example]
 
 
-def parser_of(first: Mapping[str, Any], group: str) -> Parser:
-    """Return the reader of records with these fields. `group` is the default group."""
+def parser_of(first: Mapping[str, Any], group: str, folder: Path | None = None) -> Parser:
+    """Return the reader of records with these fields. `group` is the default group, and `folder`
+    holds the files that the records name.
+    """
     if evidence_prompts.recognises(first):
         return evidence_prompts.prompt
+    if speech.recognises(first):
+        return partial(speech.spoken, group=group, folder=folder)
     if word_lists.recognises(first):
         return partial(word_lists.agreement, group=group)
     if evidence.recognises(first):
@@ -31,6 +43,8 @@ def read(path: Path) -> Iterator[Example | Refused]:
     """Return the examples of a JSONL file."""
     rows = list(objects_of(path))
     parse = parser_of(
-        next((row for _, row in rows if not isinstance(row, Refused)), {}), path.name.split(".")[0]
+        next((row for _, row in rows if not isinstance(row, Refused)), {}),
+        path.name.split(".")[0],
+        path.parent,
     )
     return (attempted(name, row, parse) for name, row in rows)

@@ -12,6 +12,8 @@
 | parallel text | gold alignments (`.talp`, `.gold` …); see `alignments` | alignment |
 | HotpotQA, TracLLM | JSON list with `supporting_facts`, or with `gt_important_texts` | evidence |
 | RULER | JSONL with `input` and `outputs` | evidence |
+| audio with word times | JSONL with `audio` and `target` or `target_indices` | speech |
+| spoken homophones | `generated:homophones` or `generated:homophones?language=fr` | speech |
 | generated prompts | `generated:TASK` or `generated:TASK?documents=8&language=de` | evidence |
 | plain text | anything else | text |
 """
@@ -23,14 +25,14 @@ from collections.abc import Iterable
 from importlib import resources
 from pathlib import Path
 
-from mixlens.datasets import formats, generated_prompts, hub
+from mixlens.datasets import formats, generated_prompts, homophones, hub
 from mixlens.datasets.dataset import Dataset
 from mixlens.datasets.examples import Example
 from mixlens.datasets.files import Refused
 from mixlens.datasets.origins import advice
 from mixlens.errors import InvalidInput
 
-KINDS = ("agreement", "classification", "tagged", "alignment", "evidence", "text")
+KINDS = ("agreement", "classification", "tagged", "alignment", "evidence", "speech", "text")
 SHOWN = 3
 
 
@@ -40,16 +42,17 @@ def read(
     """Return the data set in a file, a folder or on the hub (`hf:glue/sst2`). With `sample`, return
     that many examples.
 
-    `kind` is the wanted type (agreement, classification, tagged, alignment, evidence, text);
-    everything can be read as text. Records that cannot be read are listed in `errors`. If no record
-    can be read, `InvalidInput` gives the reasons.
+    `kind` is the wanted type (agreement, classification, tagged, alignment, evidence, speech,
+    text); everything can be read as text. Records that cannot be read are listed in `errors`. If no
+    record can be read, `InvalidInput` gives the reasons.
     """
     if kind is not None and kind not in KINDS:
         raise InvalidInput(f"Unknown kind of data {kind!r}. Choose one of: {', '.join(KINDS)}.")
     if not isinstance(path, (str, os.PathLike)):
         raise InvalidInput(f"{type(path).__name__} is not a path. Pass a file or a folder.")
     if str(path).startswith("generated:"):
-        data = dataset(str(path), generated_prompts.read(str(path)), kind, origin=str(path))
+        made = homophones if homophones.recognises(str(path)) else generated_prompts
+        data = dataset(str(path), made.read(str(path)), kind, origin=str(path))
     elif str(path).startswith("hf:"):
         data = dataset(str(path), hub.read(str(path)), kind, origin=str(path))
     else:

@@ -36,10 +36,11 @@ class ExperimentSpec:
     data: str  # the paper's data
     # Glob patterns for such data in a folder of data sets; the first match is read.
     files: tuple[str, ...] = ()
+    generated: str = ""  # address of the data that are used if none are passed
     own_files: tuple[str, ...] = ()  # patterns that match the paper's own data
     models: tuple[str, ...] = ("bert-base-uncased",)  # the paper's own checkpoints
-    # the kind of model: "any", "masked", "causal", "language" (masked or causal), "classifier" or
-    # "translation"
+    # the kind of model: "any", "masked", "causal", "language" (masked or causal), "classifier",
+    # "translation" or "speech"
     needs: str = "any"
     cost: str = "one forward pass for each text"
     # By checkpoint, then by the name in `Outcome.measured`.

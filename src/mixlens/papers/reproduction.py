@@ -181,6 +181,14 @@ def require_model(spec: ExperimentSpec, lens: Lens) -> None:
     config = lens.model.config
     kind = type(lens.model).__name__
     translates = bool(getattr(config, "is_encoder_decoder", False))
+    listens = getattr(lens.model, "main_input_name", "") in ("input_features", "input_values")
+    if spec.needs == "speech":
+        if not listens or lens.processor is None:
+            raise InvalidInput(
+                f"{kind} does not take audio, or has no processor. Pass a speech model such as "
+                "Whisper with --model."
+            )
+        return
     if spec.needs == "translation" and not translates:
         raise InvalidInput(
             f"{kind} is not a translation model. Pass one (such as Marian) with --model."

@@ -1,0 +1,172 @@
+"""Read sentences as audio with the time of every word, as in Mohebbi et al. (2023b).
+
+Each line is a JSON object with
+
+* `text`: the sentence;
+* `audio`: the path of a WAV file (16 bits, relative to the file), or an object with `array`
+  (numbers from -1 to 1) and `sampling_rate`;
+* `words`: a list of objects with `word`, `start` and `end` (seconds), in the order of the sentence;
+* `cue`, `target`: numbers of words, from 0, as a number or a list;
+* optionally `foil` (a different spelling of the target that sounds the same), and `other_cue` and
+  `other_audio` (the word in place of the cue that asks for the foil, and the sentence with it).
+
+The fields of the authors' data are read, too: `alignment` with `intervals` in place of `words`,
+`cue_indices` and `target_indices` with `enc`, and `template`, which becomes the group.
+
+Audio with several channels becomes their mean. All audio is resampled to 16,000 samples per second.
+"""
+
+from __future__ import annotations
+
+import wave
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mixlens.datasets.examples import Span, Spoken
+from mixlens.errors import InvalidInput
+
+RATE = 16_000
+_SIZE = 2**15  # of a sample of 16 bits
+_SIZE_IN_BYTES = 2
+
+
+def recognises(fields: Collection[str]) -> bool:
+    """Return whether records with these fields are audio with a target word."""
+    return "audio" in fields and bool({"target", "target_indices"} & set(fields))
+
+
+def spoken(
+    name: str, row: Mapping[str, Any], group: str | None = None, folder: Path | None = None
+) -> Spoken:
+    """Return the example of one record."""
+    text, intervals = row.get("text"), row.get("words")
+    if intervals is None and isinstance(row.get("alignment"), Mapping):
+        intervals = row["alignment"].get("intervals")
+    if not isinstance(text, str) or not text.strip():
+        raise InvalidInput("text is missing")
+    if not isinstance(intervals, list) or not intervals:
+        raise InvalidInput("words is missing: a list of objects with word, start and end")
+    audio = _audio(row["audio"], folder)
+    words = _find_words(text, intervals)
+    times = _times(intervals, len(audio) / _SIZE_IN_BYTES / RATE)
+    cue, target = (_numbers(row, key, len(words)) for key in ("cue", "target"))
+    if max(cue) >= min(target):
+        raise InvalidInput("the cue is not before the target")
+    other = row.get("other_audio")
+    return Spoken(
+        name=name,
+        text=text,
+        group=row.get("template") or row.get("group") or group,
+        audio=audio,
+        words=words,
+        times=times,
+        cue=cue,
+        target=target,
+        foil=row.get("foil"),
+        other_cue=row.get("other_cue"),
+        other_audio=None if other is None else _audio(other, folder),
+    )
+
+
+def to_bytes(samples: np.ndarray, rate: int) -> bytes:
+    """Return samples from -1 to 1 as 16-bit integers at 16,000 samples per second."""
+    samples = resampled(np.asarray(samples, np.float64), rate, RATE)
+    stored = np.clip(np.rint(samples * _SIZE), -_SIZE, _SIZE - 1).astype("<i2")
+    return bytes(stored.tobytes())
+
+
+def waveform(audio: bytes, rate: int = RATE) -> np.ndarray:
+    """Return stored audio as numbers from -1 to 1, with `rate` samples per second."""
+    samples = np.frombuffer(audio, "<i2") / _SIZE
+    made: np.ndarray = resampled(samples, RATE, rate).astype(np.float32)
+    return made
+
+
+def resampled(samples: np.ndarray, rate: int, wanted: int) -> np.ndarray:
+    """Return samples at a different rate: the same spectrum, cut at the lower of both limits."""
+    if rate == wanted or not len(samples):
+        return samples
+    length = max(1, round(len(samples) * wanted / rate))
+    spectrum = np.fft.rfft(samples)[: length // 2 + 1]
+    made: np.ndarray = np.fft.irfft(spectrum, length) * (length / len(samples))
+    return made
+
+
+def _audio(given: Any, folder: Path | None) -> bytes:
+    if isinstance(given, Mapping) and "array" in given:
+        samples, rate = np.asarray(given["array"], np.float64), given.get("sampling_rate")
+        if samples.ndim != 1 or not len(samples) or not isinstance(rate, int) or rate < 1:
+            raise InvalidInput("audio has no samples of one channel, or no sampling_rate")
+        if not np.isfinite(samples).all() or np.abs(samples).max() > 1:
+            raise InvalidInput("audio has samples outside of -1 to 1")
+        return to_bytes(samples, rate)
+    path = given.get("path") if isinstance(given, Mapping) else given
+    if not isinstance(path, str) or not path:
+        raise InvalidInput("audio is neither a path nor an object with array and sampling_rate")
+    return read_wav((folder or Path()) / path)
+
+
+def read_wav(path: Path) -> bytes:
+    """Return the audio of a WAV file with 16-bit samples."""
+    try:
+        with wave.open(str(path), "rb") as file:
+            width, rate, channels = file.getsampwidth(), file.getframerate(), file.getnchannels()
+            content = file.readframes(file.getnframes())
+    except (OSError, EOFError, wave.Error) as error:
+        raise InvalidInput(
+            f"{path} cannot be read as WAV ({error}). Convert it, for example with `ffmpeg -i FILE"
+            " -ac 1 -ar 16000 -c:a pcm_s16le FILE.wav`."
+        ) from None
+    if width != _SIZE_IN_BYTES:
+        raise InvalidInput(f"{path} has samples of {8 * width} bits. Convert it to 16 bits.")
+    samples = np.frombuffer(content, "<i2").reshape(-1, channels).mean(1) / _SIZE
+    if not len(samples):
+        raise InvalidInput(f"{path} has no samples")
+    return to_bytes(samples, rate)
+
+
+def _find_words(text: str, intervals: Sequence[Any]) -> tuple[Span, ...]:
+    """Return the spans of the aligned words, which may differ in case."""
+    spans, end, lowered = list[Span](), 0, text.lower()
+    if len(lowered) != len(text):  # some capitals become two letters
+        lowered = text
+    for interval in intervals:
+        word = interval.get("word") if isinstance(interval, Mapping) else None
+        if not isinstance(word, str) or not word.strip():
+            raise InvalidInput("words has an entry without word")
+        start = lowered.find(word.strip().lower(), end)
+        if start < 0:
+            raise InvalidInput(f"the word {word!r} is not in the rest of the text")
+        end = start + len(word.strip())
+        spans.append((start, end))
+    return tuple(spans)
+
+
+def _times(intervals: Sequence[Any], seconds: float) -> tuple[tuple[float, float], ...]:
+    times, before = [], 0.0
+    for interval in intervals:
+        pair = interval.get("start"), interval.get("end")
+        if not all(isinstance(time, (int, float)) for time in pair):
+            raise InvalidInput(f"the word {interval['word']!r} has no start and end")
+        start, end = map(float, pair)
+        if not before <= start < end <= seconds + 0.05:
+            raise InvalidInput(
+                f"the word {interval['word']!r} lasts from {start:g} to {end:g} s, which overlaps "
+                f"the word before it or the end of the audio ({seconds:.2f} s)"
+            )
+        times.append((start, end))
+        before = end - 0.001
+    return tuple(times)
+
+
+def _numbers(row: Mapping[str, Any], key: str, count: int) -> tuple[int, ...]:
+    given = row.get(key)
+    if given is None and isinstance(row.get(f"{key}_indices"), Mapping):
+        given = row[f"{key}_indices"].get("enc")
+    places = given if isinstance(given, list) else [given]
+    if not places or not all(isinstance(each, int) and 0 <= each < count for each in places):
+        raise InvalidInput(f"{key} is not the number of one of the {count} words")
+    return tuple(sorted(set(places)))

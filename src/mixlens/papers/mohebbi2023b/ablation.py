@@ -1,0 +1,227 @@
+"""Mohebbi et al. (2023b): does the spoken or the written cue decide the spelling of a homophone?
+
+The decoder reads the sentence up to the target, and the experiment compares the probability of the
+target's tokens (their mean) before and after a change, as in the paper: silence in place of the
+cue in the audio, the unknown token in place of the cue in the text, and both.
+
+If the data name a foil, the experiment also compares the logits of the two spellings, at the first
+token that differs. If they name the other cue, it replaces the cue by it: in the text, in the
+audio, and in both. A positive effect means that the cue speaks for its own spelling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from mixlens.datasets.speech import RATE
+from mixlens.errors import InvalidInput
+from mixlens.papers.contracts import ExperimentSpec, Finding, Outcome, Setting
+from mixlens.papers.mohebbi2023b import paper
+from mixlens.views import figures
+
+if TYPE_CHECKING:
+    from mixlens.datasets.examples import Spoken
+    from mixlens.evaluating.case import Case
+
+# By change: the clip, and the text.
+CHANGES = {
+    "silent audio": ("silent", "own"),
+    "blank text": ("own", "blank"),
+    "both": ("silent", "blank"),
+    "other audio": ("other", "own"),
+    "other text": ("own", "other"),
+    "other both": ("other", "other"),
+}
+_NAN = float("nan")
+
+SPEC = ExperimentSpec(
+    title="effect of the cue on the spelling of a homophone, removed or replaced in audio or text",
+    finding=(
+        "the text that the decoder has already written decides the spelling, the audio of the cue"
+        " hardly matters"
+    ),
+    kinds=("speech",),
+    data=paper.DATA,
+    generated=paper.GENERATED,
+    models=(),
+    needs="speech",
+    cost="seven forward passes for each text",
+)
+
+
+def observe(case: Case) -> dict[str, dict[str, float]]:
+    """Return by change the fall of the target's probability and of the logit difference, and below
+    `before` both without a change.
+    """
+    known = paper.heard(case)
+    if not known.has_decoder:
+        raise InvalidInput("This model has no decoder. Pass an encoder-decoder model.")
+    example = known.example
+    clips = {"own": example.audio, "silent": _silenced(example), "other": example.other_audio}
+    texts = {"own": known.ids, "blank": _with_blank(known), "other": _with_other(known)}
+    states = {name: _encoded(known, clip) for name, clip in clips.items() if clip is not None}
+    choice = _choice(known)
+    answers = {
+        name: _asked(known, states[clip], ids, choice)
+        for name, (clip, text) in [("before", ("own", "own")), *CHANGES.items()]
+        if clip in states and (ids := texts[text]) is not None
+    }
+    before = answers.pop("before")
+    falls = {
+        name: {key: before[key] - after[key] for key in before} for name, after in answers.items()
+    }
+    return {"before": before, **falls}
+
+
+def _places(known: paper.Heard, words: Sequence[int]) -> list[int]:
+    return [place for word in words for place in known.tokens[word]]
+
+
+def _with_blank(known: paper.Heard) -> list[int]:
+    unknown = known.lens.tokenizer.unk_token_id
+    if not isinstance(unknown, int):
+        raise InvalidInput("The tokenizer has no unknown token.")
+    cue = _places(known, known.example.cue)
+    return [unknown if place in cue else number for place, number in enumerate(known.ids)]
+
+
+def _with_other(known: paper.Heard) -> list[int] | None:
+    """Return the transcript with the other cue and the same target."""
+    if known.example.other_cue is None:
+        return None
+    cue = _places(known, known.example.cue)
+    other = _spelled(known, known.example.other_cue, known.example.cue[0])
+    return [*known.ids[: cue[0]], *other, *known.ids[cue[-1] + 1 :]]
+
+
+def _spelled(known: paper.Heard, word: str, number: int) -> list[int]:
+    """Return the tokens of a word in place of word `number`, with the space in front of it."""
+    text, (start, _) = f" {known.example.text}", known.example.words[number]
+    lead = text[start] if text[start] == " " else ""
+    return list(known.lens.tokenizer(f"{lead}{word}", add_special_tokens=False).input_ids)
+
+
+def _silenced(example: Spoken) -> bytes:
+    samples = np.frombuffer(example.audio, "<i2").copy()
+    for word in example.cue:
+        start, end = example.times[word]
+        samples[round(start * RATE) : round(end * RATE)] = 0
+    return samples.tobytes()
+
+
+@torch.no_grad()
+def _encoded(known: paper.Heard, audio: bytes) -> Any:
+    """Return the encoder's output for a clip."""
+    model: Any = known.lens.model
+    made = known.lens.processor(**known.hear(audio), return_tensors="pt")
+    given = made[model.main_input_name].to(model.device, model.dtype)
+    return model.get_encoder()(given)
+
+
+def _choice(known: paper.Heard) -> tuple[int, int, int] | None:
+    """Return the first token in which target and foil differ: its place in the target, and both
+    tokens.
+    """
+    if known.example.foil is None:
+        return None
+    target = [known.ids[place] for place in _places(known, known.example.target)]
+    foil = _spelled(known, known.example.foil, known.example.target[0])
+    for number, (one, other) in enumerate(zip(target, foil, strict=False)):
+        if one != other:
+            return number, one, other
+    raise InvalidInput(
+        f"{known.example.foil!r} and the target begin with the same tokens, so no token decides"
+        " between them."
+    )
+
+
+@torch.no_grad()
+def _asked(
+    known: paper.Heard, states: Any, ids: list[int], choice: tuple[int, int, int] | None
+) -> dict[str, float]:
+    """Return the probability of the target's tokens, and the logit of target minus foil."""
+    shift = len(ids) - len(known.ids)  # the other cue may have a different number of tokens
+    places = [place + shift for place in _places(known, known.example.target)]
+    wanted = [ids[place] for place in places]
+    model: Any = known.lens.model
+    given = torch.tensor([ids[: places[-1]]], device=model.device)
+    logits = model(encoder_outputs=states, decoder_input_ids=given).logits[0].float()
+    rows = logits[[place - 1 for place in places]]
+    probabilities = rows.softmax(-1)[torch.arange(len(wanted)), wanted]
+    difference = _NAN
+    if choice is not None:
+        number, target, foil = choice
+        difference = float(rows[number, target] - rows[number, foil])
+    return {"probability": float(probabilities.mean()), "difference": difference}
+
+
+def run(setting: Setting) -> Outcome:
+    """Change the cue of every sentence, and compare the probabilities of the two spellings."""
+    seen = setting.observe({"effects": observe})
+    answers = seen.answers["effects"]
+    effects = {
+        (name, key): np.array([each.get(name, {}).get(key, _NAN) for each in answers])
+        for name in CHANGES
+        for key in ("probability", "difference")
+    }
+    known = {key: values for key, values in effects.items() if not np.isnan(values).all()}
+    rows = [
+        {"change": name, "of": key, **paper.effect(values)} for (name, key), values in known.items()
+    ]
+    drops = {name: rows_ for (name, key), rows_ in known.items() if key == "probability"}
+    figure = figures.bars(
+        {"": {name: float(np.nanmean(values)) for name, values in drops.items()}},
+        intervals={
+            "": {
+                name: (paper.effect(values)["low"], paper.effect(values)["high"])
+                for name, values in drops.items()
+            }
+        },
+        title="fall of the target's probability",
+        y_label="fall",
+    )
+    measured = {f"{row['change']}, {row['of']}": row["mean"] for row in rows}
+    return Outcome(
+        {"ablation": pd.DataFrame(rows)},
+        {"ablation": figure},
+        measured,
+        _findings(known, np.array([each["before"]["difference"] for each in answers])),
+        seen.skipped,
+    )
+
+
+def _findings(known: dict[tuple[str, str], np.ndarray], differences: np.ndarray) -> list[Finding]:
+    silent = paper.effect(known["blank text", "probability"] - known["silent audio", "probability"])
+    findings = [
+        Finding(
+            "a blank instead of the written cue lowers the target's probability more than silence"
+            " instead of the spoken cue",
+            paper.is_positive(silent),
+            paper.in_words(silent),
+        )
+    ]
+    if ("other text", "difference") in known:
+        own = differences[~np.isnan(differences)]
+        text, audio = (known[f"other {part}", "difference"] for part in ("text", "audio"))
+        gap = paper.effect(text - audio)
+        findings += [
+            _decides("the written cue decides the spelling", text),
+            _decides("the spoken cue decides the spelling", audio),
+            Finding(
+                "replacing the written cue has a larger effect than replacing the spoken cue",
+                paper.is_positive(gap),
+                f"{paper.in_words(gap)}; with both cues unchanged, the model prefers the right"
+                f" spelling in {int((own > 0).sum())} of {len(own)} texts",
+            ),
+        ]
+    return findings
+
+
+def _decides(statement: str, values: np.ndarray) -> Finding:
+    row = paper.effect(values)
+    return Finding(statement, paper.is_positive(row), paper.in_words(row))

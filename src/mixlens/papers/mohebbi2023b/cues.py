@@ -1,0 +1,157 @@
+"""Mohebbi et al. (2023b): how much of a homophone's context mixing falls on the cue, by layer, in
+the encoder (frames from frames), across (text from frames) and in the decoder (text from text).
+
+Scores are those of whole words: Value Zeroing zeroes all values of a word at once, other measures
+are summed over its frames or tokens. The share of a word is relative to all words of the sentence;
+padding, special tokens and pauses are left out. In the decoder, these are the words before the
+target.
+
+The target itself is one of the words of the encoder, so the experiment also compares the cue with
+the other words alone. Without preference, each of them would get the same share (chance). Words
+that are close get more, which this comparison does not separate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from mixlens.papers.contracts import ExperimentSpec, Finding, Outcome, Setting
+from mixlens.papers.mohebbi2023b import paper
+from mixlens.views import figures
+
+if TYPE_CHECKING:
+    from mixlens.evaluating.case import Case
+
+MEASURES = ("attention", "attention_norm", "value_zeroing")
+
+SPEC = ExperimentSpec(
+    title="share of the cue in the scores of a spoken homophone, by layer, attention and measure",
+    finding=(
+        "encoder-only models mix the cue into the homophone, encoders of encoder-decoder models"
+        " leave this mostly to the decoder"
+    ),
+    kinds=("speech",),
+    data=paper.DATA,
+    generated=paper.GENERATED,
+    models=(),
+    needs="speech",
+    cost="one forward pass for each text, and one layer for each word and measure",
+)
+
+
+def observe(case: Case, *, measure: str, site: str) -> dict[str, Any]:
+    """Return the cue's share by layer: of all words, of those except the target, and chance."""
+    known = paper.heard(case)
+    if not known.has_decoder and site != "encoder":
+        return {"cue": [], "others": [], "chance": float("nan"), "group": case.example.group or ""}
+    example = known.example
+    shares = known.word_scores(measure, site)
+    count = min(example.target) if site == "decoder" else len(example.words)
+    others = [word for word in range(count) if word not in example.target]
+    cue = shares[:, list(example.cue)].sum(1)
+    return {
+        "cue": cue,
+        "others": cue / shares[:, others].sum(1),
+        "chance": len(example.cue) / len(others),
+        "group": example.group or "",
+    }
+
+
+def run(setting: Setting, *, measures: Sequence[str] = MEASURES) -> Outcome:
+    """Score every sentence by each measure in each attention."""
+    seen = setting.observe(
+        {
+            (site, name): partial(observe, measure=name, site=site)
+            for site in paper.SITES
+            for name in measures
+        }
+    )
+    kept = {key: known for key, known in seen.answers.items() if len(known[0]["cue"])}
+    excess = {key: np.array([_excess(each) for each in known]) for key, known in kept.items()}
+    rows = [_row(*key, known, excess[key]) for key, known in kept.items()]
+    layers = [row for key, known in kept.items() for row in _layer_rows(*key, known)]
+    lines = {
+        f"{site}, {name}": np.mean([each["cue"] for each in known], 0)
+        for (site, name), known in kept.items()
+    }
+    figure = figures.lines(lines, title="share of the cue", y_label="share of all words")
+    return Outcome(
+        {"cues": pd.DataFrame(rows), "layers": pd.DataFrame(layers)},
+        {"cues": figure},
+        {f"{row['attention']}, {row['measure']}": row["share"] for row in rows},
+        _findings(excess),
+        seen.skipped,
+    )
+
+
+def _excess(seen: dict[str, Any]) -> float:
+    """Return the cue's share among the other words above chance, averaged over layers."""
+    return float(np.mean(seen["others"]) - seen["chance"])
+
+
+def _row(
+    site: str, name: str, known: Sequence[dict[str, Any]], excess: np.ndarray
+) -> dict[str, Any]:
+    effect = paper.effect(excess)
+    return {
+        "attention": site,
+        "measure": name,
+        "share": float(np.mean([np.mean(each["cue"]) for each in known])),
+        "chance among the others": float(np.mean([each["chance"] for each in known])),
+        **{("above chance" if key == "positive" else key): n for key, n in effect.items()},
+    }
+
+
+def _layer_rows(site: str, name: str, known: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    rows = []
+    for group in dict.fromkeys(each["group"] for each in known):
+        of = [each for each in known if each["group"] == group]
+        cue, others = (np.mean([each[key] for each in of], 0) for key in ("cue", "others"))
+        chance = float(np.mean([each["chance"] for each in of]))
+        for layer, (share, among) in enumerate(zip(cue, others, strict=True)):
+            rows.append(
+                {
+                    "attention": site,
+                    "measure": name,
+                    "sentences": group,
+                    "texts": len(of),
+                    "layer": layer,
+                    "share": share,
+                    "among the others": among,
+                    "chance among the others": chance,
+                }
+            )
+    return rows
+
+
+def _findings(excess: dict[tuple[str, str], np.ndarray]) -> list[Finding]:
+    known = {site: values for (site, name), values in excess.items() if name == "value_zeroing"}
+    if not known:
+        return []
+    encoder = paper.effect(known["encoder"])
+    more = paper.is_positive(encoder)
+    if "decoder" not in known:
+        return [
+            _finding("an encoder without a decoder gives the cue more than other words", encoder)
+        ]
+    return [
+        Finding(
+            "the encoder gives the cue no more than other words",
+            None if more is None else not more,
+            paper.in_words(encoder),
+        ),
+        _finding("the decoder gives the cue more than other words", paper.effect(known["decoder"])),
+        _finding(
+            "the cue has more, above chance, in the decoder than in the encoder",
+            paper.effect(known["decoder"] - known["encoder"]),
+        ),
+    ]
+
+
+def _finding(statement: str, row: dict[str, Any]) -> Finding:
+    return Finding(statement, paper.is_positive(row), paper.in_words(row))

@@ -1,0 +1,167 @@
+"""Mohebbi et al. (2023b): the words of a spoken sentence as frames of the encoder and as tokens of
+the decoder.
+
+A frame belongs to a word by the rounding of the authors' code: from ceil(start / seconds) to
+ceil(end / seconds), without the latter. Their code includes the last frame in two words.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from mixlens.datasets.examples import Spoken
+from mixlens.datasets.speech import waveform
+from mixlens.errors import InvalidInput
+from mixlens.evaluating.statistics import difference_p, interval_of
+from mixlens.measuring.measure import measure as measured
+
+if TYPE_CHECKING:
+    from mixlens.evaluating.case import Case
+    from mixlens.recording.recording import Recording
+
+DATA = "French sentences of Common Voice with a homophone (hosein-m/french_homophones)"
+GENERATED = "generated:homophones"  # spoken by eSpeak NG, if no data are passed
+SITES = ("encoder", "cross", "decoder")
+
+
+class Heard:
+    """A spoken sentence with one model, and its transcript if there is a decoder."""
+
+    def __init__(self, case: Case) -> None:
+        example = case.example
+        if not isinstance(example, Spoken):
+            raise InvalidInput(f"{example.kind} examples have no audio. Use spoken sentences.")
+        self.lens, self.example = case.lens, example
+        self.rate = _rate_of(self.lens.processor)
+        self.has_decoder = bool(getattr(self.lens.model.config, "is_encoder_decoder", False))
+        self.ids: list[int] = []  # of the whole transcript, with special tokens
+        self.tokens: list[list[int]] = []  # of each word, as positions in `ids`
+        if self.has_decoder:
+            self._read_transcript()
+
+    def _read_transcript(self) -> None:
+        text = f" {self.example.text}"
+        made = self.lens.tokenizer(text, return_offsets_mapping=True)
+        self.ids = list(made.input_ids)
+        for first, last in self.example.words:  # the text has a space more, in front
+            begin = first if text[first] == " " else first + 1  # a space belongs to its word
+            spans = enumerate(made.offset_mapping)
+            places = [place for place, (a, b) in spans if a < last + 1 and begin < b]
+            if not places:
+                raise InvalidInput(f"No token covers {self.example.text[first:last]!r}.")
+            self.tokens.append(places)
+
+    def hear(self, audio: bytes) -> dict[str, Any]:
+        """Return audio as the model's processor takes it."""
+        return {"audio": waveform(audio, self.rate), "sampling_rate": self.rate}
+
+    @cached_property
+    def recording(self) -> Recording:
+        """Return the recorded audio, with its transcript. It is recorded once."""
+        given = self.hear(self.example.audio)
+        if not self.has_decoder:
+            return self.lens.record(given)
+        recording = self.lens.generate(given, answer=f" {self.example.text}")
+        if recording.inputs["decoder_input_ids"][0].tolist() != self.ids[:-1]:
+            raise InvalidInput("The tokenizer splits the transcript differently in a prompt.")
+        return recording
+
+    @cached_property
+    def frames(self) -> list[list[int]]:
+        """Return the frames of each word."""
+        row = self.recording.tokens[self.recording.structure.stacks[0].name][0]
+        if row.seconds is None:
+            raise InvalidInput("The model's encoder has no frames of a known duration.")
+        return frames_of(self.example.times, row.seconds, len(row))
+
+    def word_scores(self, name: str, site: str) -> np.ndarray:
+        """Return the target's scores for each word, [layer, word], with the sum of one over words.
+        The decoder cannot see the target and later words; their scores are zero.
+        """
+        words = self.example.words
+        if site == "decoder":
+            count = min(self.example.target)
+            sources = self.tokens[:count]
+        else:
+            count, sources = len(words), self.frames
+        if site == "encoder":
+            targets = [place for word in self.example.target for place in self.frames[word]]
+        else:  # the positions that produce these tokens
+            targets = [place - 1 for word in self.example.target for place in self.tokens[word]]
+        segments: dict[str, Any] = {"segments": sources} if name == "value_zeroing" else {}
+        which: dict[str, Any] = {"site": site} if self.has_decoder else {}
+        maps: Any = measured(name, self.recording, targets=targets, **which, **segments)
+        scores = np.asarray(maps.scores, np.float64)
+        if scores.ndim == 4:  # heads
+            scores = scores.mean(1)
+        if not segments:
+            scores = np.stack([scores[..., places].sum(-1) for places in sources], -1)
+        sums = scores.sum(-1, keepdims=True)
+        shares = np.divide(scores, sums, out=np.full_like(scores, math.nan), where=sums > 0)
+        padded = np.zeros((len(scores), len(words)))
+        padded[:, :count] = shares.mean(1)
+        return padded
+
+
+_HEARD: WeakKeyDictionary[Case, Heard] = WeakKeyDictionary()
+
+
+def heard(case: Case) -> Heard:
+    """Return the recorded sentence of a case. It is recorded once."""
+    if case not in _HEARD:
+        _HEARD[case] = Heard(case)
+    return _HEARD[case]
+
+
+def frames_of(times: Sequence[tuple[float, float]], seconds: float, count: int) -> list[list[int]]:
+    """Return the frames of each word. Every word has at least one."""
+    frames = []
+    for start, end in times:
+        first = math.ceil(round(start / seconds, 6))
+        last = max(first + 1, math.ceil(round(end / seconds, 6)))
+        if last > count:
+            raise InvalidInput(f"The audio is longer than the {count} frames of the encoder.")
+        frames.append(list(range(first, last)))
+    return frames
+
+
+def _rate_of(processor: Any) -> int:
+    rate = getattr(getattr(processor, "feature_extractor", processor), "sampling_rate", None)
+    if not isinstance(rate, int):
+        raise InvalidInput("The model has no processor for audio. Pass a speech model.")
+    return rate
+
+
+def effect(values: np.ndarray) -> dict[str, Any]:
+    """Return mean, interval, p-value and counts of effects, of which chance makes half positive."""
+    known = values[~np.isnan(values)]
+    low, high = interval_of(known)
+    return {
+        "texts": len(known),
+        "mean": float(known.mean()) if len(known) else math.nan,
+        "low": low,
+        "high": high,
+        "positive": int((known > 0).sum()),
+        "p": difference_p(known, np.zeros_like(known)),
+    }
+
+
+def is_positive(row: Mapping[str, Any]) -> bool | None:
+    """Return whether effects are positive on average; None if a sign-flip test cannot tell."""
+    return None if not row["p"] < 0.05 else bool(row["mean"] > 0)
+
+
+def in_words(row: Mapping[str, Any]) -> str:
+    """Return an effect as words."""
+    p = "p < 0.001" if row["p"] < 0.0005 else f"p = {row['p']:.3f}"
+    return (
+        f"mean {row['mean']:.3g} ({row['low']:.3g} to {row['high']:.3g}); positive for"
+        f" {row['positive']} of {row['texts']} texts (chance: {row['texts'] / 2:g});"
+        f" {p}"
+    )
