@@ -21,7 +21,12 @@ from mixlens.measuring.recorder import record
 from mixlens.measuring.timing import Budget
 from mixlens.measuring.verifying import verify
 from mixlens.model.loading import loaded, quiet_loading
-from mixlens.model.session import ModelSession, open_session, outside_inference_mode
+from mixlens.model.session import (
+    ModelSession,
+    open_session,
+    outside_inference_mode,
+    whole_state_of,
+)
 from mixlens.model.wrappers import processor_of, unwrapped
 from mixlens.recording.recording import Recording
 from mixlens.recording.verification import Report
@@ -234,7 +239,10 @@ class Lens:
         >>> lens.record(text)
         <Recording of BertForMaskedLM: encoder: 6 layers, 10 tokens>
         """
-        return record(self, given, targets=targets, site=site, memory_budget=memory_budget)
+        how: dict[str, Any] = {"site": site, "memory_budget": memory_budget}
+        recording = record(self, given, targets=targets, **how)
+        recording.state = whole_state_of(self.model)
+        return recording
 
     def generate(
         self,
@@ -287,7 +295,9 @@ class Lens:
         ' of the other'
         """
         how: dict[str, Any] = {"memory_budget": memory_budget, "explain_end": explain_end}
-        return generate(self, prompt, answer=answer, site=site, options=options, **how)
+        recording = generate(self, prompt, answer=answer, site=site, options=options, **how)
+        recording.state = whole_state_of(self.model)
+        return recording
 
     def answer(
         self,

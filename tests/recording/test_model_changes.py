@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 import transformers
 from torch import Tensor, nn
+from torch.nn.modules.module import register_module_forward_hook
 from transformers.modeling_outputs import BaseModelOutput
 
 import mixlens
@@ -151,6 +152,29 @@ def _row_through_data(model: Any) -> Undo:
     return lambda: weight.data[17].copy_(old)
 
 
+def _entry_through_data(model: Any) -> Undo:
+    weight = model.model.layers[1].mlp.down_proj.weight
+    old = weight.data[3, 7].clone()
+    weight.data[3, 7] += 5
+    return lambda: weight.data[3, 7].copy_(old)
+
+
+def _through_data(change: Callable[[Tensor], Any], undo: Callable[[Tensor], Any]) -> Any:
+    def changed(model: Any) -> Undo:
+        matrices = [each for each in model.parameters() if each.dim() == 2]
+        for each in matrices:
+            change(each.data)
+        return lambda: [undo(each.data) for each in matrices]
+
+    return changed
+
+
+def _hook_on_all_modules(model: Any) -> Undo:
+    return register_module_forward_hook(
+        lambda module, given, output: 2 * output if isinstance(module, nn.Linear) else None
+    ).remove
+
+
 def _buffer(model: Any) -> Undo:
     frequencies = model.model.rotary_emb.inv_freq
     old = frequencies.clone()
@@ -182,6 +206,17 @@ _CHANGES: dict[str, tuple[Callable[[Any], Undo | None], str]] = {
     "load": (_load, r"weight` was changed"),
     "column": (_column_through_data, r"through `.data`"),
     "row": (_row_through_data, r"through `.data`"),
+    "entry": (_entry_through_data, r"through `.data`"),
+    "signs": (_through_data(Tensor.neg_, Tensor.neg_), r"through `.data`"),
+    "a block's signs": (
+        _through_data(lambda weight: weight[2:6, 2:6].neg_(), lambda weight: weight[2:6, 2:6].neg_()),
+        r"through `.data`",
+    ),
+    "twice as large": (
+        _through_data(lambda weight: weight.mul_(2), lambda weight: weight.div_(2)),
+        r"through `.data`",
+    ),
+    "hook on all modules": (_hook_on_all_modules, "hook .* was added to all modules"),
     "buffer": (_buffer, "numbers of weights or buffers"),
     "train": (_training, r"training mode.*model\.eval\(\)"),
     "train a part": (_part_in_training, r"training mode.*model\.eval\(\)"),

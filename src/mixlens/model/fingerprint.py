@@ -3,7 +3,7 @@
 It decides whether cached results about a module are still valid, and whether a recording still
 belongs to its model. Version counters detect most writes. They do not detect writes through `.data`
 or numpy, so the numbers are read too: vectors completely, and of a matrix at least one number of
-every row and column.
+every row and column. A recording that the user keeps reads all numbers (`all_contents`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import operator
 import types
 import weakref
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -32,7 +32,8 @@ _HELD = _PLAIN | {list, tuple, dict}
 _FUNCTIONS = frozenset(
     {types.FunctionType, types.BuiltinFunctionType, types.MethodType, functools.partial}
 )
-_BITS = {8: torch.int64, 4: torch.int32, 2: torch.int16, 1: torch.int8}
+_ODD = -7046029254386353131  # 2**64 divided by the golden ratio, as a signed integer
+_CHUNK = 2**15  # words that fit the cache of a CPU
 _LIBRARIES = ("mixlens", "transformers", "accelerate")  # libraries whose hooks change no numbers
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 _UNUSED = (
@@ -90,6 +91,8 @@ class ModelState:
     hooks: tuple[int, ...]
     weights: tuple[weakref.ref[Tensor], ...]  # parameters, on any device
     versions: tuple[int, ...]
+    # All numbers, if they were read: see `ModelSession.require_state`.
+    contents: tuple[int, ...] | None = field(default=None, compare=False)
 
     @classmethod
     def of(cls, model: nn.Module) -> ModelState:
@@ -100,7 +103,9 @@ class ModelState:
         return cls(
             numbers=fingerprint(model),
             settings=settings_of(model),
-            hooks=tuple(number for _, number, _ in hooks_of_others(parts)),
+            hooks=tuple(
+                number for _, number, _ in (*hooks_of_others(parts), *global_hooks())
+            ),
             weights=tuple(map(weakref.ref, weights)),
             versions=tuple(map(_version, weights)),
         )
@@ -175,6 +180,14 @@ def hooks_of_others(
                     yield part, number, hook
 
 
+def global_hooks(kinds: Sequence[str] = _HOOKS) -> Iterator[tuple[None, int, Any]]:
+    """Yield number and function of hooks that run in all modules, without those of libraries."""
+    for kind in kinds:
+        for number, hook in getattr(torch.nn.modules.module, f"_global{kind}").items():
+            if is_of_others(hook):
+                yield None, number, hook
+
+
 def is_of_others(hook: Any) -> bool:
     """Return whether a hook was added by code outside the known libraries."""
     hook = getattr(hook, "func", hook)  # of a partial
@@ -212,29 +225,51 @@ def _steps(shape: torch.Size) -> tuple[tuple[int], tuple[int]]:
 
 @torch.no_grad()
 def contents(tensors: Iterable[Tensor]) -> tuple[int, ...]:
-    """Return one number from all bits of these tensors, for each device and precision. Offloaded
-    tensors and tensor subclasses are skipped.
+    """Return one number from all bits of these tensors, for each device. Offloaded tensors and
+    tensor subclasses are skipped.
     """
-    groups: dict[tuple[torch.device, torch.dtype], list[Tensor]] = {}
+    held: dict[torch.device, list[Tensor]] = {}
     for tensor in tensors:
-        if not _is_readable(tensor):
-            continue
-        if tensor.is_floating_point() and tensor.element_size() == 1:
-            tensor = tensor.view(torch.int8)  # few operations support float8
-        flat = tensor if tensor.dim() == 1 else tensor.reshape(-1)
-        groups.setdefault((tensor.device, tensor.dtype), []).append(flat)
-    sums = []
-    for group in groups.values():
-        numbers = _integers(torch.cat(group))
-        odd = torch.arange(1, 2 * len(numbers), 2, device=numbers.device)
-        sums.append(int((numbers * odd).sum()))
-    return tuple(sums)
+        if _is_readable(tensor) and tensor.layout is torch.strided and not tensor.is_quantized:
+            flat = tensor.reshape(-1).contiguous()
+            held.setdefault(tensor.device, []).append(flat.view(torch.uint8))
+    return tuple(map(_number, held.values()))
 
 
-def _integers(flat: Tensor) -> Tensor:
-    """Return the bits of each number as an integer."""
-    if flat.is_complex():
-        flat = torch.view_as_real(flat).reshape(-1)
-    if flat.is_floating_point():
-        flat = flat.view(_BITS[flat.element_size()])
-    return flat.long()
+def all_contents(model: nn.Module) -> tuple[int, ...]:
+    """Return `contents` of all parameters and buffers of a model, also of offloaded ones."""
+    parts = parts_of(model)
+    tensors = [*tensors_in(parts), *offloaded_tensors(parts)]
+    return contents({id(each): each for each in tensors}.values())
+
+
+def _number(held: Sequence[Tensor]) -> int:
+    """Return one number from the bytes of tensors on one device. It changes with every single bit,
+    because each step on a word can be undone. Large tensors are read in chunks, not copied.
+    """
+    count = _CHUNK if held[0].device.type == "cpu" else _CHUNK << 7
+    odd = torch.arange(1, 2 * count, 2, device=held[0].device) * _ODD
+    small = [each for each in held if len(each) < 8 * count]
+    words = [_words(each) for each in held if len(each) >= 8 * count]
+    words += [_words(torch.cat(small))] if small else []
+    sums = [_mixed(chunk, odd) for each in words for chunk in each.split(count)]
+    while len(sums) > 1:
+        sums = [_mixed(chunk, odd) for chunk in torch.stack(sums).split(count)]
+    return int(sums[0]) if sums else 0
+
+
+def _words(flat: Tensor) -> Tensor:
+    """Return bytes as integers of 64 bits, filled up with zeros."""
+    missing = -len(flat) % 8
+    if missing or flat.storage_offset() % 8:
+        flat = torch.cat([flat, flat.new_zeros(missing)])
+    return flat.view(torch.int64)
+
+
+def _mixed(words: Tensor, odd: Tensor) -> Tensor:
+    """Return the sum of all words, each changed by its place. Without the shift, signs that change
+    would cancel.
+    """
+    mixed = words * odd[: len(words)]
+    mixed ^= mixed >> 32
+    return mixed.sum()

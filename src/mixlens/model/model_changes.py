@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from mixlens.errors import ModelChanged
-from mixlens.model.fingerprint import Fingerprint, ModelState, hooks_of_others
+from mixlens.model.fingerprint import Fingerprint, ModelState, global_hooks, hooks_of_others
 from mixlens.model.module_walk import parts_of
 from mixlens.model.restore_model import MARKS, written_by_passes
 
@@ -62,10 +62,11 @@ def _changed_setting(recorded: ModelState, now: ModelState) -> str:
 
 def _changed_hook(model: nn.Module, recorded: ModelState, now: ModelState) -> str:
     paths = {part: path for path, part in model.named_modules()}
-    for part, number, hook in hooks_of_others(parts_of(model)):
+    for part, number, hook in (*hooks_of_others(parts_of(model)), *global_hooks()):
         if number not in recorded.hooks:
             name = getattr(hook, "__qualname__", type(hook).__name__)
-            return f"the hook `{name}` was added to `{paths[part] or type(model).__name__}`"
+            place = "all modules" if part is None else f"`{paths[part] or type(model).__name__}`"
+            return f"the hook `{name}` was added to {place}"
     count = len({*recorded.hooks} - {*now.hooks})
     return f"{count} hooks were removed" if count != 1 else "a hook was removed"
 
@@ -119,7 +120,7 @@ def _changed_tensors(model: nn.Module, recorded: ModelState, now: ModelState) ->
         if old_weight is not weight or old_version != version:
             how = "was replaced" if old_weight is not weight else "was changed"
             yield f"`{_name_of(model, weight)}` {how}"
-    if before.contents != numbers.contents:
+    if before.contents != numbers.contents or recorded.contents != now.contents:
         yield (
             "numbers of weights or buffers were changed (through `.data`, numpy, or by the "
             "model itself)"

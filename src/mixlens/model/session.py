@@ -28,7 +28,7 @@ from torch import nn
 
 from mixlens.errors import InvalidInput, MixlensError, OutOfMemory, UnsupportedModel
 from mixlens.model.distributed import joined
-from mixlens.model.fingerprint import Fingerprint, ModelState, fingerprint
+from mixlens.model.fingerprint import Fingerprint, ModelState, all_contents, fingerprint
 from mixlens.model.model_changes import TRAINING, raise_if_changed
 from mixlens.model.module_walk import parts_of
 from mixlens.model.placement import is_out_of_memory
@@ -81,13 +81,20 @@ class ModelSession:
 
     def require_state(self, recorded: ModelState) -> None:
         """Raise `ModelChanged` if the model is not in the state of a recording."""
-        if self.state.numbers is not recorded.numbers or self.state != recorded:
-            raise_if_changed(self.model, recorded, self.state)
+        now = self.state if recorded.contents is None else self.whole_state
+        same = now.numbers is recorded.numbers and now == recorded
+        if not same or now.contents != recorded.contents:
+            raise_if_changed(self.model, recorded, now)
 
     @functools.cached_property
     def state(self) -> ModelState:
         """State of the model at the first access."""
         return self._looked_at[0]
+
+    @functools.cached_property
+    def whole_state(self) -> ModelState:
+        """The same, with all numbers of the weights, which takes about as long as a short pass."""
+        return replace(self.state, contents=all_contents(self.model))
 
     @property
     def parts(self) -> dict[int, Hashable]:
@@ -97,6 +104,7 @@ class ModelSession:
     def look_again(self) -> None:
         """Drop the fingerprint. Call this after a run has permanently changed the weights."""
         vars(self).pop("state", None)
+        vars(self).pop("whole_state", None)
         vars(self).pop("_looked_at", None)
 
     @functools.cached_property
@@ -179,6 +187,17 @@ def state_of(model: nn.Module) -> ModelState:
     """Return the state of a model. In an open session, return its state at the beginning."""
     with open_session(model, restores=False) as session:
         return session.state
+
+
+def whole_state_of(model: nn.Module) -> ModelState:
+    """Return the state of a model with all numbers of its weights, because it may change until it
+    is compared. While a session is open, it cannot.
+    """
+    session = _session.get()
+    if session is not None and session.model is model:
+        return session.state
+    with open_session(model, restores=False) as session:
+        return session.whole_state
 
 
 @contextlib.contextmanager
