@@ -135,6 +135,28 @@ def test_weights_that_are_integers_are_refused(
         Lens.from_pretrained(str(tmp_path))
 
 
+@pytest.mark.parametrize("base", [False, True])
+@pytest.mark.parametrize("part", ["bias", "weight_scale", "lora_A.weight"])
+def test_a_stored_part_of_a_layer_that_is_not_loaded_is_refused(
+    part: str, base: bool, tmp_path: Path
+) -> None:
+    """The config of a different model drops biases, and weights in 8 bits need their scales."""
+    model = models.randomised(MODELS["causal"]()).float()
+    model.save_pretrained(tmp_path)
+    weights = load_file(tmp_path / "model.safetensors")
+    if base:  # names without the prefix of the base model
+        weights = {key.removeprefix("model."): value for key, value in weights.items()}
+    for name in ("layers.7.mlp.up_proj.weight", "value_head.weight", "rotary_emb.inv_freq"):
+        weights[f"model.{name}"] = torch.ones(2, 2)
+    save_file(weights, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    Lens.from_pretrained(str(tmp_path))
+    name = f"{'' if base else 'model.'}layers.0.self_attn.q_proj.{part}"
+    weights[name] = torch.ones(16)
+    save_file(weights, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(CannotLoad, match=rf"stores .*{re.escape(part)}.* does not read"):
+        Lens.from_pretrained(str(tmp_path))
+
+
 def _sharded(folder: Path, state: dict[str, torch.Tensor]) -> None:
     files: dict[str, str] = {}
     for number, part in enumerate((list(state)[::2], list(state)[1::2]), 1):

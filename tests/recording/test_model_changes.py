@@ -209,7 +209,7 @@ _CHANGES: dict[str, tuple[Callable[[Any], Undo | None], str]] = {
     "entry": (_entry_through_data, r"through `.data`"),
     "signs": (_through_data(Tensor.neg_, Tensor.neg_), r"through `.data`"),
     "a block's signs": (
-        _through_data(lambda weight: weight[2:6, 2:6].neg_(), lambda weight: weight[2:6, 2:6].neg_()),
+        _through_data(lambda each: each[2:6, 2:6].neg_(), lambda each: each[2:6, 2:6].neg_()),
         r"through `.data`",
     ),
     "twice as large": (

@@ -1,4 +1,4 @@
-"""Find weights that a checkpoint lacks, or stores in a wrong form.
+"""Find weights that a checkpoint lacks, has in excess, or stores in a wrong form.
 
 transformers fills missing weights with random numbers, casts integers to floats, and prints a
 report. Scores of such a model look like any others. This file decides for each of these weights
@@ -7,6 +7,7 @@ whether the layers depend on it (the *body*), or only the model's predictions (t
 
 from __future__ import annotations
 
+import itertools
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -43,6 +44,27 @@ def split_missing(model: nn.Module, missing: Iterable[str]) -> tuple[list[str], 
         else:
             body.add(names[0].replace(".base_layer.", "."))  # which PEFT adds to names
     return sorted(body), sorted(head)
+
+
+def dropped_parts(model: Any, unexpected: Iterable[str]) -> list[str]:
+    """Return the stored tensors that belong to a module of the model and are not loaded: the bias
+    of a product that has none in the config, or the scale of weights in 8 bits.
+
+    Weights of other modules (a head, more layers) are often unused on purpose.
+    """
+    if getattr(model.config, "quantization_config", None) is not None:
+        return []
+    prefix = getattr(model, "base_model_prefix", "")
+    modules = dict(model.named_modules())
+    holders = {path for path, module in modules.items() if "weight" in module._parameters}
+    holders |= {f"{prefix}.{path}" for path in holders}
+    holders |= {path.removeprefix(f"{prefix}.") for path in holders}
+    return sorted(
+        name
+        for name in unexpected
+        if not name.endswith("_extra_state")
+        and any(path in holders for path in itertools.accumulate(name.split("."), "{}.{}".format))
+    )
 
 
 def _output_layers(model: nn.Module) -> set[int]:

@@ -103,9 +103,7 @@ class ModelState:
         return cls(
             numbers=fingerprint(model),
             settings=settings_of(model),
-            hooks=tuple(
-                number for _, number, _ in (*hooks_of_others(parts), *global_hooks())
-            ),
+            hooks=tuple(number for _, number, _ in (*hooks_of_others(parts), *global_hooks())),
             weights=tuple(map(weakref.ref, weights)),
             versions=tuple(map(_version, weights)),
         )

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from safetensors import SafetensorError
 
 from mixlens.errors import CannotLoad, MixlensError, UnsupportedModel
-from mixlens.model.checkpoint_weights import split_missing, stored_as_integers
+from mixlens.model.checkpoint_weights import dropped_parts, split_missing, stored_as_integers
 from mixlens.model.hub_access import cache_alone, hub_is_silent, hub_refusal, unreachable
 from mixlens.model.placement import with_numbers
 from mixlens.model.readable_weights import is_packed
@@ -66,13 +66,21 @@ def _model(
     options = _with_dtype(config, options)
     reported = {**options, "output_loading_info": True, "ignore_mismatched_sizes": True}
     model, report = cls.from_pretrained(name, **reported)
-    if getattr(model, "_hf_peft_config_loaded", False):  # it then reports on the adapter alone
+    has_adapter = getattr(model, "_hf_peft_config_loaded", False)
+    if has_adapter:  # it then reports on the adapter alone
         report["missing_keys"] |= {
             key for key, weight in model.named_parameters() if not _is_read(weight)
         }
     if not options.get("ignore_mismatched_sizes"):
         _require_shapes(name, report["mismatched_keys"])
     _note_missing(model, name, report)
+    dropped = [] if has_adapter else dropped_parts(model, report["unexpected_keys"])
+    if dropped:
+        raise CannotLoad(
+            f"{os.fspath(name)!r} stores {_listed(dropped)}, which {type(model).__name__} does not "
+            "read with this config.json, so its layers would compute something else. Copy the "
+            "config.json that belongs to the weights."
+        )
     integers = stored_as_integers(model, report["unexpected_keys"], options)
     if integers:
         raise CannotLoad(
