@@ -193,6 +193,8 @@ def test_a_newer_format_and_a_damaged_description_have_different_errors(tmp_path
     for change in (
         {"layers": [0]},
         {"layers": None},
+        {"layers": [0, 10**30]},
+        {"layers": [0, -1]},
         {"facts": {"unheard_of": True}},
         {"extras": {"absent": ["layer"]}},
         {"targets": {}},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -171,6 +172,11 @@ def test_saved_answers_are_the_same(answer: Answer, tmp_path: Path) -> None:
         (("words", 0, 4), 10**9),
         (("sources", "offsets"), None),
         (("sources", "segments"), [["other", 0, 10**9]]),
+        (("sources", "segments"), []),
+        (("sources", "segments", 0, 1), math.inf),
+        (("sources", "text"), None),
+        (("parts",), []),
+        (("passages",), lambda passages: passages[2:]),
     ],
 )
 def test_damaged_answers_are_refused(
@@ -182,7 +188,7 @@ def test_damaged_answers_are_refused(
     inner: Any = about
     for key in place[:-1]:
         inner = inner[key]
-    inner[place[-1]] = value
+    inner[place[-1]] = value(inner[place[-1]]) if callable(value) else value
     storage.write(file, "answer", arrays, about)
     with pytest.raises(InvalidInput, match="cannot be read"):
         mixlens.load(file)

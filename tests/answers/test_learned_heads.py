@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from safetensors.numpy import save_file
 
 import mixlens
-from mixlens import InvalidInput, Lens
+from mixlens import InvalidInput, Lens, MixingMaps
 from mixlens.answers.fit_heads import fit_heads
 from mixlens.answers.head_examples import FitPrompt, collect_examples, read_fit_prompts
 from mixlens.answers.head_fitting import HeadExample, draw_masks, fit_weights, pearson_loss
-from mixlens.contracts.head_weights import FEATURES, HeadWeights, load_head_weights
+from mixlens.contracts.head_weights import (
+    FEATURES,
+    HeadWeights,
+    load_head_weights,
+    sample_layer,
+)
 from tests import reference
 from tests.answers import models
 
@@ -155,6 +162,40 @@ def test_weights_of_another_model_are_refused(lens: Lens, data: Path, tmp_path: 
     with pytest.raises(InvalidInput, match="is not a file"):
         lens.measure("learned_heads", "The dogs bark.", weights=[1, 2])
     assert "6 layers" in repr(weights)
+
+
+_DAMAGES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "an axis less": lambda values: values[0],
+    "an axis more": lambda values: values[None],
+    "a layer less": lambda values: values[:-1],
+    "NaN": lambda values: values * np.nan,
+    "integers": lambda values: np.ones(values.shape, dtype=np.int64),
+}
+
+
+@pytest.mark.parametrize("name", ["weights", "samples"])
+@pytest.mark.parametrize("damage", _DAMAGES)
+def test_damaged_weights_are_refused(lens: Lens, tmp_path: Path, name: str, damage: str) -> None:
+    about = {"format": "mixlens head weights 1", "features": "attention", "about": "{}"}
+    layers = lens.model.get_submodule("model.layers").children()
+    samples = np.stack([each for each in map(sample_layer, layers) if each is not None])
+    heads = lens.model.config.num_attention_heads
+    arrays = {"weights": np.ones((len(samples), heads)), "samples": samples}
+    file = tmp_path / "heads.safetensors"
+    save_file(arrays, file, metadata=about)
+    whole = lens.measure("learned_heads", "The dogs bark.", weights=file)
+    attention = lens.measure("attention", "The dogs bark.", per_head=True)
+    assert isinstance(whole, MixingMaps)
+    assert isinstance(attention, MixingMaps)
+    np.testing.assert_allclose(whole.scores, attention.scores.sum(1), rtol=1e-5)
+    damaged = {**arrays, name: np.ascontiguousarray(_DAMAGES[damage](arrays[name]))}
+    save_file(damaged, tmp_path / "damaged.safetensors", metadata=about)
+    with pytest.raises(InvalidInput, match="does not hold head weights"):
+        lens.measure("learned_heads", "The dogs bark.", weights=tmp_path / "damaged.safetensors")
+    for text in ("[]", "[" * 100_000):
+        save_file(arrays, tmp_path / "about.safetensors", metadata={**about, "about": text})
+        with pytest.raises(InvalidInput, match="does not hold head weights"):
+            load_head_weights(tmp_path / "about.safetensors")
 
 
 def test_generated_prompts(lens: Lens) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mixlens.answers.answer_parts import AnswerPart
 from mixlens.answers.method_scores import MethodScores
-from mixlens.answers.prompt_parts import KINDS, PromptPart
+from mixlens.answers.prompt_parts import DOCUMENT, KINDS, PromptPart
 from mixlens.errors import InvalidInput
 from mixlens.maps import storage
 from mixlens.model.json_values import require_form
@@ -88,7 +88,7 @@ def load(path: str | os.PathLike[str], make: type[Answer]) -> Answer:
             provenance=about["provenance"],
         )
         _require_shapes(answer)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, OverflowError, TypeError, ValueError) as error:
         raise InvalidInput(
             f"{os.fspath(path)} cannot be read: its metadata does not match its arrays "
             f"({error!r}). Save it again."
@@ -124,8 +124,16 @@ def _method(saved: Any, arrays: Any) -> MethodScores:
 def _require_shapes(answer: Answer) -> None:
     if not answer.methods or not answer.passages or not answer.sentences:
         raise ValueError("it lacks methods, passages or sentences")
-    if answer.source_row.offsets is None or answer.target_row.offsets is None:
-        raise ValueError("it lacks the character offsets of the tokens")
+    for row in (answer.source_row, answer.target_row):
+        if row.text is None or row.offsets is None:
+            raise ValueError("it lacks the text or the character offsets of the tokens")
+    documents = [part for part in answer.parts if part.kind == DOCUMENT]
+    inside = [
+        [own for own in answer.passages if part.start <= own.start and own.stop <= part.stop]
+        for part in documents
+    ]
+    if not inside or not all(inside):
+        raise ValueError("it lacks documents, or their passages")
     for name, own in answer.methods.items():
         columns = len(answer.units) if own.removes else len(answer.source_row)
         if own.values.shape != (len(answer.target_row), columns):

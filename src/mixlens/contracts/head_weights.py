@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mixlens.errors import CannotWrite, InvalidInput
+from mixlens.model.json_values import parse_json, require_form
 
 if TYPE_CHECKING:
     from torch import nn
@@ -104,11 +105,22 @@ def _loaded(name: str, changed: int) -> HeadWeights:
             if about.get("format") != _FORMAT or about.get("features") not in FEATURES:
                 raise ValueError("it is a different kind of file")
             weights, samples = file.get_tensor("weights"), file.get_tensor("samples")
-            return HeadWeights(weights, about["features"], samples, json.loads(about["about"]))
-    except (SafetensorError, OSError, ValueError, KeyError) as error:
+            return _checked(weights, about["features"], samples, parse_json(about["about"]))
+    except (SafetensorError, OSError, TypeError, ValueError, KeyError) as error:
         raise InvalidInput(
             f"{name} does not hold head weights ({error}). Write it with `mixlens fit-heads`."
         ) from None
+
+
+def _checked(weights: np.ndarray, features: str, samples: np.ndarray, about: Any) -> HeadWeights:
+    """Return weights whose arrays and description fit each other, or raise `ValueError`."""
+    if weights.ndim != 2 or samples.ndim != 2 or len(weights) != len(samples):
+        raise ValueError(f"weights of shape {weights.shape}, samples of shape {samples.shape}")
+    for name, array in (("weights", weights), ("samples", samples)):
+        if array.dtype.kind != "f" or not np.isfinite(array).all():
+            raise ValueError(f"{name} are not finite numbers")
+    require_form(about, {str: object}, "about")
+    return HeadWeights(weights, features, samples, about)
 
 
 def sample_layer(module: nn.Module) -> np.ndarray | None:

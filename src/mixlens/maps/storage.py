@@ -37,6 +37,7 @@ Maps = TypeVar("Maps")
 
 FORMAT = 2
 _KIND = "mixing maps"
+_LAST_LAYER = 10**6
 _LONGEST_NAME = 200  # length of a temporary name, without its ending
 _VERSION, _CONTENT = "mixlens_format", "mixlens_content"
 ROW = {
@@ -77,6 +78,8 @@ def load(path: str | os.PathLike[str], make: Callable[..., Maps]) -> Maps:
         layers, positions = tuple(about["layers"]), tuple(about["target_positions"])
         if not all(0 <= place < len(targets) for place in positions):
             raise ValueError("target_positions are outside the targets")
+        if not all(0 <= layer <= _LAST_LAYER for layer in layers):
+            raise ValueError(f"the layers {list(layers)} are out of range")
         facts = Facts(**_facts(about))
         _require_axes(extras, arrays["scores"])
         return make(
@@ -92,7 +95,7 @@ def load(path: str | os.PathLike[str], make: Callable[..., Maps]) -> Maps:
             rollout_adds_identity=any(adds_identity),
             measured=extras,
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, OverflowError, TypeError, ValueError) as error:
         raise InvalidInput(
             f"{os.fspath(path)} cannot be read: its metadata does not match its arrays "
             f"({error!r}). Save it again."
@@ -189,8 +192,11 @@ def read_token_row(saved: Mapping[str, Any]) -> TokenRow:
     segments = (
         None if named is None else tuple(Segment(str(n), int(a), int(b)) for n, a, b in named)
     )
-    if not all(0 <= part.start <= part.stop <= len(saved["labels"]) for part in segments or ()):
-        raise ValueError("a segment is outside the tokens")
+    if segments is not None:
+        ends = [0, *(part.stop for part in segments)]
+        starts = [*(part.start for part in segments), len(saved["labels"])]
+        if ends != starts or ends != sorted(ends):
+            raise ValueError("the segments do not divide the tokens")
     return TokenRow(
         tuple(saved["labels"]),
         saved["text"],
