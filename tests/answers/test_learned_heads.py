@@ -179,8 +179,9 @@ def test_damaged_weights_are_refused(lens: Lens, tmp_path: Path, name: str, dama
     about = {"format": "mixlens head weights 1", "features": "attention", "about": "{}"}
     layers = lens.model.get_submodule("model.layers").children()
     samples = np.stack([each for each in map(sample_layer, layers) if each is not None])
-    heads = lens.model.config.num_attention_heads
-    arrays = {"weights": np.ones((len(samples), heads)), "samples": samples}
+    config: Any = lens.model.config
+    weights = np.ones((len(samples), config.num_attention_heads))
+    arrays: dict[str, np.ndarray] = {"weights": weights, "samples": samples}
     file = tmp_path / "heads.safetensors"
     save_file(arrays, file, metadata=about)
     whole = lens.measure("learned_heads", "The dogs bark.", weights=file)

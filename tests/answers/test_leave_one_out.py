@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 import torch
 import transformers as hf
 
-from mixlens import EmptyInput, InputTooLong, InvalidInput, Lens, UnsupportedModel
+from mixlens import CannotWrite, EmptyInput, InputTooLong, InvalidInput, Lens, UnsupportedModel
 from mixlens.answers.leave_one_out import divergence
 from mixlens.answers.passage_scores import PassageScores
 from mixlens.answers.prefix_reuse import KeysAndValues
@@ -273,11 +274,17 @@ def test_results_are_kept(lens: Lens, tmp_path: Path) -> None:
     made = lens.leave_one_out(PROMPT, answer=ANSWER, within="paragraphs")
     made.save(tmp_path / "scores.json")
     again = PassageScores.load(tmp_path / "scores.json")
-    assert again.top() == made.top()
+    assert again == made
+    assert again != replace(made, token_scores=-made.token_scores)
+    assert again != replace(made, within=None)
+    assert again != lens.knockout(PROMPT, answer=ANSWER, windows="all")
     assert again.within is not None
     assert (again.token_scores == made.token_scores).all()
     assert repr(again) == repr(made)
     assert "leave_one_out" in repr(made)
+    for file in (tmp_path, tmp_path / "absent" / "scores.json"):
+        with pytest.raises(CannotWrite):
+            made.save(file)
     table = made.to_dataframe(by_token=True)
     assert len(table) == made.token_scores.size
     assert table["score"][1] == made.token_scores[0, 1]
@@ -313,6 +320,9 @@ def test_wrong_input_is_refused(lens: Lens) -> None:
         (PROMPT, {"within": "paragraphs", "best": 0}, "at least 1"),
         (PROMPT, {"max_passes": 1.5}, "whole number"),
         ({"input_ids": [[5, 6, 7]]}, {"segments": {"a": (1, 4)}}, "outside the prompt"),
+        ({"input_ids": [[5, 6, 7]]}, {"segments": [(0, 2)]}, "Segments need names"),
+        ({"input_ids": [[5, 6, 7]]}, {"segments": 5}, "Segments need names"),
+        (PROMPT, {"segments": 5}, "Segments need names"),
         ({"input_ids": [[5, 6, 7]]}, {"segments": {"a": "x"}}, "range of tokens"),
         ({"input_ids": [[5, 6, 7]]}, {"segments": {"a": (0, 2), "b": (1, 3)}}, "overlap"),
         ({"input_ids": [[5, 6, 7]]}, {"segments": {"a": (0, 3)}}, "whole prompt"),

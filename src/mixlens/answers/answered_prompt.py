@@ -20,7 +20,16 @@ from mixlens.text.continuation import continued
 from mixlens.text.encoding import decoded
 from mixlens.text.input_checks import is_plain_text, takes_decoder_ids
 from mixlens.text.prompts import Given, prompt_of
-from mixlens.text.segments import ANSWER, CHAT, OTHER, By, Spans, divided, spans_of
+from mixlens.text.segments import (
+    ANSWER,
+    CHAT,
+    OTHER,
+    By,
+    Spans,
+    divided,
+    named_parts,
+    spans_of,
+)
 from mixlens.text.tokens import TokenRow
 
 
@@ -206,14 +215,9 @@ def _written(row: TokenRow, tokens: Sequence[int]) -> str:
 
 
 def _token_ranges(row: TokenRow, segments: Any, mask: Sequence[bool]) -> list[Passage]:
-    named = (
-        list(segments.items())
-        if isinstance(segments, Mapping)
-        else [(name, (start, stop)) for name, start, stop in segments]
-    )
     passages: list[Passage] = []
     taken: dict[int, str] = {}
-    for name, given in named:
+    for name, given in named_parts(segments):
         try:
             start, stop = map(operator.index, given)
         except (TypeError, ValueError):
@@ -236,10 +240,8 @@ def _token_ranges(row: TokenRow, segments: Any, mask: Sequence[bool]) -> list[Pa
         twice = next((taken[place] for place in tokens if place in taken), None)
         if twice is not None:
             raise InvalidInput(f"Segments {twice!r} and {name!r} overlap. Shorten one of them.")
-        if any(passage.name == name for passage in passages):
-            raise InvalidInput(f"Duplicate segment name {name!r}. Give each segment its own name.")
-        taken.update(dict.fromkeys(tokens, str(name)))
-        passages.append(Passage(str(name), _written(row, tokens), tokens))
+        taken.update(dict.fromkeys(tokens, name))
+        passages.append(Passage(name, _written(row, tokens), tokens))
     if not passages:
         raise InvalidInput("No segment of the prompt is named. Name at least one.")
     return sorted(passages, key=lambda passage: passage.tokens)

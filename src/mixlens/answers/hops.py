@@ -46,7 +46,7 @@ _LEFT_OUT = frozenset({",", ".", ""})
 _MARKS = str.maketrans(dict.fromkeys("Ġ▁Ċ", " "))
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Hops(RankedScores):
     """Scores of the tokens of a prompt for an answer, through its reasoning.
 

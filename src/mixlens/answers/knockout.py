@@ -32,7 +32,7 @@ from mixlens.text.prompts import Given
 from mixlens.text.segments import By
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Knockout(RankedScores):
     """Scores of passages and windows of layers: how much an answer needs the attention to each.
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from mixlens.errors import InvalidInput
+from mixlens.maps.storage import writable, write_whole
 from mixlens.model.json_values import parse_json, require_form
 
 if TYPE_CHECKING:
@@ -51,6 +52,14 @@ class RankedScores:
     def _from_json(cls, given: Mapping[str, Any]) -> Self:
         """Return the scores of a file of the right form, or raise `ValueError`."""
         raise NotImplementedError
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether two results are the same, with all numbers and settings."""
+        if type(other) is not type(self):
+            return NotImplemented
+        return self._described() == other._described()
+
+    __hash__ = None  # type: ignore[assignment]
 
     def top(self, count: int | None = None) -> list[tuple[str, float]]:
         """Return names with their scores, highest first.
@@ -103,6 +112,11 @@ class RankedScores:
         path
             The file.
 
+        Raises
+        ------
+        CannotWrite
+            If the file cannot be written.
+
         Examples
         --------
         >>> import tempfile, os
@@ -110,7 +124,7 @@ class RankedScores:
         >>> scores.save(file)
         """
         text = json.dumps(self._described(), ensure_ascii=False, indent=1)
-        Path(path).write_text(text + "\n", encoding="utf-8")
+        write_whole(writable(path), text + "\n")
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:

@@ -45,7 +45,7 @@ TEMPLATE = "Context: {context}\n\nQuery: {query}"
 _ALPHA = 0.01  # of the LASSO, on standardised columns
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class ContextCitation(RankedScores):
     """Scores of the parts of a context: how much each supports an answer.
 

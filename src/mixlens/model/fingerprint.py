@@ -34,6 +34,7 @@ _FUNCTIONS = frozenset(
 )
 _ODD = -7046029254386353131  # 2**64 divided by the golden ratio, as a signed integer
 _CHUNK = 2**15  # words that fit the cache of a CPU
+_SMALL = 2**16  # bytes
 _LIBRARIES = ("mixlens", "transformers", "accelerate")  # libraries whose hooks change no numbers
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 _UNUSED = (
@@ -243,16 +244,16 @@ def all_contents(model: nn.Module) -> tuple[int, ...]:
 
 def _number(held: Sequence[Tensor]) -> int:
     """Return one number from the bytes of tensors on one device. It changes with every single bit,
-    because each step on a word can be undone. Large tensors are read in chunks, not copied.
+    because each step on a word can be undone. Only small tensors are copied, to read them at once.
     """
     count = _CHUNK if held[0].device.type == "cpu" else _CHUNK << 7
     odd = torch.arange(1, 2 * count, 2, device=held[0].device) * _ODD
-    small = [each for each in held if len(each) < 8 * count]
-    words = [_words(each) for each in held if len(each) >= 8 * count]
+    small = [each for each in held if len(each) < _SMALL]
+    words = [_words(each) for each in held if len(each) >= _SMALL]
     words += [_words(torch.cat(small))] if small else []
-    sums = [_mixed(chunk, odd) for each in words for chunk in each.split(count)]
+    sums = [_mixed(chunk, odd) for each in words for chunk in torch.split(each, count)]
     while len(sums) > 1:
-        sums = [_mixed(chunk, odd) for chunk in torch.stack(sums).split(count)]
+        sums = [_mixed(chunk, odd) for chunk in torch.split(torch.stack(sums), count)]
     return int(sums[0]) if sums else 0
 
 

@@ -146,14 +146,15 @@ def spans_of(
     `end`.
     """
     if not isinstance(by, str):
-        return [(name, *_span(name, given, text)) for name, given in _named(by)]
+        return [(name, *_span(name, given, text)) for name, given in named_parts(by)]
     if by not in _PATTERNS:
         raise InvalidInput(no_such("kind of segments", by, tuple(_PATTERNS)))
     matches = list(_PATTERNS[by].finditer(text[:end]))
     return [(f"{by[:-1]} {i}", piece.start(), piece.end()) for i, piece in enumerate(matches, 1)]
 
 
-def _named(by: Any) -> list[tuple[str, Any]]:
+def named_parts(by: Any) -> list[tuple[str, Any]]:
+    """Return the names and ranges of segments, or raise `InvalidInput` if they have none."""
     if isinstance(by, Mapping):
         named = list(by.items())
     elif isinstance(by, list) and all(isinstance(s, (tuple, list)) and len(s) == 3 for s in by):
