@@ -5,14 +5,15 @@
 
 The models have random weights, biases and norms. They are tiny but for `wide_llama`, whose weights
 are large enough to show in the memory. For each model it prints the largest difference from one
-process, relative to the largest score; whether all processes return the same bits; and the time,
-the peak memory above that of an idle process, and the bytes sent by each process. It needs gloo and
-no GPU.
+process, relative to the largest score; whether all processes return the same bits; the time, the
+peak memory above that of an idle process, and the bytes sent by each process; and how often a
+weight is gathered in one call, at most. It needs gloo and no GPU.
 """
 
 from __future__ import annotations
 
 import argparse
+import collections
 import json
 import resource
 import tempfile
@@ -27,6 +28,7 @@ import torch
 from mixlens import Lens
 from mixlens.errors import MixlensError
 from mixlens.measures import names
+from mixlens.model import distributed
 from mixlens.model.distributed import processes_of
 from tests.recording.parallel_models import MODELS, load, save
 from tests.recording.process_group import run_in_processes
@@ -35,7 +37,26 @@ TEXT = {"input_ids": torch.randint(3, 90, (1, 24), generator=torch.Generator().m
 AGGREGATED = ("attention", "attention_norm_res_ln", "alti", "value_zeroing")
 
 
-def score(lens: Any, measures: Sequence[str]) -> dict[str, Any]:
+class Gathers:
+    """Counts how often each weight is gathered in a call."""
+
+    def __init__(self) -> None:
+        self.most = 0
+        self._call: collections.Counter[int] = collections.Counter()
+        self._gather = distributed.whole
+
+    def __call__(self, weight: Any) -> torch.Tensor:
+        """Gather a weight."""
+        self._call[id(weight)] += not all(each.is_replicate() for each in weight.placements)
+        return self._gather(weight)
+
+    def end_call(self) -> None:
+        """Start to count the next call."""
+        self.most = max(self.most, *self._call.values(), 0)
+        self._call.clear()
+
+
+def score(lens: Any, measures: Sequence[str], gathers: Gathers | None = None) -> dict[str, Any]:
     """Return all scores of a model by name, or the error of a measure that it does not have."""
     jobs: dict[str, tuple[Any, str, Any]]
     jobs = {f"{name} maps": (lens.measure, name, None) for name in measures}
@@ -49,6 +70,8 @@ def score(lens: Any, measures: Sequence[str]) -> dict[str, Any]:
             scores[label] = np.asarray(function(name, TEXT, targets=targets).scores)
         except MixlensError as error:
             scores[label] = np.array(f"{type(error).__name__}: {error}"[:60])
+        if gathers is not None:
+            gathers.end_call()
     return scores
 
 
@@ -58,7 +81,8 @@ def measure_in_process(folder: Path) -> dict[str, Any]:
     size, rank = torch.distributed.get_world_size(), torch.distributed.get_rank()
     start = time.perf_counter()
     lens = Lens(load(name, folder, getattr(torch, dtype), size))
-    scores = score(lens, measures)
+    distributed.whole = gathers = Gathers()
+    scores = score(lens, measures, gathers)
     np.savez(folder / f"{name} {rank}.npz", **scores)
     processes = processes_of(lens.model)
     assert processes is not None
@@ -66,6 +90,7 @@ def measure_in_process(folder: Path) -> dict[str, Any]:
         "seconds": time.perf_counter() - start,
         "memory": _memory(),
         "sent": processes.sent * (size - 1),
+        "gathers": gathers.most,
     }
 
 
@@ -94,7 +119,7 @@ def compare(name: str, folder: Path, count: int, dtype: str, measures: Sequence[
     return (
         f"| {name} | {count} | {dtype} | {len(alone) - refused} | {worst:.1e} ({label}) | "
         f"{'yes' if same else 'NO'} | {seconds:.0f} s, {spread:.0f} s | {memory:.0f} MiB | "
-        f"{sent:.1f} MiB |"
+        f"{sent:.1f} MiB | {max(each['gathers'] for each in reports)} |"
     )
 
 
@@ -128,8 +153,8 @@ def main() -> None:
     chosen = parser.parse_args()
     torch.set_num_threads(1)
     print("| model | processes | dtype | results | largest difference | same bits", end=" ")
-    print("| one process, several | memory of a process | sent by a process |")
-    print("|---" * 9 + "|")
+    print("| one process, several | memory of a process | sent by a process | gathers |")
+    print("|---" * 10 + "|")
     with tempfile.TemporaryDirectory() as folder:
         for name in chosen.models:
             how = (chosen.processes, chosen.dtype, chosen.measures)

@@ -7,6 +7,7 @@ measure on more models.
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import functools
 import re
@@ -23,11 +24,12 @@ from transformers.models.mixtral import modeling_mixtral
 from mixlens import Lens
 from mixlens.cli import torchrun
 from mixlens.measuring import recorder
-from mixlens.model import placement, processes
+from mixlens.model import distributed, placement, processes
+from mixlens.model.distributed import processes_of
 from mixlens.recording import deferred_checks, target_pass
 from mixlens.recording.deferred_checks import raise_if_true
 from tests.cli.running import run
-from tests.recording.parallel_models import load, save, save_reader
+from tests.recording.parallel_models import MODELS, load, save, save_reader
 from tests.recording.process_group import run_in_processes
 
 TEXT = {"input_ids": torch.randint(3, 90, (1, 11), generator=torch.Generator().manual_seed(3))}
@@ -38,7 +40,10 @@ PADDED = {
 }
 CORE = ("llama", "qwen3", "mixtral", "gemma3", "gpt_neox", "gpt_oss")
 SENTENCE = "The keys to the cabinet are here."
-RUNS = {2: [(name, "float64") for name in CORE] + [("llama", "float32")], 4: [("qwen3", "float64")]}
+RUNS = {
+    2: [(name, "float64") for name in CORE] + [("llama", "float32")],
+    4: [("qwen3", "float64"), ("gemma3", "float64")],
+}
 BARS = {"float64": 1e-12, "float32": 1e-5}  # of the largest score
 # The router of Mixtral computes in float32, and each process rounds its part of the gradient there
 # (`test_gradients_differ_by_the_float32_router_alone`).
@@ -54,13 +59,64 @@ def measured(lens: Any) -> dict[str, np.ndarray[Any, Any]]:
         "padded": lens.measure("attention_norm", PADDED)[1],
         "rollout": lens.rollout("attention_norm_res_ln", TEXT, targets=[-1]),
         "heads": lens.measure("attention", TEXT, targets=[-1], per_head=True),
-        "span": lens.measure("alti", TEXT, targets=[4, 5, 6], span=True),
     }
-    for name in ("attention_norm_res_ln", "alti", "value_zeroing", "flow_routes"):
+    for name in ("value_zeroing", "flow_routes", "contribution_weights"):
         results[name] = lens.measure(name, TEXT, targets=[-1, 5])
     for name in ("gradient_x_input", "attention_gradient"):
         results[name] = lens.measure(name, TEXT)
-    return {name: np.asarray(maps.scores) for name, maps in results.items()}
+    return {name: np.asarray(maps.scores) for name, maps in results.items()} | few_targets(lens)
+
+
+def few_targets(lens: Any) -> dict[str, np.ndarray[Any, Any]]:
+    """Measures of which every process computes some channels of the vectors."""
+    results = {
+        "norms of heads": lens.measure("attention_norm", TEXT, targets=[-1], per_head=True),
+        "released": lens.measure("alti", TEXT, targets=[5, 7, 9, 10], variant="released"),
+        "rollout from the last layer": lens.rollout("alti", TEXT, targets=[-1, 5]),
+    }
+    for name in ("attention_norm", "attention_norm_res", "attention_norm_res_ln", "alti"):
+        results[f"{name}, one"] = lens.measure(name, TEXT, targets=[7])
+        results[f"{name}, two"] = lens.measure(name, TEXT, targets=[-1, 5])
+        for span in ("sum", "joint"):
+            results[f"{name}, {span}"] = lens.measure(name, TEXT, targets=[4, 5, 6], span=span)
+    scores = {name: np.asarray(maps.scores) for name, maps in results.items()}
+    ratios = results["attention_norm_res_ln, two"].extras["mixing_ratio"]
+    return {**scores, "mixing ratios": np.asarray(ratios)}
+
+
+def centred(model: Any) -> Any:
+    """Gemma 3 with a norm after its output projection that mixes channels."""
+    drawn = torch.Generator().manual_seed(4)
+    for layer in model.model.layers:
+        width = len(layer.post_attention_layernorm.weight)
+        norm = torch.nn.LayerNorm(width, dtype=torch.float64).eval()
+        norm.weight.data = torch.randn(width, generator=drawn, dtype=torch.float64)
+        norm.bias.data = torch.randn(width, generator=drawn, dtype=torch.float64)
+        layer.post_attention_layernorm = norm
+    return model
+
+
+def sent_to_each(lens: Lens) -> dict[str, list[int]]:
+    """Bytes that this process sends to each other one for the last token, how many weights are
+    gathered whole, and how often one of them.
+    """
+    spread_over, gathered, sent = processes_of(lens.model), collections.Counter[int](), {}
+    assert spread_over is not None
+
+    def whole(weight: Any, gather: Any = distributed.whole) -> torch.Tensor:
+        gathered[id(weight)] += not weight.placements[0].is_replicate()
+        result: torch.Tensor = gather(weight)
+        return result
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(distributed, "whole", whole)
+        for name in ("attention", "attention_norm", "alti", "value_zeroing"):
+            before = spread_over.sent
+            lens.measure(name, TEXT, targets=[-1])
+            most = max(gathered.values(), default=0)
+            sent[name] = [spread_over.sent - before, (+gathered).total(), most]
+            gathered.clear()
+    return sent
 
 
 def routed_gradients(model: Any) -> dict[str, np.ndarray[Any, Any]]:
@@ -111,20 +167,30 @@ def by_router(folder: Path, size: int = 1) -> dict[str, np.ndarray[Any, Any]]:
 def measure_in_step(folder: Path) -> Any:
     """Save the scores of every model, and return the errors of calls that differ."""
     size, rank = torch.distributed.get_world_size(), torch.distributed.get_rank()
+    sent: dict[str, Any] = {}
     for name, dtype in RUNS[size]:
         lens = Lens(load(name, folder, getattr(torch, dtype), size))
         scores: Any = measured(lens)
         np.savez(folder / f"{name} {dtype} {size} {rank}.npz", **scores)
+        sent[f"{name} {dtype}"] = sent_to_each(lens)
     lens = Lens(load("llama", folder, torch.float64, size))
     if size == 2:
         gradients: Any = by_router(folder, size)
         np.savez(folder / f"router {rank}.npz", **gradients)
-        return differing_calls(lens, rank)
+        lens = Lens(centred(load("gemma3", folder, torch.float64, size)))
+        scores = few_targets(lens)
+        np.savez(folder / f"centred {rank}.npz", **scores)
+        sent["centred"] = sent_to_each(lens)
+        return {
+            "sent": sent,
+            **differing_calls(Lens(load("llama", folder, torch.float64, size)), rank),
+        }
     page = folder / "page.html"
     ran = run("map", SENTENCE, "--model", str(folder / "reader"), "--html", str(page))
     torchrun._LINGER = 0.0
     refused = run("measures")
     return {
+        "sent": sent,
         "command": [ran.status, ran.out, ran.err],
         "refused": [refused.status, refused.out, refused.err],
         "missing": missing_call(lens, rank),
@@ -242,6 +308,46 @@ def test_scores_are_those_of_one_process(
         assert np.abs(first - expected).max() <= bar * np.abs(expected).max(), key
         for other in others:
             assert first.tobytes() == other.tobytes(), key
+
+
+def test_steps_that_mix_channels_use_the_whole_projection(
+    folder: Path, said: dict[int, list[Any]]
+) -> None:
+    expected = few_targets(Lens(centred(load("gemma3", folder, torch.float64))))
+    first, second = (np.load(folder / f"centred {rank}.npz") for rank in range(2))
+    for key, scores in expected.items():
+        assert np.abs(first[key] - scores).max() <= 1e-12 * np.abs(scores).max(), key
+        assert first[key].tobytes() == second[key].tobytes(), key
+    gathered = {name: counts[1] for name, counts in said[2][0]["sent"]["centred"].items()}
+    assert gathered["attention"] == gathered["attention_norm"] == 0
+    assert gathered["alti"] == MODELS["gemma3"][1]["num_hidden_layers"]
+
+
+@pytest.mark.parametrize(
+    ("size", "name", "dtype"), [(size, *run) for size, runs in RUNS.items() for run in runs]
+)
+def test_processes_send_columns_of_the_projection(
+    said: dict[int, list[Any]], size: int, name: str, dtype: str
+) -> None:
+    sent, *others = (results["sent"][f"{name} {dtype}"] for results in said[size])
+    assert all(other == sent for other in others)
+    settings, sources = MODELS[name][1], TEXT["input_ids"].shape[1]
+    heads, d = settings["num_attention_heads"] // size, settings["hidden_size"]
+    groups = settings.get("num_key_value_heads", settings["num_attention_heads"]) // size
+    e = settings.get("head_dim", d // settings["num_attention_heads"])
+    itemsize = np.dtype(dtype).itemsize * settings["num_hidden_layers"]
+    rows = heads * sources + groups * sources * e + 2 * heads * e  # weights, values, outputs
+    columns, output = heads * e * d // size, d // size
+    if name == "gpt_oss":  # only its experts are spread
+        rows = columns = output = sources = 0
+    checks, rest = divmod(sent["attention"][0] - itemsize * (rows + columns + output), 8)
+    assert rest == 0
+    assert 0 < checks <= 6 * settings["num_hidden_layers"]
+    assert sent["attention_norm"][0] - sent["attention"][0] == itemsize * sources
+    own = min(sources, 1)  # the diagonal of ALTI, once more
+    assert sent["alti"][0] - sent["attention"][0] == itemsize * (sources + own)
+    assert [sent[each][1] for each in ("attention", "attention_norm", "alti")] == [0, 0, 0]
+    assert sent["value_zeroing"][2] == 1  # no weight is gathered twice
 
 
 def test_gradients_differ_by_the_float32_router_alone(folder: Path, said: object) -> None:

@@ -3,6 +3,7 @@
 No tensor of targets x sources x d_model is stored, unless it has only a few megabytes. Triton
 kernels are in `fused/`.
 
+    channels       The channels of a vector in this process, if the processes of a model share them.
     chords         Split the output of an MLP by source, by the chord of the activation.
     chunks         Choose block sizes and the precision of small matrices.
     decomposition  The contributions of sources to the chosen targets, as factors: T_ij = scale_i *

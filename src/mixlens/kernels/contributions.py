@@ -39,8 +39,9 @@ def l1_contributions(
     """||y_i||_1 - ||T_ij - y_i + shift||_1 for every source, 0 if a target gives a source no weight
     at all.
 
-    `limit` bounds a block in bytes. `ends` is the number of tokens of each text, if all of them are
-    targets and sources. The rest is padding, which may stay 0.
+    `y` has the channels of the vectors. `limit` bounds a block in bytes. `ends` is the number of
+    tokens of each text, if all of them are targets and sources. The rest is padding, which may stay
+    0.
     """
     _, heads, targets, sources = parts.weights.shape
     if parts.vectors.few(targets):
@@ -194,12 +195,17 @@ def _finished(
     shift: float,
     contributions: Float[Tensor, "batch target source"],
 ) -> Float[Tensor, "batch target source"]:
-    """Return scores with zeros where there is no weight, and the diagonal with the residual."""
+    """Return scores of all channels, with zeros where there is no weight, and the diagonal with the
+    residual.
+    """
+    channels = parts.vectors.channels
+    contributions = channels.sum(contributions)
     if shift != 0.0:  # without it |y| - |0 - y| is exactly zero
         contributions = contributions * (parts.weights != 0).any(1)
     if not parts.own_is_source:
         return contributions
-    return parts.with_diagonal(contributions, l1_contribution(parts.diagonal, y, shift))
+    diagonal = l1_contribution(parts.diagonal, y, shift)
+    return parts.with_diagonal(contributions, channels.sum(diagonal))
 
 
 def l1_contribution(

@@ -20,6 +20,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from mixlens.kernels.channels import ALL_CHANNELS, ChannelSlice
+
 _DIRECT = {
     torch.float16: 32,
     torch.bfloat16: 32,
@@ -36,6 +38,7 @@ class Vectors:
         None  # factors of each target on the values
     )
     half: bool = False  # whether the model had the factors in half precision
+    channels: ChannelSlice = ALL_CHANNELS  # the columns of `matrix`
 
     def for_targets(self, take: Callable[[Tensor, int], Tensor]) -> Vectors:
         """Return the vectors for some targets, which `take(tensor, axis)` selects."""
@@ -55,7 +58,8 @@ class Vectors:
         one = slice(number, number + 1)
         read = number * self.values.shape[1] // len(self.matrix)
         gate = None if self.gate is None else self.gate[:, :, one]
-        return Vectors(self.values[:, read : read + 1], self.matrix[one], gate, self.half)
+        values = self.values[:, read : read + 1]
+        return replace(self, values=values, matrix=self.matrix[one], gate=gate)
 
     @property
     def width(self) -> int:
@@ -166,7 +170,9 @@ class Vectors:
 
 @dataclass(frozen=True, kw_only=True)
 class Decomposition:
-    """The parts of one block's output for the chosen targets."""
+    """The parts of one block's output for the chosen targets. All vectors have the channels of
+    `vectors`.
+    """
 
     weights: Float[Tensor, "batch head target source"]
     vectors: Vectors

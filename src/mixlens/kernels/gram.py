@@ -38,6 +38,13 @@ def summed_norms(
     number of tokens of each text, if all of them are targets and sources. The rest is padding,
     which may stay 0.
     """
+    return vectors.channels.norm(_norms_here(weights, vectors, limit, causal, ends))
+
+
+def _norms_here(
+    weights: Tensor, vectors: Vectors, limit: int, causal: bool, ends: Sequence[int] | None
+) -> Tensor:
+    """Return the norms over the channels of this process."""
     if vectors.few(weights.shape[2]):
         return _direct_norms(weights, vectors, limit)
     if not fused_norms.applies(weights):
@@ -153,7 +160,8 @@ def part_norms(parts: Decomposition, limit: int) -> Float[Tensor, "batch target 
     norms = norms * parts.scale.abs()[..., None]
     if not parts.own_is_source:
         return norms
-    return parts.with_diagonal(norms, torch.linalg.vector_norm(parts.diagonal, dim=-1))
+    diagonal = torch.linalg.vector_norm(parts.diagonal, dim=-1)
+    return parts.with_diagonal(norms, parts.vectors.channels.norm(diagonal))
 
 
 def head_norms(
@@ -161,7 +169,7 @@ def head_norms(
 ) -> Float[Tensor, "batch head target source"]:
     """Return ||A_hij f_hj|| of each head."""
     if vectors.gate is None:
-        lengths: Tensor = torch.linalg.vector_norm(vectors.of(), dim=-1)
+        lengths = vectors.channels.norm(torch.linalg.vector_norm(vectors.of(), dim=-1))
         return weights * lengths[:, :, None]
     heads = range(weights.shape[1])
     return torch.stack([summed_norms(weights[:, [h]], vectors.head(h), limit) for h in heads], 1)

@@ -110,6 +110,7 @@ def normalised_contributions(
     if released:
         y = parts.beside["output"]
         nothing = l1_contribution(torch.zeros_like(y), y, _RELEASED_SHIFT)
+        nothing = parts.vectors.channels.sum(nothing)
         lengths = targets.source_lengths
         contributions = _with_unseen(parts, contributions.clamp_min(0), nothing, lengths)
     return _normalised(contributions, residual)
@@ -131,7 +132,8 @@ def _parts(site: Attention, targets: Targets, released: bool) -> Decomposition:
         assert site.block_parts is not None
         block_parts = replace(site.block_parts, output_norm=norm, block=block)
         site = replace(site, block_parts=block_parts)
-    return replace(site.decomposition(targets), beside={"output": y})
+    parts = site.decomposition(targets, own_channels=True)
+    return replace(parts, beside={"output": parts.vectors.channels.of(y)})
 
 
 def _contributions(
@@ -143,7 +145,8 @@ def _contributions(
     contributions = l1_contributions(parts, y, limit, shift=shift, ends=parts.ends)
     if parts.own_is_source:
         return contributions, torch.zeros_like(y[..., 0])
-    return contributions, l1_contribution(parts.own, y, shift)
+    residual = l1_contribution(parts.own, y, shift)
+    return contributions, parts.vectors.channels.sum(residual)
 
 
 def _normalised(

@@ -55,20 +55,17 @@ def score_layer(
     layer: Layer, attention: Attention, targets: Targets, *, per_head: bool = False
 ) -> LayerScores:
     """Return the norms of each head's vectors, or of their sum."""
-    weights = targets.take(attention.weights, 2)
-    vectors = attention.vectors.for_targets(targets.take)
-    limit = block_bytes(layer.memory_budget)
+    parts = _split(layer, attention, targets)
+    weights, vectors, limit = parts.weights, parts.vectors, block_bytes(layer.memory_budget)
     if per_head:
         return LayerScores(head_norms(weights, vectors, limit))
-    causal = attention.is_causal and targets.are_all
-    ends = targets.token_counts(attention.weights)
-    return LayerScores(summed_norms(weights, vectors, limit, causal=causal, ends=ends))
+    return LayerScores(summed_norms(weights, vectors, limit, causal=parts.causal, ends=parts.ends))
 
 
 def _split(
     layer: Layer, attention: Attention, targets: Targets, *, per_head: bool = False
 ) -> Decomposition:
-    return attention.written_parts(targets)
+    return attention.written_parts(targets, own_channels=True)
 
 
 def _weigh(parts: Decomposition, budget: int, *, per_head: bool = False) -> Mapping[str, Tensor]:

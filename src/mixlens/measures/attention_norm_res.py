@@ -58,7 +58,7 @@ def score_layer(layer: Layer, attention: Attention, targets: Targets) -> LayerSc
 
 
 def _split(layer: Layer, attention: Attention, targets: Targets) -> Decomposition:
-    return attention.decomposition(targets, normed=False)
+    return attention.decomposition(targets, normed=False, own_channels=True)
 
 
 def _weigh(parts: Decomposition, budget: int) -> Mapping[str, Tensor]:

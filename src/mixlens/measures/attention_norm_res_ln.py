@@ -69,7 +69,7 @@ def score_layer(
 def _split(
     layer: Layer, attention: Attention, targets: Targets, *, next_norm: bool = False
 ) -> Decomposition:
-    parts = attention.decomposition(targets)
+    parts = attention.decomposition(targets, own_channels=not next_norm)
     return after_norm(parts, _norm_in_front(layer, attention)) if next_norm else parts
 
 
@@ -121,4 +121,5 @@ def _others_and_kept(
     kept = parts.diagonal.sum(1, keepdim=True) if parts.folded else parts.diagonal
     assert parts.constant is not None  # these parts are the block's own
     others = torch.linalg.vector_norm(parts.total - parts.constant - kept, dim=-1)
-    return others, torch.linalg.vector_norm(kept, dim=-1)
+    norm = parts.vectors.channels.norm
+    return norm(others), norm(torch.linalg.vector_norm(kept, dim=-1))

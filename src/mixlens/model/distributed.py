@@ -18,7 +18,7 @@ import datetime
 import os
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -172,27 +172,85 @@ def whole(weight: Any) -> Tensor:
     """Return a weight of which each process has a part."""
     processes = _current.get()
     with torch._C._DisableFuncTorch(), torch.no_grad():
-        if processes is not None:
+        if processes is not None and not all(each.is_replicate() for each in weight.placements):
             processes.count(weight._local_tensor)
         plain: Tensor = weight.full_tensor().detach()
         return plain
 
 
+def kept_weight(weight: Any) -> Tensor:
+    """Return the same as a parameter that all copies share until the call of mixlens ends."""
+    processes = _current.get()
+    kept = {} if processes is None else processes.weights
+    if id(weight) not in kept:
+        kept[id(weight)] = nn.Parameter(whole(weight), requires_grad=False)
+    return kept[id(weight)]
+
+
 def kept_copy(
     module: nn.Module, copy: Callable[[nn.Module], nn.Module], free: Callable[[], int]
 ) -> nn.Module:
-    """Return a copy of a layer with whole weights, kept until the call of mixlens ends. The oldest
-    copies are dropped if all of them take more than a quarter of the smallest free memory.
+    """Return a copy of a layer with whole weights, kept until the call of mixlens ends. Others are
+    dropped if all of them take more than a quarter of the smallest free memory.
     """
     processes = _current.get()
     if processes is None:
         return copy(module)
-    copies = processes.copies
-    if id(module) not in copies:
+    if id(module) not in processes.copies:
         made = copy(module)
-        size = sum(each.numel() * each.element_size() for each in tensors_of(made))
-        budget = processes.smallest(free()) // 4
-        while copies and size + sum(kept for _, kept in copies.values()) > budget:
-            del copies[next(iter(copies))]
-        copies[id(module)] = (made, size)
-    return copies[id(module)][0]
+        weights = {id(weight) for weight in tensors_of(module, buffers=False)}
+        processes.limit_kept(processes.smallest(free()) // 4, weights)
+        processes.copies[id(module)] = made
+    return processes.copies[id(module)]
+
+
+class OwnColumns(NamedTuple):
+    """The columns of a linear layer's matrix that this process has taken over."""
+
+    matrix: Tensor  # [d_in, d_out / processes]
+    bias: Tensor | None  # of all columns
+    start: int  # the place of the first of these columns among all
+    gather: Callable[[Tensor], Tensor]  # the results of all processes, [process, ...]
+
+
+def own_columns(module: nn.Module, free: Callable[[], int]) -> OwnColumns | None:
+    """Return an equal share of the columns of a linear layer's matrix, if each process has some of
+    its rows, or None. They are kept until the call of mixlens ends.
+
+    The processes exchange blocks of their rows. Together they send as much as one process sends if
+    the whole matrix is gathered.
+    """
+    processes, weight = _current.get(), module._parameters.get("weight")
+    if processes is None or not _has_equal_rows(module, weight, processes.size):
+        return None
+    part: Tensor = weight._local_tensor.detach()  # type: ignore[union-attr]
+    count, key = len(part) // processes.size, ("columns", id(weight))
+    if key not in processes.weights:
+        with torch._C._DisableFuncTorch(), torch.no_grad():
+            received = processes.exchanged(part.view(processes.size, count, -1))
+            processes.weights[key] = received.transpose(0, 1).flatten(1).T
+        processes.limit_kept(processes.smallest(free()) // 4, {key})
+    bias = module._parameters.get("bias")
+    return OwnColumns(
+        processes.weights[key],
+        whole(bias) if is_spread(bias) else bias,
+        processes.rank * count,
+        lambda result: processes.gathered(result[None], 0),
+    )
+
+
+def _has_equal_rows(module: nn.Module, weight: Any, count: int) -> bool:
+    """Return whether each process has an equal part of the rows of x -> x W + b, in their order,
+    and the columns can be divided equally too.
+    """
+    if not is_spread(weight) or type(module).forward is not nn.Linear.forward:
+        return False
+    part, (outputs, inputs) = weight._local_tensor, weight.shape
+    return (
+        type(part) is Tensor  # not packed
+        and weight.device_mesh.ndim == len(weight.placements) == 1
+        and type(weight.placements[0]).__name__ == "Shard"  # in order, unlike _StridedShard
+        and weight.placements[0].dim == 1
+        and part.shape == (outputs, inputs // count)
+        and inputs % count == outputs % count == 0
+    )

@@ -15,7 +15,7 @@ import datetime
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -38,13 +38,18 @@ class Processes:
     ----------
     sent : int
         Bytes that this process has sent to each other process to gather heads and weights.
+    copies : dict
+        Layers and modules with whole weights, by id, kept until the call ends.
+    weights : dict
+        The gathered tensors in them and others, by a key. They share their memory.
     """
 
     def __init__(self, group: Any) -> None:
         self.name = group.group_name  # a reference would keep its threads until Python ends
         self.rank, self.size = torch.distributed.get_rank(group), group.size()
         self.sent = 0
-        self.copies: dict[int, tuple[nn.Module, int]] = {}  # layers with whole weights, by id
+        self.copies: dict[int, nn.Module] = {}
+        self.weights: dict[Hashable, Tensor] = {}
         self._step = self._gathered = 0
         self._failure: ProcessesDiffer | None = None
         self._out_of_step = False
@@ -78,6 +83,7 @@ class Processes:
         finally:
             self._failure = None
             self.copies.clear()
+            self.weights.clear()
 
     def require_same(self, **parts: Any) -> None:
         """Raise `ProcessesDiffer` in all processes unless these values are the same in all."""
@@ -121,8 +127,26 @@ class Processes:
         self.count(tensor)
         return torch.cat(parts, dim)
 
+    def exchanged(self, parts: Tensor) -> Tensor:
+        """Return the parts that all processes have for this one, [process, ...], from those that
+        this process has for each.
+        """
+        parts = parts.detach().contiguous()
+        received = torch.empty_like(parts)
+        torch.distributed.all_to_all_single(received, parts, group=self.group)
+        self.count(parts[0])
+        return received
+
+    def limit_kept(self, budget: int, needed: Collection[Hashable]) -> None:
+        """Drop all kept copies, and all kept weights but the needed ones, if the weights take more
+        bytes than the budget.
+        """
+        if sum(each.numel() * each.element_size() for each in self.weights.values()) > budget:
+            self.copies.clear()
+            self.weights = {key: each for key, each in self.weights.items() if key in needed}
+
     def count(self, part: Tensor) -> None:
-        """Count a tensor that this process has sent to all others."""
+        """Count a tensor that this process has sent to each other process."""
         self._gathered += 1
         self.sent += part.numel() * part.element_size()
 

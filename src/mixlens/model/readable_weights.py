@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from mixlens.errors import UnsupportedModel
-from mixlens.model.distributed import is_spread, kept_copy, whole
+from mixlens.model.distributed import OwnColumns, is_spread, kept_copy, kept_weight, own_columns
 from mixlens.model.module_walk import as_written, copied, parts_of, tensors_in, tensors_of
 from mixlens.model.placement import (
     all_hooks,
@@ -47,6 +47,16 @@ def make_readable(module: nn.Module, dtype: torch.dtype) -> nn.Module:
         device = next(iter(tensors_of(module))).device
         return kept_copy(module, partial(_with_weights, dtype=dtype), lambda: free_memory(device))
     return _last_copy(module, dtype, numbers_of(module))
+
+
+def own_columns_of(module: nn.Module) -> OwnColumns | None:
+    """Return this process's share of the columns of a linear layer, if other processes have some of
+    its rows and the columns can be shared, or None.
+    """
+    if not has_spread_weights(module):
+        return None
+    device = next(iter(tensors_of(module))).device
+    return own_columns(module, lambda: free_memory(device))
 
 
 def has_plain_weights(module: nn.Module) -> bool:
@@ -96,7 +106,7 @@ def _parameter(weight: Tensor) -> nn.Parameter:
 def _readable(module: nn.Module, dtype: torch.dtype) -> dict[int, Any]:
     """Return the replacements (by id) of spread or packed weights, or of modules that hold them."""
     spread = filter(is_spread, module.parameters(recurse=False))
-    known: dict[int, Any] = {id(weight): _parameter(whole(weight)) for weight in spread}
+    known: dict[int, Any] = {id(weight): kept_weight(weight) for weight in spread}
     if has_packed_weights(module):
         known |= _readable_part(module, dtype)
     if id(module) not in known:

@@ -17,6 +17,7 @@ from torch import Tensor
 from mixlens.capture.attention_call import Visibility
 from mixlens.contracts import AttentionKind, Targets
 from mixlens.errors import UnsupportedModel
+from mixlens.kernels.channels import ALL_CHANNELS, ChannelSlice
 from mixlens.kernels.decomposition import Decomposition, Vectors
 from mixlens.structure.layer_structure import AttentionStructure
 from mixlens.structure.norms import LinearisedNorm
@@ -32,6 +33,7 @@ class Block:
     inverses: tuple[Float[Tensor, "batch target"], ...]  # 1 / sigma of every norm on the way
     own: Float[Tensor, "batch target d_model"]  # the part of the residual
     total: Float[Tensor, "batch target d_model"]
+    mixes_channels: bool  # whether a step centres its vectors; else each is a factor per channel
 
     @functools.cached_property
     def scale(self) -> Float[Tensor, "batch target"]:
@@ -67,7 +69,15 @@ class Block:
             inverses.append(inverse)
             own = output_norm.linear(own) * inverse[..., None]
             total = output_norm.with_inverse(total, inverse)
-        return cls(tuple(maps), tuple(inverses), own, total)
+        norms = (*branch, *(() if output_norm is None else (output_norm,)))
+        mixes_channels = any(norm.centred for norm in norms)
+        return cls(tuple(maps), tuple(inverses), own, total, mixes_channels)
+
+    def passed(self, vectors: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows d_model"]:
+        """Return vectors after all linear steps."""
+        for linear in self.maps:
+            vectors = linear(vectors)
+        return vectors
 
 
 @dataclass(frozen=True)
@@ -85,16 +95,30 @@ class Parts:
     total: Float[Tensor, "batch target d_model"]
 
 
+@dataclass(frozen=True)
+class OutputWeight:
+    """The matrix of an output projection, or some of its columns."""
+
+    matrix: Float[Tensor, "d_in channel"]
+    # As the model has it, if it is plain and so are the values.
+    native: Float[Tensor, "d_in channel"] | None
+    channels: ChannelSlice = ALL_CHANNELS
+
+
 @dataclass(frozen=True, kw_only=True)
 class Projection:
     """The output projection of an attention, and its output."""
 
     heads: int
-    matrix: Float[Tensor, "d_in d_model"]
-    # As the model has it, if it is plain and so are the values.
-    native_matrix: Float[Tensor, "d_in d_model"] | None
+    own: OutputWeight  # the columns of this process, if others have the rest
+    read_whole: Callable[[], OutputWeight]
     bias: Float[Tensor, " d_model"]
     output: Float[Tensor, "batch target d_model"]
+
+    @cached_property
+    def whole(self) -> OutputWeight:
+        """Return the matrix with all columns."""
+        return self.own if self.own.channels is ALL_CHANNELS else self.read_whole()
 
     def by_head(
         self, matrix: Float[Tensor, "d_in d_model"]
@@ -133,7 +157,7 @@ class Attention:
     @property
     def head_maps(self) -> Float[Tensor, "head d_head d_model"]:
         """Return the output projection, after any gate, split by head: [head, d_head, d_model]."""
-        return self._projection.by_head(self._projection.matrix)
+        return self._projection.by_head(self._projection.whole.matrix)
 
     @property
     def output_bias(self) -> Float[Tensor, " d_model"]:
@@ -244,48 +268,73 @@ class Attention:
     @property
     def native_maps(self) -> Float[Tensor, "head d_head d_model"]:
         """Return `head_maps` in the precision of the values."""
-        native = self._projection.native_matrix
+        return self._natively(self._projection.whole)
+
+    def _natively(self, weight: OutputWeight) -> Float[Tensor, "head d_head channel"]:
+        native = weight.native
         if native is None or native.dtype != self.values.dtype:
-            return self.head_maps.to(self.values)
+            return self._projection.by_head(weight.matrix).to(self.values)
         return self._projection.by_head(native)
 
-    def _through(self, weight: Float[Tensor, "head d_head d_model"]) -> Vectors:
+    def _through(
+        self, weight: Float[Tensor, "head d_head channel"], channels: ChannelSlice = ALL_CHANNELS
+    ) -> Vectors:
         gate = None if self.gate is None else self.gate.to(self.values)
-        return Vectors(self.values, weight.to(self.values), gate, self.half)
+        return Vectors(self.values, weight.to(self.values), gate, self.half, channels)
 
     def transformed(self) -> Float[Tensor, "batch head source d_model"]:
         """Return `vectors`, multiplied out."""
         return self.vectors.of()
 
-    def parts(self, *, normed: bool = True, through: LinearisedNorm | None = None) -> Parts:
+    def parts(
+        self,
+        *,
+        normed: bool = True,
+        through: LinearisedNorm | None = None,
+        own_channels: bool = False,
+    ) -> Parts:
         """Return the block's output (or with `normed=False` the sum before its output norm), split
         by source.
 
         `through` passes `vectors` and `own` through the linear part of a later norm; `total` stays
-        the block's.
+        the block's. With `own_channels`, all vectors have only the channels of this process, if
+        others have the rest and no step mixes them.
         """
         block = self.block
         if not normed and self.output_norm is not None:
             block = Block.of(self.structure, self.residual, self.projected, self.branch, None)
-        weight = self.head_maps
-        for linear in block.maps:  # d_head rows for each head, not one for each source
-            weight = linear(weight)
         if through is not None:
-            onwards = self._through(through.linear(weight))
+            onwards = self._through(through.linear(block.passed(self.head_maps)))
             return Parts(onwards, block.scale, through.linear(block.own), None, block.total)
         summed = self.projected - self.output_bias
         if self.beside is not None:
             summed = summed - self.beside
-        for linear in block.maps:
-            summed = linear(summed)
+        summed = block.passed(summed)
         constant = block.total - block.own - summed * block.scale[..., None]
-        return Parts(self._through(weight), block.scale, block.own, constant, block.total)
+        vectors = self._passed(block, own_channels)
+        of = vectors.channels.of
+        return Parts(vectors, block.scale, of(block.own), of(constant), of(block.total))
+
+    def _passed(self, block: Block, own_channels: bool) -> Vectors:
+        """Return `vectors` after the steps of a block."""
+        own = self._projection.own
+        if not own_channels or block.mixes_channels or own.channels is ALL_CHANNELS:
+            # d_head rows for each head, not one for each source
+            return self._through(block.passed(self.head_maps))
+        factors = own.channels.of(block.passed(torch.ones_like(self.output_bias)))
+        return self._through(self._projection.by_head(own.matrix * factors), own.channels)
 
     def decomposition(
-        self, targets: Targets, *, normed: bool = True, through: LinearisedNorm | None = None
+        self,
+        targets: Targets,
+        *,
+        normed: bool = True,
+        through: LinearisedNorm | None = None,
+        own_channels: bool = False,
     ) -> Decomposition:
         """Return `parts` of the wanted targets, in the form of the kernels."""
-        parts, take = self.parts(normed=normed, through=through), targets.take
+        parts = self.parts(normed=normed, through=through, own_channels=own_channels)
+        take = targets.take
         batch, _, count, _ = self.weights.shape
         return Decomposition(
             weights=take(self.weights, 2),
@@ -300,17 +349,20 @@ class Attention:
             ends=targets.token_counts(self.weights),
         )
 
-    def written_parts(self, targets: Targets) -> Decomposition:
+    def written_parts(self, targets: Targets, *, own_channels: bool = False) -> Decomposition:
         """Return each source's vectors through attention alone: without the output bias, residual
-        stream, norm or scale.
+        stream, norm or scale. `own_channels` is that of `parts`.
         """
+        weight = self._projection.own if own_channels else self._projection.whole
+        vectors = self._through(self._natively(weight), weight.channels)
         batch, _, count, _ = self.weights.shape
         total = targets.take(self.projected, 1) - self.output_bias
         if self.beside is not None:
             total = total - targets.take(self.beside, 1)
+        total = weight.channels.of(total)
         return Decomposition(
             weights=targets.take(self.weights, 2),
-            vectors=self.vectors.for_targets(targets.take),
+            vectors=vectors.for_targets(targets.take),
             scale=torch.ones_like(total[..., 0]),
             own=torch.zeros_like(total),
             own_is_source=False,

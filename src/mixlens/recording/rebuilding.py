@@ -14,6 +14,7 @@ from mixlens.capture.attention_call import AttentionCall, Visibility
 from mixlens.capture.bare_products import part_at
 from mixlens.capture.layer_calls import HookPoint
 from mixlens.errors import TargetsUnavailable, UnsupportedModel
+from mixlens.kernels.channels import ChannelSlice
 from mixlens.kernels.differences import (
     attention_product,
     largest_difference,
@@ -22,8 +23,8 @@ from mixlens.kernels.differences import (
     sum_errors,
     weighted_sum_errors,
 )
-from mixlens.model.readable_weights import make_readable
-from mixlens.recording.attention import Attention, Block, BlockParts, Projection
+from mixlens.model.readable_weights import make_readable, own_columns_of
+from mixlens.recording.attention import Attention, Block, BlockParts, OutputWeight, Projection
 from mixlens.recording.deferred_checks import (
     DeferredChecks,
     require_small,
@@ -144,26 +145,59 @@ def _projection(
     where: str,
 ) -> tuple[Projection, dict[str, Tensor], dict[str, _Check]]:
     """Return the output projection, the error of its output, and further conditions."""
-    path = structure.output_projection
-    projecting = make_readable(part_at(module, path), internals.attention.output.dtype)
-    affine = affine_map(projecting, structure.heads * structure.d_head, stream)
-    if affine is None:
-        raise UnsupportedModel(f"{where}: `{path}` is no longer an affine map")
+    path, inputs = structure.output_projection, structure.heads * structure.d_head
+    part, dtype = part_at(module, path), internals.attention.output.dtype
+    rows = internals.attention.product is not None
+
+    def read_whole() -> tuple[OutputWeight, Tensor]:
+        projecting = make_readable(part, dtype)
+        affine = affine_map(projecting, inputs, stream)
+        if affine is None:
+            raise UnsupportedModel(f"{where}: `{path}` is no longer an affine map")
+        return OutputWeight(affine[0], plain_matrix(projecting) if rows else None), affine[1]
+
+    columns = _own_columns(part, inputs, stream) if rows else None
+    own, bias = read_whole() if columns is None else columns
+    affine = own.matrix, bias
     errors: dict[str, Tensor] = {}
-    native: Tensor | None = None
-    if internals.attention.product is not None:
-        projected, checks = _projected_rows(path, affine, internals, stream)
-        native = plain_matrix(projecting)
+    if rows:
+        projected, checks = _projected_rows(path, own, bias, internals, stream)
     elif internals.attention.output.dtype == stream.dtype and gate is None:
         projected, checks = _seen_projection(path, weights, values, affine, internals, stream)
     else:
         checks = {}
         projected, errors = _projected(path, weights, values, affine, gate, internals, stream)
-    matrix, bias = affine
     made = Projection(
-        heads=structure.heads, matrix=matrix, native_matrix=native, bias=bias, output=projected
+        heads=structure.heads,
+        own=own,
+        read_whole=lambda: _whole(read_whole()[0], own, where, path),
+        bias=bias,
+        output=projected,
     )
     return made, errors, checks
+
+
+def _whole(weight: OutputWeight, own: OutputWeight, where: str, path: str) -> OutputWeight:
+    """Return a matrix that was gathered after its own columns were checked."""
+    different = (own.channels.of(weight.matrix) != own.matrix).any().float()
+    message = f"{where}: the gathered weight of `{path}` has other columns than the checked ones"
+    require_small(different, 0.0, lambda _: TargetsUnavailable(message))
+    return weight
+
+
+def _own_columns(
+    part: nn.Module, inputs: int, stream: Tensor
+) -> tuple[OutputWeight, Tensor] | None:
+    """Return this process's columns of an output projection and the whole bias, if other processes
+    have the other columns, or None.
+    """
+    columns = own_columns_of(part)
+    if columns is None or len(columns.matrix) != inputs:
+        return None
+    channels = ChannelSlice(columns.start, columns.start + columns.matrix.shape[1], columns.gather)
+    bias = columns.bias
+    bias = stream.new_zeros(stream.shape[-1]) if bias is None else bias.detach().to(stream)
+    return OutputWeight(columns.matrix.to(stream), columns.matrix, channels), bias
 
 
 def _block_parts(
@@ -215,14 +249,15 @@ def _require_rounding(
 
 
 def _projected_rows(
-    path: str, affine: Affine, internals: Internals, stream: Tensor
+    path: str, weight: OutputWeight, bias: Tensor, internals: Internals, stream: Tensor
 ) -> tuple[Tensor, dict[str, _Check]]:
     """Return the output of the projection for recomputed attention weights, and the conditions."""
-    (matrix, bias), attention = affine, internals.attention
+    attention, inputs = internals.attention, len(weight.matrix)
     assert attention.product is not None
     seen, output = internals.seen[HookPoint(path, "out")].reshape(stream.shape), attention.output
     product = attention.product.to(stream)
-    remade = torch.addmm(bias, product.reshape(-1, len(matrix)), matrix).view(stream.shape)
+    part = torch.addmm(weight.channels.of(bias), product.reshape(-1, inputs), weight.matrix)
+    remade = weight.channels.joined(part).view(stream.shape)
     tokens = output.reshape(*output.shape[:2], 1, -1)  # all heads of one token
     checks: dict[str, _Check] = {
         "attention product": (row_errors, (product, output, tokens)),
