@@ -33,7 +33,7 @@ _FUNCTIONS = frozenset(
     {types.FunctionType, types.BuiltinFunctionType, types.MethodType, functools.partial}
 )
 _ODD = -7046029254386353131  # 2**64 divided by the golden ratio, as a signed integer
-_CHUNK = 2**15  # words that fit the cache of a CPU
+_PIECE = 512  # words that are summed
 _SMALL = 2**16  # bytes
 _LIBRARIES = ("mixlens", "transformers", "accelerate")  # libraries whose hooks change no numbers
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
@@ -227,12 +227,18 @@ def contents(tensors: Iterable[Tensor]) -> tuple[int, ...]:
     """Return one number from all bits of these tensors, for each device. Offloaded tensors and
     tensor subclasses are skipped.
     """
-    held: dict[torch.device, list[Tensor]] = {}
+    small: dict[tuple[torch.device, torch.dtype], list[Tensor]] = {}
+    sums: dict[torch.device, list[Tensor]] = {}
     for tensor in tensors:
-        if _is_readable(tensor) and tensor.layout is torch.strided and not tensor.is_quantized:
-            flat = tensor.reshape(-1).contiguous()
-            held.setdefault(tensor.device, []).append(flat.view(torch.uint8))
-    return tuple(map(_number, held.values()))
+        if not _is_readable(tensor) or tensor.layout is not torch.strided or tensor.is_quantized:
+            continue
+        if tensor.nbytes < _SMALL:
+            small.setdefault((tensor.device, tensor.dtype), []).append(tensor.reshape(-1))
+        else:
+            sums.setdefault(tensor.device, []).extend(_row_sums(tensor))
+    for (device, _), group in small.items():  # one copy, also of samples
+        sums.setdefault(device, []).append(_words(torch.cat(group)))
+    return tuple(map(_number, sums.values()))
 
 
 def all_contents(model: nn.Module) -> tuple[int, ...]:
@@ -242,33 +248,31 @@ def all_contents(model: nn.Module) -> tuple[int, ...]:
     return contents({id(each): each for each in tensors}.values())
 
 
-def _number(held: Sequence[Tensor]) -> int:
-    """Return one number from the bytes of tensors on one device. It changes with every single bit,
-    because each step on a word can be undone. Only small tensors are copied, to read them at once.
+def _row_sums(tensor: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the sums of pieces of a large tensor, and its end. Each number is read once. Changes
+    can cancel within a piece only, so words are not wider than the signs of float64.
     """
-    count = _CHUNK if held[0].device.type == "cpu" else _CHUNK << 7
-    odd = torch.arange(1, 2 * count, 2, device=held[0].device) * _ODD
-    small = [each for each in held if len(each) < _SMALL]
-    words = [_words(each) for each in held if len(each) >= _SMALL]
-    words += [_words(torch.cat(small))] if small else []
-    sums = [_mixed(chunk, odd) for each in words for chunk in torch.split(each, count)]
-    while len(sums) > 1:
-        sums = [_mixed(chunk, odd) for chunk in torch.split(torch.stack(sums), count)]
-    return int(sums[0]) if sums else 0
+    words = _words(tensor.reshape(-1))
+    if tensor.element_size() >= 8:
+        words = words.view(torch.int32)
+    end = len(words) // _PIECE * _PIECE
+    return words[:end].view(-1, _PIECE).sum(1), words[end:].long()
+
+
+def _number(sums: Sequence[Tensor]) -> int:
+    """Return one number, to which every sum counts by its place. Without the shift, signs that
+    change would cancel.
+    """
+    words = torch.cat(sums)
+    mixed = words * (torch.arange(1, 2 * len(words), 2, device=words.device) * _ODD)
+    mixed ^= mixed >> 32
+    return int(mixed.sum())
 
 
 def _words(flat: Tensor) -> Tensor:
-    """Return bytes as integers of 64 bits, filled up with zeros."""
+    """Return the bytes of numbers as integers of 64 bits, filled up with zeros."""
+    flat = flat.contiguous().view(torch.uint8)
     missing = -len(flat) % 8
     if missing or flat.storage_offset() % 8:
         flat = torch.cat([flat, flat.new_zeros(missing)])
     return flat.view(torch.int64)
-
-
-def _mixed(words: Tensor, odd: Tensor) -> Tensor:
-    """Return the sum of all words, each changed by its place. Without the shift, signs that change
-    would cancel.
-    """
-    mixed = words * odd[: len(words)]
-    mixed ^= mixed >> 32
-    return mixed.sum()
