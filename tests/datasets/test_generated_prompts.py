@@ -70,13 +70,26 @@ def test_an_address_names_prompts() -> None:
         ("generated:nothing", "Unknown task 'nothing'"),
         ("generated:fact?language=fr", "Unknown language 'fr'"),
         ("generated:fact?documents=1", "out of range"),
+        ("generated:fact?documents=32&language=de", r"\(2–31\) for fact, language=de"),
+        ("generated:key_value?documents=24", r"\(2–23\) for key_value, language=en"),
         ("generated:fact?documents=two", "not an option"),
         ("generated:fact?size=3", "not an option"),
     ],
 )
 def test_bad_addresses_are_refused(address: str, part: str) -> None:
-    with pytest.raises(InvalidInput, match=part.replace("?", r"\?")):
+    with pytest.raises(InvalidInput, match=part):
         read(address)
+
+
+@pytest.mark.parametrize(
+    ("task", "language", "documents"),
+    [("fact", "de", 31), ("fact", "en", 32), ("key_value", "de", 11), ("two_hop", "de", 32)],
+)
+def test_the_largest_prompts(task: str, language: str, documents: int) -> None:
+    for prompt in generate_prompts(task, 20, documents=documents, language=language):
+        texts = {prompt.text[slice(*span)] for span in prompt.documents}
+        assert len(prompt.documents) == documents
+        assert task != "fact" or len(texts) == documents
 
 
 def test_plain_facts_share_no_word_with_the_question() -> None:
