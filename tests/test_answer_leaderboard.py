@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 from docs import answer_leaderboard as board
+from docs.answer_leaderboard_text import BASELINES, MODELS
 from mixlens.evaluating.document_methods import METHODS
+from mixlens.evaluating.statistics import difference_p
 from mixlens.measures import names as measure_names
 from training.leaderboard import answers, workers
 
@@ -133,8 +135,8 @@ def test_workers_score_and_stop_in_time(tmp_path: Path) -> None:
 
 
 def test_marks_are_paired_tests(cell: board.Cell) -> None:
-    marks = board.signs(cell)
-    assert board.best_of(cell) == "alti"
+    marks = board.signs([cell])
+    assert board.best_of([cell]) == "alti"
     assert marks["alti"] == "★"
     assert marks["attention"] == "○"  # below random on average
     assert marks["context_cite"] == "≈○"  # five prompts do not tell
@@ -147,6 +149,70 @@ def test_every_cell_has_the_baselines() -> None:
     known = board.cells()
     assert known
     for cell in known:
-        assert {"random", "first", "last", "lexical"} <= cell["methods"].keys()
-        assert cell["methods"].keys() <= {*measure_names(), *METHODS}
-        assert 0 < cell["counted"] <= cell["tried"]
+        methods = cell["methods"].keys()
+        assert methods <= {*measure_names(), *METHODS}
+        assert 0 <= cell["counted"] <= cell["answered"] <= cell["tried"]
+        assert not methods if cell["counted"] == 0 else set(BASELINES) <= methods
+        assert cell["model"] in MODELS
+
+
+def cell_of(task: str, documents: int, ranks: dict[str, list[float]], tried: int = 60) -> Any:
+    """A cell with these reciprocal ranks."""
+    methods = {
+        name: {"rank": each, "first": [float(rank == 1) for rank in each]}
+        for name, each in ranks.items()
+    }
+    counted = max((len(each) for each in ranks.values()), default=0)
+    return {
+        "model": "Some-Model-1B",
+        "task": task,
+        "documents": documents,
+        "language": "en",
+        "tried": tried,
+        "answered": counted,
+        "counted": counted,
+        "methods": methods,
+    }
+
+
+def test_cells_have_equal_weights() -> None:
+    small = cell_of("fact", 4, {"alti": [1.0] * 10, "random": [0.5] * 10})
+    large = cell_of("fact", 8, {"alti": [0.5] * 90, "random": [0.5] * 90, "attention": [1.0] * 30})
+    group = [small, large]
+    assert board.mean(group, "alti") == 0.75
+    assert board.interval(group, "alti") == (0.75, 0.75)
+    assert board.gaps_of(group, "alti", "random").sum() == pytest.approx(0.5)
+    assert board.p_of(group, "alti", "random") == pytest.approx(2 / 2**10, abs=0.002)
+    assert board.p_of([large], "alti", "random") == 1.0
+    assert board.best_of(group) == "alti"  # attention is missing in one of the cells
+    assert board.best_of([large]) == "alti"  # and ran on less than half of the prompts
+
+
+def test_gaps_of_one_size_are_drawn_together() -> None:
+    gaps = np.random.default_rng(0).choice([-0.5, -0.25, 0.0, 0.25, 0.5], 60) + 0.05
+    expected = difference_p(gaps, np.zeros_like(gaps))
+    assert 0.05 < expected < 0.95
+    assert board.sign_flip_p(gaps) == pytest.approx(expected, abs=0.02)
+
+
+def test_numbers_that_follow_from_others_are_left_out(cell: board.Cell) -> None:
+    assert cell["methods"]["alti"].keys() == {"rank", "first"}
+    assert board.values(cell, "attention", "recall").tolist() == [0.0] * 40
+    assert board.values(cell, "attention", "sink").tolist() == [0.5] * 40
+    assert np.isnan(board.values(cell, "attention", "tokens")).all()
+
+
+def test_a_task_that_the_model_cannot_do_has_only_an_accuracy(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(board, "COSTS", tmp_path / "costs.json")
+    board.COSTS.write_text("{}")
+    ranks = dict.fromkeys(("alti", "random", "first", "last", "lexical"), [1.0] * 20)
+    known = [cell_of("two_hop", 4, ranks), cell_of("variables", 4, {}, tried=100)]
+    assert board.usable(known) == known[:1]
+    text = board.accuracy(known)
+    assert "| Some-Model-1B | two_hop | 33% of 60, 20 count |" in text
+    assert "| Some-Model-1B | variables | 0% of 100, 0 count ✗ |" in text
+    marks = board.marks_of(known[:1])
+    assert "variables" not in board.overview(known[:1], marks)
+    assert list(board.commands(known))[1].endswith('--data "generated:variables?documents=4"')

@@ -55,7 +55,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--counted", type=int, default=200, help="stop after so many that count")
     parser.add_argument("--removal", type=int, default=40, help="of them with the dear methods")
-    parser.add_argument("--most", type=int, default=1000, help="prompts that are tried")
+    parser.add_argument("--most", type=int, default=600, help="prompts that are tried")
     parser.add_argument("--methods", help="instead of the cheap ones, separated by commas")
     parser.add_argument("--costs", type=int, default=0, help="only time so many prompts")
     parser.add_argument("--device", default="cpu")
