@@ -73,6 +73,12 @@ IN_SHORT = """## Recommendations
 The best layer measure depends on the model, so look at the entries that are similar to yours.
 """
 
+# Entries of models that have been trained again since then.
+FORMER_WEIGHTS = {
+    "080cf8ec1a67708b": ", which version 0.1 ships; version 0.2 ships others, with which the"
+    " command gives other numbers"
+}
+
 ADDING = """## Add an entry
 
 ```sh
@@ -179,8 +185,9 @@ def _rows_table(held: Mapping[str, Mapping[str, Any]]) -> str:
     for name, row in held.items():
         right = row["of model"].get("accuracy")
         apart = separate_pairs(row)
+        former = " (of 0.1)" if row["weights"] in FORMER_WEIGHTS else ""
         lines.append(
-            f"| [{name}]({name}.md) | {row['model']} | {row['data']} | {row['texts']} |"
+            f"| [{name}]({name}.md) | {row['model']}{former} | {row['data']} | {row['texts']} |"
             f" {'' if right is None else _cell(right | _ends(right))} |"
             f" {'' if apart is None else f'{100 * apart:.0f} %'} |"
         )
@@ -227,8 +234,9 @@ def row_page(name: str, row: Mapping[str, Any]) -> str:
 def _about(row: Mapping[str, Any]) -> str:
     versions = ", ".join(f"{name} {number}" for name, number in row["versions"].items())
     other = f" Second model: `{row['other model']}`." if row.get("other model") else ""
+    former = FORMER_WEIGHTS.get(row["weights"], "")
     return (
-        f"Model `{row['model']}` (weights `{row['weights']}`), {row['texts']} texts of"
+        f"Model `{row['model']}` (weights `{row['weights']}`{former}), {row['texts']} texts of"
         f" `{row['data']}` (examples `{row['data digest']}`).{other} {versions}."
     )
 

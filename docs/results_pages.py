@@ -47,7 +47,8 @@ TITLES = {
 MODELS = {
     "masked": "bundled masked LM (BERT, 6 layers)",
     "prompt": "bundled masked LM, prompt fine-tuned",
-    "causal": "bundled causal LM (Llama, 6 layers)",
+    # Before the training that taught the bundled model to answer from documents.
+    "causal": "causal LM bundled with 0.1 (Llama, 6 layers)",
     "sst2": "bundled masked LM, fine-tuned on SST-2",
     "minilm": "all-MiniLM-L6-v2 (BERT, 6 layers)",
     "minilm-sst2": "MiniLM, fine-tuned on SST-2",

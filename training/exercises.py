@@ -25,7 +25,7 @@ TRAINING_SEED = 1_000_000  # evaluations count their seeds from 0
 WIDTH = 192  # tokens of an exercise, padded at the end
 MOST_DOCUMENTS = 8
 REPEATS_DOCUMENTS, ASKS = 0.1, 0.25  # shares of the training after which exercises change
-TASKS = ("key_value", "plain_fact", "fact")
+TASKS = ("key_value", "plain_fact", "fact", "two_hop")
 Exercise = list[tuple[int, float]]
 """Token ids, each with the weight of its loss."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from pathlib import Path
 from typing import Any
 
@@ -127,28 +126,6 @@ def test_removal_methods_give_the_numbers_of_their_own_calls(lens: Lens, answer:
         answer.top(by="sentences", method="context_cite")
     with pytest.raises(InvalidInput, match="scores documents alone"):
         answer.shares(method="leave_one_out")
-
-
-def test_a_printed_answer_cites_passages(answer: Answer) -> None:
-    printed = str(answer)
-    assert printed.startswith("blue car. [1]")
-    assert "[1] Lily" in printed
-    assert "Lily likes to play with her blue car." in printed
-    assert "Shares of all sources: documents" in printed
-    assert "4 methods agree on the best passage" in printed
-    assert answer.agreement()[0].best["leave_one_out"] == "Lily"
-    assert repr(answer).startswith("<Answer ' blue car. She is happy.': 3 documents, flow_routes")
-
-
-def test_words_of_a_passage_are_listed_by_score(lens: Lens) -> None:
-    """By share, a word that loses next to nothing comes first if it loses it to one document."""
-    made = lens.answer(PROMPT, documents=DOCUMENTS, answer=ANSWER, methods="leave_one_out")
-    line = re.findall("Most for: .*", str(made))[0]
-    best = [made.top(word=word)[0] for word in re.findall(r"(\w+) \(", line)]
-    scores, shares = [each.score for each in best], [each.share for each in best]
-    assert len(best) > 1
-    assert scores == sorted(scores, reverse=True)
-    assert shares != sorted(shares, reverse=True)
 
 
 def test_saved_answers_are_the_same(answer: Answer, tmp_path: Path) -> None:

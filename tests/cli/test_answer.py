@@ -60,16 +60,20 @@ def test_an_answer_that_was_cut_off_is_reported(prompt: Path) -> None:
 def test_documents_from_a_folder(tmp_path: Path) -> None:
     folder = tmp_path / "notes"
     folder.mkdir()
-    (folder / "tom.txt").write_text("Tom has a red ball.\n")
-    (folder / "lily.md").write_text("Lily has a blue car.\n")
-    question = ("answer", "Lily likes to play with her", "--answer", " blue car.", "--json")
+    (folder / "tom.txt").write_text("Tom keeps the car in the garden.\n")
+    (folder / "lily.md").write_text("Lily keeps the car in the kitchen.\n")
+    begun = "Question: Where does Lily keep the car?\nAnswer: Lily keeps the car in the"
+    question = ("answer", begun, "--generate", "2", "--json")
     ran = run(*question, "--documents", str(folder))
     assert "The documents are put in front of the prompt." in ran.err
     made = json.loads(ran.out)
-    assert made["prompt"].startswith("lily.md:\nLily has a blue car.\n\ntom.txt:\nTom has")
+    assert made["prompt"].startswith("lily.md:\nLily keeps the car in the kitchen.\n\ntom.txt:")
+    assert made["answer"] == " kitchen."
     assert made["documents"]["flow_routes"][0]["document"] == "lily.md"
     inside = tmp_path / "prompt.txt"
-    inside.write_text("Tom has a red ball. Lily has a blue car. Who has a car?")
+    inside.write_text(
+        "Tom keeps the car in the garden. Lily keeps the car in the kitchen. Who has a car?"
+    )
     ran = run("answer", str(inside), "--answer", " Lily", "--documents", str(folder))
     assert ran.status == 0
     assert "in front" not in ran.err

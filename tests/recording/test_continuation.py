@@ -286,7 +286,8 @@ def test_a_model_whose_attention_is_not_cut_gives_the_same_targets_from_maps() -
 
 
 def test_output_measures_explain_the_produced_token() -> None:
-    rows = bundled().generate(PROMPT, answer=" are on the table")
+    lens = Lens.bundled("causal", dtype=torch.float64)
+    rows = lens.generate(PROMPT, answer=" are on the table")
     made = one(mixlens.measure("gradient_norm", rows, targets=["table"]))
     assert made.tokens == ("table at 10",)
     every = one(mixlens.measure("gradient_norm", rows))

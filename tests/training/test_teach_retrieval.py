@@ -10,13 +10,11 @@ from tokenizers import Tokenizer
 from transformers import AutoModelForCausalLM
 
 import mixlens
-from mixlens.datasets.generated_prompts import TASKS
-from training import exercises as exercises_module
+from mixlens.datasets.generated_prompts import TASKS as EVERY_TASK
 from training import teach_retrieval
-from training.exercises import WIDTH, Exercise, Exercises, make_chunk
+from training.exercises import TASKS, WIDTH, Exercise, Exercises, make_chunk
 
 CAUSAL = Path(mixlens.__file__).parent / "bundled" / "causal"
-ALL = (*exercises_module.TASKS, "two_hop")
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +24,7 @@ def tokenizer() -> Tokenizer:
 
 @pytest.fixture
 def exercises(tokenizer: Tokenizer) -> Exercises:
-    return Exercises(tokenizer, seed=0, tasks=ALL)
+    return Exercises(tokenizer, seed=0, tasks=TASKS)
 
 
 def _answers(exercise: Exercise) -> list[list[int]]:
@@ -54,7 +52,7 @@ def test_prompts_are_tokenised_as_a_user_would(exercises: Exercises, tokenizer: 
         assert tokenizer.encode(text).ids == ids
 
 
-@pytest.mark.parametrize("task", ALL)
+@pytest.mark.parametrize("task", TASKS)
 def test_several_questions_are_those_of_the_generated_prompts(
     tokenizer: Tokenizer, task: str
 ) -> None:
@@ -76,8 +74,8 @@ def test_several_questions_are_those_of_the_generated_prompts(
 
 def test_chunks_hold_the_exercises_padded_at_the_end(tokenizer: Tokenizer) -> None:
     file = str(CAUSAL / "tokenizer.json")
-    tokens, weights = make_chunk(file, 3, 0.9, 5, ALL)
-    again = Exercises(tokenizer, 3, ALL)
+    tokens, weights = make_chunk(file, 3, 0.9, 5, TASKS)
+    again = Exercises(tokenizer, 3, TASKS)
     for ids, values in zip(tokens, weights, strict=True):
         exercise = again.make(0.9)
         length = len(exercise)
@@ -88,7 +86,7 @@ def test_chunks_hold_the_exercises_padded_at_the_end(tokenizer: Tokenizer) -> No
 
 
 def test_tasks_exist() -> None:
-    assert set(ALL) <= set(TASKS)
+    assert set(TASKS) <= set(EVERY_TASK)
 
 
 def test_training_writes_a_model_and_its_figures(tmp_path: Path) -> None:
@@ -100,13 +98,15 @@ def test_training_writes_a_model_and_its_figures(tmp_path: Path) -> None:
     (data / "blimp").mkdir()
     pair = {"sentence_good": "The dogs bark.", "sentence_bad": "The dogs barks."}
     (data / "blimp" / "agreement.jsonl").write_text(json.dumps(pair) + "\n")
-    options = "--batch 2 --mix 2 2 1 --samples 2 --generated 200 --prompts 2 --minutes 0.03"
+    options = (
+        "--processes 1 --batch 2 --mix 2 2 1 --samples 2 --generated 200 --prompts 2 --minutes 0.03"
+    )
     teach_retrieval.main(
         [f"--model={CAUSAL}", f"--data={data}", f"--out={out}", "--check=1", *options.split()]
     )
     figures = json.loads((out / "retrieval.json").read_text())
     assert figures["steps"] > 0
-    assert set(figures["answered"]) == {f"{task}-{n}" for task in ALL for n in (2, 4, 8)}
+    assert set(figures["answered"]) == {f"{task}-{n}" for task in TASKS for n in (2, 4, 8)}
     assert math.isfinite(figures["held_out"]["test"]["perplexity"])
     taught, former = (AutoModelForCausalLM.from_pretrained(each) for each in (out, CAUSAL))
     key = "model.layers.0.self_attn.q_proj.weight"
