@@ -210,6 +210,21 @@ def test_blocks_of_targets_change_nothing(
 
 
 @pytest.mark.parametrize("span", SPANS)
+def test_blocks_of_all_tokens_in_any_order(span: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    lens, x = Lens(models.build("llama")), models.inputs("llama", 6)
+    weights = [1, 2, 0, 3, 1, 5]
+    monkeypatch.setattr(target_pass, "targets_at_once", lambda *_: 2)
+    for name in MEASURES:
+        ordered = one(lens.measure(name, x, targets=range(6), span=span, weights=weights))
+        order = [4, 0, 5, 1, 3, 2]
+        again = lens.measure(
+            name, x, targets=order, span=span, weights=[weights[place] for place in order]
+        )
+        assert one(again).provenance["recorded"] == "rows"
+        np.testing.assert_allclose(one(again).scores, ordered.scores, atol=1e-12)
+
+
+@pytest.mark.parametrize("span", SPANS)
 def test_padding_and_other_texts_change_nothing(span: str) -> None:
     lens = Lens(models.build("gpt2"))
     batch = models.padded_inputs("gpt2", [9, 6, 7])

@@ -14,7 +14,7 @@ import torch
 import mixlens
 from mixlens import Lens, MixingMaps
 from mixlens.capture.native_attention import NativeCall
-from mixlens.contracts import AttentionKind
+from mixlens.contracts import AttentionKind, Targets
 from mixlens.errors import InvalidInput, TargetsUnavailable
 from mixlens.measures import ready_measures, refusal
 from mixlens.measuring.measure import measure_together
@@ -237,8 +237,15 @@ def test_a_mask_of_which_rows_are_not_known_leads_to_maps(monkeypatch: pytest.Mo
 @pytest.mark.parametrize("positions", [[[5, 6]], [[0, 6]], [[0, 1], [5, 6]]])
 def test_targets_outside_of_a_layer_are_unavailable(positions: list[list[int]]) -> None:
     """A model may replace tokens before its layers, so that they have fewer positions."""
-    wanted = row_attention.Wanted(torch.tensor(positions), positions)
+    targets = Targets(
+        positions=tuple(map(tuple, positions)),
+        kind=AttentionKind.SELF,
+        lengths=[7] * len(positions),
+        source_lengths=[7] * len(positions),
+        cut_at=torch.tensor(positions),
+    )
+    cut = row_attention.TargetCut(targets)
     states = torch.zeros(len(positions), 6, 3)
     with pytest.raises(TargetsUnavailable, match="a layer has 6 positions"):
-        wanted.of(states, 1)
-    assert wanted.of(torch.zeros(len(positions), 7, 3), 1).shape[1] == 2
+        cut.of(states, 1)
+    assert cut.of(torch.zeros(len(positions), 7, 3), 1).shape[1] == 2

@@ -250,7 +250,7 @@ def ending_calls(lens: Lens, rank: int) -> dict[str, Any]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(processes, "WAIT", _PATIENCE)
         if rank == 0:
-            patch.setattr(target_pass.LayerCut, "layer", fail)
+            patch.setattr(target_pass.LayerCut, "cut", fail)
         failed = _error(lambda: lens.measure("attention", TEXT, targets=[-1]))
     taken = time.monotonic() - start
     again = _error(lambda: lens.measure("attention", TEXT, targets=[-1]))

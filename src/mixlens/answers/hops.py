@@ -178,7 +178,7 @@ def trace_hops(
         raise InvalidInput("A hop needs the reasoning. Pass reasoning=[…], or hops=0.")
     if hops and not recording.is_kept:  # one forward pass for all hops
         every = {*plan.first, *plan.through}
-        recording = replace(recording, passed=PassedLayers(recording, every))
+        recording = replace(recording, passed=PassedLayers(every))
     walk = _Walked(recording, plan, threshold)
     (_in_segments if recursion == "split_hop" and hops else _in_turn)(walk, hops)
     scores = np.sum(walk.added, 0)

@@ -192,7 +192,7 @@ def _of_layers(
         for span in dict.fromkeys(spans)
     }
     if any(added.values()) and not recording.is_kept:
-        recording = replace(recording, passed=PassedLayers(recording, places))
+        recording = replace(recording, passed=PassedLayers(places))
     row_by_row = [name for name in names if spec_of(name).row_by_row]
     maps: dict[str, Any] = (
         dict(measure_together(row_by_row, recording, site=site)) if row_by_row else {}

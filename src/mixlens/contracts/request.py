@@ -192,6 +192,23 @@ class Request:
             layers_named=layers is not None,
         )
 
+    def in_order(self) -> Request:
+        """Return the same span with its targets in the order of the text, which does not change
+        their sum.
+        """
+        assert self.targets is not None
+        assert self.span is not None
+        orders = [sorted(range(len(row)), key=row.__getitem__) for row in self.targets]
+
+        def sort(rows: Sequence[tuple[Any, ...]]) -> tuple[tuple[Any, ...], ...]:
+            return tuple(
+                tuple(row[place] for place in order)
+                for row, order in zip(rows, orders, strict=True)
+            )
+
+        span = replace(self.span, weights=sort(self.span.weights))
+        return replace(self, targets=sort(self.targets), span=span)
+
     def numbers(self, recording: Recording) -> tuple[int, ...]:
         """Return the requested layers by their numbers in the model."""
         layer_numbers = recording.structure.site(self.site).numbers

@@ -332,7 +332,7 @@ class Attention:
         through: LinearisedNorm | None = None,
         own_channels: bool = False,
     ) -> Decomposition:
-        """Return `parts` of the wanted targets, in the form of the kernels."""
+        """Return `parts` of the chosen targets, in the form of the kernels."""
         parts = self.parts(normed=normed, through=through, own_channels=own_channels)
         take = targets.take
         batch, _, count, _ = self.weights.shape

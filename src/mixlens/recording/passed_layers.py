@@ -9,6 +9,7 @@ keys x d_head) numbers in the precision of the model, and a few vectors for each
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -17,9 +18,14 @@ from torch import Tensor
 from mixlens.capture.layer_calls import LayerCall
 from mixlens.capture.native_attention import NativeCall
 from mixlens.contracts import Request
-from mixlens.model.placement import entry_device, sent
-from mixlens.recording.target_attention import RowAttention, Wanted
-from mixlens.recording.target_pass import LayerCut, Visitor, run_layers, target_blocks
+from mixlens.recording.target_attention import TargetAttention, TargetCut
+from mixlens.recording.target_pass import (
+    LayerCut,
+    Visitor,
+    run_layers,
+    target_blocks,
+    targets_of,
+)
 
 if TYPE_CHECKING:
     from mixlens.recording.recording import Recording
@@ -28,48 +34,43 @@ if TYPE_CHECKING:
 class PassedLayers:
     """The layers of one pass over one text, cut to these targets."""
 
-    def __init__(self, recording: Recording, targets: Iterable[int]) -> None:
+    def __init__(self, targets: Iterable[int]) -> None:
         self.targets = tuple(sorted(set(targets)))
-        places = sent(torch.tensor([self.targets]), entry_device(recording.model))
-        self._wanted = Wanted(places, [self.targets])
-        self._whole = len(self.targets) == recording.width
         self._layers: list[tuple[LayerCall, list[NativeCall], dict[Any, Tensor]]] = []
 
     def visit(self, recording: Recording, request: Request, visitor: Visitor) -> None:
         """Pass on every requested layer, cut to the requested targets, which are some of these. The
         model runs at the first call alone.
         """
-        assert request.targets is not None
-        cut = LayerCut(recording, request)
+        layers = LayerCut(recording, request)
+        of_all = replace(request, targets=(self.targets,), span=None)
+        held = TargetCut(targets_of(recording, of_all))
         if not self._layers:
-            self._run(recording, cut)
-        among = [self.targets.index(place) for place in request.targets[0]]
-        wanted = self._wanted.part(among)
-        targets = request.chosen(recording, wanted.targets)
+            self._run(recording, layers, held)
+        targets = targets_of(recording, request)
         blocks = target_blocks(recording, request)
-        attention = RowAttention(wanted)  # which computes a mask once for all layers
+        cuts = [TargetCut(targets.block(block), held) for block in blocks]
+        attention = TargetAttention(cuts[0])  # which computes a mask once for all layers
         with torch.no_grad():
             for index in sorted(set(request.layers)):
-                call, native, seen = self._layers[index]
-                for block in blocks:
-                    here, rows = wanted, attention
-                    if len(blocks) > 1:
-                        here = self._wanted.part(among[block])
-                        rows = RowAttention(here)
-                    calls = [rows.call(each) for each in native]
-                    own = {point: tensor[:, among[block]] for point, tensor in seen.items()}
-                    layer = cut.layer(index, call, calls, own, here)
-                    visitor(index, layer, targets.block(block))
-        cut.deferred.settle()
+                call, native, tensors = self._layers[index]
+                for cut in cuts:
+                    if len(cuts) > 1:  # masks of all blocks would not fit
+                        attention = TargetAttention(cut)
+                    calls = [attention.call(each) for each in native]
+                    own = {point: cut.of(tensor, 1) for point, tensor in tensors.items()}
+                    visitor(index, layers.cut(index, call, calls, own, cut), cut.targets)
+        layers.deferred.settle()
 
-    def _run(self, recording: Recording, cut: LayerCut) -> None:
+    def _run(self, recording: Recording, layers: LayerCut, held: TargetCut) -> None:
         native: list[NativeCall] = []
+        is_whole = len(self.targets) == recording.width
 
         def on_call(call: NativeCall) -> None:
-            native.append(call if self._whole else self._wanted.cut(call))
+            native.append(call if is_whole else held.call(call))
 
-        def on_layer(index: int, call: LayerCall, seen: Mapping[Any, Tensor]) -> None:
-            self._layers.append((self._wanted.of_call(call), list(native), dict(seen)))
+        def on_layer(index: int, call: LayerCall, tensors: Mapping[Any, Tensor]) -> None:
+            self._layers.append((held.of_layer(call), list(native), dict(tensors)))
             native.clear()
 
-        run_layers(recording, cut, self._wanted, on_call, on_layer)
+        run_layers(recording, layers, held, on_call, on_layer)

@@ -1,6 +1,6 @@
 """Attention weights of a few targets, computed from queries and keys.
 
-The model runs its fast attention (sdpa, flash), which returns no weights. For the wanted targets
+The model runs its fast attention (sdpa, flash), which returns no weights. For the targets
 they are recomputed by the equation A_i = softmax(scale q_i K^T + bias + mask), with soft-caps and
 sinks if the call has them. Nothing of size n x n is computed. The weights are verified: multiplied
 with the values they must give the output of the native function for these targets. A model whose
@@ -21,64 +21,26 @@ from torch import Tensor
 from mixlens.capture.attention_call import AttentionCall, Visibility
 from mixlens.capture.layer_calls import LayerCall, with_hidden_argument
 from mixlens.capture.native_attention import NativeCall
+from mixlens.contracts import Targets
 from mixlens.errors import TargetsUnavailable
 
 _SOURCES = 16_384  # number of keys and values upcast at a time
 
 
-class Wanted:
-    """The wanted targets of a forward pass, and how to select them in its tensors."""
+class _Places:
+    """Places on an axis of tensors, for each text of a batch."""
 
     def __init__(
-        self, targets: Int[Tensor, "batch target"], positions: Sequence[Sequence[int]]
+        self, places: Int[Tensor, "batch target"], numbers: Sequence[Sequence[int]]
     ) -> None:
-        """Create the selection. `positions` are the same numbers as plain integers, so that no GPU
-        has to wait.
-        """
-        self.targets = targets
-        self.positions = positions
-        self._range = _range(positions)
-        self._end = 1 + max(map(max, positions))
-        self._places: dict[torch.device, Tensor] = {}
-        self._last: tuple[Tensor, int, Tensor] | None = None
-        self._held_count: int | None = None
-        self._among_held: Wanted | None = None
+        """`numbers` are the same as plain integers, so that no GPU has to wait."""
+        self._places = places
+        self._range = _range(numbers)
+        self._end = 1 + max(map(max, numbers))
+        self._by_device: dict[torch.device, Tensor] = {}
 
-    def part(self, places: Sequence[int]) -> Wanted:
-        """Return some of these targets, by their place among them. They are also taken out of
-        tensors that hold these targets alone.
-        """
-        rows = [[row[place] for place in places] for row in self.positions]
-        part = Wanted(self.targets[:, list(places)], rows)
-        held = [list(places)] * len(self.positions)
-        part._held_count = self.targets.shape[1]
-        part._among_held = Wanted(torch.tensor(held, device=self.targets.device), held)
-        return part
-
-    def cut(self, call: NativeCall) -> NativeCall:
-        """Return a copy of an attention call with queries and outputs of these targets alone."""
-        return replace(call, query=self.of(call.query, 2), output=self.of(call.output, 1))
-
-    def on(self, device: torch.device) -> Int[Tensor, "batch target"] | Int[Tensor, " target"]:
-        """Return their positions on the device of a tensor, because layers may be on several. Those
-        of a single text are one axis.
-        """
-        if device not in self._places:
-            here = self.targets.to(device)
-            self._places[device] = here[0] if len(here) == 1 else here
-        return self._places[device]
-
-    def of(self, tensor: Tensor, dim: int, *, copied: bool = True) -> Tensor:
-        """Return the wanted targets of a tensor [batch or 1, ...] along one axis. Pass `copied` for
-        tensors that are kept, which would otherwise hold all targets.
-        """
-        dim = dim % tensor.dim()
-        if tensor.shape[dim] == 1:  # the same for every target, or the only one, named twice
-            sizes = [-1] * tensor.dim()
-            sizes[dim] = self.targets.shape[1]
-            return tensor.expand(sizes)
-        if self._among_held is not None and tensor.shape[dim] == self._held_count:
-            return self._among_held.of(tensor, dim, copied=copied)
+    def of(self, tensor: Tensor, dim: int, *, copied: bool) -> Tensor:
+        """Return these places of a tensor [batch or 1, ...] along one axis."""
         if self._end > tensor.shape[dim]:
             raise TargetsUnavailable(
                 f"a layer has {tensor.shape[dim]} positions, fewer than the targets need"
@@ -86,7 +48,7 @@ class Wanted:
         if self._range is not None:  # the fastest way, and the usual one
             part = tensor.narrow(dim, *self._range)
             return part.clone(memory_format=torch.contiguous_format) if copied else part
-        places = self.on(tensor.device)
+        places = self._on(tensor.device)
         if places.dim() == 1:
             return tensor.index_select(dim, places)
         batch, count = places.shape
@@ -95,9 +57,50 @@ class Wanted:
         shape[0], shape[dim], sizes[dim] = batch, count, count
         return tensor.gather(dim, places.reshape(shape).expand(sizes))
 
+    def _on(self, device: torch.device) -> Int[Tensor, "batch target"] | Int[Tensor, " target"]:
+        """Return the places on the device of a tensor, because layers may be on several. Those of a
+        single text are one axis.
+        """
+        if device not in self._by_device:
+            here = self._places.to(device)
+            self._by_device[device] = here[0] if len(here) == 1 else here
+        return self._by_device[device]
+
+
+class TargetCut:
+    """Cuts the tensors of a forward pass to targets whose positions are a tensor as well."""
+
+    def __init__(self, targets: Targets, held: TargetCut | None = None) -> None:
+        """`held` are more targets, in the order of the text. The cut then also takes its targets
+        out of tensors that hold only those.
+        """
+        assert targets.positions is not None
+        assert targets.cut_at is not None
+        self.targets, self.positions, self.places = targets, targets.positions, targets.cut_at
+        self._places = _Places(self.places, self.positions)
+        self._last: tuple[Tensor, int, Tensor] | None = None
+        self._held_count = None if held is None else held.places.shape[1]
+        self._among_held = self._places if held is None else _among(self.positions, held)
+
+    def call(self, call: NativeCall) -> NativeCall:
+        """Return a copy of an attention call with queries and outputs of these targets alone."""
+        return replace(call, query=self.of(call.query, 2), output=self.of(call.output, 1))
+
+    def of(self, tensor: Tensor, dim: int, *, copied: bool = True) -> Tensor:
+        """Return the targets of a tensor [batch or 1, ...] along one axis. Pass `copied` for
+        tensors that are kept, which would otherwise hold all targets.
+        """
+        dim = dim % tensor.dim()
+        if tensor.shape[dim] == 1:  # the same for every target, or the only one, named twice
+            sizes = [-1] * tensor.dim()
+            sizes[dim] = self.places.shape[1]
+            return tensor.expand(sizes)
+        is_held = tensor.shape[dim] == self._held_count
+        return (self._among_held if is_held else self._places).of(tensor, dim, copied=copied)
+
     def of_stream(self, tensor: Tensor) -> Tensor:
-        """Return the wanted targets of hidden states. A layer's input is usually the output of the
-        layer before it.
+        """Return the same of hidden states. A layer's input is usually the output of the last
+        one.
         """
         last = self._last
         if last is None or last[0] is not tensor or last[1] != tensor._version:
@@ -106,13 +109,13 @@ class Wanted:
         return last[2]
 
     def of_captured(self, tensor: Tensor) -> Tensor:
-        """Return the wanted targets of a submodule's tensor; some layers flatten the batch."""
+        """Return the same of a submodule's tensor; some layers flatten batch and tokens."""
         if tensor.dim() == 2:
-            tensor = tensor.reshape(len(self.targets), -1, tensor.shape[-1])
+            tensor = tensor.reshape(len(self.places), -1, tensor.shape[-1])
         return self.of(tensor, 1)
 
-    def of_call(self, call: LayerCall) -> LayerCall:
-        """Return a layer's call as if its input were the wanted targets alone."""
+    def of_layer(self, call: LayerCall) -> LayerCall:
+        """Return a layer's call as if its input were the targets alone."""
         hidden, output = call.hidden_in, call.hidden_out
         if hidden.dim() != 3 or output.dim() != 3:
             raise TargetsUnavailable(
@@ -122,11 +125,20 @@ class Wanted:
         return LayerCall(call.path, call.module, args, kwargs, output=self.of_stream(output))
 
 
+def _among(positions: Sequence[Sequence[int]], held: TargetCut) -> _Places:
+    """Return the places of targets among those that a cut holds."""
+    indices = [{place: index for index, place in enumerate(row)} for row in held.positions]
+    numbers = [
+        [index[place] for place in row] for index, row in zip(indices, positions, strict=True)
+    ]
+    return _Places(torch.tensor(numbers, device=held.places.device), numbers)
+
+
 def _range(positions: Sequence[Sequence[int]]) -> tuple[int, int] | None:
     """Return the first target and their number, if those of all texts are the same, in order."""
     first, count = positions[0][0], len(positions[0])
-    wanted = tuple(range(first, first + count))
-    return (first, count) if all(tuple(row) == wanted for row in positions) else None
+    in_order = tuple(range(first, first + count))
+    return (first, count) if all(tuple(row) == in_order for row in positions) else None
 
 
 def can_be_cut(captured: NativeCall) -> bool:
@@ -143,20 +155,20 @@ _Hidden = tuple[
 ]
 
 
-class RowAttention:
-    """The attention weights of the wanted targets of one forward pass, call by call."""
+class TargetAttention:
+    """The attention weights of the targets of one forward pass, call by call."""
 
-    def __init__(self, wanted: Wanted) -> None:
-        self.wanted = wanted
+    def __init__(self, cut: TargetCut) -> None:
+        self._cut = cut
         self._hidden: dict[tuple[object, ...], tuple[Any, _Hidden]] = {}
 
     def call(self, captured: NativeCall) -> AttentionCall:
-        """Return the wanted targets of one call."""
+        """Return the targets of one call."""
         query, key, value = captured.query, captured.key, captured.value
         output, options = captured.output, captured.options
-        wanted, scale = self.wanted, options.get("scaling")
+        cut, scale = self._cut, options.get("scaling")
         scale = query.shape[-1] ** -0.5 if scale is None else scale
-        rows = wanted.of(query, 2, copied=False)
+        rows = cut.of(query, 2, copied=False)
         rows = rows.to(torch.float64 if query.dtype == torch.float64 else torch.float32)
         hidden, grouped, visibility = self._hides(captured, rows, query.shape[2])
         cap, bias = options.get("softcap"), options.get("position_bias")
@@ -167,11 +179,11 @@ class RowAttention:
             if cap is not None:
                 scores = torch.tanh(scores / cap) * cap
             if isinstance(bias, Tensor):
-                scores = scores + wanted.of(bias, -2)
+                scores = scores + cut.of(bias, -2)
             if hidden is not None:
                 scores = scores + hidden
         weights = _softmax(scores, options.get("s_aux"))
-        targets_output, product = wanted.of(output, 1), _product(weights, value)
+        targets_output, product = cut.of(output, 1), _product(weights, value)
         return AttentionCall(weights, value, targets_output, "rows", product, visibility)
 
     def _hides(
@@ -191,7 +203,7 @@ class RowAttention:
         key = (id(mask), causal, window, rows.shape, key_shape, rows.device)
         if key not in self._hidden:  # the mask is kept, so that its id stays unique
             (batch, heads, count, _), (_, groups, sources, _) = rows.shape, key_shape
-            hidden = _hidden(captured, self.wanted, rows, sources, causal, window)
+            hidden = _hidden(captured, self._cut, rows, sources, causal, window)
             hidden_pairs: _Hidden = (None, None, Visibility())
             if hidden is not None:
                 hidden = hidden.expand(batch, heads, count, sources).contiguous()
@@ -203,7 +215,7 @@ class RowAttention:
 
     def _ends(self, batch: int, sources: int) -> list[int]:
         """Return how many sources causal targets see, without reading a mask."""
-        ends = [min(sources, max(row) + 1) for row in self.wanted.positions]
+        ends = [min(sources, max(row) + 1) for row in self._cut.positions]
         return ends * (batch // len(ends))  # layers that are texts of one batch have the same
 
 
@@ -250,7 +262,7 @@ def _may_be_causal(captured: NativeCall) -> bool:
 
 def _hidden(
     captured: NativeCall,
-    wanted: Wanted,
+    cut: TargetCut,
     like: Tensor,
     sources: int,
     causal: bool,
@@ -260,11 +272,11 @@ def _hidden(
     mask = captured.mask
     if not (mask is None or isinstance(mask, Tensor)):  # flex attention
         raise TargetsUnavailable(f"its mask is a {type(mask).__name__}, whose rows are unknown")
-    targets = wanted.targets.to(like.device)
+    targets = cut.places.to(like.device)
     if isinstance(mask, Tensor) and mask.dim() == 2:  # flash attention uses only the padding
         seen = mask.bool()[:, None, None, :]
     elif isinstance(mask, Tensor):
-        rows = wanted.of(mask, -2)[..., :sources]
+        rows = cut.of(mask, -2)[..., :sources]
         if rows.dtype != torch.bool or captured.is_eager:
             return rows.to(like)
         seen = rows

@@ -1,7 +1,7 @@
 """Single-target mode: one forward pass with the model's own attention, split by source for a few
 targets.
 
-The model runs as it was loaded (sdpa, flash). Each layer is passed on as it runs, cut to the wanted
+The model runs as it was loaded (sdpa, flash). Each layer is passed on as it runs, cut to the
 targets: its input, its output, the tensors for the checks, the values of all sources and the
 attention weights of the targets (`target_attention`). Nothing of size n x n is computed. The
 targets pass the same checks as a whole recording: multiplied out they must give the attention
@@ -46,7 +46,7 @@ from mixlens.recording.forward_pass import capture_layers
 from mixlens.recording.layer import Layer
 from mixlens.recording.rebuilding import Internals
 from mixlens.recording.span_scores import targets_at_once
-from mixlens.recording.target_attention import RowAttention, Wanted, can_be_cut
+from mixlens.recording.target_attention import TargetAttention, TargetCut, can_be_cut
 from mixlens.structure.model_structure import AttentionSite, ModelStructure
 from mixlens.structure.probe import short_probe
 from mixlens.text.tokens import TokenRow
@@ -110,16 +110,17 @@ def visit_up(recording: Recording, request: Request, visitor: Visitor) -> None:
     requested targets.
     """
     assert request.targets is not None
-    places = sent(torch.tensor(request.targets), entry_device(recording.model))
-    wanted, cut = Wanted(places, request.targets), LayerCut(recording, request)
-    targets, attention = request.chosen(recording, places), RowAttention(wanted)
     blocks = target_blocks(recording, request)
+    if len(blocks) > 1:
+        request = request.in_order()
+    cut, layers = TargetCut(targets_of(recording, request)), LayerCut(recording, request)
+    attention = TargetAttention(cut)
     captured: list[AttentionCall] = []
     native: list[NativeCall] = []
 
     def on_call(call: NativeCall) -> None:
         if len(blocks) > 1:  # all weights do not fit, so they are computed block by block
-            native.append(call if places.shape[1] == recording.width else wanted.cut(call))
+            native.append(call if cut.places.shape[1] == recording.width else cut.call(call))
         else:
             captured.append(attention.call(call))
 
@@ -127,32 +128,41 @@ def visit_up(recording: Recording, request: Request, visitor: Visitor) -> None:
         calls, kept = list(captured), list(native)
         captured.clear()
         native.clear()
-        for block in blocks:
-            block_targets, cut_tensors = wanted, tensors
-            if len(blocks) > 1:
-                block_targets = wanted.part(range(places.shape[1])[block])
-                calls = [RowAttention(block_targets).call(each) for each in kept]
-                cut_tensors = {point: tensor[:, block] for point, tensor in tensors.items()}
-            layer = cut.layer(index, call, calls, cut_tensors, block_targets)
+        if len(blocks) == 1:
+            layer = layers.cut(index, call, calls, tensors, cut)
             if index in request.layers:
-                visitor(index, layer, targets.block(block))
+                visitor(index, layer, cut.targets)
+            return
+        for block in blocks:
+            part = TargetCut(cut.targets.block(block), held=cut)
+            calls = [TargetAttention(part).call(each) for each in kept]
+            own = {point: tensor[:, block] for point, tensor in tensors.items()}
+            layer = layers.cut(index, call, calls, own, part)
+            if index in request.layers:
+                visitor(index, layer, part.targets)
 
-    run_layers(recording, cut, wanted, on_call, on_layer)
-    cut.deferred.settle()
+    run_layers(recording, layers, cut, on_call, on_layer)
+    layers.deferred.settle()
+
+
+def targets_of(recording: Recording, request: Request) -> Targets:
+    """Return the requested targets for layers that are cut to them."""
+    places = torch.tensor(request.targets)
+    return request.chosen(recording, sent(places, entry_device(recording.model)))
 
 
 def run_layers(
     recording: Recording,
-    cut: LayerCut,
-    wanted: Wanted,
+    layers: LayerCut,
+    cut: TargetCut,
     on_call: Callable[[NativeCall], None],
     on_layer: Callable[[int, LayerCall, Mapping[Any, Tensor]], None],
 ) -> None:
     """Run the model up to the end of the stack, and report its attention calls and its layers, with
-    their captured tensors cut to the wanted targets.
+    the captured tensors cut to the targets.
     """
     shape = (recording.batch, recording.width)
-    by_path = {layer.path: layer for layer in cut.stack.layers}
+    by_path = {layer.path: layer for layer in layers.stack.layers}
     count = 0
     inside: list[str] = []
 
@@ -170,7 +180,7 @@ def run_layers(
     def on_end(call: LayerCall, tensors: Mapping[Any, Tensor]) -> None:
         nonlocal count
         inside.pop()
-        if cut.stack.layers[count].path != call.path:
+        if layers.stack.layers[count].path != call.path:
             raise TargetsUnavailable("the layers are called in a different order than on the probe")
         on_layer(count, call, tensors)
         count += 1
@@ -178,7 +188,7 @@ def run_layers(
 
     def watches(module: nn.Module, path: str, keep: Keep) -> list[Any]:
         def rows(tensor: Tensor) -> Tensor:
-            return wanted.of_captured(tensor) if inside else tensor
+            return cut.of_captured(tensor) if inside else tensor
 
         return [watch(module, hook_point, keep, rows) for hook_point in by_path[path].watched]
 
@@ -191,11 +201,11 @@ def run_layers(
             on_layer=on_end,
             on_enter=on_enter,
             watch=watches,
-            stop_after=len(cut.stack.layers),
+            stop_after=len(layers.stack.layers),
         )
-    if count != len(cut.stack.layers):
+    if count != len(layers.stack.layers):
         raise TargetsUnavailable(
-            f"{count} of {len(cut.stack.layers)} layers were called on this input"
+            f"{count} of {len(layers.stack.layers)} layers were called on this input"
         )
 
 
@@ -215,23 +225,23 @@ def visit_down(recording: Recording, request: Request, visitor: Visitor, blocks:
     """Pass on every layer of the stack, the last first, cut to each block of its targets."""
     if recording.batch != 1:
         raise TargetsUnavailable("several texts at once; blocks need a single text")
-    cut = LayerCut(recording, request)
+    layers = LayerCut(recording, request)
     with torch.no_grad():
-        calls = _entered(recording, cut)
+        calls = _entered(recording, layers)
         while calls:
             index, call = len(calls) - 1, calls.pop()
             needed = blocks(index)
-            captured, tensors = _run_again(cut, index, call)
+            captured, tensors = _run_again(layers, index, call)
             for block in needed:
-                places = torch.tensor([list(block)], device=call.hidden_in.device)
-                wanted = Wanted(places, [block])
-                attention = RowAttention(wanted)
-                rows = [attention.call(each) for each in captured]
-                kept = {point: wanted.of_captured(tensor) for point, tensor in tensors.items()}
-                layer = cut.layer(index, call, rows, kept, wanted)
                 here = replace(request, targets=(tuple(block),))
-                visitor(index, layer, here.chosen(recording, places))
-            cut.deferred.settle()
+                places = torch.tensor(here.targets, device=call.hidden_in.device)
+                cut = TargetCut(here.chosen(recording, places))
+                attention = TargetAttention(cut)
+                calls_of_block = [attention.call(each) for each in captured]
+                own = {point: cut.of_captured(tensor) for point, tensor in tensors.items()}
+                layer = layers.cut(index, call, calls_of_block, own, cut)
+                visitor(index, layer, cut.targets)
+            layers.deferred.settle()
 
 
 class LayerCut:
@@ -261,18 +271,18 @@ class LayerCut:
         )
         return short.stack_layers[self.stack.name]
 
-    def layer(
+    def cut(
         self,
         index: int,
         call: LayerCall,
         captured: Sequence[AttentionCall],
         tensors: Mapping[Any, Tensor],
-        wanted: Wanted,
+        cut: TargetCut,
     ) -> Layer:
         """Return a layer that has just run, cut to some targets. Attention and captured tensors are
         already cut.
         """
-        row = wanted.of_call(call)
+        row = cut.of_layer(call)
         error = not_finite(f"`{row.path}`", row.hidden_out)
         self.deferred.rows_are_finite(row.hidden_out, lambda _: error)
         sites = self.stack.layers[index].sites
@@ -296,9 +306,9 @@ class LayerCut:
         )
 
 
-def _entered(recording: Recording, cut: LayerCut) -> list[LayerCall]:
+def _entered(recording: Recording, layers: LayerCut) -> list[LayerCall]:
     """Return the arguments of each layer of the stack."""
-    paths = [layer.path for layer in cut.stack.layers]
+    paths = [layer.path for layer in layers.stack.layers]
 
     def on_layer(call: LayerCall, tensors: object) -> None:
         call.output = None
@@ -317,7 +327,7 @@ def _entered(recording: Recording, cut: LayerCut) -> list[LayerCall]:
 
 
 def _run_again(
-    cut: LayerCut, index: int, call: LayerCall
+    layers: LayerCut, index: int, call: LayerCall
 ) -> tuple[list[NativeCall], Mapping[Any, Tensor]]:
     """Run one layer like the model, and return its attention calls and captured tensors, of all
     targets.
@@ -331,7 +341,7 @@ def _run_again(
 
     handles: list[Any] = []
     with hooks_removed(handles), native_attention(on_call):
-        for hook_point in cut.stack.layers[index].watched:
+        for hook_point in layers.stack.layers[index].watched:
             handles.append(watch(call.module, hook_point, tensors.__setitem__))
         call.output = first_tensor(call.module(*call.args, **call.kwargs))
     return captured, tensors
