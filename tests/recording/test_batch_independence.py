@@ -13,7 +13,7 @@ from torch import Tensor, nn
 import mixlens
 from mixlens import Lens
 from mixlens.errors import InvalidInput
-from mixlens.recording.batch_independence import leave_each_other_alone
+from mixlens.recording.batch_independence import copies_are_independent
 from tests.conformance.tiny_models import VOCABULARY, translator
 from tests.conformance.zoo import ZOO, built, inputs, randomised
 from tests.zoo.models import entries
@@ -79,10 +79,10 @@ def test_copies_of_a_text_in_the_whole_model_are_run_one_after_the_other() -> No
 
 
 @pytest.mark.parametrize("name", ["bert", "gpt2", "llama", "t5", "mixtral"])
-def test_others_leave_each_other_alone(name: str) -> None:
+def test_copies_are_independent_in_others(name: str) -> None:
     assert name in ZOO
     recording = Lens(built(name)).record(inputs(name))
-    assert all(layer.copies_apart() for layer in recording.layers(recording.sites[0]))
+    assert all(layer.has_independent_copies() for layer in recording.layers(recording.sites[0]))
 
 
 def test_a_run_that_fails_on_copies_is_not_trusted_with_them() -> None:
@@ -91,8 +91,9 @@ def test_a_run_that_fails_on_copies_is_not_trusted_with_them() -> None:
             raise ValueError("one text only")
         return states
 
-    assert not leave_each_other_alone(run, torch.ones(3, 2))
-    assert leave_each_other_alone(lambda states: states, torch.ones(3, 2))
+    model, states = built("bert"), torch.ones(3, 2)
+    assert not copies_are_independent(model, "fails", run, states)
+    assert copies_are_independent(model, "passes", lambda states: states, states)
 
 
 @pytest.mark.parametrize("fraction", [0.5, -1.0])

@@ -9,7 +9,7 @@ after the other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +29,6 @@ from mixlens.structure.model_structure import ModelStructure
 from mixlens.text.input_checks import padding_token, position_limit
 from mixlens.text.padding import row_lengths
 
-apart: Remembered[bool] = Remembered()
 ROWS = 1024  # tokens of one batch: more than a fixed capacity of an expert
 
 
@@ -42,6 +41,7 @@ class _BatchCheck:
 
 
 _comparisons: Remembered[_BatchCheck] = Remembered()
+_copies: Remembered[bool] = Remembered()
 _TOKENS, _PADDING, _TIMES = 12, 2, 5  # 180 tokens in all: more than a fixed capacity of an expert
 _TEXT = ("input_ids", "inputs_embeds", "attention_mask", "token_type_ids", "position_ids")
 _STACKS = ("", "decoder_")
@@ -298,11 +298,24 @@ def _answers(
     return [tensor for tensor in tensors if tensor.is_floating_point() and tensor.dim() > 1]
 
 
-@torch.no_grad()
-def leave_each_other_alone(
+def copies_are_independent(
+    model: nn.Module,
+    key: Hashable,
     run: Callable[[Float[Tensor, "copies target d_model"]], Tensor],
     hidden: Float[Tensor, "target d_model"],
     rows: int = ROWS,
+) -> bool:
+    """Return whether copies of a text in one batch are independent, tested once for each `key` and
+    state of the model. `run` is a layer, or the model after its first layer.
+    """
+    return _copies.of(model, key, lambda: _compare_copies(run, hidden, rows))
+
+
+@torch.no_grad()
+def _compare_copies(
+    run: Callable[[Float[Tensor, "copies target d_model"]], Tensor],
+    hidden: Float[Tensor, "target d_model"],
+    rows: int,
 ) -> bool:
     """Return whether the states of a text, and of a text with one repeated token, give the same in
     one batch as alone.

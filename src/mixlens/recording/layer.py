@@ -28,7 +28,7 @@ from mixlens.errors import InvalidInput, TargetsUnavailable
 from mixlens.kernels.chunks import computing_dtype, wide
 from mixlens.kernels.differences import rounding
 from mixlens.recording.attention import Attention
-from mixlens.recording.batch_independence import apart, leave_each_other_alone
+from mixlens.recording.batch_independence import copies_are_independent
 from mixlens.recording.deferred_checks import DeferredChecks
 from mixlens.recording.rebuilding import Internals, rebuilt_site
 from mixlens.structure.attention_reading import all_ones, gate_of
@@ -362,20 +362,18 @@ class Layer:
         self._require_whole()
         edits = (hidden, values, attention_output)
         copies = next((len(edit) for edit in edits if edit is not None), copies or 1)
-        if copies == 1 or self.copies_apart():
+        if copies == 1 or self.has_independent_copies():
             return self._rerun(row, copies, *edits, kind=kind, grad=grad)
         single = ([None if edit is None else edit[[i]] for edit in edits] for i in range(copies))
         return torch.cat([self._rerun(row, 1, *one, kind=kind, grad=grad) for one in single])
 
-    def copies_apart(self) -> bool:
+    def has_independent_copies(self) -> bool:
         """Return whether copies of a text in one batch are independent in this layer."""
 
         def run(hidden: Tensor) -> Tensor:
             return self._rerun(0, len(hidden), hidden=hidden)
 
-        return apart.of(
-            self.model, self.signature, lambda: leave_each_other_alone(run, self.input[0])
-        )
+        return copies_are_independent(self.model, self.signature, run, self.input[0])
 
     def _rerun(
         self,

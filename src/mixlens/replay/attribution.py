@@ -16,7 +16,7 @@ from mixlens.contracts import Facts, Request, Scores, by_layer
 from mixlens.errors import InvalidInput, UnsupportedModel
 from mixlens.kernels.chunks import rows_at_once
 from mixlens.kernels.gradients import Hidden, Value, no_gradient, smoothed
-from mixlens.recording.batch_independence import apart, leave_each_other_alone
+from mixlens.recording.batch_independence import copies_are_independent
 from mixlens.recording.forward_pass import capture_inputs
 from mixlens.replay.explained_answer import ExplainedAnswer
 from mixlens.replay.explained_output import Explained
@@ -162,11 +162,11 @@ def copies_at_once(recording: Recording, request: Request, output: Explained | N
         4 * len(layers) * tokens * (12 * d_model + 3 * widest + 3 * heads * tokens),
         recording.memory_budget,
     )
-    alone = size > 1 and not _copies_apart(recording, request, output, size * tokens)
+    alone = size > 1 and not _has_independent_copies(recording, request, output, size * tokens)
     return 1 if alone else size
 
 
-def _copies_apart(
+def _has_independent_copies(
     recording: Recording, request: Request, output: Explained | None, rows: int
 ) -> bool:
     """Return whether copies of a text are independent in the whole model, tested once."""
@@ -177,11 +177,9 @@ def _copies_apart(
         first = torch.zeros(len(hidden), dtype=torch.long, device=hidden.device)
         return first_tensor(model(0, hidden, first, narrow))
 
-    def proved() -> bool:
-        return leave_each_other_alone(run, model.hidden(0)[0], min(rows, _PROVED_ROWS))
-
-    key = (request.site, model.hidden(0).shape[1] == 1)
-    return apart.of(recording.model, key, proved)
+    hidden = model.hidden(0)
+    key = (request.site, hidden.shape[1] == 1)
+    return copies_are_independent(recording.model, key, run, hidden[0], min(rows, _PROVED_ROWS))
 
 
 # ---------------------------------------------------------------------------------------- baselines

@@ -69,7 +69,7 @@ class LayerFunction:
     ) -> Float[Tensor, "copies target d_model"]:
         """Return the layer's output. It is differentiable in both modes."""
         copies = int(hidden.shape[0])
-        if copies > 1 and not self.layer.copies_apart():
+        if copies > 1 and not self.layer.has_independent_copies():
             others = [None] * copies if states is None else states[:, None]
             return torch.cat([self(*one) for one in zip(hidden[:, None], others, strict=True)])
         args, kwargs = self.layer.arguments(self.row, copies)
