@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 import mixlens
-from mixlens.capture.bare_products import BareProducts, named_parts, part_at
+from mixlens.model.module_walk import BareProducts, named_parts, part_at
 from mixlens.replay.value_map import value_map
 from tests.zoo.models import entries
 

@@ -32,10 +32,9 @@ from mixlens.capture.attention_call import (
     interpreted,
     listening,
 )
-from mixlens.capture.bare_products import BareProducts, makes_bare_products
 from mixlens.capture.softmax_trace import SoftmaxTrace
 from mixlens.errors import UnsupportedModel
-from mixlens.model.module_walk import configs_of
+from mixlens.model.module_walk import BareProducts, configs_of, makes_bare_products
 from mixlens.model.restore_model import plain_experts
 
 BACKENDS = ("interface", "trace", "interface+trace")  # in the order in which they are tried

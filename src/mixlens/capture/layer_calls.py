@@ -18,9 +18,8 @@ from torch import Tensor, nn
 
 from mixlens.capture.attention_call import AttentionCall, Listener, listening
 from mixlens.capture.attention_capture import attention_captured
-from mixlens.capture.bare_products import part_at
 from mixlens.model.distributed import require_same
-from mixlens.model.module_walk import configs_of
+from mixlens.model.module_walk import configs_of, part_at
 from mixlens.model.placement import device_of_calls
 from mixlens.model.readable_weights import has_plain_weights, has_spread_weights, make_readable
 from mixlens.model.session import once_per_state

@@ -19,7 +19,6 @@ from torch import Tensor, nn
 
 from mixlens.capture.attention_call import AttentionCall, Listener, ValueEdit, listening
 from mixlens.capture.attention_capture import attention_captured
-from mixlens.capture.bare_products import part_at
 from mixlens.capture.batch_axes import row_copies
 from mixlens.capture.layer_calls import (
     LayerCall,
@@ -31,7 +30,7 @@ from mixlens.capture.layer_calls import (
 )
 from mixlens.errors import InvalidInput
 from mixlens.kernels.chunks import computing_dtype
-from mixlens.model.module_walk import copied
+from mixlens.model.module_walk import copied, part_at
 
 
 def expanded(

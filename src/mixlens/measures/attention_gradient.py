@@ -24,11 +24,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from mixlens.capture.bare_products import BareProducts
 from mixlens.capture.layer_calls import HookPoint, hooks_removed
 from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec, by_layer
 from mixlens.errors import UnsupportedModel
 from mixlens.model.distributed import gathered
+from mixlens.model.module_walk import BareProducts
 from mixlens.replay.intervention import model_output
 
 if TYPE_CHECKING:

@@ -15,7 +15,8 @@ Code that knows the structure of a layer does not belong here.
     loading             Load a model and its tokenizer by hub name or folder, as the class that it
                         was saved as.
     model_changes       Describe the change between a model and its recorded state.
-    module_walk         Walk over all submodules of a model, and copy a submodule.
+    module_walk         Walk over all submodules of a model, by path too, and copy a submodule;
+                        products with bare parameters count as submodules.
     placement           Find where the weights of a model are: on a device, or offloaded.
     processes           The processes that share a model, and how they stay in step.
     readable_weights    Copy a layer with its weights as plain numbers, if they are offloaded,

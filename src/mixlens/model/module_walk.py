@@ -1,7 +1,13 @@
-"""Walk over all submodules of a model, and copy a submodule.
+"""Walk over all submodules of a model, by path too, and copy a submodule.
 
 `Module.modules` and `Module.parameters` compute names and remove duplicates, which takes five times
 as long, and each measure walks over the model several times.
+
+Products with bare parameters count as linear modules (queries, values and output projection of
+XLNet). `torch.einsum` of activations and a parameter is a linear map, but no hook can see or
+replace it. While `BareProducts` is open, a linear module that reads the parameter in place computes
+such a product. The module is not registered, so the model stays unchanged. Its path is that of the
+parameter, with the equation: `rel_attn.o[ibnd,hnd->ibh]`.
 """
 
 from __future__ import annotations
@@ -10,10 +16,15 @@ import copy
 import functools
 import itertools
 import operator
-from collections.abc import Callable, Mapping, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import torch
+from jaxtyping import Float
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 _modules, _parameters, _buffers = map(operator.attrgetter, ("_modules", "_parameters", "_buffers"))
 _values = operator.methodcaller("values")
@@ -75,3 +86,137 @@ def as_written(called: Any) -> Any:
     """
     written = getattr(called, "_torchdynamo_orig_callable", None)
     return written if getattr(called, "__wrapped__", None) is written else None
+
+
+@dataclass(frozen=True)
+class _Equation:
+    """batch axes + contracted, parameter -> batch axes + output"""
+
+    rows: str
+    contracted: str
+    parameter: str
+    made: str
+
+    @classmethod
+    def of(cls, text: str) -> _Equation | None:
+        """Return the equation, or None if it is not a product of vectors with a matrix."""
+        operands, _, result = text.partition("->")
+        given, _, parameter = operands.partition(",")
+        if not all(part.isalpha() and len(set(part)) == len(part) for part in (given, parameter)):
+            return None
+        rows = "".join(letter for letter in given if letter not in parameter)
+        contracted = given.removeprefix(rows)
+        made = result.removeprefix(rows)
+        in_front = given == rows + contracted and result == rows + made
+        if not (rows and contracted and made and in_front):
+            return None
+        if sorted(contracted + made) != sorted(parameter):
+            return None
+        return cls(rows, contracted, parameter, made)
+
+
+class BareProduct(nn.Module):
+    """A product with a parameter as a linear module."""
+
+    bias = None
+    forward = nn.Linear.forward  # marks it as a plain matrix
+
+    def __init__(self, owner: nn.Module, name: str, equation: _Equation) -> None:
+        super().__init__()
+        self.owner = weakref.ref(owner)  # its cache key
+        self.name = name
+        self.equation = equation
+        self.training = False
+
+    @property
+    def parameter(self) -> Tensor:
+        """Return the current parameter, which may have been moved."""
+        parameter: Tensor = getattr(self.owner(), self.name)
+        return parameter
+
+    @property
+    def weight(self) -> Float[Tensor, "d_out d_in"]:
+        """Return its matrix, in the form of a linear module."""
+        order = self.equation.made + self.equation.contracted
+        places = [self.equation.parameter.index(letter) for letter in order]
+        ordered = self.parameter.permute(places)
+        return ordered.flatten(len(self.equation.made)).flatten(0, -2)
+
+    def product(self, given: Tensor) -> Tensor:
+        """Return the result of `einsum`, computed by a call that hooks can see."""
+        rows: Tensor = self(given.flatten(len(self.equation.rows)))
+        sizes = dict(zip(self.equation.parameter, self.parameter.shape, strict=True))
+        shape = [sizes[letter] for letter in self.equation.made]
+        return rows.reshape(*given.shape[: len(self.equation.rows)], *shape)
+
+
+# Names of products with a parameter, by the class whose code computes them, and their modules.
+_names: weakref.WeakKeyDictionary[type, dict[str, None]] = weakref.WeakKeyDictionary()
+_products: weakref.WeakKeyDictionary[nn.Module, dict[str, BareProduct]] = (
+    weakref.WeakKeyDictionary()
+)
+
+
+def _product(owner: nn.Module, name: str) -> BareProduct:
+    known = _products.setdefault(owner, {})
+    if name not in known:
+        parameter, _, text = name.removesuffix("]").partition("[")
+        equation = _Equation.of(text)
+        assert equation is not None  # it was one when the name was created
+        known[name] = BareProduct(owner, parameter, equation)
+    return known[name]
+
+
+def part_at(module: nn.Module, path: str) -> nn.Module:
+    """Return a submodule or a bare product by its path."""
+    if path.endswith("]"):
+        owner, _, name = path.rpartition(".")
+        return _product(part_at(module, owner), name)
+    # `get_submodule` takes four times as long, and each layer of a pass needs it often
+    part: nn.Module = operator.attrgetter(path)(module) if path else module
+    return part
+
+
+def named_parts(module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    """Yield submodules by their paths, like `named_modules`, and the bare products of each."""
+    for path, part in module.named_modules():
+        yield path, part
+        for name in _names.get(type(part), ()):
+            yield f"{path}.{name}".lstrip("."), _product(part, name)
+
+
+def makes_bare_products(module: nn.Module) -> bool:
+    """Return whether one of its submodules computes bare products."""
+    return bool(_names) and any(type(part) in _names for part in parts_of(module))
+
+
+class BareProducts(TorchFunctionMode):
+    """Compute products with bare parameters of `module` by modules, while the context is open."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self._module = module
+
+    def __torch_function__(
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        if func is torch.einsum and len(args) == 3 and isinstance(args[2], nn.Parameter):
+            text = args[0].replace(" ", "")
+            owned = self._owner(args[2]) if _Equation.of(text) is not None else None
+            if owned is not None:
+                owner, parameter = owned
+                name = f"{parameter}[{text}]"
+                _names.setdefault(type(owner), {})[name] = None
+                return _product(owner, name).product(args[1])
+        return func(*args, **(kwargs or {}))
+
+    def _owner(self, parameter: nn.Parameter) -> tuple[nn.Module, str] | None:
+        for part in parts_of(self._module):
+            for name, own in part._parameters.items():
+                if own is parameter:
+                    return part, name
+        return None

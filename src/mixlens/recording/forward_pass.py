@@ -25,13 +25,12 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from mixlens.capture.bare_products import part_at
 from mixlens.capture.layer_calls import HookPoint, Inputs, Keep, LayerCall, layer_calls, watch
 from mixlens.capture.rerun import UpcastModule
 from mixlens.contracts import AttentionKind
 from mixlens.errors import NonFiniteActivations, UnsupportedModel
 from mixlens.model.linearity import require_gradients
-from mixlens.model.module_walk import parts_of
+from mixlens.model.module_walk import part_at, parts_of
 from mixlens.model.placement import is_moved
 from mixlens.recording.deferred_checks import checks_wait, not_finite, require_small, waiting_for
 from mixlens.recording.layer import Layer

@@ -13,7 +13,6 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from mixlens.capture.attention_call import AttentionCall, ValueEdit
-from mixlens.capture.bare_products import part_at
 from mixlens.capture.layer_calls import HookPoint, LayerCall, watching, with_hidden_argument
 from mixlens.capture.rerun import (
     UpcastModule,
@@ -27,6 +26,7 @@ from mixlens.contracts import AttentionKind
 from mixlens.errors import InvalidInput, TargetsUnavailable
 from mixlens.kernels.chunks import computing_dtype, wide
 from mixlens.kernels.differences import rounding
+from mixlens.model.module_walk import part_at
 from mixlens.recording.attention import Attention
 from mixlens.recording.batch_independence import copies_are_independent
 from mixlens.recording.deferred_checks import DeferredChecks

@@ -11,7 +11,6 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from mixlens.capture.attention_call import AttentionCall, Visibility
-from mixlens.capture.bare_products import part_at
 from mixlens.capture.layer_calls import HookPoint
 from mixlens.errors import TargetsUnavailable, UnsupportedModel
 from mixlens.kernels.channels import ChannelSlice
@@ -23,6 +22,7 @@ from mixlens.kernels.differences import (
     sum_errors,
     weighted_sum_errors,
 )
+from mixlens.model.module_walk import part_at
 from mixlens.model.readable_weights import make_readable, own_columns_of
 from mixlens.recording.attention import Attention, Block, BlockParts, OutputWeight, Projection
 from mixlens.recording.deferred_checks import (

@@ -24,9 +24,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from mixlens.capture.bare_products import part_at
 from mixlens.capture.layer_calls import first_tensor, hooks_removed
 from mixlens.kernels.differences import difference
+from mixlens.model.module_walk import part_at
 from mixlens.model.session import matmul_precision
 from mixlens.recording.attention import Attention
 from mixlens.recording.layer import Layer

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 
 from mixlens.capture.attention_call import AttentionCall, ValueEdit
-from mixlens.capture.bare_products import named_parts
 from mixlens.capture.layer_calls import (
     LayerCall,
     first_tensor,
@@ -21,7 +20,7 @@ from mixlens.capture.layer_calls import (
 )
 from mixlens.capture.rerun import cast_call, expanded, run_layer
 from mixlens.kernels.differences import row_sizes, same_bar
-from mixlens.model.module_walk import copied
+from mixlens.model.module_walk import copied, named_parts
 
 HERE = object()  # marks the hidden states in the output of a submodule
 

@@ -17,8 +17,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from mixlens.capture.bare_products import BareProducts, named_parts
 from mixlens.capture.layer_calls import HookPoint, LayerCall, changed, float_tensors, hooks_removed
+from mixlens.model.module_walk import BareProducts, named_parts
 
 
 def _fits(tensor: Tensor, first: int, second: int) -> bool:
