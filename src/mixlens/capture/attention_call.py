@@ -234,11 +234,11 @@ def interpreted(
     if listener is None:
         return interpret(mask, query, key, is_causal)
     sizes = query.shape[2], key.shape[2]
-    known: Hashable = (id(mask), is_causal, sizes, query.dtype, query.device)
-    if known not in listener.masks:  # the mask is kept, so that its id stays unique
-        listener.masks[known] = mask, interpret(mask, query, key, is_causal)
-    made: Mask = listener.masks[known][1]
-    return made
+    key_of_mask: Hashable = (id(mask), is_causal, sizes, query.dtype, query.device)
+    if key_of_mask not in listener.masks:  # the mask is kept, so that its id stays unique
+        listener.masks[key_of_mask] = mask, interpret(mask, query, key, is_causal)
+    meaning: Mask = listener.masks[key_of_mask][1]
+    return meaning
 
 
 def as_given(mask: Any, query: Tensor, key: Tensor, is_causal: bool) -> Mask:

@@ -203,12 +203,12 @@ def _own_options(function: Callable[..., Any]) -> tuple[Option, ...]:
 
 def _kind(parameter: inspect.Parameter) -> str:
     """Return the annotation as it is written, or the type of the default without one."""
-    said = parameter.annotation
-    if isinstance(said, str):
-        return said
-    if said is parameter.empty:
+    annotation = parameter.annotation
+    if isinstance(annotation, str):
+        return annotation
+    if annotation is parameter.empty:
         return type(parameter.default).__name__
-    return inspect.formatannotation(said)
+    return inspect.formatannotation(annotation)
 
 
 def refusal(name: str, structure: ModelStructure, site: str | None = None) -> str | None:
@@ -363,16 +363,16 @@ def span_definition(name: str, span: Span) -> str:
 
 
 def _check_options(name: str, measure: Measure, options: Mapping[str, Any]) -> None:
-    known = {option.name: option.kind for option in _options(measure)}
+    kinds = {option.name: option.kind for option in _options(measure)}
     for key, value in options.items():
-        if key not in known:
-            raise InvalidInput(no_such("option", key, sorted(known), f"{name} has"))
-        if known[key] in _PLAIN and (
-            not isinstance(value, _PLAIN[known[key]])
-            or (isinstance(value, bool) and known[key] != "bool")
+        if key not in kinds:
+            raise InvalidInput(no_such("option", key, sorted(kinds), f"{name} has"))
+        if kinds[key] in _PLAIN and (
+            not isinstance(value, _PLAIN[kinds[key]])
+            or (isinstance(value, bool) and kinds[key] != "bool")
         ):
             raise InvalidInput(
-                f"{key}={value!r} is not {_WORDS[known[key]]}. Change this option of {name}."
+                f"{key}={value!r} is not {_WORDS[kinds[key]]}. Change this option of {name}."
             )
 
 
@@ -402,8 +402,8 @@ def _explaining_scores(
 
     output = resolve_output(name, measure.SPEC, recording, named)
     own = {key: options[key] for key in options if key not in naming}
-    made: Scores = _function_of(name, measure)(recording, request, output, **own)
-    return made
+    scores: Scores = _function_of(name, measure)(recording, request, output, **own)
+    return scores
 
 
 def without_noise(name: str, scores: Scores) -> Scores:

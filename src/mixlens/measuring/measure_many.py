@@ -61,7 +61,7 @@ class MeasuredTexts(list["MixingMaps"]):
 def measure_given(
     lens: Lens,
     name: str,
-    given: Any,
+    raw_inputs: Any,
     chosen: dict[str, Any],
     options: dict[str, Any],
     *,
@@ -71,28 +71,30 @@ def measure_given(
     """Implement `Lens.measure`. An option of the measure may be a list with one entry for each
     text.
     """
-    if isinstance(given, Recording):
+    if isinstance(raw_inputs, Recording):
         if on_error != "raise" or batch_size is not None:
             raise InvalidInput(
                 "on_error and batch_size do not apply to a recording. Leave them out."
             )
-        return measure(name, given, **chosen, **options)
-    given = processed(lens.processor, given, lens.model) if is_raw(given) else given
-    alone = isinstance(given, str) or is_pair(given)
-    if alone or (isinstance(given, Mapping) and not is_padded_sound(given)):
+        return measure(name, raw_inputs, **chosen, **options)
+    raw_inputs = (
+        processed(lens.processor, raw_inputs, lens.model) if is_raw(raw_inputs) else raw_inputs
+    )
+    alone = isinstance(raw_inputs, str) or is_pair(raw_inputs)
+    if alone or (isinstance(raw_inputs, Mapping) and not is_padded_sound(raw_inputs)):
         try:
-            return _measure_at_once(lens, name, given, {**chosen, **options})
+            return _measure_at_once(lens, name, raw_inputs, {**chosen, **options})
         except DependentTexts:
-            if not isinstance(given, Mapping):
+            if not isinstance(raw_inputs, Mapping):
                 raise
-            given = {key: as_tensor(key, value) for key, value in given.items()}
-    texts, names, groups = _planned(lens, name, given, batch_size)
+            raw_inputs = {key: as_tensor(key, value) for key, value in raw_inputs.items()}
+    texts, names, groups = _planned(lens, name, raw_inputs, batch_size)
 
     def measured(places: list[int]) -> list[MixingMaps]:
         each = {**options, "weights": chosen.get("weights")}
         own = {key: _entries(key, value, places, len(texts)) for key, value in each.items()}
         batch = [texts[place] for place in places]
-        inputs = batch[0] if isinstance(given, Mapping) else batch  # its texts run one by one
+        inputs = batch[0] if isinstance(raw_inputs, Mapping) else batch  # its texts run one by one
         maps = _measure_at_once(lens, name, inputs, {**chosen, **own})
         return maps if isinstance(maps, list) else [maps]
 
@@ -100,17 +102,17 @@ def measure_given(
 
 
 def _planned(
-    lens: Lens, name: str, given: Any, batch_size: int | None
+    lens: Lens, name: str, raw_inputs: Any, batch_size: int | None
 ) -> tuple[list[Any], list[str], list[list[int]]]:
     """Return the texts, their names, and their batches."""
-    if isinstance(given, Mapping):  # padded audio, or texts that depend on each other
-        rows, sounds = range(text_count(given)), is_padded_sound(given)
+    if isinstance(raw_inputs, Mapping):  # padded audio, or texts that depend on each other
+        rows, sounds = range(text_count(raw_inputs)), is_padded_sound(raw_inputs)
         cut = [
-            unpadded_row(given, row) if sounds else unpadded_text(given, row, len(rows))
+            unpadded_row(raw_inputs, row) if sounds else unpadded_text(raw_inputs, row, len(rows))
             for row in rows
         ]
         return cut, [f"text {row}" for row in rows], [[row] for row in rows]
-    items = texts_of(given)
+    items = texts_of(raw_inputs)
     names = [
         item.name if isinstance(item, Example) else f"text {i}" for i, item in enumerate(items)
     ]
@@ -139,17 +141,17 @@ def _entries(key: str, value: Any, places: list[int], count: int) -> Any:
 
 
 def _measure_at_once(
-    lens: Lens, name: str, given: Any, chosen: dict[str, Any]
+    lens: Lens, name: str, raw_inputs: Any, chosen: dict[str, Any]
 ) -> MixingMaps | list[MixingMaps]:
     with open_session(lens.model, restores=False):  # checked once for both
-        recording, rest = _recorded_for(lens, name, given, chosen)
+        recording, rest = _recorded_for(lens, name, raw_inputs, chosen)
         return measure(name, recording, **rest)
 
 
 def measure_batch(
     lens: Lens,
     name: str,
-    given: Any,
+    raw_inputs: Any,
     chosen: dict[str, Any],
     options: dict[str, Any],
     *,
@@ -159,7 +161,7 @@ def measure_batch(
     if device is not None:
         _require_device(device)
     with open_session(lens.model, restores=False):
-        recording, rest = _recorded_for(lens, name, given, {**chosen, **options})
+        recording, rest = _recorded_for(lens, name, raw_inputs, {**chosen, **options})
         own = {key: rest[key] for key in chosen}
         batch = measure_batches({name: options}, recording, **own)[name]
     return batch if device is None else batch.to(device)
@@ -174,7 +176,7 @@ def _require_device(device: str | torch.device) -> None:
 
 
 def _recorded_for(
-    lens: Lens, name: str, given: Any, chosen: dict[str, Any]
+    lens: Lens, name: str, raw_inputs: Any, chosen: dict[str, Any]
 ) -> tuple[Recording, dict[str, Any]]:
     """Return one recording, only of the wanted targets if the measure and the model allow it, and
     the remaining selection.
@@ -182,8 +184,8 @@ def _recorded_for(
     targets, spec, site = chosen.get("targets"), spec_of(name), chosen.get("site")
     if targets is None or not spec.row_by_row:
         how: dict[str, Any] = {"targets": None, "site": None, "memory_budget": None}
-        return record(lens, given, **how, measures=[name], asked=chosen), chosen
-    rows = record(lens, given, targets=targets, site=site, memory_budget=None)
+        return record(lens, raw_inputs, **how, measures=[name], arguments=chosen), chosen
+    rows = record(lens, raw_inputs, targets=targets, site=site, memory_budget=None)
     return rows, {**chosen, "targets": None}
 
 

@@ -77,7 +77,7 @@ def _answer_positions(ready: Prepared, answer: Any, lengths: Sequence[int]) -> l
 def find_explained_targets(
     model: nn.Module,
     ready: Prepared,
-    asked: Mapping[str, Any],
+    arguments: Mapping[str, Any],
     budget: int,
 ) -> EachText | None:
     """Return the tokens of one text whose logits are explained, if the model can leave out the
@@ -93,7 +93,7 @@ def find_explained_targets(
     ids = ready.tensors.get("input_ids")
     if ids is None or 4 * heads * ids.shape[1] ** 2 <= budget:
         return None
-    places = find_read_positions(model, structure, ready, asked)
+    places = find_read_positions(model, structure, ready, arguments)
     return None if places is None else EachText((tuple(places.tolist()),))
 
 

@@ -79,35 +79,40 @@ _log = logging.getLogger(__name__)
 
 def record(
     lens: Lens,
-    given: Any,
+    raw_inputs: Any,
     *,
     targets: int | str | Sequence[int | str] | EachText | None,
     site: str | None,
     memory_budget: int | None,
     measures: Sequence[str] = (),
-    asked: Mapping[str, Any] | None = None,
+    arguments: Mapping[str, Any] | None = None,
 ) -> Recording:
     """Implement `Lens.record`. With `measures`, record only what these need: without an output the
     pass stops after the last layer or its attention block, and without attention no layer is split.
-    With the arguments of one measure in `asked` (as in `Lens.measure`), the estimate is that of the
-    measure, and logits are computed only at the explained tokens if the model supports it.
+    With the `arguments` of one measure (as in `Lens.measure`), the estimate is that of the measure,
+    and logits are computed only at the explained tokens if the model supports it.
     """
     model = lens.model
     require_measurable(model)
     budget = _bytes_to_keep(lens, memory_budget)
     with open_session(model, restores=False) as session, contextlib.ExitStack() as stack:
-        ready = _ready(lens, given, session)
+        ready = _ready(lens, raw_inputs, session)
         stack.enter_context(open_session(model))
         require_linear_modules(model)
         require_same(
-            inputs=ready.tensors, targets=targets, options=(site, budget, list(measures), asked)
+            inputs=ready.tensors, targets=targets, options=(site, budget, list(measures), arguments)
         )
         follows = all(spec_of(name).follows_output for name in measures)
-        if targets is None and follows and asked is not None and asked.get("targets") is None:
+        if (
+            targets is None
+            and follows
+            and arguments is not None
+            and arguments.get("targets") is None
+        ):
             with contextlib.suppress(MixlensError, *_RAISED_BY_MODELS):  # raised again below
-                targets = find_explained_targets(model, ready, asked, budget)
-            measures, asked = (measures, asked) if targets is None else ((), None)
-        estimate = _estimate(lens, ready, None if targets is None else 1, measures, asked)
+                targets = find_explained_targets(model, ready, arguments, budget)
+            measures, arguments = (measures, arguments) if targets is None else ((), None)
+        estimate = _estimate(lens, ready, None if targets is None else 1, measures, arguments)
         available = available_to(model)
         require_room(estimate, available)
         session.memory_advice = partial(memory_advice, estimate, available)
@@ -117,7 +122,7 @@ def record(
                 named = targets if isinstance(targets, EachText) else listed(targets, "targets")
                 recording = _recorded_targets(lens, ready, site, named or [], budget)
             else:
-                recording = _recorded_as_probed(lens, ready, budget, measures, asked)
+                recording = _recorded_as_probed(lens, ready, budget, measures, arguments)
         except UnsupportedModel as error:
             require_sound_weights(model)
             raise error from None
@@ -138,13 +143,13 @@ def record(
     return recording
 
 
-def _ready(lens: Lens, given: Any, session: ModelSession) -> Prepared:
+def _ready(lens: Lens, raw_inputs: Any, session: ModelSession) -> Prepared:
     """Prepare the input, and run a model with packed weights once.
 
     Some libraries permanently unpack or rearrange weights in the first run.
     """
     model = lens.model
-    ready = given if isinstance(given, Prepared) else _prepared(lens, given)
+    ready = raw_inputs if isinstance(raw_inputs, Prepared) else _prepared(lens, raw_inputs)
 
     def run_once() -> None:
         if any(map(has_packed_weights, parts_of(model))):
@@ -161,13 +166,13 @@ def _ready(lens: Lens, given: Any, session: ModelSession) -> Prepared:
 _first_run: Remembered[None] = Remembered()
 
 
-def _prepared(lens: Lens, given: Any) -> Prepared:
+def _prepared(lens: Lens, raw_inputs: Any) -> Prepared:
     """Return the model inputs, with the images in a text labelled, and the lengths of audio."""
     seconds = None
-    if is_raw(given):
-        seconds = audio_seconds(lens.processor, given)
-        given = processed(lens.processor, given, lens.model)
-    model, ready = lens.model, prepared(lens.model, lens.tokenizer, given)
+    if is_raw(raw_inputs):
+        seconds = audio_seconds(lens.processor, raw_inputs)
+        raw_inputs = processed(lens.processor, raw_inputs, lens.model)
+    model, ready = lens.model, prepared(lens.model, lens.tokenizer, raw_inputs)
     ready = replace(ready, seconds=seconds)
     ids = ready.tensors.get("input_ids")
     if ready.rows is None or ids is None or is_plain_text(ready.tensors):
@@ -182,13 +187,13 @@ def _require_independent_texts(
     if batch_size(ready.tensors) < 2:
         return
     lengths = text_lengths(ready.tensors, ready.rows, ready.decoder_rows)
-    said = any(spec_of(name).explains_output for name in measures)
+    needs_output = any(spec_of(name).explains_output for name in measures)
     require_independent_texts(
         model,
         ready.tensors,
         lengths,
         model_structure(model, ready.tensors),
-        output=said or (targets is None and not measures),
+        output=needs_output or (targets is None and not measures),
     )
 
 
@@ -275,13 +280,13 @@ def _recorded_as_probed(
     ready: Prepared,
     budget: int,
     measures: Sequence[str],
-    asked: Mapping[str, Any] | None,
+    arguments: Mapping[str, Any] | None,
 ) -> Recording:
     """Return a recording with the structure of a short probe, or of the whole input if that shows
     more.
     """
     specs = [spec_of(name) for name in measures]
-    options = asked if any(spec.explains_output for spec in specs) else None
+    options = arguments if any(spec.explains_output for spec in specs) else None
     structure = model_structure(lens.model, ready.tensors)
     try:
         return _recorded(lens, structure, ready, budget, specs, options)
@@ -355,12 +360,12 @@ def _estimate(
     ready: Prepared,
     targets: int | None,
     measures: Sequence[str],
-    asked: Mapping[str, Any] | None,
+    arguments: Mapping[str, Any] | None,
 ) -> Estimate:
     """Return the estimate of a recording, and of its measure if known."""
     named = [value for name, value in ready.tensors.items() if name.endswith("input_ids")]
     texts, tokens = named[0].shape[:2] if named and named[0].dim() == 2 else (1, 1)
-    if asked is None:
+    if arguments is None:
         reads_attention = [name for name in measures if spec_of(name).reads == "attention"]
         like = "attention" if reads_attention or not measures else measures[0]
         return estimate_of_recording(
@@ -370,10 +375,10 @@ def _estimate(
         lens.model,
         measures[0],
         int(tokens),
-        targets=_count(asked.get("targets")),
-        layers=_count(asked.get("layers")),
+        targets=_count(arguments.get("targets")),
+        layers=_count(arguments.get("layers")),
         texts=int(texts),
-        options=asked,
+        options=arguments,
     )
 
 

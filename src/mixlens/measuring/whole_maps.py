@@ -35,17 +35,19 @@ def record_whole(name: str, recording: Recording, options: Options, reason: str)
 
 
 def record_all_targets(
-    recording: Recording, name: str, asked: Mapping[str, Any] | None = None
+    recording: Recording, name: str, arguments: Mapping[str, Any] | None = None
 ) -> Recording:
     """Return a recording of the same inputs that keeps the layers that one measure needs. With
-    `asked`, it may keep only the logits that these options need.
+    `arguments`, it may keep only the logits that these options need.
     """
     if recording.is_kept:
         return recording
     recording.require_state()
     how: dict[str, Any] = {"targets": None, "site": None, "memory_budget": recording.memory_budget}
     if spec_of(name).reads != "attention":
-        return record(recording.lens, recording.prepared, **how, measures=[name], asked=asked)
+        return record(
+            recording.lens, recording.prepared, **how, measures=[name], arguments=arguments
+        )
     if recording.whole is None:
         recording.whole = record(recording.lens, recording.prepared, **how)
     return recording.whole

@@ -158,13 +158,13 @@ _products: weakref.WeakKeyDictionary[nn.Module, dict[str, BareProduct]] = (
 
 
 def _product(owner: nn.Module, name: str) -> BareProduct:
-    known = _products.setdefault(owner, {})
-    if name not in known:
+    products = _products.setdefault(owner, {})
+    if name not in products:
         parameter, _, text = name.removesuffix("]").partition("[")
         equation = _Equation.of(text)
         assert equation is not None  # it was one when the name was created
-        known[name] = BareProduct(owner, parameter, equation)
-    return known[name]
+        products[name] = BareProduct(owner, parameter, equation)
+    return products[name]
 
 
 def part_at(module: nn.Module, path: str) -> nn.Module:

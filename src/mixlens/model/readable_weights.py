@@ -79,24 +79,26 @@ def _last_copy(module: nn.Module, dtype: torch.dtype, numbers: Hashable) -> nn.M
 
 def _with_weights(module: nn.Module, dtype: torch.dtype) -> nn.Module:
     hooks = itertools.chain.from_iterable(map(all_hooks, parts_of(module)))
-    known: dict[int, Any] = {id(hook): hook for hook in hooks}  # shared: they hold everything
-    known |= _readable(module, dtype)
+    replacements: dict[int, Any] = {
+        id(hook): hook for hook in hooks
+    }  # shared: they hold everything
+    replacements |= _readable(module, dtype)
     for place, (hook, name) in stored_weights(module).items():
         weight = hook.weights_map[name].to(hook.execution_device)
-        known.setdefault(place, _parameter(weight))
-    made = copied(module, known)
-    for part in made.modules():
+        replacements.setdefault(place, _parameter(weight))
+    copy = copied(module, replacements)
+    for part in copy.modules():
         for name in ("forward", "_old_forward", "_hf_hook"):
             vars(part).pop(name, None)
         if vars(part).get("_is_expert_parallel"):  # transformers noted its own experts alone
             vars(part)["_is_expert_parallel"] = False
             vars(part)["num_experts"] = len(next(part.parameters()))
-    if any(parameter.is_meta for parameter in made.parameters()):
+    if any(parameter.is_meta for parameter in copy.parameters()):
         raise UnsupportedModel(
             "some weights are offloaded (on the meta device), and accelerate does not "
             "provide their location. Load the model without offload"
         )
-    return made
+    return copy
 
 
 def _parameter(weight: Tensor) -> nn.Parameter:
@@ -106,13 +108,13 @@ def _parameter(weight: Tensor) -> nn.Parameter:
 def _readable(module: nn.Module, dtype: torch.dtype) -> dict[int, Any]:
     """Return the replacements (by id) of spread or packed weights, or of modules that hold them."""
     spread = filter(is_spread, module.parameters(recurse=False))
-    known: dict[int, Any] = {id(weight): kept_weight(weight) for weight in spread}
+    replacements: dict[int, Any] = {id(weight): kept_weight(weight) for weight in spread}
     if has_packed_weights(module):
-        known |= _readable_part(module, dtype)
-    if id(module) not in known:
+        replacements |= _readable_part(module, dtype)
+    if id(module) not in replacements:
         for part in module.children():
-            known |= _readable(part, dtype)
-    return known
+            replacements |= _readable(part, dtype)
+    return replacements
 
 
 def _readable_part(part: nn.Module, dtype: torch.dtype) -> dict[int, Any]:
@@ -196,11 +198,11 @@ def read_by_application(part: nn.Module, dtype: torch.dtype, device: torch.devic
         block = torch.arange(start, min(start + _BLOCK, width), device=device)
         units = nn.functional.one_hot(block, width).to(dtype)
         weight[:, start : start + _BLOCK] = (_apply(part, units) - bias).T
-    made = nn.Linear(width, outputs, bias=bool(bias.any()), device="meta")
-    made.weight = nn.Parameter(weight, requires_grad=False)
-    if made.bias is not None:
-        made.bias = nn.Parameter(bias, requires_grad=False)
-    return made.eval()
+    linear = nn.Linear(width, outputs, bias=bool(bias.any()), device="meta")
+    linear.weight = nn.Parameter(weight, requires_grad=False)
+    if linear.bias is not None:
+        linear.bias = nn.Parameter(bias, requires_grad=False)
+    return linear.eval()
 
 
 def _apply(part: nn.Module, vectors: Tensor) -> Tensor:

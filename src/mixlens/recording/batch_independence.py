@@ -80,18 +80,18 @@ def require_independent_texts(
         return
     key = (frozenset(inputs), frozenset(padded), output, structure is None)
     bar = rounding(next(model.parameters()))
-    made = _comparisons.of(
+    check = _comparisons.of(
         model, key, lambda: _compare(model, structure, probes, output), settings_of(model)
     )
-    if made.failure is not None:
+    if check.failure is not None:
         raise DependentTexts(
             f"mixlens could not check that {type(model).__name__} computes a text in a batch as it "
-            f"does alone, because the model raised {made.failure}. {_ADVICE}"
+            f"does alone, because the model raised {check.failure}. {_ADVICE}"
         )
-    if not made.error <= bar:
+    if not check.error <= bar:
         raise DependentTexts(
             f"{type(model).__name__} computes a text differently in a batch than alone "
-            f"({_size(made.error)}), because it sees "
+            f"({_size(check.error)}), because it sees "
             f"{'the padding after a text, or ' if padded else ''}other texts. {_ADVICE}"
         )
 
@@ -111,13 +111,13 @@ def text_lengths(
     """Return the number of tokens of each text by the prefix of the input names, from its tokens or
     its masks.
     """
-    known = {}
+    counts_by_prefix = {}
     for prefix, own in zip(_STACKS, (rows, decoder_rows), strict=True):
         main = inputs.get(prefix + "input_ids", inputs.get(prefix + "inputs_embeds"))
         if isinstance(main, Tensor) and main.dim() > 1:
             counts = row_lengths(inputs, prefix) if own is None else [len(row) for row in own]
-            known[prefix] = counts or [int(main.shape[1])] * len(main)
-    return known
+            counts_by_prefix[prefix] = counts or [int(main.shape[1])] * len(main)
+    return counts_by_prefix
 
 
 def _extents(inputs: Inputs, lengths: Mapping[str, Sequence[int]]) -> Iterator[list[int]]:
@@ -284,7 +284,7 @@ def _answers(
     order = () if structure is None else structure.calls
     paths = {stack.layers[index].path for stack, index in order}
     with restored(model):
-        calls, said = layer_calls(
+        calls, outputs = layer_calls(
             model,
             inputs,
             paths,
@@ -292,7 +292,7 @@ def _answers(
             stop_after=None if output else len(order),
             layouts=None if structure is None else structure.layouts,
         )
-    values = said.values() if isinstance(said, Mapping) else said or ()
+    values = outputs.values() if isinstance(outputs, Mapping) else outputs or ()
     tensors = [call.hidden_out for call in calls]
     tensors += [value for value in values if isinstance(value, Tensor)]
     return [tensor for tensor in tensors if tensor.is_floating_point() and tensor.dim() > 1]

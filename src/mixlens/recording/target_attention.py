@@ -274,23 +274,23 @@ def _hidden(
         raise TargetsUnavailable(f"its mask is a {type(mask).__name__}, whose rows are unknown")
     targets = cut.places.to(like.device)
     if isinstance(mask, Tensor) and mask.dim() == 2:  # flash attention uses only the padding
-        seen = mask.bool()[:, None, None, :]
+        visible = mask.bool()[:, None, None, :]
     elif isinstance(mask, Tensor):
         rows = cut.of(mask, -2)[..., :sources]
         if rows.dtype != torch.bool or captured.is_eager:
             return rows.to(like)
-        seen = rows
+        visible = rows
     else:
-        seen = None
+        visible = None
     if causal:
         places = torch.arange(sources, device=like.device)
         before = (places <= targets[..., None])[:, None]
         if window is not None:
             before = before & (places > targets[..., None] - window)[:, None]
-        seen = before if seen is None else seen & before
-    if seen is None:
+        visible = before if visible is None else visible & before
+    if visible is None:
         return None
-    return like.new_zeros(()).masked_fill(~seen, torch.finfo(like.dtype).min)
+    return like.new_zeros(()).masked_fill(~visible, torch.finfo(like.dtype).min)
 
 
 def _softmax(scores: Tensor, sinks: Any) -> Tensor:

@@ -319,12 +319,14 @@ def made_ready(model: nn.Module, tensors: dict[str, Any]) -> dict[str, Any]:
     return moved
 
 
-def is_raw(given: Any) -> bool:
+def is_raw(raw_inputs: Any) -> bool:
     """Return whether a processor must convert this to tensors first."""
-    if isinstance(given, Mapping):
-        return bool(set(RAW_INPUTS) & set(given))
-    return _is_picture(given) or (
-        isinstance(given, list) and bool(given) and all(_is_picture(part) for part in given)
+    if isinstance(raw_inputs, Mapping):
+        return bool(set(RAW_INPUTS) & set(raw_inputs))
+    return _is_picture(raw_inputs) or (
+        isinstance(raw_inputs, list)
+        and bool(raw_inputs)
+        and all(_is_picture(part) for part in raw_inputs)
     )
 
 
