@@ -244,7 +244,7 @@ def test_a_left_out_last_token_does_not_count() -> None:
         ({"reasoning": [-99]}, "out of range"),
         ({"reasoning": [8]}, "in the answer and in the reasoning"),
         ({"reasoning": None}, "A hop needs the reasoning"),
-        ({"hops": -1}, "not a number of hops"),
+        ({"hops": -1}, "out of range"),
         ({"variant": "paper"}, "paper"),
         ({"recursion": "deep"}, "deep"),
         ({"aggregation": "mean"}, "mean"),

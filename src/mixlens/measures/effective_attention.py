@@ -9,7 +9,7 @@ Padding is not part of T.
 Differences: the paper's projector is that of a whole text. If a target cannot see every source
 (causal masks, windows, packed texts), its projector is that of the visible rows, so that hidden
 tokens keep weight zero and the product with V stays the same (see `kernels.prefixes`). The mask of
-the pass decides the visibility (see `kernels.visibility`). `rank` and `null_dimension` (tokens
+the pass decides the visibility (see `capture.attention_call`). `rank` and `null_dimension` (tokens
 minus rank) are those of all tokens of the text, as the last target of a causal model sees them.
 
 `constraint` follows an open question of the paper's section 3.4: "sum" removes only components that
