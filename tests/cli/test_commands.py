@@ -152,16 +152,21 @@ def test_measures_are_listed_with_citations() -> None:
     assert set(json.loads(run(app, ["measures", "--json"]).stdout)) == set(mixlens.list_measures())
 
 
-def test_demo_tells_one_story() -> None:
-    """The shown measures find the cue, random does not, and the story fits on a screen."""
+@pytest.fixture(scope="module")
+def demo_output() -> str:
     result = run(app, ["demo"])
     assert result.exit_code == 0, result.output
-    lines = result.stdout.splitlines()
+    return result.stdout
+
+
+def test_demo_tells_one_story(demo_output: str) -> None:
+    """The shown measures find the cue, random does not, and the story fits on a screen."""
+    lines = demo_output.splitlines()
     assert len(lines) < 60
     assert max(map(len, lines)) <= 80
-    text, cue, word, foil = demo.EASY
+    text, cue, word, foil = demo.SENTENCE
     for words in (text, f'"{word}" or "{foil}"', f'Only "{cue}" changes the choice', "layer 5"):
-        assert words in result.stdout
+        assert words in demo_output
     comparison = mixlens.Lens.bundled().compare(
         text, "[MASK]", explain={"word": word, "foil": foil}, cue=cue
     )
@@ -170,6 +175,15 @@ def test_demo_tells_one_story() -> None:
     for name in (demo.OUTPUT_MEASURE, demo.LAYER_MEASURE, "alti"):
         assert ranks[name] == 1, name
     assert ranks["random"] > 1
+
+
+def test_demo_finds_the_evidence_of_an_answer(demo_output: str) -> None:
+    assert f"Answer: {demo.DOCUMENTS[demo.EVIDENCE].removesuffix('.')}\n" in demo_output
+    shares = dict(re.findall(r"(\w+) +(\d+)%", demo_output))
+    assert int(shares["leave_one_out"]) > 95
+    for method in ("leave_one_out", "flow_routes", "attention"):
+        assert int(shares[method]) > 34  # of three documents
+        assert method in demo_output.split("rank it first of three: ")[1]
 
 
 def test_version_and_help_need_no_torch() -> None:

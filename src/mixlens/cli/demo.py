@@ -1,4 +1,4 @@
-"""`mixlens demo`: explain one choice of the bundled model, step by step."""
+"""`mixlens demo`: explain a choice and an answer of the bundled models, step by step."""
 
 from __future__ import annotations
 
@@ -13,29 +13,35 @@ if TYPE_CHECKING:
     from mixlens.maps.comparison import Comparison
 
 EXAMPLES = "mixlens demo"
-# In the first sentence the cue is next to the gap. In the second, other words come in between.
-EASY = ("The boys did not see [MASK] door of the houses.", "door", "this", "these")
-HARD = ("The pictures of some hat [MASK] scaring Marcus.", "pictures", "are", "is")
+SENTENCE = ("The boys did not see [MASK] door of the houses.", "door", "this", "these")
+DOCUMENTS = {
+    "document 1": "Ben keeps the key in the kitchen.",
+    "document 2": "Amy keeps the key in the garden.",
+    "document 3": "Amy keeps the book in the tower.",
+}
+QUESTION = "Question: Where does Amy keep the key?\nAnswer:"
+ANSWER_TOKENS, PLACE, EVIDENCE = 8, "garden", "document 2"
+METHODS = ("leave_one_out", "flow_routes", "attention", "gradient_x_input")
 OUTPUT_MEASURE, LAYER_MEASURE = "blank_out", "value_zeroing"
 BAR = 30  # the widest bar
 
 
 def demo() -> None:
-    """Explain one choice of the bundled model, step by step."""
+    """Explain a choice and an answer of the bundled models, step by step."""
     from rich.console import Console
 
     console = Console(highlight=False)
     lens = lens_from(None, "cpu", "float32")
-    text, cue, word, foil = EASY
-    comparison = _compare(lens, EASY)
+    text, cue, word, foil = SENTENCE
+    comparison = _compare(lens, SENTENCE)
     _show_choice(console, lens)
     _show_deciding_words(console, comparison)
     _show_measures(console, comparison)
     _show_layers(console, lens)
-    _show_hard_sentence(console, lens)
+    _show_answer(console)
     console.print(
         f'\nTry it yourself:\n  mixlens compare "{text}" \\\n      --cue {cue} --word {word} --foil'
-        f" {foil}\n  mixlens map YOUR_TEXT --target WORD --model YOUR_MODEL",
+        f" {foil}\n  mixlens answer YOUR_PROMPT_FILE --model YOUR_MODEL",
         markup=False,
     )
 
@@ -46,7 +52,7 @@ def _compare(lens: Lens, sentence: tuple[str, str, str, str]) -> Comparison:
 
 
 def _show_choice(console: Console, lens: Lens) -> None:
-    text, cue, word, foil = EASY
+    text, cue, word, foil = SENTENCE
     config: Any = lens.model.config
     chances = dict(lens.predictions(text, top=config.vocab_size))
     console.print("\n1. The choice", style="bold")
@@ -60,7 +66,7 @@ def _show_choice(console: Console, lens: Lens) -> None:
 
 
 def _show_deciding_words(console: Console, comparison: Comparison) -> None:
-    _, cue, word, foil = EASY
+    _, cue, word, foil = SENTENCE
     scores = comparison.scores[OUTPUT_MEASURE]
     order = sorted(comparison.others, key=lambda position: -scores[position])[:3]
     console.print("\n2. Which words decide?", style="bold")
@@ -81,7 +87,9 @@ def _show_measures(console: Console, comparison: Comparison) -> None:
     for name, rank in comparison.rank_of(comparison.cue or 0).items():
         names_by_rank.setdefault(rank, []).append(name)
     console.print("\n3. Which measures find it?", style="bold")
-    _print_text(console, f'Rank of "{EASY[1]}" among {len(comparison.others)} tokens, by measure:')
+    _print_text(
+        console, f'Rank of "{SENTENCE[1]}" among {len(comparison.others)} tokens, by measure:'
+    )
     for rank, names in sorted(names_by_rank.items()):
         first, *more = textwrap.wrap(", ".join(names), 68)
         console.print("\n".join([f"   {rank:>4}   {first}", *(f"          {x}" for x in more)]))
@@ -89,7 +97,7 @@ def _show_measures(console: Console, comparison: Comparison) -> None:
 
 
 def _show_layers(console: Console, lens: Lens) -> None:
-    text, cue, _, _ = EASY
+    text, cue, _, _ = SENTENCE
     maps = lens.measure(LAYER_MEASURE, text, targets=["[MASK]"])
     source, target = list(maps.source_tokens).index(cue), maps.target_positions[0]
     others = maps.scores[:, 0].copy()
@@ -103,20 +111,29 @@ def _show_layers(console: Console, lens: Lens) -> None:
         _print_bar(console, f"layer {layer}", float(share))
 
 
-def _show_hard_sentence(console: Console, lens: Lens) -> None:
-    text, cue, word, foil = HARD
-    comparison = _compare(lens, HARD)
-    ranks = comparison.rank_of(comparison.cue or 0)
-    first = ", ".join(name for name, rank in ranks.items() if rank == 1 and name != "random")
-    console.print("\n5. Measures do not always agree", style="bold")
-    console.print(f"   {text}", markup=False)
+def _show_answer(console: Console) -> None:
+    from mixlens.lens import Lens
+
+    answer = Lens.bundled("causal").answer(
+        "\n\n".join([*DOCUMENTS.values(), QUESTION]),
+        documents=DOCUMENTS,
+        methods=METHODS,
+        max_new_tokens=ANSWER_TOKENS,
+    )
+    console.print("\n5. Which document does an answer rest on?", style="bold")
+    for line in (*DOCUMENTS.values(), *f"{QUESTION}{answer.text}".splitlines()):
+        console.print(f"   {line}", markup=False)
     _print_text(
         console,
-        f'Here "{cue}" decides between "{word}" and "{foil}", but other words come in between.'
-        f' {LAYER_MEASURE} ranks "{cue}" {ranks[LAYER_MEASURE]} of {len(comparison.others)}:'
-        " it sees one layer at a time. These measures explain the output and rank it first:"
-        f" {first}.",
+        f"The bundled causal model wrote the answer. Share of {EVIDENCE} in the scores of"
+        f' "{PLACE}", by method:',
     )
+    ranked = {method: answer.top(word=PLACE, method=method) for method in METHODS}
+    for method, documents in ranked.items():
+        share = next(each.share for each in documents if each.document == EVIDENCE)
+        _print_bar(console, method, share)
+    first = [method for method, documents in ranked.items() if documents[0].document == EVIDENCE]
+    _print_text(console, f"These methods rank it first of three: {', '.join(first)}.")
 
 
 def _print_text(console: Console, text: str) -> None:
@@ -127,4 +144,4 @@ def _print_text(console: Console, text: str) -> None:
 
 def _print_bar(console: Console, label: str, share: float) -> None:
     bar = "█" * round(BAR * max(share, 0))
-    console.print(f"   {label:<10} {share:4.0%} {bar}".rstrip(), markup=False)
+    console.print(f"   {label:<16} {share:4.0%} {bar}".rstrip(), markup=False)
