@@ -278,6 +278,7 @@ def test_a_recording_of_a_model_that_changed_is_refused(name: str) -> None:
     uses = {
         (kind, use): run
         for kind, recording in recordings.items()
+        if recording.is_kept or name not in _READ_IF_KEPT
         for use, run in _uses(lens, kind, recording).items()
     }
     before = {key: run() for key, run in uses.items()} if name in _COMPARED else {}
@@ -294,6 +295,8 @@ def test_a_recording_of_a_model_that_changed_is_refused(name: str) -> None:
             np.testing.assert_array_equal(before[key], after, str(key))
 
 
+# Recordings of targets keep no numbers of the model, and compare a sample of each matrix.
+_READ_IF_KEPT = ("entry", "a block's signs")
 _COMPARED = ("row", "train", "hook on a layer", "attention", "module")
 
 
@@ -348,6 +351,7 @@ def test_no_false_alarm(harmless: Callable[[Any], None]) -> None:
     uses = {
         (kind, use): run
         for kind, recording in recordings.items()
+        if recording.is_kept or name not in _READ_IF_KEPT
         for use, run in _uses(lens, kind, recording).items()
         if use in ("alti", "value_zeroing", "gradient_x_input", "layers")
     }

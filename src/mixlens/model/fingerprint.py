@@ -259,7 +259,7 @@ def _row_sums(tensor: Tensor) -> tuple[Tensor, Tensor]:
     return words[:end].view(-1, _PIECE).sum(1), words[end:].long()
 
 
-def _number(sums: Sequence[Tensor]) -> int:
+def _number(sums: list[Tensor]) -> int:
     """Return one number, to which every sum counts by its place. Without the shift, signs that
     change would cancel.
     """
