@@ -351,7 +351,6 @@ def test_no_false_alarm(harmless: Callable[[Any], None]) -> None:
     uses = {
         (kind, use): run
         for kind, recording in recordings.items()
-        if recording.is_kept or name not in _READ_IF_KEPT
         for use, run in _uses(lens, kind, recording).items()
         if use in ("alti", "value_zeroing", "gradient_x_input", "layers")
     }
