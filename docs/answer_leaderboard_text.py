@@ -30,7 +30,7 @@ MODEL_OPTIONS = {
     "Gemma-3-270M": "--model FOLDER/Gemma-3-270M --counted 30 --removal 0 --most 100",
     "causal": "--model mixlens/bundled/causal --removal 200",
 }
-DEFAULT = "flow_routes"  # of lens.answer
+DEFAULT = "alti"  # of lens.answer
 DEFAULT_REASON = (
     "Both score every word of an answer in that pass and form no n x n map. `logit_update` needs"
     " the attention maps of all targets, for each sentence, and `leave_one_out` a pass for each"

@@ -332,9 +332,9 @@ class Lens:
         answer
             The answer as a text or token ids. By default the model generates it.
         methods
-            One or several measures, "leave_one_out" or "context_cite". By default "flow_routes",
-            or "alti" if the model does not support it. The leaderboard compares them on prompts
-            with known evidence.
+            One or several measures, "leave_one_out" or "context_cite". By default "alti",
+            or "flow_routes" if the model does not support it. The leaderboard compares them on
+            prompts with known evidence.
         chat_template
             False passes a plain text to the model as it is. By default mixlens applies the chat
             template of the tokenizer, if it has one.

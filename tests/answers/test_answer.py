@@ -182,7 +182,7 @@ def test_marks_name_documents_and_the_question(lens: Lens) -> None:
         "document 2": "Lily has a car.\n",
     }
     assert [part.kind for part in answer.parts] == ["question", "document", "document", "question"]
-    assert answer.method == "flow_routes"
+    assert answer.method == "alti"
     assert not answer.uses_template
     assert "===" not in answer.prompt
 

@@ -34,7 +34,7 @@ def test_it_prints_citations_and_writes_files(prompt: Path, tmp_path: Path) -> N
     assert ran.out.startswith("blue car. [1]")
     assert "cut after" not in ran.out
     assert "[1] document 2 (" in ran.out
-    assert "Method: flow_routes (mean of 6 layers)." in ran.out
+    assert "Method: alti (mean of 6 layers)." in ran.out
     assert "using the bundled causal language model" in ran.err
     assert '"view":"answer"' in html.read_text()
     assert mixlens.load(saved).top()[0].document == "document 2"
@@ -69,7 +69,7 @@ def test_documents_from_a_folder(tmp_path: Path) -> None:
     made = json.loads(ran.out)
     assert made["prompt"].startswith("lily.md:\nLily keeps the car in the kitchen.\n\ntom.txt:")
     assert made["answer"] == " kitchen."
-    assert made["documents"]["flow_routes"][0]["document"] == "lily.md"
+    assert made["documents"]["alti"][0]["document"] == "lily.md"
     inside = tmp_path / "prompt.txt"
     inside.write_text(
         "Tom keeps the car in the garden. Lily keeps the car in the kitchen. Who has a car?"
@@ -85,7 +85,7 @@ def test_chats_and_documents_go_together(tmp_path: Path) -> None:
     chat.write_text(json.dumps([{"role": "user", "content": PROMPT}]))
     ran = run("answer", str(chat), "--answer", "blue car", "--model", model, "--json")
     assert ran.status == 0, ran.err
-    assert len(json.loads(ran.out)["documents"]["flow_routes"]) == 2
+    assert len(json.loads(ran.out)["documents"]["alti"]) == 2
     folder = tmp_path / "notes"
     folder.mkdir()
     (folder / "tom.txt").write_text("Tom has a red ball.")

@@ -171,7 +171,7 @@ def test_segments_need_a_tokenizer_that_places_its_tokens(prompt_file: str, shar
 
 def test_an_answer_is_explained_by_the_measure_of_the_command_answer() -> None:
     ran = run("map", "The keys to the cabinet", "--generate", "2", "--segments", "own")
-    assert "no --measure given: using flow_routes, the default of `mixlens answer`" in ran.err
-    assert "flow_routes" in ran.out
+    assert "no --measure given: using alti, the default of `mixlens answer`" in ran.err
+    assert "alti" in ran.out
     ran = run("map", "The keys", "--generate", "2", "--rollout", "--target", "-1")
     assert "no --measure given: using alti" in ran.err

@@ -88,7 +88,7 @@ def test_it_offers_only_what_supports_the_model(client: httpx.Client, causal: Le
     refused = {name for name, reason in causal.verify().measures.items() if reason is not None}
     assert "globenc" in refused
     assert set(model["measures"]) == set(ready_measures()) - refused
-    assert model["methods"][0] == "flow_routes"
+    assert model["methods"][0] == "alti"
     assert model["methods"][-2:] == ["leave_one_out", "context_cite"]
     assert not refused & set(model["methods"])
     for method in model["methods"]:

@@ -223,7 +223,8 @@ def test_maps_of_generated_text_have_an_answer() -> None:
     assert payload["start"]["view"] == "answer"
     made = answer_of_maps([named])
     assert made is not None
-    ours = lens.answer(PROMPT, documents=DOCUMENTS, answer=" blue car. She is happy.")
+    answer = " blue car. She is happy."
+    ours = lens.answer(PROMPT, documents=DOCUMENTS, answer=answer, methods="flow_routes")
     for word in range(len(ours.words)):
         scores = {each.document: each.score for each in ours.top(word=word)}
         again = {each.document: each.score for each in made.top(word=word)}

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from mixlens.maps.mixing_maps import MixingMaps
     from mixlens.recording.recording import Recording
 
-DEFAULTS = ("flow_routes", "alti", "attention_norm", "attention")
+DEFAULTS = ("alti", "flow_routes", "attention_norm", "attention")
 """The first one that the model supports is the default."""
 
 REMOVAL = ("leave_one_out", "context_cite")

@@ -74,7 +74,7 @@ _MethodOption = Annotated[
         metavar="NAMES",
         rich_help_panel=MEASURE,
         help="Measures, leave_one_out or context_cite, separated by commas. The first one is cited."
-        " Default: flow_routes, or alti if the model does not support it.",
+        " Default: alti, or flow_routes if the model does not support it.",
     ),
 ]
 _HtmlOption = Annotated[

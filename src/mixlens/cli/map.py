@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 
 DEFAULT_MEASURE = "value_zeroing"  # for single layers
 AGGREGATED_MEASURE = "alti"  # for --rollout
-ANSWER_MEASURE = "flow_routes"  # for --generate and --answer, as in `mixlens answer`
+ANSWER_MEASURE = "alti"  # for --generate and --answer, as in `mixlens answer`
 EXAMPLES = """
 mixlens map "The keys to the cabinet [MASK] old." --target "[MASK]"
 mixlens map "The dogs are old." --measure alti --layer 2 --figure dogs.png
