@@ -53,6 +53,14 @@ def test_the_default_output_is_the_most_likely_token(monkeypatch: pytest.MonkeyP
     assert generated(max_new_tokens=6, do_sample=True) != likeliest
 
 
+def test_an_answer_stops_at_a_string() -> None:
+    """The tokenizer that transformers needs for this is the lens's own."""
+    answer = lens().generate("Once upon a time", max_new_tokens=40, stop_strings=["."]).answer
+    assert answer is not None
+    assert answer.endswith(".")
+    assert answer.count(".") == 1
+
+
 def test_any_whole_number_is_a_length() -> None:
     count: Any = np.int64(3)
     assert generated(max_new_tokens=count) == generated(max_new_tokens=3)

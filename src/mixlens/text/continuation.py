@@ -64,6 +64,8 @@ def continued(
             f"{', '.join(options)} cannot be combined with an answer. Drop the options or the "
             "answer."
         )
+    if "stop_strings" in options and tokenizer is not None:
+        options = {"tokenizer": tokenizer, **options}  # transformers needs it for these
     if answer is not None and not isinstance(answer, str):
         answer = _checked_ids(model, answer)
     if answer == "":
