@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+import mixlens
 from mixlens import Lens
 from mixlens.contracts import Facts, Request, Scores, Spec
 from mixlens.errors import InvalidInput
@@ -110,3 +111,14 @@ def test_maps_of_a_whole_text_take_their_size_once() -> None:
     assert not isinstance(maps, list)
     assert maps.scores.nbytes == 24 * 60 * 60 * 4
     assert made < 1.8 * maps.scores.nbytes
+
+
+def test_a_recording_measures_the_attention_that_it_was_made_for() -> None:
+    lens, given = Lens(built("t5")), {key: value[:1] for key, value in inputs("t5").items()}
+    for site in ("encoder", "decoder", "cross"):
+        recording = lens.record(given, site=site)
+        scores = mixlens.measure("attention", recording).scores
+        expected = mixlens.measure("attention", recording, site=site).scores
+        np.testing.assert_array_equal(scores, expected)
+    with pytest.raises(InvalidInput, match="towers"):
+        lens.record(given, site="towers")

@@ -140,6 +140,8 @@ def record(
         if hooks_inside(model.get_submodule(path), path):
             warnings.warn(f"not measured: {reason}", stacklevel=3)
     recording.tokenizer = lens.tokenizer
+    if recording.is_kept and site is not None:
+        recording.site = recording.structure.site(site).name  # measured by default
     return recording
 
 
