@@ -12,7 +12,7 @@ import torch
 import mixlens
 from mixlens import Lens
 from mixlens.contracts import Facts, Request, Scores, Spec
-from mixlens.errors import InvalidInput
+from mixlens.errors import InvalidInput, UnsupportedModel
 from mixlens.measures import register, unregister
 from mixlens.recording.recording import Recording
 from tests.conformance.zoo import built, inputs
@@ -120,5 +120,5 @@ def test_a_recording_measures_the_attention_that_it_was_made_for() -> None:
         scores = mixlens.measure("attention", recording).scores
         expected = mixlens.measure("attention", recording, site=site).scores
         np.testing.assert_array_equal(scores, expected)
-    with pytest.raises(InvalidInput, match="towers"):
+    with pytest.raises(UnsupportedModel, match="towers"):
         lens.record(given, site="towers")

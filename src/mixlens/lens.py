@@ -217,8 +217,8 @@ class Lens:
         targets
             Targets of one attention, as positions or tokens. By default all.
         site
-            The attention of the targets, such as "decoder" or "cross", which is measured by default.
-            By default the model's first one.
+            The attention that is measured by default, and that of the targets, such as "decoder" or
+            "cross". By default the model's first one.
         memory_budget
             Bytes to keep next to the inputs and outputs of the layers. By default that of the lens.
 
