@@ -27,6 +27,7 @@ MODELS = {
     ),
 }
 MODEL_OPTIONS = {
+    "SmolLM2-135M-Instruct": "--model FOLDER/smollm2 --name SmolLM2-135M-Instruct",
     "Gemma-3-270M": "--model FOLDER/Gemma-3-270M --counted 30 --removal 0 --most 100",
     "causal": "--model mixlens/bundled/causal --removal 200",
 }
@@ -85,10 +86,10 @@ ACCURACY = (
 )
 
 ENDING = """
-Every command resumes if it is stopped. `--device cuda --workers 14` runs 14 processes on one GPU.
-`python -m training.leaderboard.answers --costs 3` times the methods, `python -m
-training.leaderboard.heads` learns weights of heads, and `python -m docs.answer_leaderboard --take
-OUT` writes this page.
+`python -m training.leaderboard.models` makes the folder of models. Every command resumes if it is
+stopped. `--device cuda --workers 14` runs 14 processes on one GPU. `python -m
+training.leaderboard.answers --costs 3` times the methods, `python -m training.leaderboard.heads`
+learns weights of heads, and `python -m docs.answer_leaderboard --take OUT` writes this page.
 """
 
 LIMITS = (
@@ -113,7 +114,10 @@ HEADS_INTRODUCTION = (
 )
 
 HEADS_NOTE = (
-    "With equal weights, the bundled model finds the evidence of nearly all prompts except those of"
-    " `two_hop`, so there is little to learn, and this does not decide the question for a language"
-    " model. `python -m training.leaderboard.heads` repeats it on yours."
+    "In SmolLM2, learned weights help `attention` and `contribution_weights`, which find little"
+    " more than random numbers with equal weights. `attention_norm` and `flow_routes` do well with equal"
+    " weights. Weights that were learned on another task make them worse on average, so learn the"
+    " weights on prompts like yours, or use a feature that needs none. The bundled model finds the"
+    " evidence of nearly all prompts with equal weights, except those of `two_hop`, so there is"
+    " little to learn. `python -m training.leaderboard.heads` repeats the comparison on your model."
 )
