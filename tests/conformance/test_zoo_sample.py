@@ -10,6 +10,7 @@ import transformers
 from mixlens import Lens, UnsupportedModel
 from tests.zoo.checks import Examination, examined
 from tests.zoo.models import entries
+from tests.zoo.rules import checked_rules
 
 SAMPLE = {
     "Ernie4_5_VLMoeModel": "packed images next to a text, experts for each",
@@ -41,6 +42,28 @@ def test_independent_checks(name: str) -> None:
     assert finding["violations"] == []
     assert finding["foreign"] == []
     assert {"measures", "model untouched"} < finding["checks"].keys()
+
+
+HEADS = {
+    "AlbertForMaskedLM": ("heads",),
+    "CanineForSequenceClassification": ("heads",),
+    "M2M100ForConditionalGeneration": ("heads", "options"),
+    "MptForCausalLM": ("heads", "options"),
+    "SiglipForImageClassification": ("heads",),
+    "UMT5ForTokenClassification": ("heads",),
+}
+
+
+@pytest.mark.parametrize("name", sorted({*SAMPLE, *HEADS}))
+def test_rules(name: str) -> None:
+    if not hasattr(transformers, ENTRIES[name].config_class):
+        pytest.skip(f"transformers {transformers.__version__} has no {name}")
+    rules = HEADS.get(name, ()) + (("changed", "masks") if name in SAMPLE else ())
+    finding = checked_rules(ENTRIES[name], rules)
+    assert finding["violations"] == []
+    assert finding["foreign"] == []
+    assert set(rules) - finding["held"].keys() <= {"masks"}  # some take no mask
+    assert finding["held"].get("changed") in (None, 8)
 
 
 def test_a_class_does_not_depend_on_a_stack_that_its_head_does_not_read() -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 Finding = dict[str, Any]
 """type, class, verdict (verified, part, refused, exception), reason, and what the checks found:
-their largest differences, violations, and errors that are not ours.
+their largest differences, violations, and errors that are not ours; and of the general rules how
+many cases held, and why others were left out.
 """
 
 
@@ -41,6 +43,16 @@ def summary(findings: Iterable[Finding]) -> str:
         f" classes, {sum(len(line.get('violations', [])) for line in findings)} violations,"
         f" {sum(len(line.get('foreign', [])) for line in findings)} errors that are not ours",
     ]
+    tried = [rule for line in findings for rule in line.get("held", {})]
+    lines += [
+        f"rule {rule}: cases held on {tried.count(rule)} classes" for rule in sorted({*tried})
+    ]
+    reasons = Counter(
+        f"rule {case.partition(',')[0]} left out: {_general(why, line['class'])[:90]}"
+        for line in findings
+        for case, why in line.get("skipped", {}).items()
+    )
+    lines += [f"{count} cases of {reason}" for reason, count in sorted(reasons.items())]
     for line in findings:
         shown = [*line.get("violations", []), *line.get("foreign", [])]
         lines += [f"  {line['class']}: {said}" for said in shown]
@@ -54,8 +66,13 @@ def by_reason(findings: Iterable[Finding], width: int = 90) -> str:
     groups: dict[str, list[str]] = {}
     for line in findings:
         if line["verdict"] in ("refused", "exception"):
-            said = re.sub(r"`[^`]*`", "`…`", line["reason"])
-            said = re.sub(r"\d[\d.,e+-]*", "#", said.replace(line["class"], "…"))
+            said = _general(line["reason"], line["class"])
             groups.setdefault(said[:width], []).append(line["class"])
     ordered = sorted(groups.items(), key=lambda group: -len(group[1]))
     return "\n".join(f"{len(names):4d}  {said}\n      {' '.join(names)}" for said, names in ordered)
+
+
+def _general(reason: str, name: str) -> str:
+    """A reason without what is of one class alone."""
+    said = re.sub(r"`[^`]*`", "`…`", reason)
+    return re.sub(r"\d[\d.,e+-]*", "#", said.replace(name.partition(" (")[0], "…"))

@@ -3,6 +3,7 @@
 python -m tests.zoo.run                    every class that the journal does not hold
 python -m tests.zoo.run --jobs 16          so many at a time
 python -m tests.zoo.run --quick            `verify` alone: no measures, no independent checks
+python -m tests.zoo.run --rules            the general rules alone (`rules.py`)
 python -m tests.zoo.run --again refused    those whose latest verdict is one of these, once more
 python -m tests.zoo.run Bert Llama         only classes whose name contains one of these
 python -m tests.zoo.run --summary          nothing is run; what the journal says
@@ -24,9 +25,10 @@ import transformers
 import mixlens
 from mixlens.measures import names, spec_of
 from tests.zoo import journal
-from tests.zoo.checks import examined, verified
+from tests.zoo.checks import verified
 from tests.zoo.children import each_in_a_child, finding_of
 from tests.zoo.models import Entry, entries
+from tests.zoo.rules import checked_rules, examined_with_rules
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -46,6 +48,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--journal", type=Path, default=ROOT / "build" / "zoo.jsonl")
     parser.add_argument("--jobs", type=int, default=1, help="models at a time")
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--rules", action="store_true")
     parser.add_argument("--again", nargs="+", default=[], metavar="VERDICT")
     parser.add_argument("--limit", type=int, default=300, help="processor seconds for one model")
     parser.add_argument("--here", action="store_true", help="no child process: for a debugger")
@@ -76,7 +79,8 @@ def run(chosen: argparse.Namespace) -> None:
     transformers.utils.logging.set_verbosity_error()
     torch.set_num_threads(1)
     preload()
-    examine, wanted = verified if chosen.quick else examined, wanted_entries(chosen)
+    examine = verified if chosen.quick else examined_with_rules
+    examine, wanted = checked_rules if chosen.rules else examine, wanted_entries(chosen)
     line = (
         (finding_of(entry, examine) for entry in wanted)
         if chosen.here
