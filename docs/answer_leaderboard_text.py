@@ -117,7 +117,7 @@ HEADS_NOTE = (
     "In SmolLM2, learned weights help `attention` and `contribution_weights`, which find little"
     " more than random numbers with equal weights. `attention_norm` and `flow_routes` do well with"
     " equal weights. Weights that were learned on another task make them worse on average, so learn"
-    " the weights on prompts like yours, or use a feature that needs none. The bundled model finds the"
-    " evidence of nearly all prompts with equal weights, except those of `two_hop`, so there is"
+    " the weights on prompts like yours, or use a feature that needs none. The bundled model finds"
+    " the evidence of nearly all prompts with equal weights, except those of `two_hop`, so there is"
     " little to learn. `python -m training.leaderboard.heads` repeats the comparison on your model."
 )
