@@ -47,6 +47,8 @@ def test_independent_checks(name: str) -> None:
 HEADS = {
     "AlbertForMaskedLM": ("heads",),
     "CanineForSequenceClassification": ("heads",),
+    "Gemma4UnifiedForConditionalGeneration": ("options",),  # as many audio frames as tokens
+    "IdeficsForVisionText2Text": ("options",),  # a mask of the images that each token sees
     "M2M100ForConditionalGeneration": ("heads", "options"),
     "MptForCausalLM": ("heads", "options"),
     "SiglipForImageClassification": ("heads",),

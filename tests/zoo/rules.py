@@ -133,7 +133,7 @@ class Rules:
             raise LeftOut("no attention_mask")
         (rows, count), middle = ids.shape, ids.shape[1] // 2
         hole = torch.ones_like(ids)
-        hole[:, middle] = 0
+        hole[0, middle] = hole[-1, 1] = 0
         seen = torch.ones(rows, 1, count, count).tril().bool()
         seen[..., -1, middle] = False  # one pair
         added = torch.zeros(seen.shape).masked_fill(~seen, BLOCKED)
@@ -150,7 +150,8 @@ class Rules:
                 examination = Examination(model, given)
                 examination.given = eager if same else given
                 examination.attention()
-                if "attention weights" not in examination.done:
+                examination.value_zeroing("values", examination.recording, given)
+                if not examination.done:
                     raise LeftOut("the model returns no weights of the same shape")
                 assert not examination.violations, examination.violations
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
 
 from mixlens.errors import InvalidInput, NonFiniteActivations, UnsupportedModel
 from mixlens.measuring.estimates import estimate_of_prompt, memory_advice
@@ -21,6 +20,7 @@ from mixlens.structure.model_discovery import model_structure
 from mixlens.text.continuation import Continued, continued
 from mixlens.text.generation import require_generation
 from mixlens.text.input_checks import is_plain_text, takes_decoder_ids
+from mixlens.text.media_prompts import is_per_token
 
 if TYPE_CHECKING:
     from torch import nn
@@ -98,7 +98,7 @@ def require_same_logits(model: Any, made: Continued) -> None:
     assert made.ready.produced is not None
     ids, width, count = made.ready.produced[0].ids, inputs["input_ids"].shape[1], places[0] + 1
     prompt = {
-        name: value[:, :count] if isinstance(value, Tensor) and value.shape == (1, width) else value
+        name: value[:, :count] if is_per_token(name, value, width) else value
         for name, value in inputs.items()
     }
     options: dict[str, Any] = {"max_new_tokens": len(places), "do_sample": False, "num_beams": 1}

@@ -37,6 +37,11 @@ from mixlens.text.tokens import TokenRow
 
 _RAW = ("images", "audio", "videos")
 _PLAIN = ("input_ids", "attention_mask")
+_OF_MEDIA = (
+    *("audio", "feature", "input_features", "input_values"),
+    *("image_grid", "image_sizes", "pixel", "video"),
+)  # how names of the inputs for images and audio begin
+_IMAGES_SEEN = ("image_attention_mask", "cross_attention_mask")  # token x image, for each token
 TEXT = "text"  # the segment of the words next to images
 
 
@@ -170,8 +175,8 @@ def _from_tensors(
 def continued_tensors(model: nn.Module, prompt: MediaPrompt, ids: Sequence[int]) -> dict[str, Any]:
     """Return the input tensors of a prompt with these token ids, which begin with the prompt's.
 
-    Tensors with a number for each token (masks, types) grow: an answer is visible, and consists of
-    words. Those of images and audio stay.
+    Tensors with a number for each token (masks, types) grow: an answer is visible, consists of
+    words and sees the same images as the last token of the prompt. Those of images and audio stay.
     """
     if not prompt.ids:
         return dict(prompt.tensors)
@@ -184,11 +189,21 @@ def continued_tensors(model: nn.Module, prompt: MediaPrompt, ids: Sequence[int])
         )
     longer = dict(prompt.tensors)
     for name, value in prompt.tensors.items():
-        if isinstance(value, Tensor) and value.shape == (1, len(prompt.ids)):
-            fill = value.new_ones if name == "attention_mask" else value.new_zeros
-            longer[name] = torch.cat([value, fill(1, more)], 1)
+        if is_per_token(name, value, len(prompt.ids)):
+            row = value[:, -1:] if name in _IMAGES_SEEN else torch.zeros_like(value[:, -1:])
+            row = torch.ones_like(row) if name == "attention_mask" else row
+            longer[name] = torch.cat([value, *[row] * more], 1)
     longer["input_ids"] = torch.tensor([list(ids)])
     return longer
+
+
+def is_per_token(name: str, value: Any, tokens: int) -> bool:
+    """Return whether an input of one prompt has a number (or a row of `_IMAGES_SEEN`) for each
+    token. The mask of an audio may have as many frames as the prompt has tokens.
+    """
+    if not isinstance(value, Tensor) or value.shape[:2] != (1, tokens):
+        return False
+    return name in _IMAGES_SEEN or (value.dim() == 2 and not name.startswith(_OF_MEDIA))
 
 
 # ----------------------------------------------------------------------- tokens of the placeholders
