@@ -58,26 +58,21 @@ Marks = Mapping[str, Mapping[str, str]]
 
 
 def taken(source: Path) -> int:
-    """Condense the files of a run into cells."""
+    """Condense the files of a run into cells. A file that goes on after the prompts of a kept cell
+    is added to it.
+    """
     CELLS.mkdir(parents=True, exist_ok=True)
     files = sorted(source.glob("*.jsonl"))
     for path in files:
-        lines = _without_gaps(path)
-        if not lines:
-            continue
-        model, task, documents, language = _parts(path.stem)
-        cell = {
-            "model": model,
-            "task": task,
-            "documents": documents,
-            "language": language,
-            "tried": len(lines),
-            "answered": sum(line["answered"] for line in lines),
-            "counted": sum(line["counts"] for line in lines),
-            "methods": _condensed([line for line in lines if line["counts"]]),
-        }
-        text = json.dumps(cell, separators=(",", ":"))
-        (CELLS / f"{path.stem}.json").write_text(text + "\n", encoding="utf-8")
+        lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        place = CELLS / f"{path.stem}.json"
+        cell = _cell(path.stem, _without_gaps(lines, 1))
+        if not cell["tried"] and place.exists():
+            kept = json.loads(place.read_text(encoding="utf-8"))
+            cell = _joined(kept, _cell(path.stem, _without_gaps(lines, kept["tried"] + 1)))
+        if cell["tried"]:
+            text = json.dumps(cell, separators=(",", ":"))
+            place.write_text(text + "\n", encoding="utf-8")
     for path in source.glob("costs-*.json"):
         known = json.loads(COSTS.read_text()) if COSTS.exists() else {}
         known[path.stem.removeprefix("costs-")] = json.loads(path.read_text())
@@ -89,12 +84,39 @@ def taken(source: Path) -> int:
     return len(files)
 
 
-def _without_gaps(path: Path) -> list[dict[str, Any]]:
-    """Return the lines of a file in the order of the prompts, up to the first that is missing."""
-    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+def _without_gaps(lines: Sequence[dict[str, Any]], first: int) -> list[dict[str, Any]]:
+    """Return the lines in the order of the prompts, from the first up to one that is missing."""
     by_number = {int(line["name"].rpartition(":")[2]): line for line in lines}
-    together = itertools.takewhile(by_number.__contains__, itertools.count(1))
+    together = itertools.takewhile(by_number.__contains__, itertools.count(first))
     return [by_number[number] for number in together]
+
+
+def _cell(name: str, lines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    model, task, documents, language = _parts(name)
+    return {
+        "model": model,
+        "task": task,
+        "documents": documents,
+        "language": language,
+        "tried": len(lines),
+        "answered": sum(line["answered"] for line in lines),
+        "counted": sum(line["counts"] for line in lines),
+        "methods": _condensed([line for line in lines if line["counts"]]),
+    }
+
+
+def _joined(kept: Cell, later: Cell) -> dict[str, Any]:
+    """Return a cell with the prompts of both."""
+    whole = {key: kept[key] + later[key] for key in ("tried", "answered", "counted")}
+    methods: dict[str, dict[str, list[Any]]] = {}
+    for cell, start in ((kept, 0), (later, kept["counted"])):
+        for name, shortened in cell["methods"].items():
+            numbers = _lengthened(shortened)
+            numbers["prompt"] = [start + number for number in numbers["prompt"]]
+            known = methods.setdefault(name, {key: [] for key in numbers})
+            for key, values_of in numbers.items():
+                known[key] += values_of
+    return {**kept, **whole, "methods": {name: _shortened(m) for name, m in methods.items()}}
 
 
 def _parts(stem: str) -> tuple[str, str, int, str]:
@@ -141,6 +163,20 @@ def _shortened(kept: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
     if all(value is None for value in numbers["tokens"]):
         del numbers["tokens"]
     return numbers
+
+
+def _lengthened(kept: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
+    """Undo `_shortened`."""
+    count = len(kept["rank"])
+    first = kept["first"]
+    return {
+        "prompt": kept.get("prompt", list(range(count))),
+        "rank": kept["rank"],
+        "first": first,
+        "recall": kept.get("recall", first),
+        "tokens": kept.get("tokens", [None] * count),
+        "sink": kept.get("sink", kept["rank"]),
+    }
 
 
 def cells() -> list[Cell]:

@@ -61,6 +61,31 @@ def test_lines_become_a_cell(cell: board.Cell) -> None:
     assert board.costs() == {"Some-Model-1B": {"alti": 1.4}}
 
 
+def test_later_prompts_are_added_to_a_kept_cell(cell: board.Cell, tmp_path: Path) -> None:
+    path = tmp_path / "Some-Model-1B-fact-documents-3.jsonl"
+    whole = (board.CELLS / f"{path.stem}.json").read_text()
+    lines = sorted(path.read_text().splitlines(), key=lambda each: json.loads(each)["name"])
+    lines = sorted(lines, key=lambda each: int(json.loads(each)["name"].rpartition(":")[2]))
+    path.write_text("\n".join(lines[:10]))
+    board.taken(tmp_path)
+    (kept,) = board.cells()
+    assert kept["tried"] == 10
+    settings = Namespace(counted=12, removal=0, most=60, methods="random", kept=board.CELLS)
+    queue = answers.Cell("generated:fact?documents=3", tmp_path / path.name, settings)
+    assert (queue.checked, queue.counted) == (10, 9)
+    job = queue.next_job()
+    assert job is not None
+    assert job[1][0][0].name == "fact-en-3-0:11"
+    path.write_text("\n".join(lines[11:]))  # the next prompt is missing
+    board.taken(tmp_path)
+    assert board.cells() == [kept]
+    path.write_text("\n".join(lines[10:]))
+    for _ in range(2):  # the second time there is nothing to add
+        board.taken(tmp_path)
+        assert board.cells() == [cell]
+    assert (board.CELLS / f"{path.stem}.json").read_text() == whole
+
+
 def test_files_name_their_cell() -> None:
     model = "SmolLM2-135M-Instruct"
     assert board._parts(f"{model}-two_hop-documents-8") == (model, "two_hop", 8, "en")
@@ -68,7 +93,7 @@ def test_files_name_their_cell() -> None:
 
 
 def chosen(counted: int, removal: int = 1) -> Namespace:
-    return Namespace(counted=counted, removal=removal, most=12, methods="random,last")
+    return Namespace(counted=counted, removal=removal, most=12, methods="random,last", kept=None)
 
 
 def finish(cell: answers.Cell, right: set[int]) -> list[tuple[int, int]]:
@@ -123,7 +148,9 @@ def lines_of(path: Path) -> list[dict[str, Any]]:
 
 def test_workers_score_and_stop_in_time(tmp_path: Path) -> None:
     path = tmp_path / "M-plain_fact-documents-2.jsonl"
-    settings = Namespace(counted=1, removal=0, most=30, methods="attention,leave_one_out")
+    settings = Namespace(
+        counted=1, removal=0, most=30, methods="attention,leave_one_out", kept=None
+    )
     model = "mixlens/bundled/causal"
     cells = [answers.Cell("generated:plain_fact?documents=2", path, settings)]
     assert not workers.run_all(list(cells), model, "cpu", 1, minutes=0)

@@ -8,7 +8,7 @@ are ready. Before the methods run, the prompts are checked in their order, so th
 of them are the first that count. Data sets take turns, so that an early stop leaves all of them
 with about the same number of prompts, and a run that was stopped continues where it was. The
 prompts before the first one that is missing are valid. `docs.answer_leaderboard` makes the page
-from them.
+from them. `--kept docs/leaderboard/answers` goes on after the prompts that the page has already.
 
 `--device cuda --workers 14` runs 14 processes that share a GPU. `--minutes` stops in time.
 """
@@ -56,6 +56,7 @@ def main() -> None:
     parser.add_argument("--counted", type=int, default=200, help="stop after so many that count")
     parser.add_argument("--removal", type=int, default=40, help="of them with the dear methods")
     parser.add_argument("--most", type=int, default=600, help="prompts that are tried")
+    parser.add_argument("--kept", type=Path, help="cells whose prompts are not run again")
     parser.add_argument("--methods", help="instead of the cheap ones, separated by commas")
     parser.add_argument("--costs", type=int, default=0, help="only time so many prompts")
     parser.add_argument("--device", default="cpu")
@@ -95,7 +96,8 @@ class Cell(workers.Queue):
         if path.exists():
             lines = map(json.loads, path.read_text(encoding="utf-8").splitlines())
             self.written = {line["name"]: line["counts"] for line in lines}
-        self.checked = self.counted = self.unwritten = 0
+        self.checked, self.counted = _kept(chosen.kept, path.stem)
+        self.unwritten = 0
         self.to_score: deque[tuple[EvidencePrompt, Line, list[str]]] = deque()
         self.checking = False
 
@@ -156,6 +158,14 @@ class Cell(workers.Queue):
     def __str__(self) -> str:
         scored = self.counted - self.unwritten
         return f"{self.name}: {self.checked} tried, {self.counted} count, {scored} scored"
+
+
+def _kept(folder: Path | None, name: str) -> tuple[int, int]:
+    """Return how many prompts a kept cell has, and how many of them count."""
+    if folder is None or not (folder / f"{name}.json").exists():
+        return 0, 0
+    cell = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
+    return cell["tried"], cell["counted"]
 
 
 def check(prompts: Sequence[EvidencePrompt]) -> list[Line]:
