@@ -21,8 +21,7 @@ class MixlensError(Exception):
 
 
 class UnsupportedModel(MixlensError):
-    """Raised if mixlens cannot verify a layer of the model, or a measure would not be right on
-    it."""
+    """Raised if mixlens cannot verify a layer of the model, or a measure is not valid for it."""
 
 
 class InvalidInput(MixlensError, ValueError):
@@ -55,7 +54,7 @@ class CannotLoad(InvalidInput, OSError):
 
 
 class CannotWrite(InvalidInput, OSError):
-    """Raised if a file cannot be written. An existing file stays as it was."""
+    """Raised if a file cannot be written. An existing file is unchanged."""
 
 
 class TargetsUnavailable(UnsupportedModel):
@@ -82,13 +81,13 @@ class MissingExtra(MixlensError, ImportError):
 
 
 def about(subject: str, error: MixlensError) -> MixlensError:
-    """Return the same error with its subject before the message."""
+    """Return an error of the same class, with its subject in front of the message."""
     error.args = (f"{subject}: {error}",)
     return error
 
 
 def without_subject(name: str, message: str) -> str:
-    """Return a message without the name that it begins with, to show it next to that name."""
+    """Remove the name at the beginning of a message, to show the message next to that name."""
     return re.sub(rf"^{re.escape(name)}[,:]? ", "", message)
 
 

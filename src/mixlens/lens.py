@@ -535,7 +535,7 @@ class Lens:
         )
         if on_error != "raise" or batch_size is not None:
             raise InvalidInput(
-                "With device=, all texts are one batch. Leave out on_error and batch_size."
+                "With device=, all texts form one batch. Leave out on_error and batch_size."
             )
         return self.measure_batch(name, given, **chosen, precision=precision, **options)
 

@@ -1,10 +1,10 @@
 """Answer: a generated or given answer, and the passages of the prompt that it rests on.
 
 A score of a measure is normalised: the absolute scores of all sources of a token of the answer sum
-to one. A document has the sum of its tokens' scores. A word of the answer has the mean of its
-tokens' scores; `mixlens.answers.method_scores` defines those of sentences and of the answer. Scores
-of removal methods (`leave_one_out`, `context_cite`) are the loss of the answer's log-probability or
-log-odds.
+to one. The score of a document is the sum over its tokens, and the score of a word of the answer is
+the mean over its tokens; `mixlens.answers.method_scores` defines those of sentences and of the
+answer. Scores of removal methods (`leave_one_out`, `context_cite`) are the loss of the answer's
+log-probability or log-odds.
 """
 
 from __future__ import annotations

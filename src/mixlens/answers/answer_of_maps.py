@@ -1,7 +1,7 @@
-"""The answer of maps that were measured on generated text, for their page.
+"""Find the answer in maps of generated text, for the page that shows them.
 
-The segments of the sources say which tokens are documents, turns of a chat or the answer. What is
-not known (the documents of a prompt without marks) is one document.
+The segments of the sources mark documents, turns of a chat and the answer. A prompt without such
+segments counts as one document.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _TURNS = ("user", "assistant", "system", "tool")
 
 
 def answer_of_maps(given: Sequence[MixingMaps]) -> Answer | None:
-    """Return the answer that maps explain; None if they are not maps of the tokens of one answer
-    after a prompt.
+    """Return the answer that maps explain, or None if their targets are not the tokens of one
+    answer after a prompt.
     """
     maps = [each for each in given if not each.per_head]
     if not maps or not all(_explains_answer(each, maps[0]) for each in maps):
@@ -91,7 +91,9 @@ def _explains_answer(maps: MixingMaps, first: MixingMaps) -> bool:
 
 
 def _parts(row: TokenRow) -> list[PromptPart] | None:
-    """Return the parts of a prompt by its segments; None if a name belongs to several of them."""
+    """Return the parts of a prompt, one per segment, or None if two documents have the same
+    name.
+    """
     assert row.text is not None
     assert row.offsets is not None
     parts: list[PromptPart] = []

@@ -28,10 +28,10 @@ class AnswerPart(NamedTuple):
 
 
 def split_sentences(text: str, offsets: Sequence[tuple[int, int]]) -> tuple[AnswerPart, ...]:
-    """Return the sentences of an answer; `offsets` are characters of its text.
+    """Return the sentences of an answer; `offsets` are the character spans of its tokens.
 
-    A token belongs to the sentence in which its first character that is not a blank lies, and a
-    blank one to the sentence before it.
+    A token belongs to the sentence that contains its first non-blank character, and a blank token
+    to the sentence before it.
     """
     spans = spans_of(text, "sentences")
     starts = [start for _, start, _ in spans]
@@ -67,7 +67,7 @@ def split_words(
 
 
 def first_character(text: str, offset: tuple[int, int]) -> int:
-    """Return the first character of a token that is not a blank."""
+    """Return the position of a token's first non-blank character."""
     start, stop = offset
     piece = text[start:stop]
     blank = len(piece) - len(piece.lstrip())

@@ -107,8 +107,8 @@ def _of_recording(
         )
     if recording.model is not model:
         raise InvalidInput(
-            f"The recording is one of another {type(recording.model).__name__}. Use the lens that"
-            " made it."
+            f"The recording was made with a different {type(recording.model).__name__}. Use the"
+            " lens that made it."
         )
     if answer is not None or options:
         raise InvalidInput("The recording has an answer. Pass the prompt to explain another one.")
@@ -252,6 +252,6 @@ def require_rest(prompt: AnsweredPrompt, passages: Sequence[Passage]) -> None:
     for passage in passages:
         if len(passage.tokens) >= len(prompt.ids):
             raise EmptyInput(
-                f"Segment {passage.name!r} is the whole prompt, so nothing remains without it."
+                f"Segment {passage.name!r} is the whole prompt, so removing it would leave nothing."
                 " Choose smaller segments."
             )

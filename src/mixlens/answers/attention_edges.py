@@ -4,7 +4,7 @@ it, in chosen layers.
 Blocked edges get a score of minus infinity before the softmax. In a causal model, only positions
 from the first blocked target on change. They run on the keys and values of one pass over the whole
 text, with one batch entry per set of edges. `BlockedAnswers` verifies this on the text itself: the
-run without blocked edges and one run with them must give what whole passes give. Otherwise, and in
+run without blocked edges and one run with them must match whole passes. Otherwise, and in
 encoder–decoder models (whose cross-attention is blocked), each set of edges is a whole pass.
 """
 
@@ -156,20 +156,20 @@ class _Blocking:
         if isinstance(error, NothingVisible):
             names = ", ".join(sorted({repr(each.name) for each in self.edges}))
             raise InvalidInput(
-                f"A position that produces the answer sees nothing but one of the segments {names}"
-                " in some layer, so its attention has no value without it. Choose smaller segments."
+                "In some layer, a position that produces the answer sees only one of the segments"
+                f" {names}, so its attention is undefined without it. Choose smaller segments."
             ) from None
         name = type(self.answers.model).__name__
         if error is None and not self.seen:
             raise UnsupportedModel(
-                f"{name} computes its attention outside transformers' attention interface. There"
-                " mixlens reads attention weights after the softmax, but cannot hide tokens before"
-                " it, which a knockout and a fit of head weights need. Use `lens.leave_one_out`."
+                f"{name} computes its attention outside transformers' attention interface, where"
+                " mixlens can read the attention weights but cannot hide tokens before the softmax."
+                " A knockout and a fit of head weights need that. Use `lens.leave_one_out`."
             )
         if error is None and self.seen != self.answers.total:
             raise UnsupportedModel(
-                f"{name} called {self.seen} attention functions where"
-                f" its structure has {self.answers.total}, so mixlens cannot tell its layers apart."
+                f"{name} called {self.seen} attention functions, but its structure has"
+                f" {self.answers.total}, so mixlens cannot tell its layers apart."
                 " Use `lens.leave_one_out`."
             )
 
@@ -207,8 +207,8 @@ def _tensors(model: nn.Module, prompt: AnsweredPrompt) -> dict[str, Any]:
 
 
 def _attention_calls(model: nn.Module, tensors: dict[str, Any]) -> tuple[dict[int, int], int]:
-    """The number of each attention call through which the answer reads the prompt, with its layer;
-    and how many calls there are in one pass.
+    """Return the layer of each attention call through which the answer reads the prompt, and the
+    number of calls in one pass.
     """
     structure = model_structure(model, tensors)
     stack = structure.calls[-1][0]

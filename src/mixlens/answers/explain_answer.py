@@ -85,7 +85,7 @@ def explain_answer(
 
 
 def _site(recording: Recording) -> str:
-    """Return the attention that reads the prompt: cross-attention, if the model has it."""
+    """Return the site whose attention reads the prompt: cross-attention if the model has it."""
     sites = recording.structure.sites
     return [name for name, own in sites.items() if own.stack is recording.last_stack][-1]
 
@@ -104,8 +104,8 @@ def _require_positions(lens: Lens, prompt: PromptParts) -> None:
     }
     longest = max(lengths, key=lambda name: lengths[name])
     raise InputTooLong(
-        f"The prompt has {len(ids)} tokens, the model has {limit} positions. Shorten the documents"
-        f" or leave some out. The longest is {longest!r} with {lengths[longest]} tokens."
+        f"The prompt has {len(ids)} tokens, but the model has {limit} positions. Shorten the"
+        f" documents or leave some out. The longest is {longest!r} with {lengths[longest]} tokens."
     )
 
 
@@ -149,10 +149,8 @@ def _answer_row(row: TokenRow, positions: Sequence[int], shift: int) -> TokenRow
 
 
 def _cut_at(length: int, given: Any, options: Mapping[str, Any]) -> dict[str, int]:
-    """Return where a generated answer was cut off, if it was.
-
-    The end of a turn counts as a new token and is not explained, so an answer of as many tokens as
-    allowed has none.
+    """Return where a generated answer was cut off, if it was. The end-of-turn token counts as a new
+    token but is not explained, so an answer that uses all allowed tokens has no such token.
     """
     is_cut = given is None and length == options.get("max_new_tokens")
     return {"cut_at": length} if is_cut else {}

@@ -156,7 +156,7 @@ def _sample(layer: Any) -> np.ndarray:
     sample = sample_layer(layer)
     if sample is None:
         raise UnsupportedModel(
-            "The weights of the model cannot be read where they are (offloaded or quantised). Load"
-            " it in one piece."
+            "The weights of the model are offloaded or quantised, so they cannot be read. Load the"
+            " model without offloading and quantisation."
         )
     return sample

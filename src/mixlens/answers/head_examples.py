@@ -104,7 +104,7 @@ def _with_documents(name: str, prompt: Any, documents: Any) -> tuple[str, Any]:
         documents = {f"document {number}": text for number, text in enumerate(documents, 1)}
     texts = [prompt, *documents.values()] if isinstance(documents, Mapping) else [None]
     if not all(isinstance(text, str) for text in texts):
-        raise InvalidInput(f"{name}: the prompt and its documents are not all texts.")
+        raise InvalidInput(f"{name}: the prompt or one of its documents is not a text.")
     written, spans = "", []
     for title, text in documents.items():
         spans.append((title, len(written), len(written) + len(text)))
@@ -120,14 +120,15 @@ def collect_examples(
 ) -> list[HeadExample]:
     """Return features and outputs of each target of one prompt.
 
-    Targets whose outputs or features are the same for every mask say nothing, and are left out.
+    Targets whose outputs or features are the same for every mask contain no information, so they
+    are skipped.
     """
     model, tokenizer = lens.model, lens.tokenizer
     recording = lens.generate(given.prompt, answer=given.answer)
     prompt = read_answered_prompt(model, tokenizer, recording, None, {})
     sources = find_passages(prompt.row, given.segments)
     if len(sources) < 2:
-        raise InvalidInput(f"{given.name} has one segment. At least two are needed to learn from.")
+        raise InvalidInput(f"{given.name} has one segment, but a fit needs at least two.")
     kept = draw_masks(masks, len(sources))
     by_token = head_scores(recording, features)
     logs = hidden_log_probabilities(model, prompt, sources, kept, batch_size)
@@ -167,8 +168,8 @@ def hidden_log_probabilities(
     kept: np.ndarray,
     batch_size: int | None = None,
 ) -> np.ndarray:
-    """Return [mask, token of the answer]: log-probabilities if the keys of the other sources are
-    hidden from every other token, in all layers.
+    """Return log-probabilities [mask, token of the answer] with the keys of the dropped sources
+    hidden from all other tokens in every layer.
     """
     with open_session(model, restores=False):
         answers = BlockedAnswers(model, prompt, reuse=False, batch_size=batch_size)
@@ -192,7 +193,7 @@ def hidden_log_probabilities(
 
 
 def answer_targets(prompt: AnsweredPrompt) -> list[list[int]]:
-    """Return the places of the tokens of each sentence of the answer."""
+    """Return the indices of the tokens in each sentence of the answer."""
     places = list(range(len(prompt.answer_ids)))
     ends = [stop for _, _, stop in spans_of(prompt.answer, "sentences")] if prompt.answer else []
     if prompt.answer_offsets is None or len(ends) < 2:

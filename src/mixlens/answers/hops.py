@@ -321,8 +321,8 @@ def _answer_of(recording: Recording, count: int, shift: int) -> list[int]:
 
 
 def _token_after(recording: Recording, count: int) -> tuple[str, bool]:
-    """Return the token that the last position produced, and whether it is special. An ordinary text
-    does not know it.
+    """Return the token that the last position produced, and whether it is special. The token is
+    unknown if the text was not generated.
     """
     if recording.produced is None:
         return "?", False
@@ -394,8 +394,8 @@ def _in_turn(walk: _Walked, hops: int) -> None:
 
 
 def _in_segments(walk: _Walked, hops: int) -> None:
-    """Run hops over as many segments of the reasoning, the last first: each passes its score on to
-    the tokens before it.
+    """Run one hop per segment of the reasoning, from the last segment to the first. Each passes its
+    score on to the tokens before it.
     """
     plan = walk.plan
     base = walk.score(plan.first, walk.counted(plan.first).tolist())

@@ -34,7 +34,8 @@ from mixlens.text.segments import By
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Knockout(RankedScores):
-    """Scores of passages and windows of layers: how much an answer needs the attention to each.
+    """Scores of passages and windows of layers: how much an answer depends on the attention to each
+    passage in each window.
 
     Attributes
     ----------
@@ -79,7 +80,9 @@ class Knockout(RankedScores):
 
     @property
     def percent(self) -> np.ndarray:
-        """[segment, window]: change of the answer's probability in percent of it."""
+        """[segment, window]: change of the answer's probability, as a percentage of that
+        probability.
+        """
         change: np.ndarray = 100 * np.expm1(-self.scores)
         return change
 

@@ -91,7 +91,7 @@ def leave_one_out(
 
 
 class _Removal:
-    """Passes of one prompt without some of its passages."""
+    """Run one prompt without some of its passages."""
 
     def __init__(
         self,

@@ -3,10 +3,10 @@
 A method is a measure, which scores every token of the prompt, or it removes documents from the
 prompt (`leave_one_out`, `context_cite`).
 
-* Measures of layers score every token of the answer, and all of them share one forward pass. A
-  word has the mean of its tokens' scores. So has a sentence, and the answer, unless it is a long
-  span and the measure has a better definition for it (`mixlens.contracts.span`): `flow_routes` and
-  `alti` add the vectors of more than 16 tokens, then measure.
+* Measures of layers score every token of the answer, and all of them share one forward pass. The
+  score of a word is the mean over its tokens. The same holds for a sentence and the answer, unless
+  it is a long span and the measure has a better definition for it (`mixlens.contracts.span`):
+  `flow_routes` and `alti` add the vectors of more than 16 tokens, then measure.
 * Measures of an output explain the log-probability (or the logits) of each sentence, and of the
   whole answer, as one number. A word has the scores of its sentence.
 * Removal methods have a loss for every token of the answer, which are added up.
@@ -68,7 +68,7 @@ class MethodScores:
         removes: bool,
         reading: str,
     ) -> MethodScores:
-        """Return scores whose sentences have the mean of their tokens' scores, or the sum if the
+        """Return the scores with each sentence as the mean over its tokens, or as the sum if the
         method removes units.
         """
         parts = [
@@ -78,7 +78,7 @@ class MethodScores:
         return cls(name, values, np.stack(parts), removes, reading)
 
     def of_word(self, first: int, stop: int) -> Float[np.ndarray, " column"]:
-        """Return the scores of a word: the mean or the sum of those of its tokens."""
+        """Return the scores of a word: the mean or the sum over its tokens."""
         return combine_tokens(self.values[first:stop], self.removes)
 
 
@@ -93,7 +93,7 @@ def _spans_of(sentences: Sequence[AnswerPart]) -> list[tuple[int, int]]:
 
 
 def check_methods(methods: Any) -> tuple[str, ...] | None:
-    """Return the names of methods; None for the default."""
+    """Return the names of the methods, or None for the default."""
     if methods is None:
         return None
     several = isinstance(methods, Iterable) and not isinstance(methods, str)
@@ -110,7 +110,7 @@ def check_methods(methods: Any) -> tuple[str, ...] | None:
         if needed is not None:
             raise InvalidInput(
                 f"{name!r} needs {needed}=, which the explanation of an answer does not"
-                " take. Choose another method, or measure the recorded answer with it."
+                " accept. Choose another method, or measure the recorded answer with it."
             )
         if name not in REMOVAL and spec_of(name).gives == "graph":
             raise InvalidInput(f"{name!r} does not score sources. Choose another method.")
@@ -224,7 +224,7 @@ def _of_layers(
 
 
 def _is_added(name: str, tokens: int) -> bool:
-    """Return whether a span of this length is scored by the sum of its vectors."""
+    """Return whether a span of this length is scored as the sum of its vectors."""
     return span_definition(name, Span(None, ((1.0,) * tokens,))) == "sum"
 
 

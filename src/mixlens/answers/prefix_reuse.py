@@ -71,8 +71,8 @@ class KeysAndValues:
 
 
 def run_on_cache(model: nn.Module, ids: Tensor, cache: Any, before: int, last: int) -> Tensor:
-    """Return the logits [text, position, word] of the last positions of tokens that follow those of
-    a cache.
+    """Return the logits [text, position, word] of the last positions, for tokens that continue a
+    cached prefix.
     """
     device = entry_device(model)
     ids = ids.to(device)
@@ -119,7 +119,7 @@ class AnswerPasses:
 
     @property
     def reuses(self) -> bool:
-        """Return whether shortened prompts run on the keys and values of the whole one."""
+        """Return whether shortened prompts reuse the keys and values of the whole prompt."""
         return self._known is not None
 
     def without(
@@ -139,7 +139,7 @@ class AnswerPasses:
         return [*ids, *self.prompt.answer_ids[:-1]]
 
     def _is_right(self, known: KeysAndValues) -> bool:
-        """Return whether these keys and values give the same logits as the whole prompt."""
+        """Return whether the cached keys and values reproduce the logits of the whole prompt."""
         try:
             again = known.read(known.ids, len(self.prompt.answer_ids))
         except Exception as failure:  # a model may do anything with a foreign cache

@@ -54,7 +54,7 @@ def _indented(text: str, width: int) -> str:
 
 
 def _words_from(answer: Answer, document: str) -> list[str]:
-    """Return the words of the answer that rest on a document clearly, largest score first."""
+    """Return the words of the answer that clearly rest on a document, largest score first."""
     clear: dict[str, RankedPassage] = {}
     for number, word in enumerate(answer.words):
         best = answer.top(word=number, count=1)[0]

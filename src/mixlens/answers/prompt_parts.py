@@ -128,7 +128,8 @@ def read_prompt(
 
 def with_place(given: Any, texts: Sequence[str]) -> Any:
     """Return a prompt or chat with a place for documents: in front of the prompt, or of the last
-    turn of the user. One that contains {documents} or a document is returned as it is.
+    turn of the user. A prompt that contains {documents} or one of the documents is returned
+    unchanged.
     """
     contents = [given] if isinstance(given, str) else [_content(message) for message in given]
     for content in contents:
@@ -288,7 +289,7 @@ def _kinds_of_turns(messages: Any) -> dict[str, str]:
 
 
 def _outside(text: str, turn: PromptPart, documents: Spans) -> list[PromptPart]:
-    """Return the pieces of a turn that are in no document."""
+    """Return the pieces of a turn that are outside all documents."""
     outside, end = [], turn.start
     for _, start, stop in [*documents, ("", turn.stop, turn.stop)]:
         start = min(max(start, turn.start), turn.stop)

@@ -17,7 +17,7 @@ from mixlens.evaluating.statistics import adjusted, difference_p
 
 @dataclass(frozen=True, kw_only=True)
 class Marks:
-    """Test results of one measure and evaluation; NaN if a test was impossible."""
+    """Results of the tests of one measure and evaluation; NaN if a test was not possible."""
 
     is_first: bool = False  # whether it has the best value of the evaluation
     p_best: float = math.nan  # p-value against the best of the evaluation

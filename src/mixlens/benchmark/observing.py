@@ -22,7 +22,7 @@ Task = Example | tuple[str, int]
 
 
 class Observer:
-    """A model that processes pieces of work."""
+    """Evaluate pieces of work with one model."""
 
     def __init__(self, lens: Lens, plan: Plan) -> None:
         self.lens = lens

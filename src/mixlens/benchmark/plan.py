@@ -19,7 +19,7 @@ BASELINE = "random"
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """Measures, and evaluations by their requirements."""
+    """The measures of a run, and its evaluations grouped by their requirements."""
 
     measures: tuple[str, ...]
     of_measures: tuple[str, ...] = ()  # evaluations of every text and measure

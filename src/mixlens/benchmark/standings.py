@@ -1,9 +1,9 @@
 """Rank measures over several evaluations, with intervals from resampled texts.
 
-All measures and evaluations share the same samples of texts. A value changes like the mean of its
-examples (exact if it is that mean, approximate for a rate over the whole corpus). An evaluation
-that is not per text keeps its ranks. Ties share their mean rank; values that differ only by
-rounding are ties.
+All measures and evaluations share the same samples of texts. In a sample, a value is assumed to
+change like the mean of its examples (exact if it is that mean, approximate for a rate over the
+whole corpus). Evaluations that are not per text keep their ranks. Ties share their mean rank;
+values that differ only by rounding are ties.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def _drawn(columns: Sequence[Column], measures: Sequence[str], seed: int) -> np.
 
 
 def _means(weights: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return weighted means of the known entries of values [measure, example]: [draw, measure]."""
+    """Return the weighted means [draw, measure] of values [measure, example], ignoring NaN."""
     counts = weights @ (~np.isnan(values)).T
     means: np.ndarray = np.divide(
         weights @ np.nan_to_num(values).T,

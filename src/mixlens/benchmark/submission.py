@@ -83,7 +83,7 @@ def read_submission(path: Path) -> dict[str, Any]:
 
 
 def _without_folder(name: str | None) -> str | None:
-    """Return a hub name as it is, or the last part of a folder."""
+    """Return a hub name unchanged, or the last component of a folder path."""
     return name if name is None or not Path(name).exists() else Path(name).resolve().name
 
 

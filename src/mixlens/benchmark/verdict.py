@@ -73,7 +73,7 @@ def _enough(measures: int) -> int:
 
 
 def _no_better_than_random(ranking: Ranking, first: str) -> Iterator[str]:
-    """Return a sentence that no measure is recommended, if random numbers do as well as the first
+    """Return a sentence that recommends no measure, if random scores do as well as the best
     measure.
     """
     opening = f"No measure can be recommended: {first} is first, {_rank(ranking, first)}, but"

@@ -67,9 +67,8 @@ class Visibility:
 
     @cached_property
     def seen(self) -> Bool[Tensor, "texts heads target source"] | None:
-        """Return which sources each target sees; texts and heads are one if it is the same for all.
-
-        Return None if every target sees every source.
+        """Return which sources each target sees, or None if every target sees every source. The
+        axis of texts or heads has size one if all of them see the same.
         """
         seen = self._seen
         if seen is None:
@@ -102,8 +101,9 @@ class Visibility:
 
     @cached_property
     def blank(self) -> Bool[Tensor, "texts heads target 1"] | None:
-        """Return targets that see nothing, for which torch's fused attention returns zeros, or None
-        if there are none. On a GPU it is a mask even then, because reading it would stop the queue.
+        """Return a mask of targets that see no source, for which torch's fused attention returns
+        zeros, or None if there are none. On a GPU, always return the mask, because checking it
+        would synchronise.
         """
         if self.seen is None or self._triangle:
             return None
@@ -111,14 +111,14 @@ class Visibility:
         return blank if not differences.may_look_at(blank) or bool(blank.any()) else None
 
     def columns(self, sources: slice) -> Visibility:
-        """Return the same for some sources."""
+        """Return the visibility of a subset of the sources."""
         return Visibility(seen=None if self.seen is None else self.seen[..., sources])
 
 
 def seen_through(
     added: Float[Tensor, "*batch target source"],
 ) -> Bool[Tensor, "*batch target source"]:
-    """Return which sources keep a weight after this was added to their scores."""
+    """Return which sources keep a weight after this tensor was added to their scores."""
     return (added >= added.amax(-1, keepdim=True) - _HIDES) & (added > -torch.inf)
 
 
@@ -135,7 +135,7 @@ class AttentionCall:
     across: bool = False  # whether each of two streams reads the other
 
     def with_heads(self, heads: int, kv_heads: int) -> AttentionCall:
-        """Return the call with this number of heads, if each process of the model has some of
+        """Return the call with this number of heads, gathered if the processes of the model share
         them.
         """
         weights = gathered(self.weights, 1, heads)

@@ -32,7 +32,7 @@ class BatchAxis:
 
 @dataclass(frozen=True)
 class Bounds:
-    """Boundaries of packed texts, which continue the count in copies."""
+    """The boundaries of packed texts. Those of a copy continue where the previous copy ends."""
 
     @classmethod
     def seen(cls, one: Tensor, twice: Tensor) -> Bounds | None:
@@ -48,7 +48,9 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Blocks:
-    """A mask [..., target, source] of packed texts: copies are diagonal blocks."""
+    """The mask [..., target, source] of packed texts, in which each copy of a text is a block on
+    the diagonal.
+    """
 
     between: float
 
@@ -73,7 +75,7 @@ class Blocks:
 
 def batch_axes(one: Any, other: Any, rows: int, other_rows: int) -> Any:
     """Return the batch axis of every tensor in a nested argument, from calls with `rows` and
-    `other_rows` texts; None if it has none.
+    `other_rows` texts, or None for a tensor without one.
     """
     if isinstance(one, Tensor) and isinstance(other, Tensor):
         return _batch_axis(one, other, rows, other_rows) if one.dim() == other.dim() else None

@@ -58,7 +58,7 @@ class LayerCall:
 
     @functools.cached_property
     def is_readable(self) -> bool:
-        """Return whether its weights are available as plain numbers."""
+        """Return whether its weights are available as plain tensors."""
         return _has_plain_weights(self.module)
 
     @property
@@ -137,7 +137,9 @@ def forward(model: nn.Module, inputs: Inputs) -> Any:
 
 @contextlib.contextmanager
 def _cache_unused(model: nn.Module) -> Iterator[None]:
-    """Turn the cache off in every config, because a model may not accept or pass on the option."""
+    """Turn the cache off in every config, because some models ignore the argument or do not pass it
+    on.
+    """
     configs = [each for each in configs_of(model) if getattr(each, "use_cache", None) is True]
     try:
         for config in configs:
@@ -156,7 +158,7 @@ def without_cache(kwargs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def changed(argument: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    """Return a nested argument with every tensor changed."""
+    """Apply a function to every tensor of a nested argument."""
     if isinstance(argument, Tensor):
         return change(argument)
     if isinstance(argument, (tuple, list)):

@@ -94,7 +94,7 @@ def _hiding(
         fused = not is_eager and function.__name__ == "sdpa_attention_forward"
         if not is_eager and not fused:
             raise UnsupportedModel(
-                f"{function.__name__} takes no mask of pairs. Load the model with"
+                f"{function.__name__} does not accept a mask of token pairs. Load the model with"
                 " attn_implementation='sdpa' or 'eager'."
             )
         triangle = fused and bool(is_causal)
@@ -114,7 +114,8 @@ def _hidden(mask: Any, pairs: Tensor, query: Tensor, key: Tensor, triangle: bool
         mask = mask if triangle else torch.zeros_like(mask, dtype=query.dtype)
     if not isinstance(mask, Tensor) or mask.dim() != 4 or mask.shape[-1] != key.shape[2]:
         raise UnsupportedModel(
-            "The attention mask of this model has no entry per pair, so no pair can be hidden."
+            "The attention mask of this model has no entry for each pair of tokens, so pairs cannot"
+            " be hidden."
         )
     if mask.dtype == torch.bool:
         sees, still = mask, mask & ~hidden
@@ -127,7 +128,7 @@ def _hidden(mask: Any, pairs: Tensor, query: Tensor, key: Tensor, triangle: bool
 
 
 class NothingVisible(Exception):
-    """Raised if a mask hides all sources of a target."""
+    """Raised if a mask hides every source of a target."""
 
 
 @contextlib.contextmanager

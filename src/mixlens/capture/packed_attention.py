@@ -34,7 +34,7 @@ class PackedAttention(Listener):
         self._start = 0
 
     def values(self, values: Tensor) -> Tensor:
-        """Return the edited values of the whole attention, at the place of this piece."""
+        """Return this piece's part of the edited values of the whole attention."""
         if self.outer.edit_values is None:
             return values
         before = values.new_zeros(*values.shape[:2], self._start, values.shape[3])
@@ -105,7 +105,7 @@ class PairedAttention(Listener):
         self._first: AttentionCall | None = None
 
     def values(self, values: Tensor) -> Tensor:
-        """Return the edited values of both streams, at the place of this stream."""
+        """Return this stream's part of the edited values of both streams."""
         place = self.places.get(int(values.shape[2]))
         if self.outer.edit_values is None or place is None:
             return self.outer.values(values)

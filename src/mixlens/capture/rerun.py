@@ -128,8 +128,8 @@ def replacing_values(
 def _values_for_heads(
     values: Float[Tensor, "copies some_heads source d_head"], heads: int
 ) -> Float[Tensor, "copies heads source d_head"]:
-    """Return values for as many heads as one attention call takes. Code that repeats grouped values
-    may do so in some calls only.
+    """Return values for as many heads as one attention call takes. Some models repeat grouped
+    values only in some of their calls.
     """
     given = int(values.shape[1])
     if given == heads:
@@ -188,8 +188,8 @@ def upcast_module(call: LayerCall, last: list[UpcastModule]) -> nn.Module:
 
 
 def _wide_copy(module: nn.Module) -> nn.Module:
-    """Return a copy in float32, without `Module.float`, which writes into parameters: a transform
-    of torch.func forbids that.
+    """Return a copy in float32. `Module.float` writes into parameters, which the transforms of
+    torch.func do not allow.
     """
     wide: dict[int, Any] = {
         id(parameter): nn.Parameter(parameter.detach().float(), parameter.requires_grad)

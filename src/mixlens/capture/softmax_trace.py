@@ -163,8 +163,8 @@ class SoftmaxTrace(TorchFunctionMode):
     def _blocks(
         self, listener: Listener, weights: Tensor, values: Tensor, output: Tensor
     ) -> Tensor:
-        """Capture attention inside windows or blocks, each an axis of its own, so that an error can
-        name it.
+        """Capture attention inside windows or blocks, which have an axis of their own, so that an
+        error can describe it.
         """
         self._followed.clear()
         listener.captured(AttentionCall(weights, values, output, "trace"))

@@ -320,7 +320,9 @@ def grouped_measures(comparison: Comparison) -> list[list[str]]:
 
 
 def _tables(comparison: Comparison, groups: list[list[str]], width: int) -> list[Table]:
-    """Return sources down and groups across by their letters, in several tables if needed."""
+    """Return tables with one row per source and one lettered column per group. Wide results are
+    split into several tables.
+    """
     from rich.cells import cell_len
     from rich.table import Table
 
@@ -357,7 +359,7 @@ def _letter(number: int) -> str:
 
 
 def _show_groups(console: Console, comparison: Comparison, groups: list[list[str]]) -> None:
-    """Print the members of each group, the rank of the cue first if there is one."""
+    """Print the members of each group, after the rank of the cue if there is one."""
     from rich.table import Table
 
     ranks = comparison.rank_of(comparison.cue) if comparison.cue is not None else {}

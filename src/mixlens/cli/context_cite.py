@@ -184,7 +184,7 @@ def context_cite_command(
 
 def _with_question(context: str, marks: Spans, query: str) -> tuple[str, Spans, str]:
     """Return the context, its documents and the query. A last part such as === question === is the
-    query; elsewhere it stays in the context, but is no document.
+    query; elsewhere it stays in the context, but is not a document.
     """
     from mixlens.answers.prompt_parts import QUESTIONS
 
@@ -193,7 +193,9 @@ def _with_question(context: str, marks: Spans, query: str) -> tuple[str, Spans, 
         return context, documents, query
     name, start, _ = marks[-1]
     if query:
-        raise InvalidInput(f"The text has a part === {name} ===, and --query is set. Pass one.")
+        raise InvalidInput(
+            f"The text has a part === {name} ===, and --query is set. Pass only one."
+        )
     before = context[:start].rstrip()
     documents = [(own, first, min(stop, len(before))) for own, first, stop in documents]
     return before, documents, context[start:].strip()

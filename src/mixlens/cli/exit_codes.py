@@ -122,7 +122,7 @@ def _hint(error: Any) -> str:
 
 
 def _tracker() -> str:
-    """Return where the package wants bugs to be reported."""
+    """Return the address for bug reports."""
     try:
         urls = metadata.metadata("mixlens").get_all("Project-URL") or []
     except metadata.PackageNotFoundError:

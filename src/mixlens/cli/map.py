@@ -299,7 +299,9 @@ def _default_measure(*, aggregates: bool, answers: bool) -> str:
 
 
 def _supported(wanted: MapChoice, recording: Recording) -> MapChoice:
-    """Return the choice, with another default measure if the model does not support this one."""
+    """Return the choice of the measure, with another default if the model does not support the
+    first one.
+    """
     from mixlens.answers.method_scores import default_method
     from mixlens.measures import refusal
     from mixlens.measuring.compared_target import site_of

@@ -56,11 +56,11 @@ class MapChoice:
         return self.target is not None and self.spec.gives == "maps"
 
     def row_of(self, maps: MixingMaps) -> int | None:
-        """Return the position of the only target, or None."""
+        """Return the position of the single target, or None if there are several."""
         return maps.row(self.target).target if self.target is not None and self.one_row else None
 
     def at_target(self, maps: MixingMaps) -> MixingMaps:
-        """Return the maps of the only target. Call it before words are merged."""
+        """Return the maps of the single target. Call this before words are merged."""
         if self.target is None or not self.one_row:
             return maps
         return maps.at(targets=[self.target])

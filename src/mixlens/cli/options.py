@@ -43,7 +43,7 @@ def read_options(given: Sequence[str], kinds: Mapping[str, str], *, owner: str) 
 
 
 def split_names(given: Sequence[str] | None) -> list[str] | None:
-    """Return names that are separated by commas or repeated options; None for all."""
+    """Return the names in repeated or comma-separated options, or None for all."""
     if given is None or list(given) == ["all"]:
         return None
     names = (name.strip() for part in given for name in part.split(","))
@@ -51,7 +51,7 @@ def split_names(given: Sequence[str] | None) -> list[str] | None:
 
 
 def number_or_name(given: str) -> int | str:
-    """Return an integer position, or the token as it is."""
+    """Return a position as an integer, or the token unchanged."""
     return int(given) if re.fullmatch(r"-?\d{1,18}", given) else given
 
 

@@ -53,7 +53,7 @@ def print_json(value: Any) -> None:
 
 
 def by_reason(reasons: Mapping[str, str]) -> list[str]:
-    """Return a line for each reason, with the names that it holds for in front of it."""
+    """Return one line per reason, which begins with the names to which it applies."""
     names: dict[str, list[str]] = {}
     for name, reason in reasons.items():
         names.setdefault(reason, []).append(name)

@@ -297,7 +297,7 @@ ExplainedAnswerOption = Annotated[
 
 
 def length_option(default: int) -> Any:
-    """Return the option --generate of a command that generates `default` tokens without it."""
+    """Return the option --generate for a command whose default length is `default` tokens."""
     return typer.Option(
         metavar="N",
         rich_help_panel=INPUT,

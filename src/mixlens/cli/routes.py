@@ -42,7 +42,7 @@ _ThresholdOption = Annotated[
     typer.Option(
         metavar="SCORE",
         rich_help_panel=MEASURE,
-        help="Drop edges with a score up to this one. Default: 0.04.",
+        help="Drop edges with a score of at most this value. Default: 0.04.",
         min=0,
         max=1,
     ),

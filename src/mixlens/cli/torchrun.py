@@ -37,8 +37,8 @@ def process_count() -> int:
 @contextlib.contextmanager
 def one_voice() -> Iterator[None]:
     """Print nothing in any process but the first. After an error the others wait, because torchrun
-    ends all processes with the first that fails. One that it has not ended by then failed alone,
-    and prints its error.
+    ends all processes with the first that fails. A process that torchrun has not ended by then was
+    the only one that failed, and prints its error.
     """
     if rank() == 0:
         yield

@@ -50,16 +50,16 @@ class HeadWeights:
         layers, own = self.weights.shape
         if number >= layers or heads != own:
             raise InvalidInput(
-                f"The head weights are those of {layers} layers with {own} heads, and layer"
+                f"The head weights are for {layers} layers with {own} heads, but layer"
                 f" {number} of this model has {heads} heads. Fit them on this model with"
                 " `mixlens fit-heads`."
             )
         sample = sample_layer(module)
         if sample is not None and not _same(sample, self.samples[number]):
             raise InvalidInput(
-                f"Layer {number} of this model does not have the weights of"
-                f" {self.about.get('model')}, on which the head weights were learned. Fit them on"
-                " this model with `mixlens fit-heads`."
+                f"The head weights were learned on {self.about.get('model')}, and layer {number} of"
+                " this model has different weights. Fit them on this model with"
+                " `mixlens fit-heads`."
             )
         row: np.ndarray = self.weights[number]
         return row
@@ -96,7 +96,7 @@ def load_head_weights(path: str | os.PathLike[str]) -> HeadWeights:
 
 @functools.lru_cache(maxsize=8)
 def _loaded(name: str, changed: int) -> HeadWeights:
-    """`changed`: when the file was written, so that it is read again after that."""
+    """Read a file. `changed` is its time of modification, so that the cache notices a write."""
     from safetensors import SafetensorError, safe_open
 
     try:

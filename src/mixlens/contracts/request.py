@@ -50,7 +50,9 @@ class Targets:
         return self.positions is None
 
     def blocks(self, size: int) -> Iterator[Targets]:
-        """Yield the targets of a span a few at a time. A cut layer has only a few."""
+        """Yield the targets of a span a few at a time, or all at once if the layer holds only the
+        targets.
+        """
         if self.is_cut or self.positions is None or self.weights is None:
             yield self
             return
@@ -58,7 +60,7 @@ class Targets:
             yield self.block(slice(start, start + size))
 
     def block(self, part: slice) -> Targets:
-        """Return some of these targets, by their place among them."""
+        """Return a subset of these targets, by their indices among them."""
         if self.positions is None or part == slice(0, len(self.positions[0])):
             return self
         return replace(
@@ -77,8 +79,8 @@ class Targets:
         return sent(torch.tensor(self.weights, dtype=tensor.dtype), tensor.device)
 
     def segments(self, by: Any) -> list[dict[str, list[int]]]:
-        """Return the positions of the sources in each segment by its name, for each text; `by` as
-        for `segment_positions`.
+        """Return, for each text, the positions of the sources in each named segment. For `by`, see
+        `segment_positions`.
         """
         if self.source_row is None:
             raise InvalidInput("These targets have no texts, so there are no segments.")
@@ -122,8 +124,8 @@ class Targets:
         return self.at(batch, count, device)
 
     def token_counts(self, weights: Tensor) -> Sequence[int] | None:
-        """Return how many tokens each text has, if all of them are targets and sources of these
-        weights: the rest is padding. Else None.
+        """Return the number of tokens of each text if all of them are targets and sources of these
+        weights, so that the rest is padding. Otherwise return None.
         """
         square = self.kind is AttentionKind.SELF and weights.shape[-2] == weights.shape[-1]
         return self.lengths if self.are_all and square else None
@@ -210,7 +212,7 @@ class Request:
         return replace(self, targets=sort(self.targets), span=span)
 
     def numbers(self, recording: Recording) -> tuple[int, ...]:
-        """Return the requested layers by their numbers in the model."""
+        """Return the numbers of the requested layers in the model."""
         layer_numbers = recording.structure.site(self.site).numbers
         return tuple(layer_numbers[position] for position in self.layers)
 

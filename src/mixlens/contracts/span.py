@@ -56,13 +56,13 @@ class Span:
         self, targets: Sequence[Sequence[int]], count: Any, seed: Any
     ) -> tuple[Span, tuple[tuple[int, ...], ...]]:
         """Return a span of `count` targets drawn without replacement, and these targets, in their
-        order. Each text draws by itself, and targets of weight 0 are drawn last.
+        order. Each text has its own sample, and targets of weight 0 are drawn last.
         """
         for name, number, least in (("sample", count, 2), ("seed", seed, 0)):
             is_whole = isinstance(number, (int, np.integer)) and not isinstance(number, bool)
             if not is_whole or number < least:
                 raise InvalidInput(
-                    f"{name}={number!r} is not a whole number of at least {least}. Change it."
+                    f"{name}={number!r} is out of range. Pass a whole number of at least {least}."
                 )
         drawn = []
         for row in self.weights:
@@ -99,11 +99,13 @@ def _rows(weights: Any, targets: Sequence[Sequence[int]]) -> list[list[float]]:
         ) from None
     rows = rows if nested else rows * len(targets)
     if len(rows) != len(targets):
-        raise InvalidInput(f"{len(rows)} lists of weights for {len(targets)} texts. Pass one each.")
+        raise InvalidInput(
+            f"Got {len(rows)} lists of weights for {len(targets)} texts. Pass one for each text."
+        )
     for row, places in zip(rows, targets, strict=True):
         if len(row) != len(places):
             raise InvalidInput(
-                f"{len(row)} weights for {len(places)} targets. Pass one weight for each target."
+                f"Got {len(row)} weights for {len(places)} targets. Pass one for each target."
             )
         wrong = [weight for weight in row if not math.isfinite(weight) or weight < 0]
         if wrong:
@@ -112,7 +114,7 @@ def _rows(weights: Any, targets: Sequence[Sequence[int]]) -> list[list[float]]:
             raise InvalidInput("All weights of the span are 0. Pass a positive weight.")
         if not 1 / _LARGEST <= max(row) <= _LARGEST:
             raise InvalidInput(
-                f"The largest weight of the span is {max(row):.3g}, and scores would lose digits."
+                f"The largest weight of the span is {max(row):.3g}, so scores would lose precision."
                 f" Scale the weights to between {1 / _LARGEST:.0e} and {_LARGEST:.0e}."
             )
     return rows
@@ -159,4 +161,4 @@ def require_definition(name: str, rule: SpanRule | None, definition: str) -> Non
         reason = (
             "its scores are not computed from vectors of the targets that could be added or stacked"
         )
-    raise InvalidInput(f"{name} has no span={definition!r}: {reason}. Use span='mean'.")
+    raise InvalidInput(f"{name} does not support span={definition!r}: {reason}. Use span='mean'.")

@@ -47,7 +47,7 @@ SPLITS = (None, "projection", "block")
 
 
 class AttentionKind(StrEnum):
-    """Whose tokens an attention reads: those of its own stack, or those of another."""
+    """Whether an attention reads the tokens of its own stack or of another one."""
 
     SELF = "self"
     CROSS = "cross"
@@ -75,7 +75,7 @@ class Facts:
         return self.rows_sum_to_one or self.sums_vary
 
     def of(self, scores: np.ndarray) -> Facts:
-        """Return the properties of these scores. Targets may lack a part (ALTI has empty ones)."""
+        """Return the properties of these scores. Some targets may have no scores, as in ALTI."""
         if not self.rows_are_shares:
             return self
         whole = bool(self.whole_rows(scores).all())
@@ -193,7 +193,7 @@ class ScoreLayer(Protocol):
 @runtime_checkable
 class ScoreModel(Protocol):
     """`score_model(recording, request, *, option=default)`: a measure that needs more than one
-    layer at a time. One that explains an output takes it third.
+    layer at a time. If it explains an output, the output is its third argument.
     """
 
     def __call__(

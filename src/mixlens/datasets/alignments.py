@@ -110,7 +110,7 @@ def _files_of_folder(
     )
     if len(languages) != 1:
         raise InvalidInput(
-            f"The name of {folder} does not tell which language is the source. Name source "
+            f"The name of {folder} does not show which language is the source. Name source "
             "and target, or end the name in both languages, such as de_en."
         )
     return [_named(folder, files, language) for language in languages[0]], links
@@ -149,7 +149,7 @@ def _text_lines(file: Path) -> list[str]:
         marked = _SENTENCE.fullmatch(line.strip())
         if marked and int(marked[1]) != number:
             raise InvalidInput(
-                f"{file}:{number}: the sentence is numbered {marked[1]}, but is in line "
+                f"{file}:{number}: the sentence has the number {marked[1]}, but is on line "
                 f"{number}. Add the missing lines."
             )
         lines.append(marked[2] if marked else line)
@@ -174,7 +174,9 @@ def _split(file: Path, lines: Sequence[str]) -> list[_Pair]:
 
 def _joined(files: Sequence[Path], sides: Sequence[Sequence[str]]) -> list[_Pair]:
     if len(sides[0]) != len(sides[1]):
-        raise InvalidInput(f"{files[0]} has {len(sides[0])} lines, {files[1]} has {len(sides[1])}")
+        raise InvalidInput(
+            f"{files[0]} has {len(sides[0])} lines, but {files[1]} has {len(sides[1])}"
+        )
     return [
         _pair(f"{files[0]}:{number}", *pair)
         for number, pair in enumerate(zip(*sides, strict=True), 1)
@@ -198,7 +200,7 @@ def _base(file: Path, links: Sequence[Links], pairs: Sequence[_Pair]) -> int:
     if not any(sentence.all for sentence in links):
         raise InvalidInput(f"{file} has no link. Pass a file with word links.")
     raise InvalidInput(
-        f"{file}: no link tells whether words are counted from 0 or from 1. Pass the base."
+        f"{file}: the links do not show whether words are counted from 0 or from 1. Pass base."
     )
 
 

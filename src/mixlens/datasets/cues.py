@@ -64,9 +64,7 @@ Slice = tuple[int, int]  # word indices: first, and one after the last
 
 
 def cue(paradigm: str, words: Words, target: int, foil: str) -> tuple[Slice, str] | None:
-    """Return the words of the cue and the number (singular or plural), or None for other
-    paradigms.
-    """
+    """Return the words of the cue and its grammatical number, or None for other paradigms."""
     if paradigm not in PARADIGMS:
         return None
     number = number_of(words[target], foil)

@@ -86,9 +86,7 @@ def digest(examples: Iterable[Example]) -> str:
 
 
 def _shares(groups: dict[str | None, int], count: int, seed: int) -> dict[str | None, int]:
-    """Return the number of examples of each group: the whole part of its quota, then one more by
-    the largest remainder.
-    """
+    """Return the number of examples of each group, by the largest-remainder method."""
     total = sum(groups.values())
     shares = {group: count * size // total for group, size in groups.items()}
     by_remainder = sorted(
@@ -100,8 +98,8 @@ def _shares(groups: dict[str | None, int], count: int, seed: int) -> dict[str | 
 
 
 def _lot(example: Example, seed: int) -> tuple[str, str]:
-    """Return a random number that depends on the example, not on its position. Names break ties
-    between equal texts.
+    """Return a pseudo-random number that depends on the example but not on its position. Names
+    break ties between equal texts.
     """
     return _digest(seed, example.text, example.pair or ""), example.name
 

@@ -86,7 +86,7 @@ def speak(texts: Sequence[str], voice: str, words_per_minute: int) -> list[Utter
 
 
 class _Voice:
-    """The library in this process."""
+    """Load and call the library in this process."""
 
     def __init__(self, voice: str, words_per_minute: int) -> None:
         self._library: Any = ctypes.CDLL(ctypes.util.find_library("espeak-ng"))

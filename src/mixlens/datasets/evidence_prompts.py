@@ -101,7 +101,7 @@ def _tracllm(name: str, record: Mapping[str, Any]) -> EvidencePrompt:
 
 
 def _common(text: str, injected: str) -> str:
-    """Return the part of a document that belongs to an injected text, or an empty text."""
+    """Return the part of a document that belongs to an injected text, or an empty string."""
     if injected in text:
         return injected
     if text in injected:

@@ -26,7 +26,9 @@ VOICES = {"en": "en-us", "fr": "fr"}
 
 @dataclass(frozen=True)
 class Frame:
-    """A sentence with places for a cue and a target, two cues, and a spelling for each of them."""
+    """A sentence template with a cue and a target, two cues, and the spelling of the target for
+    each cue.
+    """
 
     name: str
     text: str
@@ -168,6 +170,6 @@ def _times(utterance: Utterance, spans: tuple[Span, ...]) -> tuple[tuple[float, 
     """Return start and end of each word. A word ends where the next one begins."""
     starts = dict(utterance.starts)
     if set(starts) != {first for first, _ in spans}:
-        raise InvalidInput("eSpeak NG reports other words than those of the text. Update it.")
+        raise InvalidInput("The words that eSpeak NG reports differ from the text. Update it.")
     times = [starts[first] for first, _ in spans]
     return tuple(zip(times, [*times[1:], utterance.end], strict=True))

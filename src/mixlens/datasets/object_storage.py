@@ -52,11 +52,11 @@ class ObjectPath:
         return PurePosixPath(self.key).suffix
 
     def resolve(self) -> ObjectPath:
-        """Return the path itself. Objects have no links."""
+        """Return the path unchanged, because objects have no links."""
         return self
 
     def exists(self) -> bool:
-        """Return whether there is such an object or prefix."""
+        """Return whether the object or prefix exists."""
         return self._type() != "NotFound"
 
     def is_dir(self) -> bool:
@@ -133,7 +133,7 @@ def path_of(address: str | os.PathLike[str] | ObjectPath) -> AnyPath:
         return Path(text)
     key = text.removeprefix(PREFIX).rstrip("/")
     if not key.split("/")[0]:
-        raise InvalidInput(f"{text} names no bucket. Pass s3://BUCKET/NAME.")
+        raise InvalidInput(f"{text} has no bucket name. Pass s3://BUCKET/NAME.")
     return ObjectPath(key)
 
 
@@ -144,7 +144,7 @@ def parquet_source(path: AnyPath) -> Any:
 
 @cache
 def _filesystem() -> S3FileSystem:
-    """Return the connection of this process."""
+    """Return the file system of this process, connected once."""
     try:
         from pyarrow.fs import S3FileSystem
     except ImportError as error:

@@ -11,7 +11,7 @@ from mixlens.errors import InvalidInput
 
 
 def whole_words(text: str, word: str) -> list[Span]:
-    """Return every span where the word stands as a whole word."""
+    """Return the span of each occurrence as a whole word."""
     places, start = [], text.find(word) if word else -1
     while start >= 0:
         span = (start, start + len(word))

@@ -142,7 +142,7 @@ def _read_line(file: Lines) -> bytes:
 
 
 def read_quoted(file: Lines) -> bytes:
-    """Return all lines of a quoted record. An unclosed quote ends with the file."""
+    """Return all lines of a quoted record. An unclosed quote extends to the end of the file."""
     raw = file.readline()
     while raw.count(b'"') % 2 and (more := file.readline()):
         raw += more

@@ -99,7 +99,7 @@ def _audio(given: Any, folder: Path | None) -> bytes:
     if isinstance(given, Mapping) and "array" in given:
         samples, rate = np.asarray(given["array"], np.float64), given.get("sampling_rate")
         if samples.ndim != 1 or not len(samples) or not isinstance(rate, int) or rate < 1:
-            raise InvalidInput("audio has no samples of one channel, or no sampling_rate")
+            raise InvalidInput("audio needs samples of one channel, and a sampling_rate")
         if not np.isfinite(samples).all() or np.abs(samples).max() > 1:
             raise InvalidInput("audio has samples outside of -1 to 1")
         return to_bytes(samples, rate)

@@ -29,7 +29,7 @@ BASELINES = ("random", "first", "last", "lexical")
 
 def score_documents(known: KnownEvidence, method: str, *, sink: bool = False) -> np.ndarray:
     """Return one score for each document. `sink` adds the first token of the prompt to its
-    document; it does not change methods that remove documents.
+    document; it has no effect on methods that remove documents.
     """
     if method in METHODS:
         return METHODS[method](known)

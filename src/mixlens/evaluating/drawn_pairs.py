@@ -22,8 +22,8 @@ from mixlens.evaluating.states import CATEGORIES
 def lowest(
     count: int, keep: int, generator: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray, float]:
-    """Return the indices of the kept items, their priorities, and the priority below which none is
-    missing.
+    """Return the indices of the kept items, their priorities, and the priority below which every
+    item was kept.
     """
     priorities = generator.random(count)
     if count <= keep:
@@ -46,7 +46,7 @@ def joint_sample(
 
 @dataclass(frozen=True)
 class DrawnPairs:
-    """The sampled pairs of one text, chosen before their numbers are known."""
+    """The sampled pairs of one text, chosen before their scores are computed."""
 
     pairs: np.ndarray  # [pair, 5]: category, layer, head, weight, |f(x)|
     places: np.ndarray  # [pair, 2]: target, source
@@ -81,7 +81,7 @@ class DrawnPairs:
         )
 
     def fill(self, layer: int, weights: np.ndarray, sizes: np.ndarray) -> None:
-        """Set the numbers of one layer's pairs."""
+        """Store the weights and norms of one layer's pairs."""
         own = self.pairs[:, 1] == layer
         head, (target, source) = self.pairs[own, 2].astype(int), self.places[own].T
         self.pairs[own, 3], self.pairs[own, 4] = weights[head, target, source], sizes[head, source]

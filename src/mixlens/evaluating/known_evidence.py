@@ -100,7 +100,7 @@ class KnownEvidence:
 
     def scores(self, measure: str) -> np.ndarray:
         """Return one score for each token of the prompt: the answer as a span, or the mean of its
-        tokens if the measure has no spans; the layers as they are read by default.
+        tokens if the measure has no spans; the layers aggregated by default.
         """
         if spec_of(measure).explains_output:
             maps = self.case.maps(measure, answer=True)
@@ -112,8 +112,8 @@ class KnownEvidence:
         return np.array(np.atleast_2d(rows).mean(0)[: self.length], np.float64)
 
     def document_scores(self, measure: str) -> np.ndarray:
-        """Return the sum over the tokens of each document, the first token left out: it takes most
-        attention as a sink.
+        """Return the sum over the tokens of each document, without the first token, which is often
+        an attention sink.
         """
         scores = self.scores(measure)
         scores[0] = 0.0

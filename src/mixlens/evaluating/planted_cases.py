@@ -56,7 +56,7 @@ class Planted:
 
 
 def _text(*words: tuple[int, int]) -> tuple[int, ...]:
-    """Return markers, with words at some positions."""
+    """Return a text of markers with words at some positions."""
     ids = [MARKS[place % 2] for place in range(TOKENS)]
     for place, word in words:
         ids[place] = word

@@ -89,8 +89,8 @@ def copying(
 
 
 def strengthening() -> Tensor:
-    """Return a harmless MLP that adds half of each word, marker and copy, and nothing of the
-    positions.
+    """Return an MLP that adds half of each word, marker and copy, ignores the positions, and so
+    does not change which tokens are sources.
     """
     return 0.5 * (torch.eye(FEATURES, dtype=torch.float64) - block("place").T @ block("place"))
 

@@ -1,7 +1,7 @@
 """Measure how well scores of a prompt's tokens recover known evidence: documents and tokens.
 
-Scores of a document are the sum of its tokens'. Ties are broken at random by expectation: every
-number is the mean over all orders of equal scores.
+The score of a document is the sum over its tokens. Ties count as the expectation over random
+orders: every number is the mean over all orders of equal scores.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Recovery:
-    """Numbers of one prompt, all from 0 to 1."""
+    """The metrics of one prompt, each between 0 and 1."""
 
     recall: float  # of the evidence among the best k documents, k = number of evidence documents
     first: float  # is the best document evidence?

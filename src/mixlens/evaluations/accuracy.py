@@ -1,9 +1,9 @@
 """Accuracy: how often the model is right on the data.
 
 A classifier is right if its most probable class is the label. On an agreement example, the target
-must be more probable than the foil. This evaluates the model, not a measure: explaining a model at
-chance tells nothing about a measure. `benchmark` therefore computes it for every data set with
-answers.
+must be more probable than the foil. This evaluates the model, not a measure: on a model at chance
+level, no result says anything about a measure. `benchmark` therefore computes it for every data set
+with answers.
 
 Chance is one half for agreement. For classes it is the frequency of the most frequent label.
 """

@@ -97,9 +97,7 @@ def removal_order(scores: np.ndarray, removable: np.ndarray, seed: int = 0) -> n
 
 
 def removals(order: np.ndarray, sizes: Sequence[int], tokens: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the tokens to remove in each bin, [bin, token]: the first in order, and all but
-    those.
-    """
+    """Return the tokens to remove in each bin, [bin, token]: the top tokens, and all others."""
     first = np.zeros((len(sizes), tokens), bool)
     rest = np.zeros((len(sizes), tokens), bool)
     for number, size in enumerate(sizes):
@@ -200,7 +198,7 @@ def conclude(
 def evaluate(
     cases: Iterable[Case], measure: str, *, metric: str = "comprehensiveness", **options: Any
 ) -> Result:
-    """Return the mean over cases; options as in `observe`."""
+    """Return the mean over cases. The options are those of `observe`."""
     return conclude(
         [observe(case, measure, metric=metric, **options) for case in cases], metric=metric
     )

@@ -81,7 +81,7 @@ def observe(
 
 
 def _tags(case: Case, count: int) -> np.ndarray:
-    """Return the tag of the word of each token, or an empty text if there is none."""
+    """Return the tag of each token's word, or an empty string if there is none."""
     tags = [""] * count
     if isinstance(case.example, Tagged):
         if len(case.example.words) != len(case.example.tags):

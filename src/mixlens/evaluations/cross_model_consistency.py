@@ -57,8 +57,9 @@ def predicted(case: Case) -> str:
 
 
 def _same_answer(one: Case, other: Case) -> bool:
-    """Return whether two predictions are the same class. Classes are compared by name, or by number
-    if the classifiers have as many classes with different names (LABEL_1, POSITIVE).
+    """Return whether two predictions are the same class. Classes are compared by name. If the names
+    differ (LABEL_1, POSITIVE) but both classifiers have the same number of classes, they are
+    compared by index.
     """
     known = [getattr(case.lens.model.config, "id2label", None) or {} for case in (one, other)]
     if (

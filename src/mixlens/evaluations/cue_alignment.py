@@ -97,7 +97,7 @@ def conclude(observations: Sequence[dict[str, Any]], *, metric: str = "dot") -> 
 
 
 def evaluate(cases: Iterable[Case], measure: str, *, metric: str = "dot", **options: Any) -> Result:
-    """Return the mean over cases of agreement examples; options as in `observe`."""
+    """Return the mean over agreement examples. The options are those of `observe`."""
     return conclude(
         [observe(case, measure, metric=metric, **options) for case in cases], metric=metric
     )

@@ -64,7 +64,7 @@ SPEC = EvaluationSpec(
 
 @dataclass(frozen=True)
 class Protocol:
-    """How blank-out is computed and compared."""
+    """Settings that define how blank-out is computed and compared."""
 
     replacement: str | None = None  # None: mask, else unk, else zero
     against: str | None = None  # None: the foil if there is one
@@ -150,7 +150,7 @@ def conclude(observations: Sequence[float]) -> Result:
 
 
 def evaluate(cases: Iterable[Case], measure: str, **options: Any) -> Result:
-    """Return the mean over cases; options as in `observe`. `details["std"]` is the standard
-    deviation over texts.
+    """Return the mean over cases. The options are those of `observe`. `details["std"]` is the
+    standard deviation over texts.
     """
     return conclude([observe(case, measure, **options) for case in cases])

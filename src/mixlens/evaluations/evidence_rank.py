@@ -129,5 +129,5 @@ def conclude(observations: Sequence[dict[str, Any]]) -> Result:
 
 
 def evaluate(cases: Iterable[Case], measure: str, **options: Any) -> Result:
-    """Return the mean over cases of agreement examples with cues; options as in `observe`."""
+    """Return the mean over agreement examples with cues. The options are those of `observe`."""
     return conclude([observe(case, measure, **options) for case in cases])

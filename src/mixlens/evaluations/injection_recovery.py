@@ -34,7 +34,7 @@ def observe(case: Case, measure: str, *, sink: bool = False) -> dict[str, Any]:
     """Return the numbers of one prompt, or NaN if the model does not follow the instruction."""
     if case.example.group != "injection":
         raise InvalidInput(
-            f"{case.example.name} holds no injected instruction. Use --data generated:injection."
+            f"{case.example.name} contains no injected instruction. Use --data generated:injection."
         )
     return needle_recovery.observe(case, measure, sink=sink)
 
@@ -45,5 +45,7 @@ def conclude(observations: Sequence[dict[str, Any]]) -> Result:
 
 
 def evaluate(cases: Iterable[Case], measure: str, **options: Any) -> Result:
-    """Return the mean over prompts with an injected instruction; options as in `observe`."""
+    """Return the mean over prompts with an injected instruction. The options are those of
+    `observe`.
+    """
     return conclude([observe(case, measure, **options) for case in cases])

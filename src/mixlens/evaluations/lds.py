@@ -54,5 +54,5 @@ def conclude(observations: Iterable[float]) -> Result:
 
 
 def evaluate(cases: Iterable[Case], measure: str, **options: Any) -> Result:
-    """Return the mean over prompts of documents; options as in `observe`."""
+    """Return the mean over prompts with documents. The options are those of `observe`."""
     return conclude([observe(case, measure, **options) for case in cases])

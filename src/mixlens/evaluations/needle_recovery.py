@@ -93,5 +93,5 @@ def conclude(observations: Sequence[dict[str, Any]]) -> Result:
 
 
 def evaluate(cases: Iterable[Case], measure: str, **options: Any) -> Result:
-    """Return the mean over prompts with known evidence; options as in `observe`."""
+    """Return the mean over prompts with known evidence. The options are those of `observe`."""
     return conclude([observe(case, measure, **options) for case in cases])

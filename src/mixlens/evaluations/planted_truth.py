@@ -84,7 +84,7 @@ def row_of(case: Planted, measure: str) -> np.ndarray:
 
 @functools.cache
 def recording_of(case: Planted) -> Recording:
-    """Return the hand-built model of a case, recorded on its tokens."""
+    """Record the hand-built model of a case on its tokens."""
     return Lens(build_model(case.architecture, case.plan)).record(case.inputs)
 
 

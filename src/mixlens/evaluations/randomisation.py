@@ -67,8 +67,8 @@ _LENSES: WeakKeyDictionary[Lens, _Drawn] = WeakKeyDictionary()
 
 
 def drawn_anew(name: str, parameter: torch.Tensor, seed: int) -> torch.Tensor:
-    """Return random numbers of the same mean and standard deviation. They depend only on the name
-    and the seed.
+    """Return random numbers with the mean and standard deviation of the tensor. They depend only on
+    the name and the seed.
     """
     key = int.from_bytes(hashlib.sha256(f"{seed} {name}".encode()).digest()[:8], "big") >> 1
     wide = parameter.detach().double()

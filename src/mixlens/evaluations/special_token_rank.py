@@ -57,7 +57,7 @@ def relevance_places(row: np.ndarray, variant: str = "default") -> np.ndarray:
 def places_by_token(
     row: np.ndarray, labels: Sequence[str], wanted: Iterable[str], variant: str = "default"
 ) -> dict[str, list[float]]:
-    """Return the ranks of the wanted labels that occur."""
+    """Return the ranks of the requested labels that occur in the text."""
     places, by_token = relevance_places(row, variant), {}
     for label in dict.fromkeys(wanted):
         at = [i for i, other in enumerate(labels) if other == label]

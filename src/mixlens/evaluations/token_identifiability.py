@@ -108,7 +108,7 @@ class _Task:
         return vectors
 
     def places(self, sentence: np.ndarray) -> np.ndarray:
-        """Return the tokens that have a token at the offset."""
+        """Return the tokens for which the text has a token at the offset."""
         count = sentence.shape[1]
         return np.arange(
             max(0, -self.offset), max(0, -self.offset, min(count, count - self.offset))
@@ -142,7 +142,7 @@ class _Task:
 
 @dataclass(frozen=True)
 class _Found:
-    """Hits by layer and sentence, NaN for untested sentences."""
+    """The number of identified tokens by layer and sentence, NaN for untested sentences."""
 
     test: np.ndarray  # [layer, sentence]
     train: np.ndarray  # [layer]: rate

@@ -39,7 +39,7 @@ def save(training: Training, folder: Path, run: str) -> None:
 
 
 def resume(training: Training, folder: Path, run: str) -> bool:
-    """Restore a training from its checkpoint. Return False if there is none."""
+    """Restore the training state from its checkpoint. Return False if there is none."""
     if not (folder / NAME).exists():
         return False
     arrays, content = storage.read(folder / NAME, _KIND)

@@ -49,8 +49,8 @@ def classifier_finetuned(
     `held_out` (default: a tenth of each class).
 
     With `out`, the model is saved there, and an interrupted run resumes after its last epoch. The
-    sources are noted in the report. The model is copied, unless `in_place` is set, which trains a
-    classifier that already has the classes of the data.
+    report records where the data came from. The model is copied, unless `in_place` is set, which
+    trains a classifier that already has the classes of the data.
     """
     first = labelled(examples)
     second = [] if held_out is None else labelled(held_out)
@@ -105,8 +105,8 @@ def labelled(examples: Sequence[Example]) -> list[Labelled]:
 
 
 def label_order(examples: Sequence[Labelled]) -> list[str]:
-    """Return the classes: numbers by size, then words by alphabet. The order of the examples does
-    not matter.
+    """Return the classes: numbers in numerical order, then words in alphabetical order. The order
+    of the examples does not matter.
     """
     labels = {example.label for example in examples}
     order = sorted(
@@ -143,7 +143,7 @@ def _shared_texts(first: Sequence[Labelled], second: Sequence[Labelled]) -> int:
 def classifier(
     lens: Lens, labels: Sequence[str], settings: Settings, in_place: bool = False
 ) -> tuple[Any, list[str]]:
-    """Return the model with a head for these classes, and the names of its new parts."""
+    """Return the model with a head for these classes, and the names of its new parameters."""
     given: Any = lens.model
     names = dict(enumerate(labels))
     same = (

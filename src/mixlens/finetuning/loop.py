@@ -26,9 +26,8 @@ _POOL = 16  # number of batches that are sorted by length together
 
 
 class Training:
-    """A training in progress: weights, optimizer, and the summary of each finished epoch.
-
-    It changes the model.
+    """A training run in progress: weights, optimizer, and the summary of each finished epoch. It
+    changes the model.
     """
 
     def __init__(

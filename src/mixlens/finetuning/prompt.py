@@ -52,8 +52,8 @@ def prompt_finetuned(
     """Return the model after prompt fine-tuning on half of the agreement examples, with its
     accuracy on the other half before and after.
 
-    With `out`, the model is saved there, and an interrupted run resumes after its last epoch.
-    `source` is noted in the report. The model is copied, unless `in_place` is set.
+    With `out`, the model is saved there, and an interrupted run resumes after its last epoch. The
+    report contains `source`. The model is copied, unless `in_place` is set.
     """
     wanted = agreements(examples)
     require_head(lens.model)
@@ -109,7 +109,7 @@ def prompts(
 
 
 class _LeftOut(Exception):
-    """Reason for skipping an example."""
+    """The reason why an example is skipped."""
 
 
 def _prompt(lens: Lens, example: Agreement, longest: int) -> Item:

@@ -85,7 +85,7 @@ def finetuned(
 
 
 def shown(scores: Mapping[str, Any]) -> str:
-    """Return the scalar scores in one line."""
+    """Return the scalar scores as one line of text."""
     return ", ".join(
         f"{name} {value:.4f}" for name, value in scores.items() if isinstance(value, float)
     )

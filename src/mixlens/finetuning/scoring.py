@@ -19,7 +19,7 @@ DTYPES = ("float32", "float64", "bfloat16")
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Options of a training.
+    """Options of a training run.
 
     `patience`: stop after this many epochs without a lower held-out loss, and keep the weights of
     the best epoch.

@@ -15,8 +15,8 @@ Kind = TypeVar("Kind", bound=Example)
 
 
 def halves(examples: Sequence[Kind], seed: int = 0) -> tuple[list[Kind], list[Kind]]:
-    """Return training and evaluation examples, half of each group (paradigm). Of an odd number, the
-    first part gets one more.
+    """Return training and evaluation examples, half of each group (paradigm). If the number is odd,
+    the training part gets one more.
     """
     return _parted(examples, lambda example: example.group or "", 0.5, seed)
 
@@ -31,7 +31,7 @@ def _parted(
 ) -> tuple[list[Kind], list[Kind]]:
     """Split each part of the data.
 
-    Equal texts stay together, because a text in both results would be a leak.
+    Equal texts stay together, because a text in both parts would leak training data.
     """
     chance = random.Random(seed)
     parts: dict[str, dict[tuple[str, str | None], list[Kind]]] = {}

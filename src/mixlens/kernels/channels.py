@@ -1,7 +1,7 @@
-"""The channels of a vector in this process, if the processes of a model share them.
+"""The channels of a vector that this process holds, if the processes of a model share them.
 
-A norm or a sum over all channels is made from the results of all processes, in their order, so that
-every process has the same bits.
+A norm or a sum over all channels combines the results of all processes in a fixed order, so that
+every process gets the same bits.
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ def chord(
     start: Float[Tensor, "*rows channel"],
     end: Float[Tensor, "*rows channel"],
 ) -> Float[Tensor, "*rows channel"]:
-    """Return the slope of an elementwise function between two points, or its derivative if they
-    coincide.
+    """Return the slope of an elementwise function between two points, or its derivative if the
+    points coincide.
     """
     step = end - start
     with torch.enable_grad():

@@ -44,7 +44,9 @@ def rows_at_once(row_bytes: int, budget: int, device: torch.device | None = None
 
 
 def tangents_at_once(bytes_each: int, budget: int, device: torch.device) -> int:
-    """Return how many tangents pass a layer together: few large products keep a GPU busy."""
+    """Return how many tangents pass a layer together. On a GPU, a few large products are faster
+    than many small ones.
+    """
     size = rows_at_once(bytes_each, budget)
     return size if device.type == "cpu" else max(size, min(budget // 4, 2 * _DEVICE) // bytes_each)
 
@@ -59,9 +61,8 @@ def slices(count: int, bytes_each: int, limit: int) -> Iterator[slice]:
 def sources_first(
     weights: Float[Tensor, "batch head target source"],
 ) -> Float[Tensor, "batch source target head"]:
-    """Return the same numbers, ready to be copied in that order.
-
-    Moving whole rows first leaves one matrix to transpose, in half the time of three axes at once.
+    """Return the same values in a layout that is fast to copy in that order. Moving whole rows
+    first leaves one matrix to transpose, which takes half the time of permuting three axes at once.
     """
     return weights.transpose(1, 2).contiguous().permute(0, 3, 1, 2)
 

@@ -88,7 +88,9 @@ def _fused_contributions(
 def _try_fused(
     parts: Decomposition, y: Float[Tensor, "batch target d_model"], targets: int, sources: int
 ) -> Trial:
-    """Run both forms on small data with the dtypes and the block shape of these tensors."""
+    """Run the fused and the plain form on small data with the dtypes and the block shape of these
+    tensors.
+    """
     sampler, width = Sampler(y.device), y.shape[-1]
     weights = sampler.uniform(2, parts.weights.shape[1], targets, sources)
     total, shift = sampler.normal(2, targets, width, dtype=y.dtype), 0.25
@@ -213,5 +215,5 @@ def l1_contribution(
     y: Float[Tensor, "batch _ d_model"],
     shift: float = 0.0,
 ) -> Float[Tensor, "batch _"]:
-    """Return the same for one part of each target's output."""
+    """Return these scores for one part of each target's output."""
     return (y.abs() - (part - y + shift).abs()).sum(-1)

@@ -86,7 +86,7 @@ class Vectors:
         return made.view(len(made), batch, sources, self.width).transpose(0, 1)
 
     def source(self, limit: int) -> Callable[[slice], Float[Tensor, "batch head part d_model"]]:
-        """Return `of`, from vectors that are all computed at once if they fit `limit` bytes."""
+        """Return `of`. Compute all vectors at once if they fit `limit` bytes."""
         batch, _, sources, _ = self.values.shape
         size = batch * len(self.matrix) * sources * self.width * self.matrix.element_size()
         if size > limit:
@@ -159,7 +159,7 @@ class Vectors:
     def written_to_each(
         self, weights: Float[Tensor, "batch head target"]
     ) -> Float[Tensor, "batch target d_model"]:
-        """Return the same if there is one source for each target."""
+        """Return the contributions if there is one source for each target."""
         values = self.heads()
         if self.gate is not None:
             values = values * self.gate.transpose(1, 2)
@@ -195,7 +195,7 @@ class Decomposition:
 
     @cached_property
     def diagonal(self) -> Float[Tensor, "batch own d_model"]:
-        """Return T_ii, each summed exactly: here the residual may cancel most of the attention's
+        """Return T_ii, summed explicitly, because the residual may cancel most of the attention's
         contribution.
         """
         batch, heads, _, sources = self.weights.shape
@@ -239,7 +239,7 @@ class Decomposition:
     def with_diagonal(
         self, scores: Float[Tensor, "batch target source"], values: Float[Tensor, "batch own"]
     ) -> Float[Tensor, "batch target source"]:
-        """Return scores with other numbers on the diagonal."""
+        """Return the scores with the diagonal replaced."""
         if self.folded:
             return scores.scatter(2, self.positions[:, None], values[:, None])
         return scores.scatter(2, self.positions[..., None], values[..., None])

@@ -33,7 +33,7 @@ def rounding(like: Tensor, dtype: torch.dtype | None = None) -> float:
 
 
 def same_bar(like: Tensor) -> float:
-    """Return the largest difference of two computations of the same value, in the same
+    """Return the largest difference between two computations of the same values in the same
     precision.
     """
     if rounding(like) > ROUNDING[like.dtype]:  # products in TF32 or bf16
@@ -86,8 +86,8 @@ def sum_errors(
     expected: Float[Tensor, "entry *expected_rows d"],
     *summands: Float[Tensor, "entry *rows d"],
 ) -> Float[Tensor, " entry"]:
-    """Return the same for each entry of the first axis, with `expected` in the precision of the
-    sum.
+    """Return this difference for each entry of the first axis, with `expected` in the precision of
+    the sum.
     """
     if total.shape != expected.shape:
         return total.new_full((len(total),), torch.inf)
@@ -101,8 +101,8 @@ def sum_errors(
 
 
 def _errors_of_rounding(gaps: Tensor, sizes: Tensor) -> Tensor | None:
-    """Return the errors if the vectors' own sizes already show that they are rounding, or None if
-    the summed terms are needed.
+    """Return the errors if they are rounding relative to the vectors themselves, or None if the
+    sizes of the summed terms are needed to decide.
     """
     if not may_look_at(gaps):
         return None
@@ -200,9 +200,7 @@ def weighted_sum_errors(
 
 
 def may_look_at(numbers: Tensor) -> bool:
-    """Return whether reading a number is cheap: on a CPU it often saves work, on a GPU it would
-    stop the queue.
-    """
+    """Return whether reading a value is cheap. On a GPU it would synchronise the queue."""
     return numbers.device.type == "cpu"
 
 

@@ -1,4 +1,4 @@
-"""Distances between representations that keep their digits when the two are almost equal."""
+"""Distances between representations, accurate even when the two are almost equal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DISTANCES = ("cosine", "euclidean", "spearman")
 
 @dataclass(frozen=True)
 class Distance:
-    """A distance by its name; `normalised`: of representations with mean zero and variance one.
+    """A named distance. With `normalised`, representations first get mean zero and variance one.
 
     "projection" is the inner product of the change with the second representation. It is signed,
     and with the Euclidean distance it gives the angle between stacked representations.
@@ -37,7 +37,7 @@ class Distance:
     ) -> Float[Tensor, "*rows"]:
         """Return the distance of prepared representations.
 
-        On unit vectors 1 - cos = |a - b|^2 / 2, which keeps its digits where 1 - cos loses them.
+        On unit vectors 1 - cos = |a - b|^2 / 2, which is accurate where 1 - cos cancels.
         """
         if self.name == "projection":
             return ((a - b) * b).sum(-1)
@@ -60,7 +60,7 @@ def _unit(states: Tensor) -> Tensor:
 
 
 def _rank(states: Tensor) -> Tensor:
-    """Rank of every number among its channels; equal numbers share the mean of their ranks."""
+    """Return the rank of every value among the channels. Ties share the mean of their ranks."""
     ordered = states.sort(-1).values.contiguous()
     below = torch.searchsorted(ordered, states.contiguous())
     up_to = torch.searchsorted(ordered, states.contiguous(), right=True)

@@ -33,8 +33,8 @@ def gradient(value: Value, hidden: Hidden, rows: Int[Tensor, " copies"]) -> Hidd
 
 def slope_of(number: Tensor, leaf: Tensor) -> Tensor | None:
     """Return the gradient of a number with respect to a tensor, or None if the graph is cut or the
-    number does not depend on it, as a class of CANINE does not depend on the states of its last
-    characters.
+    number does not depend on the tensor. For example, a class of CANINE does not depend on the
+    states of its last characters.
     """
     if not number.requires_grad:
         return None
@@ -42,7 +42,7 @@ def slope_of(number: Tensor, leaf: Tensor) -> Tensor | None:
 
 
 def no_gradient(place: str) -> str:
-    """Return the error for a missing gradient."""
+    """Return the exception for a missing gradient."""
     return (
         f"no gradient reaches {place} from this output: the model cuts the graph, or its "
         "output does not depend on these tokens"

@@ -132,8 +132,8 @@ def _fill_norms(
     causal: bool,
     dtype: torch.dtype,
 ) -> None:
-    """Fill in the norms. The upcast copies of all parts share their memory, because allocating new
-    pages takes as long as filling them.
+    """Fill in the norms. The upcast copies of all parts reuse one buffer, because allocating new
+    memory takes as long as filling it.
     """
     batch, heads, targets, _ = weights.shape
     most = max((part.stop - part.start for part in parts), default=0)

@@ -75,8 +75,8 @@ def _full_rank_projection(
     least: float,
     limit: int,
 ) -> tuple[Float[Tensor, "batch head target source"], Int[Tensor, "batch head"]] | None:
-    """Return the projection of a few targets whose visible sources certainly show every direction,
-    so that no basis of directions is needed. Return None if a target may see fewer.
+    """Return the projection of a few targets whose visible sources certainly span the whole row
+    space, so that no basis is needed. Return None if the sources of a target may span less.
     """
     (batch, heads, targets, sources), k = weights.shape, columns.shape[-1]
     fits = 8 * batch * heads * targets * (4 * k * k + 4 * sources) <= limit
@@ -101,7 +101,9 @@ def _shortest(
     seen: Bool[Tensor, "batch heads_or_one target source"],
     born: Bool[Tensor, "batch head target k"],
 ) -> tuple[Float[Tensor, "batch head target source"], Bool[Tensor, "batch head target"]]:
-    """Return the shortest weights with the same product, and where the solve is reliable."""
+    """Return the weights of smallest norm with the same product, and where the solve is
+    reliable.
+    """
     lower, info = torch.linalg.cholesky_ex(gram)
     lower = torch.where(
         (info != 0)[..., None, None],
@@ -158,11 +160,10 @@ def _repair(
 def ordered_directions(
     columns: Float[Tensor, "batch head source k"], least: float
 ) -> tuple[Float[Tensor, "batch head k k"], Int[Tensor, "batch head k"]]:
-    """Return an orthonormal basis of the rows' space in the order in which rows show it, and the
-    row that first shows each direction.
-
-    It runs Gram-Schmidt over the rows, for all heads at once, until every head has all its
-    directions. Directions that no row shows are zero and born at `source`, after the last.
+    """Return an orthonormal basis of the row space, ordered by the first row that needs each
+    direction, and the number of that row. It runs Gram-Schmidt over the rows, for all heads at
+    once, until every head has all its directions. Missing directions are zero and get the row
+    number `source`, one after the last.
     """
     batch, heads, sources, k = columns.shape
     basis = columns.new_zeros(batch, heads, k, k)

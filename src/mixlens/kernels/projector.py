@@ -27,8 +27,8 @@ _SAFE_CONDITION = 1e6  # below it, normal equations in float64 keep their digits
 
 
 def tolerance(dtype: torch.dtype) -> float:
-    """Return the relative size below which a singular value is rounding: a few dozen units in the
-    last place of the values.
+    """Return the relative size below which a singular value counts as rounding: a few dozen units
+    in the last place of the values.
     """
     return 64 * float(torch.finfo(dtype).eps)
 
@@ -82,9 +82,8 @@ def value_columns(
 
 
 def uncertain_rows(output_weight: Float[Tensor, "head d_head d_model"]) -> list[int]:
-    """Return the heads whose projection may not have full row rank.
-
-    More columns only increase singular values, so some of them may be enough.
+    """Return the heads whose projection may not have full row rank. Adding columns only increases
+    singular values, so a subset of the columns may be enough.
     """
     few = output_weight[..., : 2 * output_weight.shape[1]]
     size, least = torch.linalg.matrix_norm(output_weight), torch.linalg.matrix_norm(few)
@@ -177,9 +176,8 @@ def _orthonormal(
 def _independent_rows(
     columns: Float[Tensor, "batch head source k"], lengths: Int[Tensor, " batch"], least: float
 ) -> Bool[Tensor, "batch head"]:
-    """Return whether the rows of the real sources are certainly linearly independent.
-
-    Then no attention is without effect.
+    """Return whether the rows of the real sources are certainly linearly independent, so that the
+    null space is empty.
     """
     gram = columns @ columns.mT
     size = gram.diagonal(dim1=-2, dim2=-1).amax(-1, keepdim=True).clamp_min(1e-300)

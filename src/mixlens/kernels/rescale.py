@@ -181,7 +181,7 @@ def _rms_arguments(
 
 @contextlib.contextmanager
 def constants(model: nn.Module) -> Iterator[None]:
-    """Treat parameters as constants, so that exactly the tensors that depend on the explained
+    """Treat parameters as constants, so that only tensors that depend on the explained
     representations require a gradient.
     """
     changed = [parameter for parameter in model.parameters() if parameter.requires_grad]

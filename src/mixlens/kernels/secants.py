@@ -22,12 +22,12 @@ _MASKED = (
 
 
 def varies(value: Any) -> bool:
-    """Return whether it is a tensor that depends on the explained representations."""
+    """Return whether this is a tensor that depends on the explained representations."""
     return isinstance(value, Tensor) and value.requires_grad
 
 
 def _with_slope(result: Tensor, linear: Tensor) -> Tensor:
-    """Return the value of one and the derivative of the other."""
+    """Return a tensor with the value of the first argument and the derivative of the second."""
     return result.detach() + (linear - linear.detach())
 
 
@@ -50,8 +50,8 @@ def curve(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
 
 
 class _EvenShare(torch.autograd.Function):
-    """A bilinear function with the derivative at the means of the two halves; only these are
-    kept.
+    """A bilinear function with the derivative at the mean of the two halves, the only tensor that
+    it stores.
     """
 
     @staticmethod
@@ -71,7 +71,7 @@ class _EvenShare(torch.autograd.Function):
 
 
 def product(function: Callable[[Tensor, Tensor], Tensor], a: Tensor, b: Tensor) -> Tensor:
-    """Return a bilinear function whose difference is shared evenly by its two arguments."""
+    """Return a bilinear function whose difference is divided evenly between its two arguments."""
     if not (varies(a) and varies(b)) or len(a) % 2 or len(b) % 2:
         return function(a, b)
     shared: Tensor = _EvenShare.apply(function, a, b)  # type: ignore[no-untyped-call]

@@ -1,4 +1,4 @@
-"""Share a constant among the sources of a target, in proportion to their vectors.
+"""Distribute a constant over the sources of a target, in proportion to their vectors.
 
 Modarressi et al. 2023, DecompX, section 3.2: a bias is divided among the split vectors it is added
 to, T'_k = T_k + w_k / (sum_k w_k) b, so that they still add up to the whole.

@@ -1,4 +1,4 @@
-"""The shortest attention weights that are still a distribution and give the same output: a small
+"""The attention weights of smallest norm that are a distribution and give the same output: a small
 quadratic programme per target.
 
 min ||a'||^2 with a' C = a C and a' >= 0 (C holds a column of ones, so that the sum stays). With a'
@@ -44,8 +44,8 @@ def shortest_rows(
     columns: Float[Tensor, "batch head source k"],
     seen: Bool[Tensor, "batch heads_or_one target source"],
 ) -> Float[Tensor, "batch head target source"]:
-    """Return the shortest non-negative weights with the same product with `columns`, over the
-    sources that each target sees.
+    """Return the non-negative weights of smallest norm with the same product with `columns`, over
+    the sources that each target sees.
     """
     least = tolerance(weights.dtype)
     result = torch.zeros_like(weights)
@@ -70,8 +70,8 @@ def shortest_rows(
 def shortest_distribution(
     weights: Float[np.ndarray, " source"], null: Float[np.ndarray, "source free"]
 ) -> Float[np.ndarray, " source"]:
-    """Return the shortest weights >= 0 that are `weights` plus a combination of the columns of
-    `null`.
+    """Return the weights >= 0 of smallest norm that are `weights` plus a combination of the columns
+    of `null`.
     """
     shortest = weights - null @ (null.T @ weights)
     if null.shape[1] == 0 or shortest.min() >= 0:

@@ -54,7 +54,7 @@ class AttentionBounds:
 
 @dataclass(frozen=True)
 class _FreeRow:
-    """The attention weights of one target and head, and their freedom."""
+    """The attention weights of one target and head, and the directions in which they can change."""
 
     weights: Float[np.ndarray, " source"]
     visible: Int[np.ndarray, " seen"]
@@ -74,7 +74,7 @@ class _FreeRow:
         return weights
 
     def furthest(self, direction: Float[np.ndarray, " seen"]) -> Float[np.ndarray, " seen"]:
-        """Return the distribution with the same output that goes furthest in a direction."""
+        """Return the distribution with the same output that is furthest in a direction."""
         given = self.seen
         solution = scipy_optimize().linprog(
             -direction,
@@ -170,7 +170,7 @@ def alternative_attention(
 
 
 def _climbed(row: _FreeRow, signs: Float[np.ndarray, " seen"]) -> Float[np.ndarray, " seen"]:
-    """Move from one sign vector to a vertex whose own signs lead no further."""
+    """Repeat the search with the signs of each solution until the distance stops increasing."""
     best, reached = row.seen, 0.0
     for _ in range(20):
         other = row.furthest(signs)
@@ -286,6 +286,6 @@ def _visible_columns(
 
 
 def _complement(null: Float[np.ndarray, "seen free"]) -> Float[np.ndarray, "seen bound"]:
-    """Return an orthonormal basis of everything orthogonal to `null`."""
+    """Return an orthonormal basis of the orthogonal complement of `null`."""
     basis = np.linalg.qr(null, mode="complete")[0]
     return basis[:, null.shape[1] :]

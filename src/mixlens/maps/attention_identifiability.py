@@ -1,4 +1,5 @@
-"""Is attention identifiable? Measure the freedom of the attention weights of each head.
+"""Is attention identifiable? Measure how far the attention weights of each head can change without
+changing its output.
 
 The tables hold one row for each layer and head.
 
@@ -37,7 +38,7 @@ def identifiability(recording: Recording, site: str | None = None) -> xr.Dataset
 
     * `rank`: the rank of T; `null_dimension`: tokens minus rank, the dimension of T's left null
       space;
-    * `null_dimension_simplex`: the same for [T, 1], the freedom of weights that keep their sum;
+    * `null_dimension_simplex`: the same for [T, 1], for weights that keep their sum;
     * `null_share`: the fraction of the attention's squared norm in T's left null space (both
       fractions sum to one);
     * `pearson`: correlation of raw and effective weights over all pairs of a target and a source
@@ -103,9 +104,8 @@ def _dataset(table: list[dict[str, Any]], layers: tuple[int, ...]) -> xr.Dataset
 def _ranks(
     columns: Float[Tensor, "batch head source k"], least: float
 ) -> Int[Tensor, "batch head"]:
-    """Return the numbers of singular values above `least` times the largest.
-
-    Padding is zero and does not change them.
+    """Count the singular values above `least` times the largest. Padding is zero and has no effect
+    on them.
     """
     sizes = torch.linalg.svdvals(columns)
     ranks: Tensor = (sizes > least * sizes[..., :1]).sum(-1)

@@ -64,7 +64,7 @@ class SourceAndPrefix:
 
     @property
     def source_share(self) -> Float[np.ndarray, "layer target"]:
-        """Return how much of each position comes from the source as a whole."""
+        """Return the total contribution of the source text to each position."""
         share: np.ndarray = self.from_source.sum(-1)
         return share
 
@@ -75,8 +75,8 @@ class SourceAndPrefix:
 
     @cached_property
     def maps(self) -> MixingMaps:
-        """Return the same as maps: the sources are the source's tokens, then those of the
-        prefix.
+        """Return the contributions as maps, whose sources are the tokens of the source text, then
+        those of the prefix.
         """
         return MixingMaps.of(
             self.scores,

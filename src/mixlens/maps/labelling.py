@@ -26,9 +26,8 @@ def labelled_scores(
     rollout_normalised: bool | None,
     provenance: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
-    """Return the fields of `MixingMaps`, for `MixingMaps.of`.
-
-    Missing values come from the measure, if mixlens has one of that name.
+    """Return the fields for `MixingMaps.of`. Missing properties are those of the measure, if
+    mixlens has a measure of that name.
     """
     array = _array(scores)
     if array.dtype.kind not in "biuf":

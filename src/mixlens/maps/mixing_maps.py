@@ -248,14 +248,14 @@ class MixingMaps:
 
     @property
     def reading(self) -> Reading:
-        """Return how layers are aggregated where you name none.
+        """Return how the layers are aggregated if you select none.
 
         `reading.of(scores)` computes it, and `reading.name` describes it.
         """
         return reading_of(self)
 
     def __eq__(self, other: object) -> bool:
-        """Return whether numbers are equal bit by bit, and all other fields too."""
+        """Return whether all arrays are equal bit by bit, and all other fields are equal."""
         if not isinstance(other, MixingMaps):
             return NotImplemented
         return storage.same(self, other)

@@ -42,8 +42,8 @@ with long prompts; on the small bundled models no reading is best (docs/maps.md)
 def reading_of(maps: MixingMaps) -> Reading:
     """Return how the layers of these maps are aggregated by default.
 
-    For layers that are already aggregated, or that each reach back to the input, the last one is
-    used. A measure with one set of scores per layer defines their aggregation itself.
+    If the layers are already aggregated, or each layer refers to the input, the last one is used. A
+    measure with one set of scores per layer defines their aggregation itself.
     """
     layers, facts = maps.layers, maps.facts
     if len(layers) == 1:
@@ -73,7 +73,9 @@ def _last_name(maps: MixingMaps) -> str:
 
 
 def layer_rows(maps: MixingMaps, spec: Spec, target: int) -> Float[np.ndarray, "layer source"]:
-    """Return the target's scores in each layer, or the only scores that the measure has there."""
+    """Return the target's scores in each layer, or its only scores if the measure does not score
+    layers.
+    """
     return shares(maps.row(target).scores if spec.gives == "maps" else maps.scores[:, 0])
 
 
@@ -84,7 +86,7 @@ def target_row(
     layer number. Their absolute values sum to one.
 
     Measures of the whole model (hidden token attribution, and those with one set of scores) use
-    their natural scores.
+    their own scores.
     """
     if isinstance(aggregate, str) and aggregate not in AGGREGATES:
         raise InvalidInput(

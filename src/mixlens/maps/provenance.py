@@ -52,7 +52,9 @@ def provenance_of(
 
 
 def _target_names(recording: Recording, request: Request) -> dict[str, str]:
-    """Return how targets are named where a decoder both reads and produces tokens."""
+    """Return which tokens name the targets of a decoder: those that it reads or those that it
+    produces.
+    """
     last = recording.structure.stack_of(request.site) is recording.last_stack
     if recording.produced is not None and last:
         return {"target_names": "the token produced"}

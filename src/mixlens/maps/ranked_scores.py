@@ -37,7 +37,7 @@ class RankedScores:
     _form: ClassVar[Mapping[str, Any]]  # its other entries
 
     def _ranked(self) -> tuple[Sequence[str], np.ndarray]:
-        """Return the names, and the numbers that they are ranked by."""
+        """Return the names, and the scores that rank them."""
         raise NotImplementedError
 
     def _columns(self) -> Mapping[str, Any]:
@@ -45,12 +45,14 @@ class RankedScores:
         raise NotImplementedError
 
     def _as_json(self) -> dict[str, Any]:
-        """Return everything as values of JSON."""
+        """Return all fields as JSON values."""
         raise NotImplementedError
 
     @classmethod
     def _from_json(cls, given: Mapping[str, Any]) -> Self:
-        """Return the scores of a file of the right form, or raise `ValueError`."""
+        """Return scores from the contents of a file, or raise `ValueError` if their form is
+        wrong.
+        """
         raise NotImplementedError
 
     def __eq__(self, other: object) -> bool:
@@ -64,7 +66,7 @@ class RankedScores:
     def top(self, count: int | None = None) -> list[tuple[str, float]]:
         """Return names with their scores, highest first.
 
-        A knockout has the score of each passage in the window where it is highest.
+        A knockout returns each passage's highest score over all windows.
 
         Parameters
         ----------
@@ -170,7 +172,7 @@ class RankedScores:
 
 
 def read_numbers(given: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """Return numbers of a file as an array of this shape, or raise `ValueError`."""
+    """Return a list of numbers as an array of this shape, or raise `ValueError`."""
     numbers = np.array(given, dtype=np.float64)
     if numbers.shape != shape or not numbers.size:
         raise ValueError(f"its scores have the shape {numbers.shape}, not {shape}")

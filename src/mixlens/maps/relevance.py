@@ -83,7 +83,7 @@ class _Streams:
         )
 
     def turned(self) -> _Streams:
-        """Return the same from the view of the other stream."""
+        """Return the matrices from the view of the other stream."""
         return _Streams(self.other, self.own, self.back, self.across)
 
     def attended(self, *maps: np.ndarray) -> _Streams:
@@ -100,7 +100,7 @@ class _Streams:
 
 
 def _balanced(relevance: Float[np.ndarray, "token token"]) -> Float[np.ndarray, "token token"]:
-    """Return N(R), in which the collected relevance weighs as much as the token itself."""
+    """Return N(R), in which the collected relevance has the same weight as the token itself."""
     identity = np.eye(len(relevance))
     gathered: np.ndarray = row_normalised(relevance - identity) + identity
     return gathered

@@ -1,5 +1,5 @@
-"""Rollout: the product of the layers' maps, R_l = M_l R_(l-1) with R_0 = M_0, so that R_l reads
-from layer l down to the input.
+"""Rollout: the product of the layers' maps, R_l = M_l R_(l-1) with R_0 = M_0, so that R_l maps the
+targets of layer l to the input tokens.
 
 Abnar & Zuidema (2020), "Quantifying Attention Flow in Transformers", ACL, section 3, equation 1.
 Their M is attention mixed with half of the identity for the residual stream; measures that include
@@ -107,7 +107,7 @@ class Transitions(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """The transition rule of a layer, target by target."""
+    """How to compute the transition of a layer, for some of its targets."""
 
     residual: float  # parts of the identity
     normalise: bool
@@ -121,7 +121,7 @@ class Rule:
     def of(
         cls, about: MixingMaps | Spec, residual: float | int | None, normalise: bool | None
     ) -> Rule:
-        """Return the defaults of the measure, unless they are overridden."""
+        """Return the rollout options, with those of the measure as defaults."""
         normalise = about.rollout_normalised if normalise is None else normalise
         adds_identity = about.rollout_adds_identity and residual is None
         residual = about.rollout_residual or 0.0 if residual is None else residual
@@ -162,8 +162,8 @@ class Rule:
         scores: Float[np.ndarray, "*layers target source"],
         positions: Int[np.ndarray, " target"],
     ) -> Float[np.ndarray, "*layers target source"]:
-        """Return the transition of these targets in float64. A target without scores keeps its
-        content.
+        """Return the transition matrix of these targets in float64. A target without scores has the
+        identity.
         """
         own = np.zeros(scores.shape[-2:])
         own[np.arange(len(positions)), positions] = 1

@@ -88,7 +88,7 @@ def routes(
 
 @dataclass(kw_only=True)
 class _Search:
-    """A search layer by layer from the top, with its edges so far."""
+    """A search from the last layer down, with the edges found so far."""
 
     recording: Recording
     site: str

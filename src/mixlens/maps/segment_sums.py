@@ -47,8 +47,8 @@ def merge_segments(maps: MixingMaps, by: By, sink: bool) -> MixingMaps:
 
 
 def with_segments(maps: MixingMaps, by: By) -> MixingMaps:
-    """Return the same maps of tokens, with these segments as the text's own: a page groups sources
-    by them, and `segments()` sums them.
+    """Return the maps with these segments as those of the text. Pages group the sources by them,
+    and `segments()` sums them.
     """
     _require_tokens(maps)
     row = replace(maps.source_row, segments=divided(maps.source_row, by))

@@ -71,9 +71,7 @@ def merge_heads(maps: MixingMaps, how: str) -> MixingMaps:
 
 def _require_heads(maps: MixingMaps) -> None:
     if not maps.per_head:
-        raise InvalidInput(
-            "These maps have whole layers. Measure with per_head=True for single heads."
-        )
+        raise InvalidInput("These maps have no heads. Measure with per_head=True for single heads.")
 
 
 def merge_words(maps: MixingMaps, sources: str, targets: str) -> MixingMaps:

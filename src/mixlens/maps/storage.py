@@ -135,7 +135,7 @@ def same(mine: MixingMaps, theirs: MixingMaps) -> bool:
 
 
 def _arrays(maps: MixingMaps) -> dict[str, np.ndarray]:
-    """Return the numbers of maps, by name."""
+    """Return the arrays of maps, by name."""
     return {
         "scores": maps.scores,
         **{f"extra.{name}": maps.measured[name].values for name in sorted(maps.measured)},
@@ -183,7 +183,7 @@ def read_token_row(saved: Mapping[str, Any]) -> TokenRow:
     special = None if saved["special"] is None else tuple(bool(mark) for mark in saved["special"])
     for each in (offsets, special):
         if each is not None and len(each) != len(saved["labels"]):
-            raise ValueError("there is not one of each for every label")
+            raise ValueError("the numbers of labels, offsets and special tokens differ")
     if saved["text"] is not None and offsets is not None:
         if not all(0 <= a <= b <= len(saved["text"]) for a, b in offsets):
             raise ValueError("a token is outside the text")
@@ -311,8 +311,8 @@ def remove_drafts(*paths: AnyPath) -> None:
 
 
 def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Return the data that `write` wrote. Raise `InvalidInput` with the file and the reason for
-    anything else.
+    """Return the data that `write` wrote. Raise `InvalidInput` with the file and the reason if this
+    is not possible.
     """
     place = Path(path)
     if not os.path.isfile(place):  # False for a name that the system does not accept
@@ -336,7 +336,9 @@ def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, np.ndarray]
 
 
 def kind_of(path: str | os.PathLike[str]) -> str | None:
-    """Return what a file holds, as `write` was told; None if mixlens did not write it."""
+    """Return the kind of contents that was passed to `write`, or None if mixlens did not write the
+    file.
+    """
     try:
         with safe_open(path, framework="np") as file:
             content = parse_json((file.metadata() or {})[_CONTENT])

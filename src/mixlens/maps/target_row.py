@@ -132,7 +132,7 @@ class Row:
         k
             The number of sources.
         layer
-            A layer. By default layers are aggregated, as a rule by the mean of the normalised
+            A layer. By default the layers are aggregated, usually by the mean of the normalised
             layers. Pass -1 for the last layer.
         head
             A head, if the scores have heads.
@@ -165,7 +165,7 @@ class Row:
             )
         if values.ndim == 1 and head is not None:
             raise InvalidInput(
-                "These scores have whole layers. Measure with per_head=True for single heads."
+                "These scores have no heads. Measure with per_head=True for single heads."
             )
         if head is not None:
             values = values[head_index(head, len(values))]

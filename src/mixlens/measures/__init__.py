@@ -202,7 +202,7 @@ def _own_options(function: Callable[..., Any]) -> tuple[Option, ...]:
 
 
 def _kind(parameter: inspect.Parameter) -> str:
-    """Return the annotation as it is written, or the type of the default without one."""
+    """Return the annotation as a string, or the type of the default if there is none."""
     annotation = parameter.annotation
     if isinstance(annotation, str):
         return annotation
@@ -342,7 +342,7 @@ def requested_function(
 
 
 def span_rule(name: str) -> SpanRule | None:
-    """Return how a measure scores a span, or None if it has only the mean of its targets."""
+    """Return how a measure scores a span, or None if it supports only the mean over the targets."""
     rule: SpanRule | None = getattr(MEASURES.entry(name), "SPAN", None)
     return rule
 
@@ -407,8 +407,8 @@ def _explaining_scores(
 
 
 def without_noise(name: str, scores: Scores) -> Scores:
-    """Set scores that are rounding (`Spec.empty_below`) to zero: normalised they would look
-    confident.
+    """Set scores at the level of rounding (`Spec.empty_below`) to zero, because normalising them
+    would make them look reliable.
     """
     spec = MEASURES.entry(name).SPEC
     if spec.empty_below is None or scores.scale is None:

@@ -169,7 +169,7 @@ def _split(
     layer: Layer, attention: Attention, targets: Targets, *, variant: str = "paper"
 ) -> Decomposition:
     if is_released(variant):
-        raise InvalidInput("variant='released' has no spans. Use variant='paper'.")
+        raise InvalidInput("variant='released' does not support spans. Use variant='paper'.")
     return _parts(attention, targets, False)
 
 

@@ -2,7 +2,7 @@
 
 Ferrando et al. 2023, Explaining How Transformers Use Context to Build Predictions (ACL): the logit
 updates of a layer belong to its tokens, which are mixtures of the input's. ALTI's maps of the
-layers below carry them down to the input, V_l = D_l M_(l-1) ... M_0, so that each layer keeps its
+layers below propagate them to the input, V_l = D_l M_(l-1) ... M_0, so that each layer keeps its
 sum. The MLP is assumed to keep every token separate.
 
 `variant="released"` uses the maps of the authors' code: 1e-6 is added to every difference, and
@@ -73,7 +73,7 @@ _BLOCKS, _LEAST = 8, 128
 
 
 def refusal(layer: LayerStructure, site: AttentionStructure) -> str | None:
-    """Return why a logit is not a sum over layers."""
+    """Return why the logits are not a sum over the layers."""
     return not_a_sum(layer, site)
 
 
@@ -127,8 +127,8 @@ def _block_size(recording: Recording, request: Request) -> int:
 
 @dataclass(kw_only=True)
 class _CarriedDown:
-    """The updates of every layer, carried down to the layer that was visited last: one row vector
-    for each requested layer.
+    """The updates of every requested layer, propagated down to the layer that was visited last: one
+    row vector each.
     """
 
     parts: LogitParts
@@ -144,7 +144,7 @@ class _CarriedDown:
     _check: StreamCheck = field(default_factory=lambda: StreamCheck("alti_logit"))
 
     def begin(self) -> None:
-        """Start a layer: all targets of the one above have been added."""
+        """Start the next layer, after all targets of the layer above were added."""
         if self._below is not None:
             self.rows = dict(zip(self.rows, self._below.unbind(1), strict=True))
         self.rows |= self._new

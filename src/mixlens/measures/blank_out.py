@@ -141,7 +141,8 @@ def replacement_id(recording: Recording, given: str | int | None) -> int | None:
             if number is not None:
                 return number
         raise InvalidInput(
-            "No tokenizer names a mask or an unknown token. Pass replacement='zero', or a token id."
+            "The model has no tokenizer with a mask or unknown token. Pass replacement='zero', or a"
+            " token id."
         )
     if given not in REPLACEMENTS:
         raise InvalidInput(

@@ -2,10 +2,10 @@
 o_i / |o_i|^2 with o_i = sum_j c_ij.
 
 After Cunningham & Cirone 2026 (https://arxiv.org/abs/2606.07604): the weight, the norm of the value
-and its direction count. Their equation was not available, so this one is ours. Per head the vectors
-are those of the head, A_hij f_hj against their sum. The bias of the output projection belongs to no
-source and is excluded. Scores are signed and sum to one. If values cancel, o_i is short and scores
-are large: `uncancelled` is |o_i| / sum_j |c_ij|, one if nothing cancels.
+and its direction count. Their equation was not available to us, so the formula is ours. Per head
+the vectors are those of the head, A_hij f_hj against their sum. The bias of the output projection
+belongs to no source and is excluded. Scores are signed and sum to one. If values cancel, o_i is
+short and scores are large: `uncancelled` is |o_i| / sum_j |c_ij|, one if nothing cancels.
 
 The vectors are never computed: c_ij . o_i = sum_h A_hij v_hj . (W_h o_i), so a target takes sources
 x d_model products, like its attention weights.

@@ -112,7 +112,7 @@ def score_model(
 
 
 def chosen_rules(bias: str, variant: str, feed_forward: bool) -> PartRules:
-    """Return the options as rules."""
+    """Return the rules that the options describe."""
     if bias not in BIASES:
         raise InvalidInput(f"Unknown bias {bias!r}. Choose one of: {', '.join(BIASES)}.")
     return PartRules(bias, is_released(variant), feed_forward)

@@ -174,8 +174,8 @@ class _Bias:
 
 @dataclass(frozen=True)
 class _WholeStream(PartRules):
-    """Add every constant completely, and store it. `seen` has the sources for one after the
-    other.
+    """Add each constant as a whole, and store it. `seen` contains the sources of one constant after
+    the other.
     """
 
     one_source: ClassVar[bool] = True

@@ -108,7 +108,7 @@ def score_layer(
     threshold: float = 0.0,
 ) -> LayerScores:
     """Return the fractions. `value_bias` assigns the bias of the values to the sources; `variant`
-    is paper or released; smaller contributions than `threshold` do not count.
+    is paper or released; contributions below `threshold` do not count.
     """
     rules = _rules(value_bias, variant, threshold)
     shares = attention_shares(layer, attention, targets, rules)
@@ -121,11 +121,11 @@ def score_layer(
 
 
 def _rules(value_bias: bool, variant: str, threshold: float) -> RouteRules:
-    """Return the rules from the options, or raise if they do not go together."""
+    """Return the rules from the options, or raise an error if the options contradict each other."""
     if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not threshold >= 0:
-        raise InvalidInput(f"threshold={threshold!r} is not a contribution. Pass 0 or more.")
+        raise InvalidInput(f"threshold={threshold!r} is out of range. Pass 0 or more.")
     if threshold and is_released(variant):
-        raise InvalidInput("variant='released' has no threshold. Use variant='paper'.")
+        raise InvalidInput("variant='released' does not support a threshold. Use variant='paper'.")
     return RouteRules.of(value_bias, variant, threshold)
 
 

@@ -187,7 +187,7 @@ def _token_errors(
     hidden: Hidden,
     parts: Hidden,
 ) -> Tensor:
-    """Return the error for each token if it is replaced alone."""
+    """Return the error for each token on the path on which only this token changes."""
     rows = torch.arange(len(base), device=base.device)
     whole, errors = output(recording.output, rows), []
     for token in range(hidden.shape[1]):
@@ -268,7 +268,7 @@ def anchor_words(
 
 
 def _between(anchor: Tensor, end: Tensor, start: Tensor) -> Tensor:
-    """Return which channels of an anchor are between two points."""
+    """Return which channels of an anchor lie between two points."""
     low, high = torch.minimum(start, end), torch.maximum(start, end)
     return (low <= anchor) & (anchor <= high)
 

@@ -107,9 +107,7 @@ def score_layer(
     targets of a span were drawn with `seed` before any layer is scored.
     """
     if sample is not None and targets.weights is None:
-        raise InvalidInput(
-            f"sample={sample!r} draws targets of a span. Pass span='mean' with the targets."
-        )
+        raise InvalidInput(f"sample={sample!r} needs a span. Pass span='mean' with the targets.")
     if distance not in DISTANCES:
         raise InvalidInput(f"Unknown distance {distance!r}. Choose one of: {', '.join(DISTANCES)}.")
     made = _measure_changes(layer, targets, Distance(distance, normalised), per_head, segments)
@@ -150,8 +148,8 @@ def _square(
     """
     if distance not in ("cosine", "euclidean"):
         raise InvalidInput(
-            f"distance={distance!r} has no span='joint'. Use span='mean', or the distance 'cosine'"
-            " or 'euclidean'."
+            f"distance={distance!r} does not support span='joint'. Use span='mean', or the distance"
+            " 'cosine' or 'euclidean'."
         )
     lengths = _measure_changes(
         layer, targets, Distance("euclidean", normalised), per_head, segments
@@ -172,8 +170,8 @@ def _square(
 
 
 def _unite(squares: LayerScores, *, distance: str = "cosine", **_: Any) -> LayerScores:
-    """Return the distance of stacked states a and b = a + d from |d|^2, a d and |a|^2:
-    1 - cos = (|d|^2 - (|b| - |a|)^2) / (2 |a| |b|), which keeps its digits for small changes.
+    """Return the distance of stacked states a and b = a + d from |d|^2, a d and |a|^2: 1 - cos =
+    (|d|^2 - (|b| - |a|)^2) / (2 |a| |b|), which is accurate for small changes.
     """
     d, sizes = in_float64(squares.values), squares.extras["sizes"]
     dtype = squares.values.dtype
@@ -270,9 +268,8 @@ Blocks = Iterator[tuple[ZeroedBlock, Bool[Tensor, "text target column"]]]
 
 
 def _linked_blocks(read: Tensor, real: Tensor, head: int | None, size: int) -> Blocks:
-    """Yield sources, `size` at a time, with the range of targets that read any of them.
-
-    The range of links is read once for all sources of a text, because each read makes a GPU wait.
+    """Yield sources, `size` at a time, with the range of targets that attend to any of them. The
+    ranges of a text are read all at once, because each read synchronises a GPU.
     """
     for text in range(len(read)):
         linked = read[text].any(0) & real[text]
@@ -292,7 +289,7 @@ def _linked_blocks(read: Tensor, real: Tensor, head: int | None, size: int) -> B
 
 def _leading_blocks(read: Tensor, last: Sequence[int], head: int | None, rows: int) -> Blocks:
     """Yield all targets with the sources up to the last one that any of them can see, without
-    reading a number. Short texts go together, `rows` pairs at once.
+    reading a number. Short texts are processed together, up to `rows` pairs at once.
     """
     batch, _, count, _ = read.shape
     step, texts_at_once = max(1, rows // count), max(1, rows // (count * max(last)))

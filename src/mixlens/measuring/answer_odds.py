@@ -126,7 +126,7 @@ def _may_be_batched(
     answer: Sequence[int],
     start: int | None,
 ) -> bool:
-    """Return whether each prompt gives the same in a batch as alone."""
+    """Return whether each prompt gives the same result in a batch as alone."""
     tensors = made_ready(model, _tensors(model, tokenizer, prompts, answer, start))
     try:
         require_independent_texts(model, tensors, text_lengths(tensors), None, output=True)

@@ -1,5 +1,5 @@
-"""Resolve the target, measures, cue and explained output of a comparison. Everything is checked
-before anything is measured.
+"""Resolve the target, measures, cue and explained output of a comparison, and check them before
+anything is measured.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class TargetChoice:
 
 
 def default_target(recording: Recording, site: str | None) -> int:
-    """Return the last of a recording's targets. Without them, return the mask, the [CLS] of a
+    """Return the last target of a recording. If it has no targets, return the mask, the [CLS] of a
     bidirectional classifier (its first token, if it has none), or the last token.
     """
     if recording.targets and recording.target_stack == recording.structure.stack_of(site).name:
@@ -168,7 +168,7 @@ def _known_targets(recording: Recording, site: str) -> tuple[tuple[int, ...], ..
 def chosen_specs(
     only: Sequence[str] | None, options: Mapping[str, Mapping[str, Any]] | None
 ) -> dict[str, Spec]:
-    """Return the compared measures; those in `options` must be among them."""
+    """Return the measures to compare, which must include those in `options`."""
     specs = list_measures()
     names = _names(only) or list(ready_measures())
     for name in (*names, *(options or {})):

@@ -216,13 +216,13 @@ def _shared(
 
 
 def _by_rows(recording: Recording, spec: Spec, choice: TargetChoice) -> bool:
-    """Return whether no map is computed."""
+    """Return whether the comparison computes no maps."""
     rows = not recording.is_kept and spec.row_by_row
     return rows and _takes_rows(recording, spec, choice)
 
 
 def _takes_rows(recording: Recording, spec: Spec, choice: TargetChoice) -> bool:
-    """Return whether the target's scores are enough. Aggregation needs maps, except for unsigned
+    """Return whether scoring the target alone is enough. A rollout needs maps, except for unsigned
     scores of a few targets.
     """
     rolls = not recording.is_kept and not spec.facts.signed

@@ -224,13 +224,13 @@ class _Ablations:
         return self.prompt(self.context)
 
     def prompt(self, context: str) -> Any:
-        """Return the prompt, as a chat if the tokenizer has a template."""
+        """Return the prompt, formatted as a chat if the tokenizer has a chat template."""
         text = fill_template(self.template, context, self.query)
         chat = getattr(self.tokenizer, "chat_template", None) is not None
         return [{"role": "user", "content": text}] if chat else text
 
     def read_answer(self, answer: Any, options: Mapping[str, Any]) -> None:
-        """Take or generate the answer."""
+        """Tokenise the passed answer, or generate one."""
         self.ids, self.start = _answer_ids(self.model, self.tokenizer, self.whole, answer, options)
         self.answer = answer if isinstance(answer, str) else decoded(self.tokenizer, self.ids)
 

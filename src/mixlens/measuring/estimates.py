@@ -39,7 +39,7 @@ _SMALLEST = 2**18  # smallest number of elements in a block
 
 
 def _largest(size: Any) -> int:
-    """Return the largest value. A model of several stages (PVT) has one for each."""
+    """Return the largest value, because a model of several stages (PVT) has one for each stage."""
     if isinstance(size, dict):  # LXMERT has one for each of its stacks
         size = list(size.values())
     return int(max(size) if isinstance(size, (list, tuple)) else size)
@@ -59,7 +59,7 @@ class Shape:
 
     @classmethod
     def of(cls, model: nn.Module) -> Shape:
-        """Return the shape of the text part, if there are several."""
+        """Return the shape of the text model, if the model has several parts."""
         config: Any = getattr(model.config, "text_config", None) or model.config
         width, layers, heads, inner, words = (
             _largest(getattr(config, name, None) or fallback)
@@ -282,7 +282,7 @@ def _subject(estimate: Estimate) -> str:
 
 
 def what_fits(estimate: Estimate, available: int) -> str:
-    """Return targets, layers or a precision with which an estimate fits, in words."""
+    """Return advice: which targets, layers or precision would make the estimate fit."""
     estimate = replace(estimate, recorded=False)
 
     def size(tried: Estimate) -> int:
@@ -314,7 +314,7 @@ def what_fits(estimate: Estimate, available: int) -> str:
 
 
 def memory_advice(estimate: Estimate, available: int) -> str:
-    """Return the message if memory runs out during work that should have fitted."""
+    """Return the error message for work that ran out of memory although the estimate fitted."""
     needed = estimate.needed_within(available)
     return (
         f"memory ran out: {_subject(estimate)} takes about {spelled(needed)} beyond the "

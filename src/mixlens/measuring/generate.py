@@ -89,8 +89,8 @@ _LARGEST = {True: 5e-2, False: 1e-3}  # difference of logits in half precision, 
 @torch.no_grad()
 def require_same_logits(model: Any, made: Continued) -> None:
     """Raise `UnsupportedModel` unless the model computes the same logits when it generates the
-    answer token by token as when it reads it in one pass. Models differ in the inputs that they
-    take next to token ids (types, masks and positions of images).
+    answer token by token as when it reads it in one pass. Models take different inputs in addition
+    to token ids (types, masks and positions of images).
     """
     inputs, places = made.ready.tensors, made.targets[:_STEPS]
     if takes_decoder_ids(model) or not hasattr(model, "generate"):

@@ -131,7 +131,7 @@ def measure_batches(
     weights: Any = None,
     precision: str | None = None,
 ) -> dict[str, MeasuredBatch]:
-    """Return the same as batches, with padding."""
+    """Return several measures of one recording as batches, with padding."""
     if not isinstance(recording, Recording):
         raise InvalidInput(
             f"{type(recording).__name__} is not a recording. Pass one from lens.record, or "
@@ -203,8 +203,8 @@ def _of_one_output(
     options: Mapping[str, Any],
     precision: str | None,
 ) -> MeasuredBatch | None:
-    """A measure of an answer or of one token, from layers that are cut to the explained tokens.
-    None: it needs whole maps.
+    """A measure of an answer or of one token, from layers that are cut to the explained tokens. It
+    is None if the measure needs whole maps.
     """
     is_one = any(options.get(key) not in (None, False) for key in ("answer", "position"))
     has_own_targets = request.targets != recording.targets
@@ -381,7 +381,7 @@ def _with_span(
     weights: Any,
     options: Mapping[str, Any],
 ) -> Request:
-    """Return the same request with its targets, or a sample of them, as a span, if requested."""
+    """Return the request, with its targets (or a sample of them) as a span if requested."""
     if span is None or span is False:
         if weights is not None:
             raise InvalidInput("weights= needs a span. Pass span='sum', 'joint' or 'mean'.")

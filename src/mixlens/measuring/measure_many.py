@@ -230,8 +230,8 @@ def _measure_groups(
 def _one_by_one(
     measured: Callable[[list[int]], list[MixingMaps]], group: list[int], *, until_known: bool
 ) -> tuple[dict[int, MixingMaps], dict[int, MixlensError]]:
-    """Return the maps of each text, or the reason why it has none. With `until_known`, stop when
-    some fail and others do not, which shows that the text is the cause.
+    """Return the maps of each text, or the reason why it has none. With `until_known`, stop as soon
+    as one text fails and another does not, which shows that the text is the cause.
     """
     maps: dict[int, MixingMaps] = {}
     failed: dict[int, MixlensError] = {}

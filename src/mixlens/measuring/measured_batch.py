@@ -40,7 +40,7 @@ class MeasuredBatch:
 
     @property
     def layers(self) -> tuple[int, ...]:
-        """Return the layers by their numbers in the model."""
+        """Return the numbers of the layers in the model."""
         numbers = self.scores.layers
         return tuple(self.request.numbers(self.recording) if numbers is None else numbers)
 
@@ -63,7 +63,7 @@ class MeasuredBatch:
         )
 
     def to(self, device: str | torch.device) -> MeasuredBatch:
-        """Return the same scores on a device, without a copy if they are there."""
+        """Return the scores on a device, without a copy if they are already there."""
         return replace(self, scores=self.scores.to(device))
 
     def provenance(self) -> dict[str, Any]:
@@ -127,8 +127,8 @@ def target_tokens(
 def without_padding(
     tensor: Tensor, row: int, dims: Sequence[str], sizes: Mapping[str, int]
 ) -> np.ndarray:
-    """Return one text of [layer, batch, *dims], with axes cut to their sizes and half precision
-    upcast to float32.
+    """Return one text of an array [layer, batch, *dims], without padding, and in float32 if it has
+    half precision.
     """
     index = (slice(None), row, *(slice(sizes.get(dim)) for dim in dims))
     values = tensor[index].detach()

@@ -1,6 +1,5 @@
-"""Find the positions whose logits are read, before the model runs, because a vocabulary is wide.
-
-A model that can leave out logits (`logits_to_keep`) computes only those.
+"""Find the positions whose logits are needed before the model runs. Because vocabularies are large,
+a model that supports `logits_to_keep` then computes only these logits.
 """
 
 from __future__ import annotations
@@ -100,7 +99,8 @@ def find_explained_targets(
 @torch.no_grad()
 def with_output(recording: Recording, options: Mapping[str, Any]) -> Recording:
     """Return a recording of a few targets with the logits that the options ask for, and the states
-    that they are read off. Raises `TargetsUnavailable` if the model computes all logits.
+    from which the model computes them. Raises `TargetsUnavailable` if the model computes all
+    logits.
     """
     model, structure = recording.model, recording.structure
     assert recording.prepared is not None

@@ -1,4 +1,4 @@
-"""Record a text, tensors, an image or audio, verified."""
+"""Record and verify a forward pass on text, tensors, images or audio."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """Roll out a few targets to the input without storing maps, from the last layer down.
 
 R_l = M_l R_(l-1) (Abnar & Zuidema 2020), so a target's row of R_l is its row of M_l, multiplied by
-M_(l-1), then by M_(l-2), and so on to the input. A layer's map is needed only in blocks of targets,
-and only for targets that contribute above. The scores are those of `MixingMaps.rollout`.
+M_(l-1), then by M_(l-2), and so on to the input. A layer's map is computed in blocks of targets,
+and only for targets that contribute to the layers above. The scores are those of
+`MixingMaps.rollout`.
 
 The time is that of the maps of all layers below the last. The memory is that of `Recording.visit`
 in blocks, and layers x targets x n numbers in float64.
@@ -88,7 +89,7 @@ def _with_mean(request: Request, span: str | bool | None, weights: Any) -> Reque
             raise InvalidInput("weights= needs a span. Pass span='mean'.")
         return request
     if span not in (True, "mean"):
-        raise InvalidInput(f"A rollout has no span={span!r}. Use span='mean'.")
+        raise InvalidInput(f"A rollout does not support span={span!r}. Use span='mean'.")
     assert request.targets is not None
     return replace(request, span=Span.of("mean", weights, request.targets))
 

@@ -1,7 +1,8 @@
 """Estimate the time of a measure or a rollout on a long text from its first tokens.
 
 Time is a constant plus a power of the length, between the first and the third. A few short runs,
-each twice as long as the one before, show its growth. They stop as soon as the answer is clear.
+each on twice as many tokens as the one before, show the growth. They stop as soon as the comparison
+with the budget is clear.
 """
 
 from __future__ import annotations

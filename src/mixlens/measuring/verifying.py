@@ -86,7 +86,7 @@ def list_refusals(recording: Recording) -> dict[str, str | None]:
 
 def _measured_refusal(recording: Recording, name: str, spec: Spec) -> str | None:
     """Return why an output measure does not support this model, by running it with its cheapest
-    options. Unsuitable inputs or options tell nothing about the model.
+    options. Errors about inputs or options do not count.
     """
     logits = recording.output.logits
     known = {option.name for option in spec.options}

@@ -37,8 +37,8 @@ def record_whole(name: str, recording: Recording, options: Options, reason: str)
 def record_all_targets(
     recording: Recording, name: str, arguments: Mapping[str, Any] | None = None
 ) -> Recording:
-    """Return a recording of the same inputs that keeps the layers that one measure needs. With
-    `arguments`, it may keep only the logits that these options need.
+    """Record the inputs again, and keep the layers that one measure needs. With `arguments`, it may
+    keep only the logits that these options need.
     """
     if recording.is_kept:
         return recording

@@ -34,8 +34,8 @@ def hub_is_silent() -> bool:
 
 @contextlib.contextmanager
 def cache_alone(silent: bool) -> Iterator[None]:
-    """If the hub does not answer, send no more requests inside. A file that is missing in the cache
-    is then a failed connection.
+    """If the hub does not answer, send no more requests while the context is open. A file
+    that is missing in the cache is then a failed connection.
     """
     if not silent:
         yield

@@ -111,9 +111,9 @@ def require_gradients(model: nn.Module) -> None:
             vectors = next(filter(None, (_applied(part, dtype) for dtype in dtypes)))[0]
             if not _passes_gradient(part, vectors[0]):
                 raise UnsupportedModel(
-                    f"no gradient passes `{path}` ({type(part).__name__}): the kernel of its "
-                    "library has no derivative. Choose decompx, blank_out or a layer measure, or "
-                    "measure the original model"
+                    f"gradients cannot pass through `{path}` ({type(part).__name__}): the kernel of"
+                    " its library has no derivative. Choose decompx, blank_out or a layer measure,"
+                    " or measure the original model"
                 )
 
 

@@ -64,7 +64,7 @@ class Processes:
         """Compare at the end how the processes ended, and raise the same error in all of them."""
         if self._out_of_step:
             raise ProcessesDiffer(
-                "The processes of this model are out of step after an earlier error. Start the "
+                "The processes of this model are out of sync after an earlier error. Start the "
                 "program again."
             )
         before, self._failure = self._step, None
@@ -97,7 +97,7 @@ class Processes:
         return min(int(each["number"]) for each in self._compared({"number": number}))
 
     def _compared(self, values: dict[str, Any]) -> list[dict[str, Any]]:
-        """Return the values of all processes. Raise if they have values of other names."""
+        """Return the values of all processes. Raise if the names of the values differ."""
         texts = self._exchange(_AT_WORK + json.dumps(values))
         known = [json.loads(text.removeprefix(_AT_WORK)) for text in texts]
         if any(each.keys() != values.keys() for each in known):

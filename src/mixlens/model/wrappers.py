@@ -43,8 +43,8 @@ def _require_own_numbers(model: nn.Module) -> None:
     weights = tensors_of(model, buffers=False)
     if any(weight.is_inference() for weight in weights):
         raise UnsupportedModel(
-            "the model was created in torch.inference_mode, so its weights pass on no "
-            "gradient and do not show changes. Create or load it outside, or use "
+            "the model was created in torch.inference_mode, so its weights support no "
+            "gradients and do not track changes. Create or load it outside, or use "
             "copy.deepcopy(model) outside"
         )
 
@@ -93,7 +93,7 @@ def _inner(model: Any) -> tuple[Any, Any]:
 
 
 def _require_adapters_inside(model: Any) -> None:
-    """Raise if PEFT's own `forward` does more than call the model inside."""
+    """Raise if PEFT's own `forward` does more than call the wrapped model."""
     instead = "mixlens supports adapters inside the layers that act on every token, such as LoRA"
     for adapter in model.active_adapters:
         config = model.peft_config[adapter]
@@ -106,13 +106,13 @@ def _require_adapters_inside(model: Any) -> None:
         if getattr(config, "alora_invocation_tokens", None) is not None:
             raise UnsupportedModel(
                 f"the adapter {adapter!r} is an activated LoRA, which PEFT enables after its "
-                "invocation tokens, unknown to the model inside. Train it as a plain LoRA, "
-                "or measure the model without it (get_base_model after delete_adapter)."
+                "invocation tokens. The wrapped model does not know them. Train it as a plain "
+                "LoRA, or measure the model without it (get_base_model after delete_adapter)."
             )
     tuner = type(model.base_model)
     if tuner.forward.__qualname__.split(".")[0] not in _PLAIN_TUNERS:
         raise UnsupportedModel(
-            f"{tuner.__name__} of PEFT computes something before it calls the model inside; "
+            f"{tuner.__name__} of PEFT computes something before it calls the wrapped model; "
             f"{instead}"
         )
 

@@ -128,7 +128,7 @@ class Layer:
         if self.call.output is None:
             raise InvalidInput(
                 "This recording ends with the attention block of the last layer, because "
-                "nothing else was requested. Record the text with lens.record(text)."
+                "nothing more was requested. Record the text with lens.record(text)."
             )
         return self.call.hidden_out
 

@@ -173,7 +173,7 @@ def run_layers(
     def on_enter(number: int, call: LayerCall) -> None:
         if call.hidden_in.shape[:2] != shape:
             raise TargetsUnavailable(
-                f"layer `{call.path}` takes other tokens than those of the text"
+                f"layer `{call.path}` receives different tokens than the text has"
             )
         inside.append(call.path)
 
@@ -288,8 +288,8 @@ class LayerCut:
         sites = self.stack.layers[index].sites
         if len(captured) != len(sites):
             raise TargetsUnavailable(
-                f"layer `{call.path}` made {len(captured)} attention calls that can be cut to rows,"
-                f" and has {len(sites)}"
+                f"layer `{call.path}` made {len(captured)} attention calls that can be cut to"
+                f" targets, but has {len(sites)} attentions"
             )
         return Layer(
             model=self._recording.model,

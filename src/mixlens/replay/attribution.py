@@ -43,8 +43,8 @@ def explained_layers(recording: Recording, request: Request) -> list[Layer]:
     number = layers[0].structure.number
     if not request.layers_named and number != 0:
         raise UnsupportedModel(
-            f"The first measured layer has the number {number}, and tokens have mixed before "
-            f"it. Pass layer {number} or a later one."
+            f"Layer {number} is the first that can be measured, but earlier layers have already "
+            f"mixed the tokens. Pass layer {number} or a later one."
         )
     return layers
 

@@ -48,10 +48,12 @@ def find_link(model: nn.Module, output: Any) -> Link:
     problem = getattr(config, "problem_type", None)
     labels = getattr(model, "num_labels", getattr(config, "num_labels", None))
     if _is_a(model, _OWN_CONVENTION):
-        raise InvalidInput(f"The logits of {name} are not those of words or classes: {_ADVICE}")
+        raise InvalidInput(f"The logits of {name} do not score words or classes: {_ADVICE}")
     if getattr(output, "pred_boxes", None) is not None:
         if outputs != (labels or 0) + 1:  # the last class is "no object"
-            raise InvalidInput(f"{name} scores boxes by an unknown function: {_ADVICE}")
+            raise InvalidInput(
+                f"{name} computes the probabilities of boxes by an unknown function: {_ADVICE}"
+            )
         return "softmax"
     if logits.dim() == 2:
         if _is_a(model, _ONE_OF_SEVERAL):

@@ -32,8 +32,8 @@ class ModelFromWords:
         """Return the vectors of the text's own words."""
         if layer != 0:
             raise UnsupportedModel(
-                "a path through words needs word vectors, which only the input has. Drop "
-                "layers, or choose a different path"
+                "a path through words needs word embeddings, which only the first layer reads. "
+                "Drop layers, or choose a different path"
             )
         with torch.no_grad():
             vectors: Tensor = self.embedding(self.ids)

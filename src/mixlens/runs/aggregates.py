@@ -71,7 +71,7 @@ class ClassMap:
                 self.rows[name] = self.rows.get(name, 0) + count
 
     def merge(self, saved: Mapping[str, Any]) -> None:
-        """Add the values of `to_dict`."""
+        """Add the counts of another part, from `to_dict`."""
         for (target, source), units in zip(saved["cells"], saved["units"], strict=True):
             self._cell(target, source)[:] += units
         for name, count in saved["rows"].items():

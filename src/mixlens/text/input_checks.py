@@ -149,7 +149,7 @@ def check_range(model: nn.Module, tensors: Mapping[str, Any]) -> None:
             more = ", or raise max_position_embeddings in its configuration (rotary positions"
             more += " have no table)"
             raise InputTooLong(
-                f"{prefix}input has {ids.shape[1]} tokens, the model has {limit} positions: "
+                f"{prefix}input has {ids.shape[1]} tokens, but the model has {limit} positions: "
                 f"shorten the text{more if rotary else ''}"
             )
         if not ids.is_floating_point():

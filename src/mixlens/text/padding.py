@@ -1,8 +1,8 @@
 """Find the real tokens of a batch, and move them to the front.
 
-Padding never changes a score. Texts that are padded on the left are moved to the front, because
-many models count positions from the first column. Padding on the right is cut off if no text needs
-it, and gets the padding id of the model.
+Padding changes scores by rounding only. Texts that are padded on the left are moved to the front,
+because many models count positions from the first column. Padding on the right is cut off if no
+text needs it, and gets the padding id of the model.
 """
 
 from __future__ import annotations

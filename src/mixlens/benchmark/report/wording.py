@@ -52,13 +52,13 @@ def number(value: float, digits: int = 3) -> str:
 
 
 def spread(interval: tuple[float, float], digits: int = 3) -> str:
-    """Return half of the interval's width, for use after ±, or an empty text."""
+    """Return half of the interval's width, for use after ±, or an empty string."""
     low, high = interval
     return "" if math.isnan(low) or math.isnan(high) else f"±{(high - low) / 2:.{digits}f}"
 
 
 def between(interval: tuple[float, float], digits: int = 3) -> str:
-    """Return an interval in brackets, or an empty text."""
+    """Return an interval in brackets, or an empty string."""
     low, high = interval
     return "" if math.isnan(low) or math.isnan(high) else f"[{low:.{digits}f}, {high:.{digits}f}]"
 
@@ -87,7 +87,7 @@ def shown_errors(ranking: Ranking) -> list[RowError]:
 
 
 def error_groups(errors: Iterable[RowError]) -> list[tuple[str, str, list[str]]]:
-    """Return the attempted steps, reasons and examples, most errors first."""
+    """Return each failed step with its reason and examples, most errors first."""
     groups: dict[tuple[str, str], list[RowError]] = defaultdict(list)
     for error in errors:
         groups[error.measure, error.reason].append(error)

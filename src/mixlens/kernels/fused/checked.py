@@ -26,7 +26,7 @@ _works: dict[Combination, bool] = {}
 
 
 class Combination(NamedTuple):
-    """All properties for which Triton compiles a separate program."""
+    """All properties that lead Triton to compile a separate program."""
 
     kernel: str
     device: torch.device
@@ -35,7 +35,7 @@ class Combination(NamedTuple):
 
 
 class Trial(NamedTuple):
-    """Both forms on the same small data."""
+    """The results of both forms on the same small data."""
 
     fused: Tensor
     plain: Tensor  # in float64
@@ -93,13 +93,13 @@ def _find_failure(trial: Callable[[], Trial], device: torch.device) -> str | Non
 
 
 def _current(device: torch.device) -> AbstractContextManager[object]:
-    """Set torch's current GPU, on which Triton launches kernels, to that of the tensors."""
+    """Make the GPU of the tensors torch's current GPU, on which Triton launches kernels."""
     return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
 
 
 def _describe(error: Exception) -> str:
-    """Return the error in one line. Triton quotes its source between the place and the reason, or
-    gives the reason as the cause.
+    """Return the error in one line. Triton quotes source code between the location and the reason,
+    or stores the reason in the cause.
     """
     lines = [line.strip() for line in str(error).splitlines() if line.strip(" ^")]
     parts = lines if len(lines) < 2 else [lines[0], lines[-1]]

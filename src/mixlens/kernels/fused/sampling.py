@@ -23,14 +23,14 @@ def sample_size(size: int) -> int:
 
 
 class Sampler:
-    """The same random numbers for every trial. It does not change torch's own generators."""
+    """Draw the same random numbers for every trial, without changing torch's own generators."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
         self._generator = torch.Generator("cpu").manual_seed(0)
 
     def normal(self, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
-        """Return numbers of a normal distribution with variance 1."""
+        """Return samples from the standard normal distribution."""
         numbers = torch.randn(
             shape, generator=self._generator, dtype=torch.float32, device=self._generator.device
         )
@@ -43,8 +43,8 @@ class Sampler:
     def vectors(
         self, batch: int, heads: int, sources: int, width: int, dtype: torch.dtype
     ) -> Vectors:
-        """Return vectors whose channels are each one of the values or its negative, so that forming
-        them rounds nothing in any precision.
+        """Return vectors whose channels are each one of the values or its negative, so that they
+        are exact in any precision.
         """
         chosen = torch.randint(_D_HEAD, (heads, width), generator=self._generator, device="cpu")
         matrix = F.one_hot(chosen, _D_HEAD).mT.to(self._device, dtype)
