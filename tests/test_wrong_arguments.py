@@ -43,7 +43,7 @@ TEXTS: list[tuple[Any, type[MixlensError], str]] = [
     ("", EmptyInput, "The text is empty"),
     ("   ", EmptyInput, "The text is empty"),
     ("\n\n", EmptyInput, "The text is empty"),
-    ("dog " * 1000, InputTooLong, "input has 1002 tokens, the model has 256 positions"),
+    ("dog " * 1000, InputTooLong, "input has 1002 tokens, but the model has 256 positions"),
     (3, InvalidInput, "not int"),
     (2.5, InvalidInput, "not float"),
     ([], EmptyInput, "No text was passed"),

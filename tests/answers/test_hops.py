@@ -250,7 +250,7 @@ def test_a_left_out_last_token_does_not_count() -> None:
         ({"aggregation": "mean"}, "mean"),
         ({"aggregation": "avg"}, "aggregation='avg' is an option of the authors' program"),
         ({"threshold": 0.5}, "threshold=0.5 is an option of the authors' program"),
-        ({"threshold": -1, "variant": "released"}, "threshold=-1 is not a contribution"),
+        ({"threshold": -1, "variant": "released"}, "threshold=-1 is out of range"),
     ],
 )
 def test_bad_hops(chosen: dict[str, Any], words: str) -> None:

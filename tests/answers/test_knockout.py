@@ -219,7 +219,7 @@ def test_results_are_kept(lens: Lens, tmp_path: Path) -> None:
 
 
 def test_unsupported_inputs_raise(lens: Lens) -> None:
-    with pytest.raises(InvalidInput, match="sees nothing but"):
+    with pytest.raises(InvalidInput, match="sees only one of the segments"):
         lens.knockout({"input_ids": [[1, 5, 6]]}, {"all": (0, 3)}, answer=[9], windows=1)
     with pytest.raises(InvalidInput, match="exceed max_passes=5"):
         lens.knockout(PROMPT, answer=" The keys", max_passes=5)

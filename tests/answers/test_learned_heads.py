@@ -150,7 +150,7 @@ def test_weights_of_another_model_are_refused(lens: Lens, data: Path, tmp_path: 
     with torch.no_grad():
         for parameter in other.model.parameters():
             parameter.mul_(1.1)
-    with pytest.raises(InvalidInput, match="does not have the weights of mixlens/bundled/causal"):
+    with pytest.raises(InvalidInput, match="learned on mixlens/bundled/causal, and layer 0"):
         other.measure("learned_heads", "The dogs bark.", weights=weights)
     fewer = HeadWeights(weights.weights[:, :2], "attention", weights.samples, weights.about)
     with pytest.raises(InvalidInput, match="6 layers with 2 heads"):
@@ -217,7 +217,7 @@ def test_wrong_prompts_are_refused(lens: Lens, tmp_path: Path) -> None:
         '{"prompt": "a"}': "is not an object with an answer",
         '{"prompt": "a", "answer": " "}': "empty answer",
         '{"prompt": "a", "messages": [], "answer": "b"}': "needs either messages",
-        '{"documents": [3], "answer": "b"}': "not all texts",
+        '{"documents": [3], "answer": "b"}': "is not a text",
     }
     for line, match in cases.items():
         file.write_text(line)

@@ -87,7 +87,7 @@ def test_a_folder_name_gives_the_direction(tmp_path: Path) -> None:
 def test_the_first_word_number_comes_from_the_links_or_base(texts: Path) -> None:
     gold = texts / "unclear.gold"
     gold.write_text("1-1 2-2\n1-1\n")
-    with pytest.raises(InvalidInput, match=r"unclear\.gold: no link tells .* Pass the base"):
+    with pytest.raises(InvalidInput, match=r"unclear\.gold: the links do not show .* Pass base"):
         read_alignments(texts / "both", gold=gold)
     assert read_alignments(texts / "both", gold=gold, base=0)[0].sure == {(1, 1), (2, 2)}
     assert read_alignments(texts / "both", gold=gold, base=1)[0].sure == {(0, 0), (1, 1)}
@@ -135,7 +135,7 @@ def test_sentences_in_another_order_and_sides_of_other_lengths(texts: Path) -> N
     gold = texts / "x.talp"
     gold.write_text(GOLD["one.talp"])
     (texts / "turned").write_text("<s snum=2> a </s>\n<s snum=1> b </s>\n")
-    with pytest.raises(InvalidInput, match="turned:1: the sentence is numbered 2, but"):
+    with pytest.raises(InvalidInput, match="turned:1: the sentence has the number 2, but"):
         read_alignments(gold, source=texts / "turned", target=texts / "a.en")
     (texts / "short").write_text("one line\n")
     with pytest.raises(InvalidInput, match=r"has 2 lines, .*short has 1"):

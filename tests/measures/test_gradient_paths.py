@@ -121,5 +121,5 @@ def test_paths_that_there_are_not() -> None:
     ):
         with pytest.raises(InvalidInput):
             ask(**wrong)
-    with pytest.raises(UnsupportedModel, match="only the input has"):
+    with pytest.raises(UnsupportedModel, match="only the first layer reads"):
         ask(path="discretised", baseline="pad", layers=[1])

@@ -342,8 +342,8 @@ def test_bad_spans(chosen: dict[str, Any], words: str, rows: bool) -> None:
     ("name", "span", "words"),
     [
         ("attention", "joint", "no vectors of the targets"),
-        ("value_zeroing", "sum", "no span='sum'.*every value is zeroed"),
-        ("attention_norm_ff", "sum", "no span='sum'"),
+        ("value_zeroing", "sum", "does not support span='sum'.*every value is zeroed"),
+        ("attention_norm_ff", "sum", "does not support span='sum'"),
         ("decompx", "mean", "has no spans"),
         ("hidden_token_attribution", "mean", "has no spans"),
     ],
@@ -357,7 +357,7 @@ def test_measures_without_such_a_span(name: str, span: str, words: str) -> None:
 def test_released_variants_have_no_spans() -> None:
     lens, x = Lens(models.build("gpt2")), models.inputs("gpt2", 9)
     for name in ("alti", "flow_routes"):
-        with pytest.raises(InvalidInput, match="variant='released' has no spans"):
+        with pytest.raises(InvalidInput, match="variant='released' does not support spans"):
             lens.measure(name, x, targets=[2, 3], span="sum", variant="released")
 
 
@@ -379,7 +379,7 @@ def test_the_rollout_of_a_span(name: str) -> None:
     each = lens.rollout("alti", x, targets).scores
     expected = np.tensordot(np.array(weights) / np.sum(weights), each, (0, 1))
     np.testing.assert_allclose(made.scores[:, 0], expected, atol=1e-12)
-    with pytest.raises(InvalidInput, match="no span='sum'"):
+    with pytest.raises(InvalidInput, match="does not support span='sum'"):
         lens.rollout("alti", x, targets, span="sum")
     with pytest.raises(InvalidInput, match="weights= needs a span"):
         lens.rollout("alti", x, targets, weights=weights)

@@ -132,7 +132,7 @@ def test_lower_precision_is_close(dtype: torch.dtype) -> None:
 
 def test_impossible_requests() -> None:
     lens, x = Lens(models.build("gpt2")), models.inputs("gpt2", 9)
-    with pytest.raises(InvalidInput, match="distance='spearman' has no span='joint'"):
+    with pytest.raises(InvalidInput, match="distance='spearman' does not support span='joint'"):
         joint(lens, x, distance="spearman")
     with pytest.raises(InvalidInput, match="sample=2 needs span='mean', got span='joint'"):
         joint(lens, x, sample=2)

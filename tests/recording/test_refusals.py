@@ -60,11 +60,11 @@ def test_empty_inputs() -> None:
 
 
 def test_longer_than_the_positions() -> None:
-    with pytest.raises(mixlens.InputTooLong, match="70 tokens, the model has 64"):
+    with pytest.raises(mixlens.InputTooLong, match="70 tokens, but the model has 64"):
         Lens(built("bert")).record({"input_ids": torch.ones(1, 70, dtype=torch.long)})
     roberta = built("roberta")  # two rows of its table are kept for padding
     Lens(roberta).record({"input_ids": torch.full((1, 62), 7)})
-    with pytest.raises(mixlens.InputTooLong, match="63 tokens, the model has 62"):
+    with pytest.raises(mixlens.InputTooLong, match="63 tokens, but the model has 62"):
         Lens(roberta).record({"input_ids": torch.full((1, 63), 7)})
 
 

@@ -373,7 +373,7 @@ DIFFERENT = {
     "verdict": "NonFiniteActivations: layer `model.layers.0`",  # the first check of a pass
     "less memory": "OutOfMemory: ",
     "one fails": "ProcessesDiffer: .* process 0 ended .*Memory.*; process 1 ended .*Timed out",
-    "afterwards": "ProcessesDiffer: .* out of step after an earlier error",
+    "afterwards": "ProcessesDiffer: .* out of sync after an earlier error",
 }
 
 

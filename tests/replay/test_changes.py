@@ -21,6 +21,7 @@ from mixlens.kernels.distances import Distance
 from mixlens.kernels.fused import checked
 from mixlens.kernels.fused import zeroing as fused
 from mixlens.measures import value_zeroing
+from mixlens.replay import zeroing_steps
 from mixlens.replay.layer_rest import LayerRest
 from mixlens.replay.zeroing_fast import FastZeroing, read_mlp
 from mixlens.replay.zeroing_literal import LiteralZeroing, ZeroedBlock
@@ -124,7 +125,7 @@ def test_kernels_that_do_not_run_are_replaced_by_plain_steps(
     def fail() -> Any:
         raise RuntimeError("no kernels here")
 
-    monkeypatch.setattr(fused, "applies", lambda tensor: True)
+    monkeypatch.setattr(zeroing_steps, "_can_be_fused", lambda tensor: True)
     monkeypatch.setattr(fused, "_kernels", fail)
     monkeypatch.setattr(checked, "_works", {})
     with caplog.at_level(logging.INFO, logger="mixlens"):

@@ -269,7 +269,7 @@ def test_every_format_is_cut_as_on_the_disk(bucket: ObjectPath, tmp_path: Path) 
 def test_errors_name_the_address(bucket: ObjectPath) -> None:
     with pytest.raises(InvalidInput, match=r"s3://texts/none\.txt does not exist"):
         cut_into_shards("s3://texts/none.txt", 1)
-    with pytest.raises(InvalidInput, match=r"s3:///x names no bucket"):
+    with pytest.raises(InvalidInput, match=r"s3:///x has no bucket name"):
         path_of("s3:///x")
     with pytest.raises(CannotWrite, match=r"s3://nobody/x cannot be written"):
         ObjectPath("nobody/x").write_bytes(b"")

@@ -270,9 +270,10 @@ def causal_maps() -> dict[str, MixingMaps]:
 
 
 def test_a_collapsed_rollout_has_a_notice_and_is_not_the_first_screen(
-    browser: Any, causal_maps: dict[str, MixingMaps], tmp_path: Path
+    browser: Any, tmp_path: Path
 ) -> None:
-    causal_maps["value_zeroing"].to_html(tmp_path / "out.html")
+    maps = Lens.bundled("causal").measure("value_zeroing", "The keys to the cabinet are")
+    maps.to_html(tmp_path / "out.html")
     with opened(browser) as (page, wrong):
         page.goto(f"file://{tmp_path}/out.html")
         assert page.locator(".notice").is_hidden()

@@ -27,7 +27,7 @@ BAR = 30  # the widest bar
 
 
 def demo() -> None:
-    """Explain a choice and an answer of the bundled models, step by step."""
+    """Explain a choice and an answer of the bundled models."""
     from rich.console import Console
 
     console = Console(highlight=False)

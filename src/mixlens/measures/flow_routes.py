@@ -163,7 +163,7 @@ def _split(
 ) -> Decomposition:
     rules = _rules(value_bias, variant, threshold)
     if rules.released:
-        raise InvalidInput("variant='released' has no spans. Use variant='paper'.")
+        raise InvalidInput("variant='released' does not support spans. Use variant='paper'.")
     parts = route_parts(layer, attention, targets, rules)
     return replace(parts, beside=feed_forward_parts(layer, attention, targets))
 

@@ -21,6 +21,7 @@ from torch import nn
 from mixlens.contracts import Sizes, Spec
 from mixlens.errors import OutOfMemory
 from mixlens.measures import spec_of
+from mixlens.recording.deferred_checks import MOST_HELD
 from mixlens.text.message_parts import plural
 from mixlens.text.prompts import Given, prompt_of
 
@@ -119,7 +120,8 @@ class Estimate:
         """Return the estimate for this many free bytes. Blocks take at most a quarter of them."""
         words = self.tokens * self.shape.words if self.spec.explains_output else 0
         logits = self.texts * self.shape.number * words * (not self.recorded)
-        return logits + self._held(self.texts * self._working(min(_BLOCK, available // 4)))
+        working = self.texts * self._working(min(_BLOCK, available // 4))
+        return logits + self._checks + self._held(working)
 
     @property
     def sure(self) -> int:
@@ -134,6 +136,12 @@ class Estimate:
         """Return the bytes of the inputs of each layer, or of two of them if they are not kept."""
         kept = 2 if self.by_rows else self.shape.layers + 1
         return self.texts * self.shape.number * self.tokens * self.shape.d_model * kept
+
+    @property
+    def _checks(self) -> int:
+        """Return the bytes of the rows to compare later, and of their stacked copies."""
+        rows = 2 * self.texts * self.tokens * self.shape.d_model * self.shape.layers
+        return 0 if self.by_rows else 2 * self.shape.number * min(rows, MOST_HELD)
 
     @property
     def _weights(self) -> int:

@@ -233,7 +233,7 @@ def contents(tensors: Iterable[Tensor]) -> tuple[int, ...]:
         if not _is_readable(tensor) or tensor.layout is not torch.strided or tensor.is_quantized:
             continue
         if tensor.nbytes < _SMALL:
-            small.setdefault((tensor.device, tensor.dtype), []).append(tensor.reshape(-1))
+            small.setdefault((tensor.device, tensor.dtype), []).append(_flat(tensor))
         else:
             sums.setdefault(tensor.device, []).extend(_row_sums(tensor))
     for (device, _), group in small.items():  # one copy, also of samples
@@ -252,7 +252,7 @@ def _row_sums(tensor: Tensor) -> tuple[Tensor, Tensor]:
     """Return the sums of pieces of a large tensor, and its end. Each number is read once. Changes
     can cancel within a piece only, so words are not wider than the signs of float64.
     """
-    words = _words(tensor.reshape(-1))
+    words = _words(_flat(tensor))
     if tensor.element_size() >= 8:
         words = words.view(torch.int32)
     end = len(words) // _PIECE * _PIECE
@@ -267,6 +267,10 @@ def _number(sums: list[Tensor]) -> int:
     mixed = words * (torch.arange(1, 2 * len(words), 2, device=words.device) * _ODD)
     mixed ^= mixed >> 32
     return int(mixed.sum())
+
+
+def _flat(tensor: Tensor) -> Tensor:
+    return tensor if tensor.dim() == 1 else tensor.reshape(-1)
 
 
 def _words(flat: Tensor) -> Tensor:

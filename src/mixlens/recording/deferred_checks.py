@@ -22,7 +22,7 @@ from mixlens.kernels.differences import row_sizes
 from mixlens.model.distributed import agreed_errors
 from mixlens.model.placement import is_out_of_memory
 
-_HELD = 2**23  # most deferred numbers; more are compared earlier
+MOST_HELD = 2**23  # most deferred numbers; more are compared earlier
 _SMALL = 2**20  # numbers of a tensor whose copy takes as long as launching an operation
 Failure = Callable[[float], Exception]
 
@@ -110,7 +110,7 @@ class DeferredChecks:
         group.tensors.append(tensors)
         group.verdicts.append((self._count, bar, failure))
         self._held += sum(map(torch.numel, tensors))
-        if self._held > _HELD:
+        if self._held > MOST_HELD:
             self._compare()
 
     def _compare(self) -> None:
