@@ -355,7 +355,7 @@ def test_spans_of_a_text_are_compared() -> None:
     assert alone.by_layer["alti"].shape == (6, len(alone.sources))
     masked = mixlens.Lens.bundled()
     both = masked.compare("The dogs [MASK] old.", [2, 3], span=True, only=["alti", "gradient_norm"])
-    assert "reads a text in both directions" in both.left_out["gradient_norm"]
+    assert "is bidirectional" in both.left_out["gradient_norm"]
     for given, message in (
         ({"target": [1, 2]}, "names several targets. Pass span="),
         ({"span": True}, "A span needs targets"),

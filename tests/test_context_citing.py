@@ -175,7 +175,7 @@ def test_certain_answers_stay_finite() -> None:
 
 def test_unsupported_contexts_raise(lens: Lens) -> None:
     masked = Lens.bundled()
-    with pytest.raises(UnsupportedModel, match="both directions"):
+    with pytest.raises(UnsupportedModel, match="is bidirectional"):
         masked.context_cite(CONTEXT, QUERY, " The keys.", ablations=4, held_out=2)
     with pytest.raises(EmptyInput, match="context is empty"):
         lens.context_cite(" ", QUERY)

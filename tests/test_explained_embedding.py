@@ -113,7 +113,7 @@ def test_pooling_comes_from_the_files_of_sentence_transformers(tmp_path: Path) -
     lens.model.save_pretrained(tmp_path)  # type: ignore[operator]
     model = copy.deepcopy(lens.model)
     model.config._name_or_path = str(tmp_path)
-    with pytest.raises(InvalidInput, match=r"[Ss]et the option pooling to mean, cls or last"):
+    with pytest.raises(InvalidInput, match=r"Set `pooling` to mean, cls or last"):
         pooling_of(model, None)
     (tmp_path / "1_Pooling").mkdir()
     settings = tmp_path / "1_Pooling" / "config.json"
@@ -143,14 +143,14 @@ def test_the_cosine_is_that_of_sentence_transformers(tmp_path: Path) -> None:
     assert maps.tokens == (f"similarity to {OTHER!r}",)
     assert float(number(states(ONE), "similarity", "mean")) == pytest.approx(cosine, abs=1e-6)
     unpooled = library.SentenceTransformer(modules=[copy.deepcopy(theirs[0])], device="cpu")
-    with pytest.raises(InvalidInput, match="et the option pooling"):
+    with pytest.raises(InvalidInput, match=r"[Ss]et `pooling`"):
         pooling_of(Lens(unpooled).model, None)
 
 
 def test_conflicting_arguments_raise() -> None:
     lens = encoder()
     for options, words in (
-        ({"of": "similarity", "pooling": "mean"}, "needs the option to"),
+        ({"of": "similarity", "pooling": "mean"}, "needs `to`"),
         ({"of": "embedding", "pooling": "mean", "to": OTHER}, "needs of='similarity'"),
         ({"of": "embedding", "pooling": "max"}, "Choose one of: mean, cls, last"),
         ({"of": "embedding", "pooling": "mean", "word": "a"}, "word name a word"),

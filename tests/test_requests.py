@@ -60,7 +60,7 @@ def test_invalid_requests(lens: Lens, chosen: dict[str, Any], words: str) -> Non
         ("integrated_gradients", {"step": 3}, r"Unknown option 'step'. Did you mean steps\?"),
         ("value_zeroing", {"distance": 3}, "distance=3 is not a name"),
         ("blank_out", {"word": "are", "foil": "are"}, "Pass a different foil"),
-        ("blank_out", {"label": "x"}, "option word"),
+        ("blank_out", {"label": "x"}, "Pass `word`"),
     ],
 )
 def test_options_of_the_wrong_kind(
@@ -104,7 +104,7 @@ def test_deep_lift_in_half_precision(lens: Lens) -> None:
 
 def test_predictions(lens: Lens) -> None:
     two = "The dogs [MASK] [MASK]."
-    with pytest.raises(InvalidInput, match=r"2 mask tokens, not one. .* the option position"):
+    with pytest.raises(InvalidInput, match=r"2 mask tokens, not one. .* as `position`"):
         lens.predictions(two)
     assert len(lens.predictions(two, position=3, top=2)) == 2
     with pytest.raises(InvalidInput, match="at least 1"):

@@ -355,7 +355,7 @@ class Lens:
         InputTooLong
             If the prompt does not fit the positions of the model.
         InvalidInput
-            If a document is not in the prompt or is there twice, or if there is no such method.
+            If a document is not in the prompt or occurs twice in it, or if the method is unknown.
 
         Examples
         --------
@@ -486,7 +486,7 @@ class Lens:
         Raises
         ------
         InvalidInput
-            If there is no such measure, option, layer or target, or if the input is invalid.
+            If the measure, option, layer or target does not exist, or if the input is invalid.
         UnsupportedModel
             If the scores would not be right on this model.
         OutOfMemory
@@ -660,8 +660,8 @@ class Lens:
         if not isinstance(given, Recording):
             if targets is None:
                 raise InvalidInput(
-                    "No targets were passed. Name the targets of the rollout, or use "
-                    "measure().rollout() for all."
+                    "No targets were passed. Pass at least one, or use measure().rollout() for "
+                    "all tokens."
                 )
             given, targets = self.record(given, targets=targets, site=site), None
         check_rollout_time(name, given, partial(self.record, targets=-1, site=site), budget, how)
@@ -873,7 +873,7 @@ class Lens:
         Raises
         ------
         InvalidInput
-            If a position is outside the text, or in both spans, or if there is no such variant.
+            If a position is outside the text, or in both spans, or if the variant is unknown.
         UnsupportedModel
             If the model has no information flow routes.
 
@@ -950,7 +950,7 @@ class Lens:
         best
             Number of larger parts whose segments are scored.
         max_passes
-            The largest number of forward passes. The call raises an error if it may need more.
+            The maximum number of forward passes. The call raises an error if it may need more.
         batch_size
             Number of prompts to run at once.
         progress
@@ -1046,7 +1046,7 @@ class Lens:
             Number of larger passages whose segments are scored. By default 3, or as many as
             `max_passes` allows.
         max_passes
-            The largest number of forward passes. The call raises an error if it needs more.
+            The maximum number of forward passes. The call raises an error if it needs more.
         reuse
             False runs every shortened prompt as a whole.
         batch_size
@@ -1126,7 +1126,7 @@ class Lens:
             The width of the windows, one around each layer; "all" for one window of all layers; or
             the layers of each window, such as `[[0, 1], [2, 3]]`.
         max_passes
-            The largest number of passes over the answer. The call raises an error if it needs more.
+            The maximum number of passes over the answer. The call raises an error if it needs more.
         batch_size
             Number of passages and windows to run at once.
         progress

@@ -257,7 +257,7 @@ def _inputs(model: nn.Module) -> Inputs:
 
 
 def _padded(given: Inputs, side: str) -> tuple[Inputs, Inputs]:
-    """Return the first text cut to six tokens, alone, and padded next to the second."""
+    """Return the first text truncated to six tokens, alone, and padded next to the second."""
     sizes = {"input_ids": 6, "attention_mask": 6}
     alone = {key: value[:1, : sizes.get(key)] for key, value in given.items()}
     both = {}

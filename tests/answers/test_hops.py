@@ -261,7 +261,7 @@ def test_bad_hops(chosen: dict[str, Any], words: str) -> None:
 
 
 def test_a_model_that_reads_both_ways_produces_nothing() -> None:
-    with pytest.raises(UnsupportedModel, match="in both directions"):
+    with pytest.raises(UnsupportedModel, match="is bidirectional"):
         Lens.bundled().hops("The dogs bark.", answer=[3], reasoning=[1, 2])
 
 

@@ -227,7 +227,7 @@ def test_unsupported_inputs_raise(lens: Lens) -> None:
     mamba: Any = hf.MambaForCausalLM(config).eval()
     with pytest.raises(UnsupportedModel):
         Lens(mamba).knockout({"input_ids": [[5, 6, 7]]}, {"a": (0, 1)}, answer=[9])
-    with pytest.raises(UnsupportedModel, match="both directions"):
+    with pytest.raises(UnsupportedModel, match="is bidirectional"):
         Lens.bundled().knockout(PROMPT, answer=" The keys")
     bloom: Any = hf.BloomForCausalLM(
         hf.BloomConfig(vocab_size=50, hidden_size=16, n_layer=2, n_head=4)

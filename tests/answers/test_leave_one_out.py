@@ -336,7 +336,7 @@ def test_wrong_input_is_refused(lens: Lens) -> None:
         lens.leave_one_out("The keys to the cab", answer="inet")
     with pytest.raises(InputTooLong):
         lens.leave_one_out(PROMPT * 200, answer=ANSWER)
-    with pytest.raises(UnsupportedModel, match="both directions"):
+    with pytest.raises(UnsupportedModel, match="is bidirectional"):
         Lens.bundled().leave_one_out(PROMPT, answer=ANSWER)
 
 

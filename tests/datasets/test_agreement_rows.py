@@ -69,7 +69,7 @@ def test_targets(fields: dict[str, Any]) -> None:
         ({"text": "The [MASK] [MASK]."}, "2 masks"),
         ({"text": "They are what we are."}, "occurs 2 times in the text"),
         ({"text": "They care."}, "is not in the text"),  # care is not are
-        ({"position": 3}, "not that of the mask, 24"),
+        ({"position": 3}, "not the position of the mask, 24"),
         ({"text": "They are here.", "position": 4}, "not the target 'are'"),
         ({"text": "They care.", "position": 6}, "splits a word"),
         ({"position": "there"}, "neither a number nor a span"),

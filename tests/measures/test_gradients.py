@@ -403,17 +403,17 @@ def test_each_text_may_have_its_own_word() -> None:
     [
         ("masked", "the keys are here .", {}, "0 mask tokens"),
         ("masked", "the [MASK] [MASK] .", {}, "2 mask tokens"),
-        ("masked", "the [MASK] .", {"label": 1}, "instead of label"),
+        ("masked", "the [MASK] .", {"label": 1}, "instead of `label`"),
         ("masked", "the [MASK] .", {"word": "elephants"}, "not one token"),
         ("masked", "the [MASK] .", {"word": 999}, "out of range"),
         ("masked", "the [MASK] .", {"position": 7}, "out of range"),
         ("classifier", "the keys .", {"label": "great"}, "bad, fair, good"),
         ("classifier", "the keys .", {"label": 5}, "3 classes"),
-        ("classifier", "the keys .", {"word": "are"}, "instead of word"),
+        ("classifier", "the keys .", {"word": "are"}, "instead of `word`"),
         ("classifier", "the keys .", {"of": "entropy"}, "Choose probability"),
         ("regression", "the keys .", {}, "numbers, not probabilities"),
-        ("tagger", "the keys .", {}, "Pass the token with the option position"),
-        ("tagger", "the keys .", {"position": 1, "word": "are"}, "option label instead of word"),
+        ("tagger", "the keys .", {}, "Pass the token's index as `position`"),
+        ("tagger", "the keys .", {"position": 1, "word": "are"}, "Pass `label` instead of `word`"),
     ],
 )
 def test_unsupported_outputs_raise_with_the_reason(

@@ -337,7 +337,7 @@ def test_requests_without_an_answer_raise(llama: Lens) -> None:
         llama.measure("blank_out", given, answer=(2, 4), replacement=3, moves="some")
     with pytest.raises(InvalidInput, match="log-probability is not a sum of parts"):
         llama.measure("alti_logit", given, answer=(2, 4), of="log_probability")
-    with pytest.raises(UnsupportedModel, match="both directions"):
+    with pytest.raises(UnsupportedModel, match="is bidirectional"):
         explain((1, 3), Lens.bundled(), "The dogs bark.")
     lens = Lens.bundled("causal")
     with pytest.raises(InvalidInput, match="occurs 2 times in the text"):

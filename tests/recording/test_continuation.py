@@ -423,7 +423,7 @@ def test_an_answer_needs_tokens_and_a_prompt_of_its_own() -> None:
 def test_models_that_generate_nothing_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedModel, match="cannot generate text"):
         Lens.bundled().generate(PROMPT)
-    with pytest.raises(UnsupportedModel, match="both directions"):
+    with pytest.raises(UnsupportedModel, match="is bidirectional"):
         Lens.bundled().generate(PROMPT, answer=" are")
     config = hf.BertConfig(hidden_size=8, num_hidden_layers=1, num_attention_heads=2, vocab_size=20)
     hf.BertModel(config, add_pooling_layer=False).save_pretrained(tmp_path)

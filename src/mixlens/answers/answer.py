@@ -169,8 +169,8 @@ class Answer:
         Raises
         ------
         InvalidInput
-            If there is no such sentence, word or method, or if the method removed other passages
-            than those that you ask for.
+            If the sentence, word or method does not exist, or if the method removed other passages
+            than the requested ones.
 
         Examples
         --------

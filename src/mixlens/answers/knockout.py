@@ -109,7 +109,7 @@ class Knockout(RankedScores):
         Raises
         ------
         InvalidInput
-            If there is no such window.
+            If the window does not exist.
 
         Examples
         --------

@@ -54,7 +54,7 @@ class Visibility:
         triangle: bool = False,
     ) -> None:
         """Create the mask from `added`, the tensor added to the scores before the softmax, or from
-        `seen`. Without either, nothing is hidden. `ends` is the largest number of sources that the
+        `seen`. Without either, nothing is hidden. `ends` is the maximum number of sources that the
         targets of each text see, if known. `triangle` marks `seen` as a lower triangle, so that it
         need not be read.
         """
@@ -89,7 +89,7 @@ class Visibility:
 
     @cached_property
     def ends(self) -> list[int] | None:
-        """Return the largest number of sources that the targets of each text see, or None for all
+        """Return the maximum number of sources that the targets of each text see, or None for all
         of them.
         """
         if self._ends is not None:

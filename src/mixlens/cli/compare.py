@@ -359,7 +359,7 @@ def _letter(number: int) -> str:
 
 
 def _show_groups(console: Console, comparison: Comparison, groups: list[list[str]]) -> None:
-    """Print the members of each group, after the rank of the cue if there is one."""
+    """Print the measures of each group, preceded by the rank of the cue if there is a cue."""
     from rich.table import Table
 
     ranks = comparison.rank_of(comparison.cue) if comparison.cue is not None else {}

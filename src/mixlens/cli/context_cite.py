@@ -111,7 +111,7 @@ _MaxPassesOption = Annotated[
     typer.Option(
         metavar="N",
         rich_help_panel=MEASURE,
-        help="Largest number of forward passes.",
+        help="Maximum number of forward passes.",
         min=1,
     ),
 ]

@@ -102,7 +102,7 @@ def doctor(
 
 
 def _positions(lens: Lens) -> int | None:
-    """Return the largest number of tokens that the model accepts, or None if there is no limit."""
+    """Return the maximum number of tokens that the model accepts, or None if there is no limit."""
     from mixlens.text.input_checks import position_limit
 
     return position_limit(lens.model)

@@ -33,7 +33,7 @@ def is_usage_error(error: BaseException) -> bool:
 
 
 def explain_error(error: BaseException) -> str:
-    """Return one line for an expected error, and a request to report any other."""
+    """Return the message of an expected error, or ask the user to report an unexpected one."""
     if is_usage_error(error):
         return f"error: {_usage_message(error)}{_hint(error)}"
     if isinstance(error, MixlensError):

@@ -89,7 +89,7 @@ def fit_heads_command(
     from mixlens.answers.fit_heads import fit_heads
 
     if out.suffix != ".safetensors":
-        raise InvalidInput(f"--out {out} is not a .safetensors file. Choose such a name.")
+        raise InvalidInput(f"--out {out} does not end in .safetensors. Choose a name that does.")
     if not out.parent.is_dir():
         raise InvalidInput(f"--out {out}: the folder {out.parent} does not exist. Create it.")
     lens = lens_from(model, device, dtype, trust_remote_code, reads_text=True, bundled="causal")

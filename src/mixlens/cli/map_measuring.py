@@ -120,7 +120,7 @@ class TakeMeasure(Protocol):
     def __call__(
         self, name: str, options: Mapping[str, Any], *, rollout: bool = False
     ) -> MixingMaps:
-        """Return the maps of one measure. With `rollout`, aggregate the wanted targets only."""
+        """Return the maps of one measure. With `rollout`, aggregate the requested targets only."""
 
 
 def measure_by(lens: Lens, given: Any, recording: Recording | None) -> TakeMeasure:

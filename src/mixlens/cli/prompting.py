@@ -245,7 +245,7 @@ def read_prompting(
 
 
 def _check_segments(kind: str | None) -> None:
-    """Raise `InvalidInput` if no such kind of segments exists."""
+    """Raise `InvalidInput` if the kind of segments is unknown."""
     known = [*KINDS, "own", "none"]
     if kind is not None and kind not in known:
         raise InvalidInput(no_such("kind of segments", kind, known))

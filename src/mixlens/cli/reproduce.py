@@ -83,7 +83,7 @@ _OutOption = Annotated[
 ]
 _SampleOption = Annotated[
     int | None,
-    typer.Option(metavar="N", rich_help_panel=INPUT, help="Largest number of texts. Default: all."),
+    typer.Option(metavar="N", rich_help_panel=INPUT, help="Maximum number of texts. Default: all."),
 ]
 _SeedOption = Annotated[
     int,

@@ -103,7 +103,7 @@ _WaitingOption = Annotated[
     typer.Option(
         metavar="N",
         rich_help_panel=SERVER,
-        help="Largest number of waiting requests. Default: 16.",
+        help="Maximum number of waiting requests. Default: 16.",
         min=1,
     ),
 ]

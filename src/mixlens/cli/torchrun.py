@@ -25,12 +25,12 @@ _SPREAD = ("map", "compare", "routes", "answer", "context-cite", "doctor")
 
 
 def rank() -> int:
-    """Return the number of this process, 0 without torchrun."""
+    """Return the rank of this process, or 0 without torchrun."""
     return int(os.environ.get("RANK", "0")) if process_count() > 1 else 0
 
 
 def process_count() -> int:
-    """Return the number of processes that torchrun started, 1 without it."""
+    """Return the number of processes that torchrun started, or 1 without it."""
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 

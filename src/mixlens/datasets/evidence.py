@@ -27,12 +27,12 @@ HEADS_ONLY = {
 
 
 def recognises(columns: Collection[str]) -> bool:
-    """Return whether these are the columns of such a table."""
+    """Return whether a table with these columns lists evidence words."""
     return set(columns) >= COLUMNS
 
 
 def is_table(path: Path) -> bool:
-    """Return whether a file is such a table."""
+    """Return whether a file is a table with evidence words."""
     first = next(iter(lines_of(path)), ("", ""))[1]
     return recognises(first.lower().split(","))
 

@@ -132,7 +132,7 @@ def generate_prompts(
     Raises
     ------
     InvalidInput
-        If there is no such task or language, or the numbers are out of range.
+        If the task or language is unknown, or the numbers are out of range.
 
     Examples
     --------
@@ -157,7 +157,7 @@ def generate_prompts(
 
 
 def _most_documents(task: str, words: _Words) -> int:
-    """Return the largest number of documents for which the words of a language suffice."""
+    """Return the maximum number of documents for which the words of a language suffice."""
     names, things = len(words.names), len(words.things)
     if task == "key_value":
         return min(32, things)

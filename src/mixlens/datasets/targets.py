@@ -64,7 +64,7 @@ def _target_place(text: str, target: str, position: Any) -> Span:
     span = _position(position, target)
     if masks:
         if span[0] != masks[0][0]:
-            raise InvalidInput(f"position {span[0]} is not that of the mask, {masks[0][0]}")
+            raise InvalidInput(f"position {span[0]} is not the position of the mask, {masks[0][0]}")
         return masks[0]
     if text[slice(*span)] != target:
         raise InvalidInput(

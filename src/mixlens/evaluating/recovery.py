@@ -53,8 +53,10 @@ def recovery(
 
 
 def expected_reciprocal(before: int, tied: int, right: int) -> float:
-    """Return E[1 / r] of the first of `right` tokens among `tied` equal ones in random order, with
-    `before` tokens ranked above them.
+    """Return the expected reciprocal rank of the first relevant token if ties are broken at random.
+
+    `tied` tokens share a score, `right` of them are relevant, and `before` tokens have a higher
+    score.
     """
     ways = comb(tied, right)
     return sum(
@@ -64,7 +66,7 @@ def expected_reciprocal(before: int, tied: int, right: int) -> float:
 
 
 def reciprocal_rank(scores: np.ndarray, evidence: Sequence[int]) -> float:
-    """Return 1 / r of the evidence, as the expectation over random orders of ties."""
+    """Return the expected reciprocal rank of the evidence if ties are broken at random."""
     best = max(scores[place] for place in evidence)
     tied = scores == best
     right = sum(bool(tied[place]) for place in evidence)

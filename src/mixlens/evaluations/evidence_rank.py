@@ -6,9 +6,9 @@ Tokens are ranked by signed score, highest first. The value is the mean of 1 / r
 smallest rank of an evidence token.
 
 * Multi-token words are scored by their first token, as in the paper.
-* Ties: the expectation over random orders. `details["authors_ties"]` follows the authors' rule,
-  which counts ranks from below and gives equal scores the same rank, so that ties improve all
-  ranks.
+* Ties are broken at random, and the value is the expectation. `details["authors_ties"]` follows the
+  authors' rule, which counts ranks from below and gives equal scores the same rank, so that ties
+  improve all ranks.
 * `chance` is the exact expectation of a random ranking, for the same numbers of tokens and evidence
   tokens.
 * Special tokens, and the mask of a masked model, are not ranked.

@@ -2,8 +2,8 @@
 
 One document of a prompt holds an instruction to answer with a certain word instead of answering the
 question (`generated:injection`). If the model follows it, the instruction is the evidence of the
-answer, and the numbers are those of `needle_recovery`. Prompts of other tasks, and prompts on which
-the model does not follow the instruction, do not count.
+answer, and the evaluation reports the same numbers as `needle_recovery`. Prompts of other tasks,
+and prompts on which the model does not follow the instruction, do not count.
 """
 
 from __future__ import annotations

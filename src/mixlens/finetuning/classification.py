@@ -6,9 +6,9 @@ batch 32, learning rate 2e-5 (of 5e-5, 3e-5, 2e-5), 3 epochs (of 2, 3, 4). AdamW
 0.01, linear warm-up over a tenth of the steps, linear decay and gradient clipping at norm 1 follow
 its code. The rates suit models of BERT's size; smaller ones need a higher rate or more epochs.
 
-The head is that of transformers' `AutoModelForSequenceClassification`. You can pass any model whose
-architecture has one, even a masked or causal language model or a model without a head. Weights that
-both models have are copied, the others are initialised by seed.
+mixlens uses the head of transformers' `AutoModelForSequenceClassification`. You can pass any model
+whose architecture has one, even a masked or causal language model or a model without a head.
+Weights that both models have are copied; the others are initialised from the seed.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ def classifier(
 
 def _take_over(model: Any, given: Any) -> list[str]:
     """Copy the weights below the head. Return the parts that the original model or its checkpoint
-    lacks (such as a pooler), which are initialised by seed.
+    lacks (such as a pooler), which are initialised from the seed.
     """
     body, theirs = model.base_model, given.base_model.state_dict()
     prefix = "" if given.base_model is given else f"{given.base_model_prefix}."

@@ -159,7 +159,7 @@ class Comparison:
         Raises
         ------
         InvalidInput
-            If there is no such source, or if several match.
+            If the source does not exist, or if several match.
 
         Examples
         --------
@@ -237,7 +237,7 @@ class Comparison:
         Raises
         ------
         InvalidInput
-            If there is no such kind.
+            If the kind is unknown.
         MissingExtra
             If the extra `plot` is not installed.
 

@@ -234,7 +234,7 @@ class MixingMaps:
         Raises
         ------
         InvalidInput
-            If there is no such target, or if several tokens match.
+            If the target does not exist, or if several tokens match.
 
         Examples
         --------
@@ -297,7 +297,7 @@ class MixingMaps:
         Raises
         ------
         InvalidInput
-            If there is no such layer or target.
+            If the layer or target does not exist.
 
         Examples
         --------
@@ -322,7 +322,7 @@ class MixingMaps:
         Raises
         ------
         InvalidInput
-            If there is no such head, or the maps have no heads.
+            If the head does not exist, or the maps have no heads.
 
         Examples
         --------
@@ -634,7 +634,7 @@ class MixingMaps:
         Raises
         ------
         InvalidInput
-            If there is no such segment.
+            If the segment does not exist.
 
         Examples
         --------
@@ -694,7 +694,7 @@ class MixingMaps:
         Raises
         ------
         InvalidInput
-            If there is no such kind or option.
+            If the kind or option is unknown.
         MissingExtra
             If the extra `plot` is not installed.
 

@@ -179,7 +179,7 @@ class Rule:
 def layer_transitions(
     maps: MixingMaps, residual: float | int | None, normalise: bool | None
 ) -> Transitions:
-    """Return checked `transitions` of maps, with the defaults of their measure."""
+    """Return the transitions of maps of all layers. None means the default of the measure."""
     require_whole_stack(maps)
     rule = Rule.of(maps, residual, normalise)
     steps = rule.passed_on(maps.scores, np.arange(maps.scores.shape[-1]))

@@ -177,7 +177,7 @@ def spec_of(name: str) -> Spec:
 
 
 def known_spec(name: str) -> Spec | None:
-    """Return the spec of a measure, or None if there is no such measure."""
+    """Return the spec of a measure, or None if the measure is unknown."""
     return spec_of(name) if name in MEASURES.names() else None
 
 

@@ -74,7 +74,7 @@ def score_model(
     if request.layers_named and request.layers != (0,):
         raise InvalidInput(
             "blank_out has one set of scores for the whole model and no layers to choose "
-            "from. Drop layers."
+            "from. Drop `layers`."
         )
     token = replacement_id(recording, replacement)
     hidden = ModelFrom(recording, request.site).hidden(0)

@@ -114,7 +114,7 @@ def score_model(
             "decompx_logit."
         )
     if request.layers_named and request.layers != (len(layers) - 1,):
-        raise InvalidInput("decompx_logit uses all layers. Drop layers.")
+        raise InvalidInput("decompx_logit uses all layers. Drop `layers`.")
     recording.structure.stacks[0].require_every_layer("decompx_logit")
     lengths = recording.lengths[recording.structure.stack_of(request.site).name]
     logits = logits_of(recording.output)

@@ -22,6 +22,6 @@ Measures themselves are in `measures`.
     timing              Estimate the time of a measure or a rollout from the first tokens.
     verifying           Report which measures support a model, and whether its structure was
                         verified (`doctor`).
-    whole_maps          Measure a few targets from whole maps, if their layers cannot be cut to
-                        them.
+    whole_maps          Measure a few targets from whole maps, if their layers cannot be restricted
+                        to them.
 """

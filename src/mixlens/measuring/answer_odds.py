@@ -216,8 +216,8 @@ def require_causal(model: nn.Module, ids: Sequence[int]) -> None:
     bar = _ALIKE * torch.finfo(one.dtype).eps * one.abs().max()
     if bool(((one - two)[:, :-1].abs() > bar).any()):
         raise UnsupportedModel(
-            f"{type(model).__name__} reads a text in both directions, so no position predicts "
-            "the next token. Use a causal or encoder-decoder language model."
+            f"{type(model).__name__} is bidirectional, so no position predicts the next "
+            "token. Use a causal or encoder-decoder language model."
         )
 
 

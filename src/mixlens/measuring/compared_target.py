@@ -224,8 +224,8 @@ def explained_output(
     if not any(spec.explains_output for spec in specs.values()):
         if explain:
             raise InvalidInput(
-                "None of these measures explains an output. Drop word, foil and label, or "
-                "add such a measure."
+                "None of these measures explains an output. Drop `word`, `foil` and `label`, or "
+                "add a measure that explains one."
             )
         return {}, None
     if choice.span:

@@ -127,6 +127,6 @@ def require_causal_stack(model: nn.Module, stack: StackStructure) -> None:
     """Raise `UnsupportedModel` if no position of these layers produces the next token."""
     if not stack.layers[0].sites[0].causal:
         raise UnsupportedModel(
-            f"{type(model).__name__} reads a text in both directions, so no position produces "
-            "the next token. Use a causal or encoder-decoder language model."
+            f"{type(model).__name__} is bidirectional, so no position predicts the next "
+            "token. Use a causal or encoder-decoder language model."
         )

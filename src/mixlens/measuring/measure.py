@@ -72,7 +72,7 @@ def measure(
     Raises
     ------
     InvalidInput
-        If there is no such measure, option, layer or target.
+        If the measure, option, layer or target does not exist.
     ModelChanged
         If the model has changed since it was recorded.
     UnsupportedModel
@@ -203,8 +203,8 @@ def _of_one_output(
     options: Mapping[str, Any],
     precision: str | None,
 ) -> MeasuredBatch | None:
-    """A measure of an answer or of one token, from layers that are cut to the explained tokens. It
-    is None if the measure needs whole maps.
+    """A measure of an answer or of one token, from layers restricted to the explained tokens. It is
+    None if the measure needs whole maps.
     """
     is_one = any(options.get(key) not in (None, False) for key in ("answer", "position"))
     has_own_targets = request.targets != recording.targets

@@ -178,8 +178,8 @@ def _require_device(device: str | torch.device) -> None:
 def _recorded_for(
     lens: Lens, name: str, raw_inputs: Any, chosen: dict[str, Any]
 ) -> tuple[Recording, dict[str, Any]]:
-    """Return one recording, only of the wanted targets if the measure and the model allow it, and
-    the remaining selection.
+    """Return one recording (of the requested targets only, if the measure and the model allow it)
+    and the remaining selection.
     """
     targets, spec, site = chosen.get("targets"), spec_of(name), chosen.get("site")
     if targets is None or not spec.row_by_row:

@@ -60,7 +60,7 @@ def roll_out_targets(
     request = Request.resolved(recording, site=site, layers=None, targets=targets, per_head=False)
     request = replace(request, targets=request.targets or recording.targets)
     if request.targets is None:
-        raise InvalidInput("No targets were passed. Name the targets of the rollout")
+        raise InvalidInput("No targets were passed. Pass at least one")
     request = _with_mean(request, span, weights)
     if request.kind is AttentionKind.CROSS:
         raise InvalidInput(

@@ -1,4 +1,4 @@
-"""Measure a few targets from whole maps, if a layer cannot be cut to its targets.
+"""Measure a few targets from whole maps, if a layer cannot be restricted to its targets.
 
 Whole maps give the same scores, but take more time and memory. A measure of one output explains one
 target at a time.
@@ -28,7 +28,7 @@ def record_whole(name: str, recording: Recording, options: Options, reason: str)
     stack = recording.structure.stack_of(recording.site).name
     if whole.lengths[stack] != recording.lengths[stack]:
         raise InvalidInput(
-            f"The tokens of {stack} are not those of the text, so the targets do not refer to "
+            f"The tokens of {stack} differ from those of the text, so the targets do not refer to "
             f"them. Record the whole text, and pass targets of {stack}."
         )
     return replace(whole, not_cut=reason)

@@ -27,7 +27,6 @@ Code that knows the structure of a layer does not belong here.
     sentence_encoder    Tokenise and embed texts like a SentenceTransformer.
     sentence_folder     Read folders that sentence-transformers saved, and pool the states of tokens
                         as they say.
-    session             One model, while mixlens works with it: lock, settings of torch, fingerprint
-                        and cache.
+    session             Per-model session: lock, torch settings, fingerprint and cache.
     wrappers            Unwrap PEFT, compiled and parallel models, pipelines and sentence encoders.
 """

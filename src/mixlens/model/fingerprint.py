@@ -135,7 +135,7 @@ def _attributes(held: Sequence[Any]) -> tuple[Hashable, ...]:
 
 
 def _plain(value: Any) -> Hashable:
-    """Return a string, a number, a boolean, or a container of these, and None for anything else."""
+    """Return a hashable copy of a plain value or a container of plain values, else None."""
     kind = type(value)
     if kind in _PLAIN:
         return cast(Hashable, value)

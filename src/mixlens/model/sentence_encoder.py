@@ -170,6 +170,6 @@ def require_own_embedding(encoder: Any, text: str, vector: Float[Tensor, " d_emb
     if not bool(off < _OFF):
         raise UnsupportedModel(
             f"The embedding of {text[:40]!r} differs by {float(off):.1e} from that of the "
-            f"{type(encoder).__name__} itself, which does more than its modules show. Set the "
-            "option pooling to explain the pooled states."
+            f"{type(encoder).__name__} itself, which does more than its modules show. Set "
+            "`pooling` to explain the pooled states."
         )

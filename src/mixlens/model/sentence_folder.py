@@ -107,7 +107,7 @@ def pooling_of(model: nn.Module, named: str | None) -> str:
     known = _from_files(str(getattr(model.config, "_name_or_path", "")))
     if known is None:
         raise InvalidInput(
-            "The pooling of this model is unknown. Set the option pooling to "
+            "The pooling of this model is unknown. Set `pooling` to "
             f"{', '.join(POOLINGS[:-1])} or {POOLINGS[-1]}."
         )
     return known
@@ -120,7 +120,7 @@ def _from_files(name: str) -> str | None:
     if other:
         raise UnsupportedModel(
             f"{', '.join(other)} follows the pooling of this encoder, so the pooled states "
-            "are not its embedding. Set the option pooling to explain the pooled states"
+            "are not its embedding. Set `pooling` to explain the pooled states"
         )
     settings = read_settings(name, "1_Pooling", "config.json")
     if not settings:
@@ -138,8 +138,8 @@ def _require_plain_texts(name: str) -> None:
         said = f"the prompt {prompt!r}" if prompt else "its own settings"
         raise UnsupportedModel(
             f"this encoder was saved with {said}, which changes its embeddings. Load it with "
-            "sentence_transformers.SentenceTransformer and pass that to Lens, or set the "
-            "option pooling to explain the plain text"
+            "sentence_transformers.SentenceTransformer and pass that to Lens, or set "
+            "`pooling` to explain the plain text"
         )
 
 

@@ -1,10 +1,10 @@
-"""One model, while mixlens works with it: lock, checks, settings, fingerprint and cache.
+"""Per-model session: lock, checks, settings, fingerprint and cache.
 
-While a model is recorded or a layer runs again, mixlens changes hooks and configs of the model and
-restores them. A second thread must wait. Different models do not wait for each other.
+While mixlens records a model or runs a layer again, it changes the model's hooks and configs, and
+restores them afterwards. A second thread must wait. Different models do not wait for each other.
 
 `torch.autocast` and `torch.inference_mode` are off, because mixlens verifies the model in the
-precision of its weights. The precision of float32 products is torch's setting unless you name one
+precision of its weights. Float32 products use torch's precision setting unless you choose another
 for a call: `float32` is exact, `tf32` and `bf16` trade precision for speed on hardware that
 supports them.
 
@@ -93,7 +93,7 @@ class ModelSession:
 
     @functools.cached_property
     def whole_state(self) -> ModelState:
-        """The same, with all numbers of the weights, which takes about as long as a short pass."""
+        """`state` with every value of the weights, which takes about as long as a short pass."""
         return replace(self.state, contents=all_contents(self.model))
 
     @property
@@ -190,8 +190,8 @@ def state_of(model: nn.Module) -> ModelState:
 
 
 def whole_state_of(model: nn.Module) -> ModelState:
-    """Return the state of a model with all numbers of its weights, because it may change until it
-    is compared. While a session is open, it cannot.
+    """Return the state of a model with every value of its weights, because the model may change
+    before the comparison. While a session is open, it cannot.
     """
     session = _session.get()
     if session is not None and session.model is model:

@@ -42,7 +42,7 @@ class Memory:
             self._left -= case.bytes_of_maps
 
     def ask(self, question: Callable[[Case], Any], case: Case) -> Any:
-        """Return the answer to a question about a text, computed once per run."""
+        """Return an observation of a text, computed once per run."""
         key = (_named(question), *_key_of(case))
         if key in self._answers:
             return self._answers[key]

@@ -61,9 +61,9 @@ def reproduce(
     workers: Workers | None = None,
     **options: Any,
 ) -> Reproduced:
-    """Run one experiment (`paper/id`) on a model and a data set. `out` is the parent of its folder.
+    """Run one experiment (`paper/id`) on a model and a data set. Its folder is created in `out`.
 
-    Experiments that share a `memory` ask each question of a text and compute each measure only
+    Experiments that share a `memory` compute each observation and each measure of a text only
     once.
     """
     name = resolved(name)

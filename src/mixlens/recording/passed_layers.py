@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 
 
 class PassedLayers:
-    """The layers of one pass over one text, cut to these targets."""
+    """The layers of one pass over one text, restricted to these targets."""
 
     def __init__(self, targets: Iterable[int]) -> None:
         self.targets = tuple(sorted(set(targets)))
         self._layers: list[tuple[LayerCall, list[NativeCall], dict[Any, Tensor]]] = []
 
     def visit(self, recording: Recording, request: Request, visitor: Visitor) -> None:
-        """Pass on every requested layer, cut to the requested targets, which are some of these. The
-        model runs at the first call alone.
+        """Pass on every requested layer, restricted to the requested targets, which are some of
+        these. The model runs only at the first call.
         """
         layers = LayerCut(recording, request)
         of_all = replace(request, targets=(self.targets,), span=None)

@@ -1,8 +1,8 @@
 """One forward pass of a model, with its layers: kept, recomputed, or passing by.
 
 A recording of all targets keeps its layers (`forward_pass`). A recording of a few targets has not
-run yet: the model runs when something is measured, and passes on each layer cut to the targets
-(`target_pass`). `Recording.visit` reads both.
+run yet: the model runs when something is measured, and passes on each layer restricted to the
+targets (`target_pass`). `Recording.visit` reads both.
 
 `score_layers` is the loop over layers: every measure scores a layer while it is available.
 """
@@ -108,7 +108,7 @@ class Recording:
     @property
     def is_kept(self) -> bool:
         """Return whether its layers are kept. If not, the model runs when something is measured,
-        and its layers pass by, cut to their targets.
+        and its layers pass by, restricted to their targets.
         """
         return bool(self.stack_layers)
 
@@ -380,9 +380,9 @@ class Recording:
         """Pass every requested layer to `visitor`, with its index among the layers of its attention
         and the requested targets.
 
-        Kept layers hold all targets. Others pass by while the model runs, cut to the targets;
-        `TargetsUnavailable` is raised if they cannot be cut. With `blocks`, all layers come from
-        the last one down, each in these blocks of its targets.
+        Kept layers hold all targets. Others pass by while the model runs, restricted to the
+        targets; `TargetsUnavailable` is raised if that is not possible. With `blocks`, all layers
+        come from the last one down, each in these blocks of its targets.
 
         Parameters
         ----------

@@ -271,7 +271,7 @@ def _hidden(
     """Return the values to add to the scores of sources that a target may not see."""
     mask = captured.mask
     if not (mask is None or isinstance(mask, Tensor)):  # flex attention
-        raise TargetsUnavailable(f"its mask is a {type(mask).__name__}, whose rows are unknown")
+        raise TargetsUnavailable(f"its mask is a {type(mask).__name__}, not a tensor")
     targets = cut.places.to(like.device)
     if isinstance(mask, Tensor) and mask.dim() == 2:  # flash attention uses only the padding
         visible = mask.bool()[:, None, None, :]

@@ -1,7 +1,7 @@
 """Single-target mode: one forward pass with the model's own attention, split by source for a few
 targets.
 
-The model runs as it was loaded (sdpa, flash). Each layer is passed on as it runs, cut to the
+The model runs as it was loaded (sdpa, flash). Each layer is passed on as it runs, restricted to the
 targets: its input, its output, the tensors for the checks, the values of all sources and the
 attention weights of the targets (`target_attention`). Nothing of size n x n is computed. The
 targets pass the same checks as a whole recording: multiplied out they must give the attention
@@ -63,7 +63,7 @@ Blocks = Callable[[int], Sequence[Sequence[int]]]
 
 
 def require_cuttable(structure: ModelStructure, site: AttentionSite) -> None:
-    """Raise `TargetsUnavailable` if an attention of this structure can never be cut to targets."""
+    """Raise `TargetsUnavailable` if single-target mode cannot support this attention."""
     if any(layer.layout is not None for layer in site.stack.layers):
         raise TargetsUnavailable(
             "its layers are not modules that take and return [batch, tokens, d_model]"
@@ -106,8 +106,8 @@ def tokens_before_pass(structure: ModelStructure, ready: Prepared) -> dict[str, 
 
 
 def visit_up(recording: Recording, request: Request, visitor: Visitor) -> None:
-    """Run the model up to the end of the stack, and pass on every requested layer, cut to the
-    requested targets.
+    """Run the model up to the end of the stack, and pass on every requested layer, restricted to
+    the requested targets.
     """
     assert request.targets is not None
     blocks = target_blocks(recording, request)
@@ -146,7 +146,7 @@ def visit_up(recording: Recording, request: Request, visitor: Visitor) -> None:
 
 
 def targets_of(recording: Recording, request: Request) -> Targets:
-    """Return the requested targets for layers that are cut to them."""
+    """Return the requested targets for layers that are restricted to them."""
     places = torch.tensor(request.targets)
     return request.chosen(recording, sent(places, entry_device(recording.model)))
 
@@ -159,7 +159,7 @@ def run_layers(
     on_layer: Callable[[int, LayerCall, Mapping[Any, Tensor]], None],
 ) -> None:
     """Run the model up to the end of the stack, and report its attention calls and its layers, with
-    the captured tensors cut to the targets.
+    the captured tensors restricted to the targets.
     """
     shape = (recording.batch, recording.width)
     by_path = {layer.path: layer for layer in layers.stack.layers}
@@ -222,7 +222,7 @@ def target_blocks(recording: Recording, request: Request) -> list[slice]:
 
 
 def visit_down(recording: Recording, request: Request, visitor: Visitor, blocks: Blocks) -> None:
-    """Pass on every layer of the stack, the last first, cut to each block of its targets."""
+    """Pass on every layer of the stack, the last first, restricted to each block of its targets."""
     if recording.batch != 1:
         raise TargetsUnavailable("several texts at once; blocks need a single text")
     layers = LayerCut(recording, request)
@@ -245,7 +245,7 @@ def visit_down(recording: Recording, request: Request, visitor: Visitor, blocks:
 
 
 class LayerCut:
-    """Cuts the layers of one pass to their targets."""
+    """Restricts the layers of one pass to their targets."""
 
     def __init__(self, recording: Recording, request: Request) -> None:
         site = recording.structure.site(request.site)
@@ -279,8 +279,8 @@ class LayerCut:
         tensors: Mapping[Any, Tensor],
         cut: TargetCut,
     ) -> Layer:
-        """Return a layer that has just run, cut to some targets. Attention and captured tensors are
-        already cut.
+        """Return a layer that has just run, restricted to some targets. Attention and captured
+        tensors already are.
         """
         row = cut.of_layer(call)
         error = not_finite(f"`{row.path}`", row.hidden_out)
@@ -288,8 +288,8 @@ class LayerCut:
         sites = self.stack.layers[index].sites
         if len(captured) != len(sites):
             raise TargetsUnavailable(
-                f"layer `{call.path}` made {len(captured)} attention calls that can be cut to"
-                f" targets, but has {len(sites)} attentions"
+                f"layer `{call.path}` made {len(captured)} attention calls that can be "
+                f"restricted to targets, but has {len(sites)} attentions"
             )
         return Layer(
             model=self._recording.model,

@@ -111,7 +111,7 @@ def explained_answer(
     Raises
     ------
     InvalidInput
-        If there is no such answer.
+        If the requested answer does not exist.
     UnsupportedModel
         If the model does not predict the next token.
     """
@@ -192,8 +192,8 @@ def _require_next_tokens(recording: Recording, logits: Tensor) -> None:
         )
     if not stack.layers[0].sites[0].causal:
         raise UnsupportedModel(
-            f"{name} reads a text in both directions, so no position produces the next token. Use a"
-            " causal or encoder-decoder language model."
+            f"{name} is bidirectional, so no position predicts the next token. Use a causal or "
+            "encoder-decoder language model."
         )
     width = recording.tokens_of(stack)
     if recording.logits_at is None and logits.shape[1] != width:

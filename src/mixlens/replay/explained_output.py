@@ -168,7 +168,7 @@ def explained(
     if link == "sigmoid" and foil is not None:
         raise InvalidInput(
             "A foil needs exclusive classes, but problem_type is multi_label_classification. "
-            "Set the option of to logit, or drop the foil."
+            "Pass of='logit', or drop the foil."
         )
     per_text = len(logits) == recording.batch  # several codebooks have a vector of logits each
     if logits.dim() == 2 and per_text:
@@ -193,8 +193,8 @@ def _of_class(
 ) -> Explained:
     if word is not None or position is not None:
         raise InvalidInput(
-            "This model predicts a class of the whole text. Pass the option label instead of "
-            "word or position."
+            "This model predicts a class of the whole text. Pass `label` instead of `word` "
+            "or `position`."
         )
     chosen = _ids(recording, label, logits, label_id)
     foils = None if foil is None else _ids(recording, foil, logits, label_id)
@@ -223,12 +223,11 @@ def _of_token(
     tagged = predicts_classes(recording, logits)
     if label is not None and not tagged:
         raise InvalidInput(
-            "This model predicts words, not classes. Pass the option word (and foil) instead "
-            "of label."
+            "This model predicts words, not classes. Pass `word` (and `foil`) instead of `label`."
         )
     if word is not None and tagged:
         raise InvalidInput(
-            "This model predicts a class for each token. Pass the option label instead of word."
+            "This model predicts a class for each token. Pass `label` instead of `word`."
         )
     if word is None and not tagged and recording.produced is not None:
         said = zip(recording.produced, places.tolist(), strict=True)
@@ -273,7 +272,7 @@ def _positions(recording: Recording, logits: Tensor, position: Any) -> Int[Tenso
         places = [length - 1 for length in lengths]
     elif predicts_classes(recording, logits):
         raise InvalidInput(
-            "This model predicts a class for each token. Pass the token with the option position."
+            "This model predicts a class for each token. Pass the token's index as `position`."
         )
     else:
         places = [_mask_position(recording, row, length) for row, length in enumerate(lengths)]
@@ -286,7 +285,7 @@ def _only_produced(recording: Recording, lengths: Sequence[int]) -> list[int]:
     if any(len(places) > 1 for places in known):
         raise InvalidInput(
             f"{len(known[0])} tokens were produced, but one is explained. Pass the position "
-            f"that produced it ({known[0][0]} to {known[0][-1]}) with the option position."
+            f"that produced it ({known[0][0]} to {known[0][-1]}) as `position`."
         )
     return [places[0] for places in known]
 
@@ -295,7 +294,7 @@ def _mask_position(recording: Recording, row: int, length: int) -> int:
     mask = special_id(recording, "mask")
     if mask is None:
         raise InvalidInput(
-            "The mask token is unknown without a tokenizer. Pass its index as the option position."
+            "The mask token is unknown without a tokenizer. Pass its index as `position`."
         )
     stack = recording.structure.calls[-1][0]
     site = next(
@@ -307,8 +306,7 @@ def _mask_position(recording: Recording, row: int, length: int) -> int:
     places = (ids == mask).nonzero()[:, 0].tolist()
     if len(places) != 1:
         raise InvalidInput(
-            f"The text has {len(places)} mask tokens, not one. Pass the position with the "
-            "option position."
+            f"The text has {len(places)} mask tokens, not one. Pass the index of one as `position`."
         )
     return int(places[0])
 

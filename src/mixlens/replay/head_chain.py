@@ -119,7 +119,7 @@ def _steps(
 
 
 def _form(module: nn.Module, width: int, like: Tensor, dtype: torch.dtype) -> Product | Norm | None:
-    """Return the product or norm that a module computes on inputs of this dtype, or None."""
+    """Return the affine map or norm that a module computes in this dtype, or None."""
     module = make_readable(module, dtype)
     there = like.to(next((weight.device for weight in module.parameters()), like.device))
     norm = norm_of(module, there.new_zeros(width))
@@ -171,7 +171,7 @@ def _calls_behind(recording: Recording, inputs: Any) -> tuple[list[Call], Tensor
 
 
 class _ChainSearch:
-    """A search from a state of the first text to its logits."""
+    """Search for a chain of modules from a state of the first text to its logits."""
 
     def __init__(self, calls: list[Call], end: Tensor, place: int) -> None:
         self.calls, self.end, self.place = calls, end, place

@@ -62,7 +62,8 @@ class LogitParts:
     """The explained logits of each text (one, the difference of two, or a weighted sum over an
     answer) as a sum over layers and sources.
 
-    Methods take a layer, whole or cut to some targets, and the `targets` of it that are `places`.
+    Methods take a layer, whole or restricted to some targets, and the `targets` of it that
+    are `places`.
     """
 
     places: tuple[tuple[int, ...], ...]  # the tokens of each text whose logits are read

@@ -69,9 +69,9 @@ def explained_embedding(
     """Return the embedding, or its similarity to a text; a list has one text for each."""
     if (to is None) != (of == "embedding"):
         raise InvalidInput(
-            "of='similarity' needs the option to. Pass the text to compare with."
+            "of='similarity' needs `to`. Pass the text to compare with."
             if to is None
-            else "The option to needs of='similarity'. Drop it, or set of."
+            else "`to` needs of='similarity'. Drop it, or set `of`."
         )
     own = pooling is None and isinstance(recording.tokenizer, SentenceTokenizer)
     encoder = encoder_of(recording.model) if own else None
@@ -88,7 +88,7 @@ def explained_embedding(
         texts = [to] * recording.batch if isinstance(to, str) else list(to)
         if len(texts) != recording.batch:
             raise InvalidInput(
-                f"The option to has {len(texts)} texts, but the batch has {recording.batch}. Pass "
+                f"`to` has {len(texts)} texts, but the batch has {recording.batch}. Pass "
                 "one for each text."
             )
         vectors = _embeddings(recording, texts, embed, limited=encoder is None and pooling is None)
@@ -110,7 +110,7 @@ def _require_short(model: nn.Module, tokens: int) -> None:
     if limit is not None and tokens > limit:
         raise InputTooLong(
             f"The text has {tokens} tokens, but this encoder reads {limit} (max_seq_length). "
-            "Shorten the text, or set the option pooling to explain all of it."
+            "Shorten the text, or set `pooling` to explain all of it."
         )
 
 
@@ -180,8 +180,7 @@ def resolve_output(
     if of not in _EMBEDDINGS:
         if any(value is not None for value in chosen.values()):
             raise InvalidInput(
-                "The options to and pooling need of='similarity' or 'embedding'. Drop them, "
-                "or set of."
+                "`to` and `pooling` need of='similarity' or 'embedding'. Drop them, or set `of`."
             )
         _require_logits(recording, spec)
         return explained(recording, of=of, **named)

@@ -112,7 +112,7 @@ class AttentionShares:
 def attention_shares(
     layer: Layer, site: Attention, targets: Targets, rules: RouteRules
 ) -> AttentionShares:
-    """Return the fractions of the wanted targets."""
+    """Return the fractions of the requested targets."""
     parts = route_parts(layer, site, targets, rules)
     heads, residual = route_contributions(parts, layer.memory_budget, rules)
     heads = heads.clamp_min_(rules.floor)

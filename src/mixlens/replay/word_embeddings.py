@@ -33,7 +33,7 @@ class ModelFromWords:
         if layer != 0:
             raise UnsupportedModel(
                 "a path through words needs word embeddings, which only the first layer reads. "
-                "Drop layers, or choose a different path"
+                "Drop `layers`, or choose a different path"
             )
         with torch.no_grad():
             vectors: Tensor = self.embedding(self.ids)

@@ -65,7 +65,7 @@ class _Unedited:
 
 
 class FastZeroing:
-    """Distances of the wanted targets from products on the changes."""
+    """Distances of the requested targets from products on the changes."""
 
     mixes = False
 
@@ -79,8 +79,8 @@ class FastZeroing:
         *,
         folded: bool,
     ) -> None:
-        """Create it from the `weights` of the wanted targets; `take` selects these in the layer's
-        tensors.
+        """Create it from the `weights` of the requested targets; `take` selects these in the
+        layer's tensors.
         """
         self.mlp, self.weights, self.distance, self.folded = mlp, weights, distance, folded
         layer, site = layer_rest.layer, layer_rest.site
@@ -159,7 +159,7 @@ class FastZeroing:
 
 
 def _times(rows: Float[Tensor, "*rows d_in"], matrix: Float[Tensor, "d_in d_out"]) -> Tensor:
-    """Multiply in the precision of the matrix, and convert the product to that of the rows."""
+    """Multiply in the dtype of the matrix, and return the product in the dtype of `rows`."""
     return (rows.to(matrix.dtype) @ matrix).to(rows.dtype)
 
 

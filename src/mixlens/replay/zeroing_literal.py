@@ -55,7 +55,7 @@ class ZeroedBlock:
 
 
 class LiteralZeroing:
-    """Distances of the wanted targets by the layer's own code.
+    """Distances of the requested targets by the layer's own code.
 
     If a norm follows the attention module (or may follow it), or a value is an outlier, o_i - c_ij
     is formed in float64: a source may carry nearly all of o_i (the first token of a causal model
@@ -69,7 +69,7 @@ class LiteralZeroing:
         places: Int[Tensor, "batch target"],
         distance: Distance,
     ) -> None:
-        """Create it from the `weights` of the wanted targets, and their `places` in the layer's
+        """Create it from the `weights` of the requested targets, and their `places` in the layer's
         tensors.
         """
         self.layer_rest, self.places, self.distance = layer_rest, places, distance

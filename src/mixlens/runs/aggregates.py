@@ -204,7 +204,7 @@ class MeasureAggregate:
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values and arrays. They depend only on the texts."""
+        """Return the sums as plain values and arrays, which depend only on the texts."""
         return {
             "groups": [list(group) for group in self.groups],
             "rows": self.rows,

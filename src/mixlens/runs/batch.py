@@ -220,7 +220,7 @@ def _mixtures(job: Job, batch: MeasuredBatch, targets: Targets) -> Mixtures:
 
 
 def _targets(lens: Lens, job: Job, rows: Sequence[TextRow]) -> Targets:
-    """Return the wanted targets, or None for all tokens."""
+    """Return the requested targets, or None for all tokens."""
     if job.targets in ("all", "generated"):
         return None
     if job.targets == "column":

@@ -169,7 +169,7 @@ class RunResults:
         Raises
         ------
         InvalidInput
-            If there is no such text or measure, if several texts have this id, or if the run kept
+            If the text or measure does not exist, if several texts have this id, or if the run kept
             no maps.
 
         Examples

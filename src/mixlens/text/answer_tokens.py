@@ -65,7 +65,7 @@ def find_answer(answer: Answer, produced: Produced, *, is_continued: bool) -> An
     Raises
     ------
     InvalidInput
-        If there is no such answer.
+        If the requested answer does not exist.
     """
     count = len(produced.ids)
     if isinstance(answer, str):

@@ -90,7 +90,7 @@ def packed_sizes(config: Any, tensors: Mapping[str, Any]) -> list[Size]:
 
 def grid_size(count: int, pixels: Any) -> Size | None:
     """Return rows and columns of this many patches, in the proportions of the model's image (a
-    square if they are unknown), or None if there is no such grid.
+    square if they are unknown), or None if no grid matches.
     """
     tall, wide = pixels.shape[-2:] if isinstance(pixels, Tensor) and pixels.dim() >= 4 else (1, 1)
     rows = round((count * tall / wide) ** 0.5)

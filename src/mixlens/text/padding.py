@@ -1,6 +1,6 @@
 """Find the real tokens of a batch, and move them to the front.
 
-Padding changes scores by rounding only. Texts that are padded on the left are moved to the front,
+Padding changes scores only by rounding. Texts that are padded on the left are moved to the front,
 because many models count positions from the first column. Padding on the right is cut off if no
 text needs it, and gets the padding id of the model.
 """
@@ -53,7 +53,7 @@ def is_padded_sound(tensors: Mapping[str, Any]) -> bool:
 
 
 def unpadded_row(tensors: Mapping[str, Any], row: int) -> dict[str, Any]:
-    """Return one audio of a padded batch, cut to its real samples."""
+    """Return one audio of a padded batch, trimmed to its real samples."""
     mask = tensors["attention_mask"][row].bool()
     kept = {
         name: value[row : row + 1] if value.dim() else value
@@ -68,7 +68,7 @@ def unpadded_row(tensors: Mapping[str, Any], row: int) -> dict[str, Any]:
 
 
 def unpadded_text(tensors: Mapping[str, Any], number: int, texts: int) -> dict[str, Any]:
-    """Return one of several texts, cut to its real tokens."""
+    """Return one of several texts, trimmed to its real tokens."""
     own = {
         name: value[number : number + 1]
         if isinstance(value, Tensor) and value.shape[:1] == (texts,)
