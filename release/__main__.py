@@ -6,6 +6,7 @@ extra `release`. The tests and the site have commands of their own: `make check 
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import json
 import re
@@ -33,6 +34,7 @@ EXTRAS = {  # a command that needs each extra
 
 def main() -> int:
     """Run every step until one fails."""
+    argparse.ArgumentParser(prog="python -m release", description=__doc__).parse_args()
     try:
         _version()
         wheel = _build()

@@ -1,11 +1,8 @@
-"""Write `llms.txt`: the public API on one page, from the docstrings, for coding agents.
-
-python -m release.api_summary           write it
-python -m release.api_summary --check   fail if it is out of date
-"""
+"""Write `llms.txt`, the public API on one page, from the docstrings, for coding agents."""
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import inspect
 import re
@@ -46,8 +43,11 @@ Install: `pip install mixlens`. Documentation: docs/index.md. Rules that prevent
 
 def main() -> int:
     """Write the page, or compare it with the present docstrings."""
+    parser = argparse.ArgumentParser(prog="python -m release.api_summary", description=__doc__)
+    parser.add_argument("--check", action="store_true", help="fail if the page is out of date")
+    check = parser.parse_args().check
     text = api_summary()
-    if "--check" in sys.argv[1:]:
+    if check:
         current = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
         if current != text:
             print("llms.txt is out of date. Run `python -m release.api_summary`.", file=sys.stderr)
