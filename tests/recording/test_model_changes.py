@@ -295,6 +295,21 @@ def test_a_recording_of_a_model_that_changed_is_refused(name: str) -> None:
             np.testing.assert_array_equal(before[key], after, str(key))
 
 
+def test_whole_maps_of_a_recording_of_targets_are_not_measured_after_a_change() -> None:
+    """They are kept for the next measure, as the layers of a recording of all targets are."""
+    model = _model()
+    recording = Lens(model).record({"input_ids": _ids()}, targets=[-1])
+    options = {"probes": 2}
+    before = _scores("hidden_token_attribution", recording, options)
+    assert recording.whole is not None
+    undo = _entry_through_data(model)
+    with pytest.raises(ModelChanged, match=r"through `.data`"):
+        _scores("hidden_token_attribution", recording, options)
+    undo()
+    after = _scores("hidden_token_attribution", recording, options)
+    np.testing.assert_array_equal(before, after)
+
+
 # Recordings of targets keep no numbers of the model, and compare a sample of each matrix.
 _READ_IF_KEPT = ("entry", "a block's signs")
 _COMPARED = ("row", "train", "hook on a layer", "attention", "module")

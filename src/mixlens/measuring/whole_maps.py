@@ -15,6 +15,7 @@ from mixlens.errors import InvalidInput
 from mixlens.measures import spec_of
 from mixlens.measuring.measured_batch import MeasuredBatch
 from mixlens.measuring.recorder import record
+from mixlens.model.session import open_session
 from mixlens.recording.recording import Recording
 
 Options = Mapping[str, Any]
@@ -49,7 +50,9 @@ def record_all_targets(
             recording.lens, recording.prepared, **how, measures=[name], arguments=arguments
         )
     if recording.whole is None:
-        recording.whole = record(recording.lens, recording.prepared, **how)
+        with open_session(recording.model, restores=False) as session:
+            recording.whole = record(recording.lens, recording.prepared, **how)
+            recording.whole.state = session.whole_state  # its layers may be read in a later call
     return recording.whole
 
 
