@@ -10,6 +10,7 @@ import torch
 
 from mixlens import Lens, measure
 from mixlens.errors import InvalidInput, UnsupportedModel
+from mixlens.recording import rebuilding
 from mixlens.recording.deferred_checks import (
     DeferredChecks,
     checks_wait,
@@ -113,6 +114,26 @@ def test_a_projection_that_was_changed_is_refused_at_once_or_when_checks_are_set
         measure("attention", recording)
     with pytest.raises(UnsupportedModel, match="rebuilt output projection is off"):
         deferred.settle()
+
+
+@pytest.mark.parametrize("ended", [UnsupportedModel, KeyboardInterrupt])
+def test_layers_are_compared_again_after_a_measure_that_failed_or_was_interrupted(
+    monkeypatch: pytest.MonkeyPatch, ended: type[BaseException]
+) -> None:
+    recording = Lens(built("bert")).record(inputs("bert"))
+    monkeypatch.setattr(rebuilding, "rounding", lambda _: -1.0)  # every layer is wrong
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        if ended is KeyboardInterrupt:
+            patch.setattr(DeferredChecks, "settle", interrupt)
+        with pytest.raises(ended):
+            measure("attention", recording)
+    for layers in ([1], None):
+        with pytest.raises(UnsupportedModel, match="is off"):
+            measure("attention", recording, layers=layers)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -323,9 +324,16 @@ def at_work(
         estimate, available = _largest(measures, recording, request), available_to(model)
         require_room(estimate, available)
         session.memory_advice = partial(memory_advice, estimate, available)
-        # layers that pass by have deferred checks of their own
-        with checks_wait() if recording.is_kept else contextlib.nullcontext():
+        if not recording.is_kept:  # layers that pass by have deferred checks of their own
             yield
+            return
+        try:
+            with checks_wait():
+                yield
+        except BaseException:  # also KeyboardInterrupt: deferred checks may not have run
+            for layer in itertools.chain(*recording.stack_layers.values()):
+                layer.forget_sites()
+            raise
 
 
 def _checked_request(

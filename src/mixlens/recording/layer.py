@@ -188,6 +188,10 @@ class Layer:
             self._sites = tuple(rebuilt)  # in half precision twice as large as the kept tensors
         return rebuilt
 
+    def forget_sites(self) -> None:
+        """Rebuild and compare the attentions again when they are next read."""
+        self._sites = None
+
     def rebuild_sites(self) -> list[Attention]:
         """Return the layer's attentions, rebuilt and compared again. Cached ones have no errors if
         their checks were deferred.
