@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import mixlens
-from mixlens import InvalidInput, Lens
+from mixlens import InvalidInput, Lens, UnsupportedModel
 from mixlens.datasets import Dataset, Example
 from mixlens.maps.encoder_decoder import SourceAndPrefix
 from mixlens.measures import ready_measures
@@ -41,6 +41,11 @@ def test_one_or_several(lens: Lens) -> None:
         ({"layers": 9}, r"Layer 9 is out of range \(0–5\)"),
         ({"targets": []}, "list of targets is empty"),
         ({"targets": 1.5}, "1.5 is not a token"),
+        ({"targets": torch.tensor([1.5])}, "is not a token"),
+        ({"targets": torch.tensor([True, False, True])}, r"tensor\(True\) is not a token"),
+        ({"targets": torch.tensor([[1, 2]])}, r"tensor\(\[1, 2\]\) is not a token"),
+        ({"targets": np.array([[1, 2]])}, "is not a token"),
+        ({"layers": torch.tensor([True, False])}, r"tensor\(True\) is not an integer"),
         ({"targets": 99}, "Token 99 is out of range"),
         ({"targets": "the"}, "write the#1 or the#2"),
         ({"targets": "the#3"}, "occurs at the positions 1, 4"),
@@ -51,6 +56,11 @@ def test_one_or_several(lens: Lens) -> None:
 def test_invalid_requests(lens: Lens, chosen: dict[str, Any], words: str) -> None:
     with pytest.raises(InvalidInput, match=words):
         lens.measure("attention", TEXT, **chosen)
+
+
+def test_a_list_is_not_the_name_of_an_attention(lens: Lens) -> None:
+    with pytest.raises(UnsupportedModel, match=r"Unknown site \['encoder'\]"):
+        lens.record(TEXT, site=["encoder"])  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

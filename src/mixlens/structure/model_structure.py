@@ -108,8 +108,10 @@ class ModelStructure:
         """
         if name is None:
             name = next(iter(self.sites))
-        if name not in self.sites:
-            stacks = {stack.name for stack in self.stacks if name in stack.path.split(".")}
+        is_name = isinstance(name, str)
+        if not is_name or name not in self.sites:
+            named = self.stacks if is_name else ()
+            stacks = {stack.name for stack in named if name in stack.path.split(".")}
             if len(stacks) == 1 and stacks <= self.sites.keys():
                 return self.sites[stacks.pop()]
             raise UnsupportedModel(

@@ -123,13 +123,18 @@ def whole_numbers(given: Any, what: str) -> list[int] | None:
 
 def _whole_number(given: Any, what: str) -> int:
     try:
-        if isinstance(given, bool):
-            raise TypeError
-        return operator.index(given)
+        return _index(given)
     except TypeError:
         raise InvalidInput(
             f"{given!r} is not an integer, or a list of them. Pass integers as {what}."
         ) from None
+
+
+def _index(number: Any) -> int:
+    """Return an integer. Raise `TypeError` for others, and for entries of a mask."""
+    if isinstance(number, bool) or str(getattr(number, "dtype", "")).endswith("bool"):
+        raise TypeError
+    return operator.index(number)
 
 
 def cls_position(tokenizer: Any, labels: Sequence[str]) -> int:
@@ -181,11 +186,11 @@ def position_of(target: int | str, row: TokenRow, held: Sequence[int]) -> int:
     """
     if isinstance(target, str):
         position = _labelled(target, row, list(dict.fromkeys(held)))
-    elif isinstance(target, bool) or not hasattr(target, "__index__"):
-        raise InvalidInput(f"{target!r} is not a token. Pass a position or a label.")
     else:
         try:
-            (position,) = resolved([int(target)], len(row))
+            (position,) = resolved([_index(target)], len(row))
+        except TypeError:
+            raise InvalidInput(f"{target!r} is not a token. Pass a position or a label.") from None
         except IndexError as error:
             raise InvalidInput(
                 f"Token {target} is out of range (0–{len(row) - 1}). The text has {len(row)}"
