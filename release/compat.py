@@ -120,7 +120,7 @@ def _fill(environment: Environment, wanted: Combination, *, share: bool, largest
     if size > largest:
         raise Failed(f"{torch} is a download of {size:.1f} GB, more than the {largest:g} allowed")
     environment.install(torch)
-    environment.install(f"{ROOT}[eval]", transformers, torch, *TOOLS)
+    environment.install(f"{ROOT}[eval,corpus]", transformers, torch, *TOOLS)
 
 
 def gigabytes(environment: Environment, package: str) -> float:
