@@ -11,7 +11,7 @@ import pytest
 import torch
 import transformers as hf
 
-from mixlens import Lens, MixlensError, UnsupportedModel
+from mixlens import InvalidInput, Lens, MixlensError, UnsupportedModel
 from tests.measures import models
 
 
@@ -30,6 +30,18 @@ def test_measures_that_need_a_random_head_raise(tmp_path: Path) -> None:
     model: Any = lens.model
     model.save_pretrained(tmp_path)
     Lens.from_pretrained(str(tmp_path)).measure("gradient_norm", given)
+
+
+def test_a_body_without_a_head_is_reported_as_such(tmp_path: Path) -> None:
+    body = hf.BertModel(hf.BertConfig(**models._SIZES), add_pooling_layer=False)
+    models.randomised(body).save_pretrained(tmp_path)  # its missing pooler explains no word
+    lens = Lens.from_pretrained(str(tmp_path))
+    given = {"input_ids": torch.tensor([[3, 7, 11, 2]])}
+    for name in ("blank_out", "gradient_norm"):
+        with pytest.raises(InvalidInput, match=r"returns no logits.*checkpoint with a head"):
+            lens.measure(name, given, word=5)
+    with pytest.raises(InvalidInput, match="returns no logits"):
+        lens.compare(given, 1, explain={"word": 5})
 
 
 def test_nothing_is_generated_or_cited_with_a_random_head(tmp_path: Path) -> None:

@@ -162,8 +162,8 @@ def explained(
         raise InvalidInput(
             f"Unknown of={of!r}. Choose probability, logit, similarity or embedding."
         )
-    require_head(recording.model)
     logits = logits_of(recording.output)
+    require_head(recording.model)
     link = find_link(recording.model, recording.output) if of == "probability" else None
     if link == "sigmoid" and foil is not None:
         raise InvalidInput(
