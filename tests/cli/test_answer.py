@@ -99,6 +99,8 @@ def test_chats_and_documents_go_together(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (("missing.txt",), "missing.txt does not exist"),
+        (("",), "PROMPT is empty"),
+        (("  ",), "PROMPT is empty"),
         (("Who is it?", "--answer", ""), "The answer is empty"),
         (("Who is it?", "--answer", "a", "--generate", "3"), "are mutually exclusive"),
         (("Who is it?", "--documents", "nowhere"), "nowhere is not a folder"),

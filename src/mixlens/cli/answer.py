@@ -23,7 +23,7 @@ from mixlens.cli.output import check_writable, print_json
 from mixlens.cli.progress import heartbeat
 from mixlens.cli.prompting import ExplainedAnswerOption, length_of, length_option
 from mixlens.cli.texts import given_text, read_text
-from mixlens.errors import InvalidInput
+from mixlens.errors import EmptyInput, InvalidInput
 from mixlens.model.json_values import parse_json
 
 if TYPE_CHECKING:
@@ -148,6 +148,8 @@ def answer_command(
 
 def _read_prompt(prompt: str) -> Any:
     """Return the text of a prompt, or the messages of a chat."""
+    if not prompt.strip():
+        raise EmptyInput("PROMPT is empty. Pass a file, or a question of several words.")
     path = Path(prompt)
     is_file = len(prompt) < 4096 and "\n" not in prompt and path.is_file()
     if prompt == "-" or (not is_file and len(prompt.split()) > 1):

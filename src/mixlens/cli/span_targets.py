@@ -123,8 +123,12 @@ def span_positions(target: str, row: TokenRow, held: tuple[int, ...] | None) -> 
         for match in re.finditer(re.escape(target), row.text)
         if any(_overlap(row.offsets[place], match.span()) for place in places)
     ]
-    if len(matches) != 1:
-        where = "the text" if held is None else "the answer"
+    where = "the text" if held is None else "the answer"
+    if not matches:
+        raise InvalidInput(
+            f"{target!r} is not in {where}. Pass words that are in it, or positions, such as 3-7."
+        )
+    if len(matches) > 1:
         raise InvalidInput(
             f"{target!r} occurs {len(matches)} times in {where}. Pass a longer piece, or"
             " positions, such as 3-7."

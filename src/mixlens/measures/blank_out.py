@@ -142,7 +142,7 @@ def replacement_id(recording: Recording, given: str | int | None) -> int | None:
                 return number
         raise InvalidInput(
             "The model has no tokenizer with a mask or unknown token. Pass replacement='zero', or a"
-            " token id."
+            " token id. lens.answer and `mixlens answer` take no replacement: use leave_one_out."
         )
     if given not in REPLACEMENTS:
         raise InvalidInput(
