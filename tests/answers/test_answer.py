@@ -420,3 +420,34 @@ def test_paragraphs_are_between_documents_and_sentences(lens: Lens) -> None:
     with pytest.raises(InvalidInput, match="removed whole sentences"):
         removed.top(by="paragraphs")
     assert len(removed.to_dataframe("paragraphs")) > 0
+
+
+def test_shares_without_own_words_are_not_printed_as_zero(lens: Lens) -> None:
+    long = " blue car. She is happy. Tom likes to play with his red ball and the small dog."
+    methods = ["alti", "flow_routes"]
+    answer = lens.answer(PROMPT, documents=DOCUMENTS, answer=long, methods=methods)
+    assert "own words" not in answer.shares()
+    assert answer.shares(method="flow_routes")["own words"] > 0
+    assert answer.shares(sentence=1)["own words"] > 0
+    assert "own words" in answer.shares(word=0)
+    assert "Shares of all sources, without own words: documents" in str(answer)
+
+
+def test_an_answer_without_citations_says_why(lens: Lens) -> None:
+    answer = lens.answer(PROMPT, documents=DOCUMENTS, answer=" blue", methods="leave_one_out")
+    answer.methods["leave_one_out"].parts[:] = -1
+    assert "[1]" not in str(answer)
+    assert "No passage has a positive score" in str(answer)
+
+
+def test_a_prompt_without_documents_is_reported(lens: Lens) -> None:
+    assert "The prompt marks no documents" in str(lens.answer(PROMPT, answer=" blue car."))
+    marked = lens.answer(PROMPT, documents={"prompt": DOCUMENTS["Lily"]}, answer=" blue car.")
+    assert "The prompt marks no documents" not in str(marked)
+
+
+@pytest.mark.parametrize(("name", "near"), [("method", "methods"), ("document", "documents")])
+def test_a_misspelt_argument_is_suggested(lens: Lens, name: str, near: str) -> None:
+    options: dict[str, Any] = {name: "alti"}
+    with pytest.raises(InvalidInput, match=f"Unknown option '{name}'. Did you mean {near}"):
+        lens.answer(PROMPT, answer=" blue car.", **options)

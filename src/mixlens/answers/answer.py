@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Float
 
 from mixlens.answers import answer_files
-from mixlens.answers.answer_parts import AnswerPart, kinds_of_tokens, locate_tokens
+from mixlens.answers.answer_parts import OWN_WORDS, AnswerPart, kinds_of_tokens, locate_tokens
 from mixlens.answers.printing import format_answer
 from mixlens.answers.prompt_parts import (
     DOCUMENT,
@@ -214,6 +214,8 @@ class Answer:
         dict of str to float
             Shares of documents, question, system prompt, earlier turns, template, the answer's own
             earlier words, and the first token (the attention sink), as far as the prompt has them.
+            Own words are missing if the method does not score them, as `alti` with an answer of
+            more than 16 tokens.
 
         Raises
         ------
@@ -235,6 +237,13 @@ class Answer:
         totals: dict[str, float] = {}
         for kind in _KIND_ORDER:
             places = [i for i, own in enumerate(self.kinds) if own == kind]
+            if kind == OWN_WORDS and word is None and not row[places].any():
+                tokens = scores.values
+                if sentence is not None:
+                    own_part = _numbered(self.sentences, sentence, "sentence")
+                    tokens = tokens[own_part.first : own_part.stop]
+                if tokens[:, places].any():  # a span that leaves its own words out
+                    continue
             if places:
                 name = "documents" if kind == DOCUMENT else kind
                 totals[name] = float(row[places].sum())
@@ -512,7 +521,7 @@ _KIND_ORDER = (
     "system prompt",
     "earlier turns",
     TEMPLATE,
-    "own words",
+    OWN_WORDS,
     "first token",
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from mixlens.errors import EmptyInput, InputTooLong, InvalidInput
 from mixlens.maps.provenance import versions
 from mixlens.model.session import open_session
 from mixlens.text.input_checks import position_limit, takes_decoder_ids
+from mixlens.text.message_parts import no_such
 from mixlens.text.prompts import tokenised
 from mixlens.text.tokens import TokenRow
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from mixlens.recording.recording import Recording
 
 NEW_TOKENS = 64
+_ARGUMENTS = ("documents", "answer", "methods", "chat_template", "memory_budget")
 _LENGTHS = ("max_new_tokens", "max_length", "stopping_criteria", "generation_config")
 
 
@@ -36,6 +39,7 @@ def explain_answer(
     options: Mapping[str, Any],
 ) -> Answer:
     """Implement `Lens.answer`."""
+    _check_names(options)
     names = check_methods(methods)
     if isinstance(answer, str) and not answer.strip():
         raise EmptyInput("The answer is empty. Pass its text, or leave it out to generate one.")
@@ -82,6 +86,14 @@ def explain_answer(
         provenance=_provenance(lens, site, is_given=answer is not None)
         | _cut_at(len(positions), answer, chosen),
     )
+
+
+def _check_names(options: Mapping[str, Any]) -> None:
+    """Raise for an option of generation that is a misspelt argument, such as method for methods."""
+    for name in options:
+        near = difflib.get_close_matches(name, _ARGUMENTS, 1, 0.8)
+        if near:
+            raise InvalidInput(no_such("option", name, near))
 
 
 def _site(recording: Recording) -> str:

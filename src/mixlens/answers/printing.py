@@ -5,6 +5,8 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING
 
+from mixlens.answers.answer_parts import OWN_WORDS
+from mixlens.answers.prompt_parts import QUESTION, WHOLE
 from mixlens.text.message_parts import counted
 
 if TYPE_CHECKING:
@@ -30,10 +32,11 @@ def format_answer(answer: Answer, width: int = _WIDTH) -> str:
         text += answer.text[end : sentence.end] + (f" {''.join(marks)}" if marks else "")
         end = sentence.end
     lines = [textwrap.fill(line, width) for line in (text + answer.text[end:]).strip().split("\n")]
-    lines.append("")
+    if cited:
+        lines.append("")
     for number, passage in cited.items():
         lines += _passage(answer, number, passage, width)
-    lines += ["", *_notes(answer, width)]
+    lines += ["", *_notes(answer, width, is_cited=bool(cited))]
     return "\n".join(lines)
 
 
@@ -67,15 +70,25 @@ def _words_from(answer: Answer, document: str) -> list[str]:
     return [f"{text} ({clear[text].share:.0%})" for text in ranked]
 
 
-def _notes(answer: Answer, width: int) -> list[str]:
+def _notes(answer: Answer, width: int, *, is_cited: bool) -> list[str]:
     """Return notes on all sources, and on disagreements of methods."""
     scores = answer.methods[answer.method]
     notes = [f"Method: {answer.method} ({scores.reading})."]
+    if not is_cited:
+        notes.append("No passage has a positive score, so none is cited.")
+    if list(answer.documents) == [WHOLE] and all(part.kind != QUESTION for part in answer.parts):
+        notes.append(
+            "The prompt marks no documents, so all of its sentences were ranked, the question too."
+            " Pass documents, or start each one with a line such as === document 1 ===."
+        )
     measure = next((name for name, own in answer.methods.items() if not own.removes), None)
     if measure is not None:
-        parts = [f"{name} {share:.0%}" for name, share in answer.shares().items()]
+        shares = answer.shares()
+        parts = [f"{name} {share:.0%}" for name, share in shares.items()]
         by = f" by {measure}" if measure != answer.method else ""
-        notes.append(f"Shares of all sources{by}: {', '.join(parts)}.")
+        is_left_out = OWN_WORDS in answer.kinds and OWN_WORDS not in shares
+        without = f", without {OWN_WORDS}" if is_left_out else ""
+        notes.append(f"Shares of all sources{by}{without}: {', '.join(parts)}.")
     if len(answer.methods) > 1:
         notes += _agreement(answer)
     if "cut_at" in answer.provenance:
