@@ -343,7 +343,9 @@ export class AnswerView implements View {
     const names = this.scores.about.kinds.map((kind) => (kind === "document" ? "documents" : kind));
     let sum = 0;
     for (const value of kinds) sum += value;
-    const parts = names.map((name, i) => [name, kinds[i]! / (sum || 1), COLOURS[i]!] as const);
+    const parts = names
+      .map((name, i) => [name, kinds[i]! / (sum || 1), COLOURS[i]!] as const)
+      .filter(([, share]) => share > 0);  // alti does not score the own words of a long span
     const said = parts.map(([name, share]) => `${name} ${percent(share)}`).join(", ");
     this.bar.setAttribute("aria-label", `Shares of all sources: ${said}`);
     this.bar.replaceChildren(
