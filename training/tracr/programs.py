@@ -50,8 +50,17 @@ def switch() -> rasp.SOp:
 
 # Name -> (what it computes, the program).
 PROGRAMS: dict[str, tuple[str, Callable[[], rasp.SOp]]] = {
-    "far_copy": ("copies the first token, however far it is", far_copy),
-    "induction": ("the token that came after the earlier occurrence of the own one", induction),
-    "both_needed": ("sum of the two tokens before, as letters in a ring of four", both_needed),
-    "switch": ("the token before, or if that is an a, the one three before", switch),
+    "far_copy": ("copies the first token, however far away it is", far_copy),
+    "induction": (
+        "returns the token that followed the earlier occurrence of the current token",
+        induction,
+    ),
+    "both_needed": (
+        "returns the sum modulo four of the two previous tokens, as a letter",
+        both_needed,
+    ),
+    "switch": (
+        "copies the previous token or, if that is an a, the token three positions back",
+        switch,
+    ),
 }
