@@ -27,9 +27,9 @@ _KINDS = {
 }
 _TEXT = """## Models on the Hub
 
-How many models do these classes stand for? The model registry of transformer-lens 4.3.0 lists
+How many models on the Hub use these classes? The model registry of transformer-lens 4.3.0 lists
 {models:,} text-generation models of the Hub with at least 500 downloads (July 2026), and their
-classes. It has no download numbers for most of them, so every model counts once. A class that is
+classes. It has no download numbers for most models, so each model counts once. A class that is
 not in the table below counts as verified if its model type is in the conformance suite.
 
 | class | models | share |

@@ -13,18 +13,19 @@ _HEAD = """# Coverage
 
 This page lists the model classes of transformers that mixlens can measure. `make zoo` writes it:
 {classes} model classes of {types} model types are built from transformers' own test configurations,
-with random weights. mixlens splits each on its own input and compares the parts with the model's
-activations. Versions: {versions}.
+with random weights. mixlens runs each model on the input of its test configuration, splits the
+layers into parts, and compares these with the model's activations. Versions: {versions}.
 
-* **Verified**: {verified} classes. The parts of every layer add up to its output, or the layer is
-  open ({open} classes have such layers): mixlens measures the attention and its effect on the
-  layer's output.
+* **Verified**: {verified} classes. The parts of every layer add up to its output. {open} of these
+  classes have *open* layers, whose parts do not add up, but for which mixlens can measure the
+  attention and its effect on the layer's output.
 * **In part**: {part} classes. mixlens measures the layers that it can verify and lists the others.
 * **Not supported**: {refused} classes. mixlens raises an error.
 * **Independent checks**: {checks} checks on {checked} classes, {violations} violations. They
   compare attention weights with the model's own, Value Zeroing with a hook on the model's value
-  projection (at the given length and at 40 tokens), selected targets with full maps, one text with
-  a batch of two, and a padded text with the text alone. The model must be unchanged afterwards.
+  projection (for that input and for one of 40 tokens), selected targets with full maps, one text
+  with a batch of two, and a padded text with the text alone. They also check that the model is
+  unchanged afterwards.
 
 | check | classes | largest difference |
 |---|---|---|
@@ -35,8 +36,8 @@ layer structures that mixlens verifies.
 
 ## Reasons
 
-For each reason, we looked at the code of at least one class. For some reasons, mixlens treats the
-layer as open. For the others, it leaves the layer out.
+The table lists the reasons for which mixlens treats a layer as open or leaves it out. For each
+reason, we looked at the code of at least one class.
 
 | reason | class | code |
 |---|---|---|
