@@ -14,11 +14,12 @@ _HEAD = """# Coverage
 This page lists the model classes of transformers that mixlens can measure. `make zoo` writes it:
 {classes} model classes of {types} model types are built from transformers' own test configurations,
 with random weights. mixlens runs each model on the input of its test configuration, splits the
-layers into parts, and compares these with the model's activations. Versions: {versions}.
+layers into parts, and compares these with the model's activations.
+Versions: {versions}.
 
-* **Verified**: {verified} classes. The parts of every layer add up to its output. {open} of these
-  classes have *open* layers, whose parts do not add up, but for which mixlens can measure the
-  attention and its effect on the layer's output.
+* **Verified**: {verified} classes. The parts of every layer add up to its output, except in *open*
+  layers, for which mixlens can still measure the attention and its effect on the layer's output.
+  {open} classes have open layers.
 * **In part**: {part} classes. mixlens measures the layers that it can verify and lists the others.
 * **Not supported**: {refused} classes. mixlens raises an error.
 * **Independent checks**: {checks} checks on {checked} classes, {violations} violations. They
