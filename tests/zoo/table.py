@@ -24,8 +24,8 @@ Versions: {versions}.
 * **Not supported**: {refused} classes. mixlens raises an error.
 * **Independent checks**: {checks} checks on {checked} classes, {violations} violations. They
   compare attention weights with the model's own, Value Zeroing with a hook on the model's value
-  projection (for that input and for one of 40 tokens), selected targets with full maps, one text
-  with a batch of two, and a padded text with the text alone. They also check that the model is
+  projection (on the test input and on 40 tokens), selected targets with full maps, one text with a
+  batch of two, and a padded text with the text alone. They also check that the model is
   unchanged afterwards.
 
 | check | classes | largest difference |

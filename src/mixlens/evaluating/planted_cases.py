@@ -82,8 +82,8 @@ def _empty_value() -> Planted:
     return Planted(
         name="empty value",
         planted=(
-            "three heads attend to a marker whose value vector is zero. The fourth copies the word"
-            " at position 1"
+            "three heads attend to a marker whose value vector is zero. The fourth head copies"
+            " the word at position 1"
         ),
         plan=Blueprint([PlantedLayer([copying(_to(A))] * 3 + [copying(_to(C))])]),
         ids=_text((C, 0), (B, 1), (TARGET, 2)),
@@ -102,7 +102,7 @@ def _cancelled() -> Planted:
         name="cancelled heads",
         planted=(
             "two heads add the word at position 2 with opposite signs, and the output projection"
-            " removes the output of a third head. The fourth copies the word at position 1"
+            " removes the output of a third head. The fourth head copies the word at position 1"
         ),
         plan=Blueprint([PlantedLayer(heads)]),
         ids=_text((C, 0), (A, 1), (TARGET, 2)),
@@ -133,12 +133,12 @@ def _relay(architecture: str, name: str, *, passes: str = "middle") -> Planted:
     first = PlantedLayer([copying({B: C}, writes="middle", strength=strength)] * 4)
     second = PlantedLayer([copying(_to(B), reads=passes)] * 4)
     own = passes == "word"
-    taken = "the own word of position 4" if own else "the copied word"
+    taken = "position 4's own word" if own else "the copied word"
     return Planted(
         name=name,
         planted=(
-            "position 4 copies the word at position 1 and keeps its own with the same strength. In"
-            f" the next layer the target copies only {taken}"
+            "position 4 copies the word at position 1 and keeps its own word with the same"
+            f" strength. In the next layer, the target copies only {taken}"
         ),
         plan=Blueprint([first, second]),
         ids=_text((C, 0), (B, 1), (TARGET, 2)),
@@ -158,9 +158,9 @@ def _null_space() -> Planted:
     return Planted(
         name="null space",
         planted=(
-            "the text has more tokens than d_head. Two positions have constant values, whatever"
-            " the word is, that cancel under large weights. The word at position 1 has a small"
-            " weight and remains"
+            "the text has more tokens than d_head. The values at two positions do not depend on"
+            " the word. They have large weights and cancel each other. Only the word at position 1,"
+            " which has a small weight, remains"
         ),
         plan=Blueprint([PlantedLayer([head] * 12)], d_head=3),
         ids=_text((C, 0)),
@@ -177,8 +177,8 @@ def _normed_away() -> Planted:
     return Planted(
         name="removed by the norm",
         planted=(
-            "three heads add the word at position 2 as one number to all channels, which the layer"
-            " norm removes. The fourth copies the word at position 1"
+            "three heads encode the word at position 2 as one number and add it to all channels."
+            " The layer norm removes it. The fourth head copies the word at position 1"
         ),
         plan=Blueprint([PlantedLayer([decoy] * 3 + [copying(_to(C))])]),
         ids=_text((C, 0), (A, 1), (TARGET, 2)),
@@ -193,7 +193,7 @@ def _erased() -> Planted:
         name="erased by the MLP",
         planted=(
             "three heads add the word at position 2, and the MLP of the same layer erases it. The"
-            " fourth copies the word at position 1"
+            " fourth head copies the word at position 1"
         ),
         plan=Blueprint([PlantedLayer(heads, erasing)]),
         ids=_text((C, 0), (A, 1), (TARGET, 2)),

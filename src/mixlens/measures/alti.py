@@ -66,9 +66,9 @@ SPEC = Spec(
     within_blocks=True,
     blind_spots=(
         "decomposes the output of the attention block and does not see that the MLP erases a"
-        " source. A chain of intermediate tokens ranks above the original source. A token that"
-        " only changes the attention weights, as in a counting program, adds no vector and gets a"
-        " score of zero"
+        " source. If content is copied through several tokens, the intermediate tokens rank above"
+        " the original source. A token that only changes the attention weights, as in a counting"
+        " program, adds no vector and gets a score of zero"
     ),
     memory=lambda sizes: (
         3 * sizes.heads * sizes.targets * sizes.d_model

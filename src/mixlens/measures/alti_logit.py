@@ -59,8 +59,9 @@ SPEC = Spec(
     one_row="sum",
     blind_spots=(
         "splits the update of each attention block and propagates it down with ALTI's scores,"
-        " which have no sign and leave out the MLPs. The MLPs' contributions to the logit belong"
-        " to no token. A chain of intermediate tokens ranks above the original source"
+        " which have no sign and leave out the MLPs. The MLPs' contributions to the logit belong to"
+        " no token. If content is copied through several tokens, the intermediate tokens rank above"
+        " the original source"
     ),
     memory=lambda sizes: 4 * sizes.heads * sizes.targets * sizes.d_model + sizes.block,
     rounding=3e-5,

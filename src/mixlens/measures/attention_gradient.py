@@ -59,8 +59,8 @@ SPEC = Spec(
     blind_spots=(
         "follows attention links only, weighted by the effect of each weight on the output. Links"
         " with a negative product are dropped, and the residual stream counts as a full identity."
-        " An MLP lookup has the same slope for all its inputs, decisive or not. A chain of"
-        " intermediate tokens ranks above the original source"
+        " An MLP lookup has the same slope for all its inputs, decisive or not. If content is"
+        " copied through several tokens, the intermediate tokens rank above the original source"
     ),
     memory=lambda sizes: max(sizes.graph, 2 * sizes.heads * sizes.targets**2),
     rounding=3e-5,

@@ -44,8 +44,8 @@ SPEC = Spec(
     row_by_row=True,
     within_blocks=True,
     blind_spots=(
-        "is like attention_norm, with the residual stream. A chain of intermediate tokens ranks"
-        " above the original source"
+        "is like `attention_norm`, but includes the residual stream. If content is copied through"
+        " several tokens, the intermediate tokens rank above the original source"
     ),
     memory=lambda sizes: 3 * sizes.heads * sizes.targets * sizes.d_model + sizes.block,
 )

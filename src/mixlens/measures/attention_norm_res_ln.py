@@ -50,8 +50,9 @@ SPEC = Spec(
     row_by_row=True,
     within_blocks=True,
     blind_spots=(
-        "accounts for the layer norm, but not for the MLP, and counts two sources that cancel in"
-        " full. A chain of intermediate tokens ranks above the original source"
+        "accounts for the layer norm, but not for the MLP, and gives full scores to two sources"
+        " that cancel. If content is copied through several tokens, the intermediate tokens rank"
+        " above the original source"
     ),
     memory=lambda sizes: 3 * sizes.heads * sizes.targets * sizes.d_model + sizes.block,
 )

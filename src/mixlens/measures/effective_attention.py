@@ -57,8 +57,8 @@ SPEC = Spec(
     row_by_row=True,
     within_blocks=True,
     blind_spots=(
-        "removes the weights that a head's values cancel (empty values, null space). It does not"
-        " see that heads cancel each other, nor any part of the layer after the heads. It leaves"
+        "removes the weights that a head's values cancel (empty values, null space). It misses"
+        " that heads can cancel each other, and everything in the layer after the heads. It leaves"
         " out the residual stream. If a token attends only to the start token in some layer, its"
         " earlier content is lost"
     ),

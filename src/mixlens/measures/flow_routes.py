@@ -76,9 +76,10 @@ SPEC = Spec(
     row_by_row=True,
     blind_spots=(
         "scores the vector of each head by how far it points in the direction of the sum. The"
-        " scores are normalised within one block and do not see that the MLP erases a source. A"
-        " chain of intermediate tokens ranks above the original source. A token that only changes"
-        " the attention weights, as in a counting program, adds no vector and gets a score of zero"
+        " scores are normalised within one block, so they do not show that the MLP erases a source."
+        " If content is copied through several tokens, the intermediate tokens rank above the"
+        " original source. A token that only changes the attention weights, as in a counting"
+        " program, adds no vector and gets a score of zero"
     ),
     memory=lambda sizes: (
         5 * sizes.heads * sizes.targets**2

@@ -50,8 +50,8 @@ SPEC = Spec(
     rollout_normalised=False,
     row_by_row=True,
     blind_spots=(
-        "accounts for both norms, but not for the MLP between them, and counts two sources that"
-        " cancel in full"
+        "accounts for both norms, but not for the MLP between them, and gives full scores to two"
+        " sources that cancel"
     ),
     memory=lambda sizes: 3 * sizes.heads * sizes.targets * sizes.d_model + sizes.block,
 )

@@ -48,7 +48,8 @@ SPEC = Spec(
     cost="n * d_model tangents, each about half a forward pass; with probes=k only n * k of them",
     facts=Facts(rows_sum_to_one=True, residual_included=True, reaches_input=True),
     blind_spots=(
-        "is like gradient_norm, and also counts dependence on positions alone, whatever the word is"
+        "has the limitations of `gradient_norm`, and also counts sources whose effect depends only"
+        " on their position, not on the word"
     ),
     memory=lambda sizes: (
         sizes.targets * (6 * sizes.d_model + 3 * sizes.d_ff + 3 * sizes.heads * sizes.targets)
