@@ -41,11 +41,11 @@ SPEC = Spec(
     row_by_row=True,
     within_blocks=True,
     blind_spots=(
-        "accounts for empty and cancelled values, but not for norms and the MLP. Two values that"
-        " cancel both count as sources. Without the residual stream, an intermediate token has no"
-        " content of its own. If a token attends only to the start token in some layer, its"
-        " earlier content is lost. A token that only changes the attention weights, as in a"
-        " counting program, adds no vector and gets a score of zero"
+        "accounts for values that are zero or cancel each other, but not for norms and the MLP."
+        " Two values that cancel both count as sources. Without the residual stream, an"
+        " intermediate token has no content of its own. If a token attends only to the start token"
+        " in some layer, its earlier content is lost. A token that only changes the attention"
+        " weights, as in a counting program, adds no vector and gets a score of zero"
     ),
     memory=lambda sizes: sizes.heads * sizes.targets * sizes.d_model + sizes.block,
 )

@@ -57,10 +57,10 @@ SPEC = Spec(
     row_by_row=True,
     within_blocks=True,
     blind_spots=(
-        "removes the weights that a head's values cancel (empty values, null space). It misses"
-        " that heads can cancel each other, and everything in the layer after the heads. It leaves"
-        " out the residual stream. If a token attends only to the start token in some layer, its"
-        " earlier content is lost"
+        "removes attention weights that have no effect on a head's output (zero values, null"
+        " space). It misses that heads can cancel each other, and everything in the layer after the"
+        " heads. It leaves out the residual stream. If a token attends only to the start token in"
+        " some layer, its earlier content is lost"
     ),
     memory=lambda sizes: (
         3 * sizes.heads * sizes.targets * sizes.sources

@@ -37,11 +37,11 @@ SPEC = Spec(
     reads="gradient",
     gives="rows",
     blind_spots=(
-        "measures the effect of a small change, not what the target contains now. A marker gets a"
-        " high score because a word in its place would add content, and an intermediate token"
-        " because scaling it up would shrink the content that it has copied. An MLP lookup, or a"
-        " chain of copies through several tokens, has the same slope for all its inputs, decisive"
-        " or not"
+        "measures the effect of a small change, not the current content of the target. A marker"
+        " gets a high score because a word in its place would add content, and an intermediate"
+        " token because scaling it up would shrink the content that it has copied. An MLP lookup,"
+        " or a chain of copies through several tokens, has the same slope for all its inputs,"
+        " decisive or not"
     ),
     memory=lambda sizes: sizes.graph,
     rounding=3e-5,
