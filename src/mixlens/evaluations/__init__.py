@@ -4,18 +4,18 @@
 
 An evaluation file defines
 
-* `SPEC`, an `EvaluationSpec`: the question, the citation, the better direction, the accepted
-  examples;
-* `observe(case, measure, **options)`, or `observe(case, **options)` for an evaluation of the model:
-  the observation of one text, a number or a dict of numbers and arrays. It depends only on that
-  text, so that a long run can stop and resume;
-* `conclude(observations, **options) -> Result`: the conclusion from all texts; by default their
-  mean;
-* `evaluate(...) -> Result`: both in one call.
+* `SPEC`, an `EvaluationSpec` with the question, the citation, whether higher or lower values are
+  better, and the accepted kinds of examples;
+* `observe(case, measure, **options)`, or `observe(case, **options)` for an evaluation of the model.
+  It returns the observation of one text as a number, or as a dict of numbers and arrays. An
+  observation depends only on that text, so that a long run can stop and resume;
+* `conclude(observations, **options) -> Result`, which combines the observations of all texts (by
+  default, it takes their mean);
+* `evaluate(...) -> Result`, which runs both functions in one call.
 
 A `Case` is a recorded text that caches its maps. `cases(lens, examples)` creates cases.
 
-Add your own evaluation with `register(name, evaluation)`, or by an entry point of the group
+Add your own evaluation with `register(name, evaluation)`, or with an entry point in the group
 `mixlens.evaluations`.
 """
 
@@ -49,12 +49,14 @@ def names() -> tuple[str, ...]:
 
 
 def register(name: str, evaluation: Evaluation) -> None:
-    """Add your own evaluation: an object with `SPEC` and `observe`, like a file of this folder."""
+    """Register your own evaluation, an object that has `SPEC` and `observe` like the modules of
+    this package.
+    """
     EVALUATIONS.register(name, evaluation)
 
 
 def module(name: str) -> Any:
-    """Return the module of an evaluation, or the object registered under the name."""
+    """Return the module of an evaluation, or the object that was registered under this name."""
     return EVALUATIONS.entry(name)
 
 
@@ -70,7 +72,7 @@ def evaluate(name: str, *given: Any, **options: Any) -> Result:
 
 
 def conclude(name: str, observations: Iterable[Any], **options: Any) -> Result:
-    """Return the conclusion from the observations of all texts."""
+    """Combine the observations of all texts into one result."""
     own = getattr(module(name), "conclude", None)
     if own is None:
         return Result.of(module(name).SPEC, list(observations))

@@ -1,11 +1,12 @@
 """Accuracy: how often the model is right on the data.
 
 A classifier is right if its most probable class is the label. On an agreement example, the target
-must be more probable than the foil. This evaluates the model, not a measure: on a model at chance
-level, no result says anything about a measure. `benchmark` therefore computes it for every data set
-with answers.
+must be more probable than the foil. This evaluates the model, not a measure: if a model is only as
+accurate as chance, evaluations on it say nothing about a measure. `benchmark` therefore computes it
+for every data set with answers.
 
-Chance is one half for agreement. For classes it is the frequency of the most frequent label.
+Chance level is one half for agreement examples, and the frequency of the most frequent label for
+classification.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def prefers_target(case: Case) -> bool:
 
 
 def observe(case: Case) -> dict[str, Any]:
-    """Return `value` (1 if the model is right) and `label` (the right class, None for
+    """Return `value` (1 if the model is right, 0 if not) and `label` (the right class, None for
     agreement).
     """
     example = case.example
@@ -59,8 +60,9 @@ def observe(case: Case) -> dict[str, Any]:
 
 
 def conclude(observations: Sequence[dict[str, Any]]) -> Result:
-    """Return the fraction of right answers. `chance` is the accuracy of a model that ignores the
-    texts.
+    """Return the fraction of examples that the model answers correctly.
+
+    `chance` is the accuracy of a model that ignores the texts.
     """
     labels = Counter(seen["label"] for seen in observations if seen["label"] is not None)
     chance = max(labels.values()) / labels.total() if labels else 0.5
@@ -69,5 +71,5 @@ def conclude(observations: Sequence[dict[str, Any]]) -> Result:
 
 
 def evaluate(cases: Iterable[Case]) -> Result:
-    """Return the fraction of cases on which the model is right."""
+    """Return the fraction of cases that the model answers correctly."""
     return conclude([observe(case) for case in cases])

@@ -1,10 +1,10 @@
 """Anisotropy: mean cosine similarity of block outputs, and of their transformed vectors, by layer.
 
 Ferrando et al. (2022), figure 3: the outputs of a block lie in a narrow cone, where cosines are
-uninformative. The parts T_i(x_j) that each source adds do not. The figure averages over random
-pairs. mixlens averages over all pairs: with unit vectors u and their sum s, the mean cosine of two
-different ones of N is (|s|^2 - N) / (N (N - 1)). Vectors of zero length have no direction and are
-skipped (parts of sources that a target cannot see).
+uninformative. The transformed vectors T_i(x_j), which each source j adds to the output of target i,
+do not. The figure averages over random pairs. mixlens averages over all pairs: for N unit vectors
+with the sum s, the mean cosine between two different vectors is (|s|^2 - N) / (N (N - 1)). Zero
+vectors have no direction and are skipped. They belong to sources that the target cannot attend to.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ SPEC = EvaluationSpec(
 def observe(
     case: Case, *, site: str | None = None, targets: int = 64, seed: int = 0
 ) -> dict[str, np.ndarray]:
-    """Return the sum of unit vectors of each kind, [layer, d_model], and their number
-    `<kind>_count` [layer].
+    """Return the sum of the unit vectors of each kind [layer, d_model], and their number [layer].
 
-    Transformed vectors are those of at most `targets` random targets, with all their sources.
+    The kinds are block outputs and transformed vectors. The numbers are called `<kind>_count`.
+    Transformed vectors are computed for at most `targets` random targets, with all their sources.
     """
     request = Request.resolved(case.recording, site=site, layers=None, targets=None, per_head=False)
     count = len(case.recording.target_tokens(request.site, 0))
@@ -78,9 +78,9 @@ def observe(
 
 
 def _transformed(site: Attention, targets: np.ndarray, sources: int) -> Iterable[Tensor]:
-    """Yield the parts T_i(x_j) of each target, [source, d_model].
+    """Yield the transformed vectors T_i(x_j) of each target, [source, d_model].
 
-    In self-attention, the part of the target itself includes the residual.
+    In self-attention, the vector of the target itself includes the residual.
     """
     parts = site.parts()
     for target in targets.tolist():
@@ -102,8 +102,9 @@ def _unit(vectors: Tensor) -> tuple[np.ndarray, int]:
 
 
 def mean_cosine(total: np.ndarray, count: np.ndarray) -> np.ndarray:
-    """Return the mean cosine of two different unit vectors out of `count` with the sum `total`
-    [..., d_model], or NaN for fewer than two.
+    """Return the mean cosine between two different vectors out of `count` unit vectors.
+
+    `total` [..., d_model] is the sum of the vectors. The result is NaN for fewer than two vectors.
     """
     count = np.asarray(count, np.float64)
     pairs = np.where(count > 1, count * (count - 1), np.nan)
@@ -112,11 +113,11 @@ def mean_cosine(total: np.ndarray, count: np.ndarray) -> np.ndarray:
 
 
 def conclude(observations: Sequence[dict[str, Any]]) -> Result:
-    """Return the mean cosine of two block outputs of one text, over texts and layers.
+    """Return the mean cosine between two block outputs of one text, averaged over texts and layers.
 
-    `details`: `outputs` and `transformed` [layer] are mean cosines of two vectors from all texts;
-    `outputs_within` and `transformed_within` [layer] those of two vectors from the same text,
-    averaged over texts.
+    In `details`, `outputs` and `transformed` [layer] are mean cosines over pairs of vectors from
+    all texts. `outputs_within` and `transformed_within` [layer] use only pairs from the same text,
+    and average over texts.
     """
     details: dict[str, Any] = {}
     values: np.ndarray = np.empty(0)
@@ -136,5 +137,5 @@ def conclude(observations: Sequence[dict[str, Any]]) -> Result:
 def evaluate(
     cases: Iterable[Case], *, site: str | None = None, targets: int = 64, seed: int = 0
 ) -> Result:
-    """Evaluate all cases; see `conclude`."""
+    """Evaluate all cases. `conclude` describes the result."""
     return conclude([observe(case, site=site, targets=targets, seed=seed) for case in cases])

@@ -7,17 +7,17 @@ DeYoung et al. (2020), "ERASER", section 4.2: with p the probability of the expl
   that the model needs;
 * sufficiency = p(text) - p(the top k % alone): low if these tokens are enough.
 
-Both are averaged over several k, the area over the perturbation curve (Samek et al. 2017, equation
-12; Nguyen 2018 for text). The paper divides by the number of bins plus one (k = 0, where nothing
-changes). Its code and mixlens average over the bins, which differs by a factor that all measures
-share.
+Both are averaged over several k. This average is the area over the perturbation curve (Samek et al.
+2017, equation 12; Nguyen 2018 for text). The paper divides by the number of bins plus one (k = 0,
+where nothing changes). Its code and mixlens divide by the number of bins, which scales the results
+of all measures by the same factor.
 
 The default bins are 1, 5, 10, 20 and 50 % of the tokens, rounded down to at least one. With
-`unit="tokens"` they are numbers of tokens (`bins=(1, 2, 3)`), so that Samek's curve is
+`unit="tokens"`, you pass numbers of tokens instead (`bins=(1, 2, 3)`), and Samek's curve is
 `bins=range(1, n + 1)`. Removed tokens are replaced by [MASK] (else [UNK], else a zero embedding).
 The target and special tokens always stay. Sources are removed in the order of their signed scores,
 because a negative score is evidence against the output. Ties are broken at random, so that an
-uninformative measure gets the score of chance.
+uninformative measure scores at chance level.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ SPEC = EvaluationSpec(
 
 
 def bin_sizes(bins: Sequence[float], unit: str, count: int) -> list[int]:
-    """Return the number of tokens in each bin: at least one, at most all."""
+    """Return the number of tokens in each bin, between one and `count`."""
     if unit not in UNITS:
         raise InvalidInput(f"Unknown unit {unit!r}. Choose one of: {', '.join(UNITS)}.")
     if (
@@ -89,7 +89,7 @@ def bin_sizes(bins: Sequence[float], unit: str, count: int) -> list[int]:
 
 
 def removal_order(scores: np.ndarray, removable: np.ndarray, seed: int = 0) -> np.ndarray:
-    """Return the removable positions, highest score first. Ties are broken at random."""
+    """Return the positions of removable tokens, highest score first. Ties are broken at random."""
     places = np.flatnonzero(removable)
     drawn = np.random.default_rng(seed).random(len(places))
     order: np.ndarray = places[np.lexsort((drawn, -np.asarray(scores, np.float64)[places]))]
@@ -97,7 +97,10 @@ def removal_order(scores: np.ndarray, removable: np.ndarray, seed: int = 0) -> n
 
 
 def removals(order: np.ndarray, sizes: Sequence[int], tokens: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the tokens to remove in each bin, [bin, token]: the top tokens, and all others."""
+    """Return two masks [bin, token] of the tokens to remove.
+
+    The first removes the top tokens of each bin, the second removes all other tokens in `order`.
+    """
     first = np.zeros((len(sizes), tokens), bool)
     rest = np.zeros((len(sizes), tokens), bool)
     for number, size in enumerate(sizes):
@@ -109,7 +112,9 @@ def removals(order: np.ndarray, sizes: Sequence[int], tokens: int) -> tuple[np.n
 def outputs(
     recording: Recording, removed: np.ndarray, named: dict[str, Any], replacement: str | int | None
 ) -> np.ndarray:
-    """Return the explained output of the recorded text for each mask of `removed` tokens."""
+    """Return the explained output of the recorded text, once for each row of the mask `removed`
+    [mask, token].
+    """
     return read_without(recording, removed, replacement, explained(recording, **named))
 
 
@@ -120,7 +125,10 @@ def read_without(
     replacement: str | int | None,
     read: Callable[[Any, Tensor], Tensor],
 ) -> np.ndarray:
-    """Return `read` of the model output for each mask of `removed` tokens. Equal masks run once."""
+    """Apply `read` to the model output for each row of the mask `removed` [mask, token].
+
+    Equal masks are run only once.
+    """
     token = replacement_id(recording, replacement)
     distinct, where = np.unique(removed, axis=0, return_inverse=True)
     request = Request.resolved(recording, site=None, layers=None, targets=None, per_head=False)
@@ -152,10 +160,10 @@ def observe(
     against: str | None = None,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Return `value` (the mean over the bins), and `comprehensiveness` and `sufficiency` of each
-    bin.
+    """Return the results of one text: `value`, `comprehensiveness` and `sufficiency`.
 
-    The value is NaN if no token can be removed.
+    `value` is the mean over the bins, the other two have one number per bin. `value` is NaN if no
+    token can be removed.
     """
     if metric not in METRICS:
         raise InvalidInput(f"Unknown metric {metric!r}. Choose one of: {', '.join(METRICS)}.")
@@ -185,7 +193,7 @@ def observe(
 def conclude(
     observations: Sequence[dict[str, Any]], *, metric: str = "comprehensiveness"
 ) -> Result:
-    """Return the mean; `details` has both metrics by bin."""
+    """Return the mean over texts. `details` holds both metrics for each bin."""
     spec = SPEC if metric == "comprehensiveness" else replace(SPEC, direction="lower")
     details = (
         {name: known_mean([seen[name] for seen in observations]) for name in METRICS}

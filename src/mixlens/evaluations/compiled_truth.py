@@ -1,18 +1,18 @@
 """Compiled truth: does a measure find the tokens that a known program used?
 
-The models are compiled, not trained: RASP programs compiled by Tracr (Lindner et al. 2023, "Tracr:
+The models are not trained. They are RASP programs, compiled by Tracr (Lindner et al. 2023, "Tracr:
 Compiled Transformers as a Laboratory for Interpretability", NeurIPS) and converted to the GPT-2 and
-BERT of transformers. `bundled/compiled.zip` holds each model in float64 with twelve inputs and
-their true sources. No weight was set by hand. Four of the programs were written for mixlens;
+BERT classes of transformers. `bundled/compiled.zip` holds each model in float64 with twelve inputs
+and their true sources. No weight was set by hand. Four of the programs were written for mixlens;
 `training/tracr` compiles them. The sources of a target's output are known under two definitions. A
-*carried* source is one whose content reaches the output, by the program's expression. A
+*carried* source is one whose content reaches the output, according to the program's code. A
 *counterfactual* source is one whose replacement can change the output, all else being equal. They
-differ if a program reads a token to decide which other one to copy.
+differ if a program reads one token to decide which other token to copy.
 
 A measure's scores for the target, aggregated by its own rollout, are right if every true source
-ranks above every other token: the rule of `planted_truth`. The value is the fraction of inputs that
-are right by the first definition. Inputs in which all tokens are sources (programs that count) are
-excluded, because no ranking could be wrong.
+ranks above every other token (the same rule as in `planted_truth`). The value is the fraction of
+inputs whose scores are right under the first definition. Inputs in which all tokens are sources
+(programs that count) are excluded, because every ranking of them is right.
 
 `python -m mixlens.evaluations.compiled_truth` writes the table into
 docs/development/compiled_models.md.
@@ -54,8 +54,10 @@ SPEC = EvaluationSpec(
 
 
 def observe(case: Compiled, measure: str) -> dict[str, Any]:
-    """Return, by definition, whether the scores are right: 1, 0, or NaN if the measure or the
-    question is undefined.
+    """Return whether the measure's scores are right, for each definition of a source.
+
+    A result is 1, 0, or NaN. It is NaN if the measure does not support the model, or if every
+    ranking of the input would be right.
     """
     seen: dict[str, Any] = {"case": case.name, "reason": None}
     try:
@@ -70,8 +72,9 @@ def observe(case: Compiled, measure: str) -> dict[str, Any]:
 
 
 def conclude(observations: Sequence[dict[str, Any]]) -> Result:
-    """Return the fraction of inputs that are right by the first definition; both are in
-    `details`.
+    """Return the fraction of inputs whose scores are right under the first definition.
+
+    `details` holds the results under both definitions.
     """
     details = {
         key: {seen["case"]: seen[key] for seen in observations} for key in (*DEFINITIONS, "reason")
@@ -82,7 +85,8 @@ def conclude(observations: Sequence[dict[str, Any]]) -> Result:
 def evaluate(measure: str) -> Result:
     """Evaluate one measure on all inputs.
 
-    The interval is over inputs, which are not a random sample, so interpret it with care.
+    Interpret the confidence interval with care. It is computed over inputs, which are not a random
+    sample.
     """
     return conclude([observe(case, measure) for case in compiled_cases()])
 
@@ -91,8 +95,10 @@ def evaluate(measure: str) -> Result:
 
 
 def table() -> str:
-    """Return the fraction of right inputs of each program, by measure and definition, as
-    Markdown.
+    """Return a Markdown table of all measures.
+
+    It shows the fraction of inputs of each program that a measure gets right, for each definition
+    of a source.
     """
     cases = compiled_cases()
     programs = {case.program: case.what for case in cases}
@@ -105,7 +111,7 @@ def table() -> str:
 
 
 def table_row(measure: str) -> str:
-    """Return the table row of one measure."""
+    """Return the row of one measure for the Markdown table."""
     cases, details = compiled_cases(), evaluate(measure).details
     whole = [_share(list(details[definition].values())) for definition in DEFINITIONS]
     cells = [
@@ -124,7 +130,7 @@ def _share(values: list[float]) -> str:
 
 
 def main() -> None:
-    """Write the table into a page, by default docs/development/compiled_models.md."""
+    """Write the table to a page, by default docs/development/compiled_models.md."""
     path = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/development/compiled_models.md")
     path.write_text(written(path.read_text("utf-8"), table()), "utf-8")
 
@@ -151,24 +157,26 @@ class Compiled:
 
     @property
     def name(self) -> str:
-        """Return the name for tables and tests."""
+        """Return the name of this input in tables and tests."""
         return f"{self.program} {self.number}"
 
     def others(self, definition: str) -> frozenset[int]:
-        """Return the tokens that are not sources, without the target itself."""
+        """Return the positions of all tokens that are neither sources nor the target."""
         everything = range(len(self.recording.tokens[self.recording.sites[0]][0]))
         return frozenset(everything) - self.sources[definition] - {self.target}
 
     def stands_out(self, definition: str) -> bool:
-        """Return whether there are sources and a token other than BOS that is not one. A program
-        that counts all tokens has nothing to find.
+        """Return whether a ranking of this input can be wrong.
+
+        This requires a source, and a token other than BOS that is not a source. Programs that count
+        all tokens have no such token.
         """
         return bool(self.sources[definition]) and bool(self.others(definition) - {0})
 
 
 @functools.cache
 def compiled_cases() -> tuple[Compiled, ...]:
-    """Return all inputs of all programs, each recorded once."""
+    """Return all inputs of all programs. Each input is recorded once."""
     path = resources.files("mixlens") / "bundled" / "compiled.zip"
     with path.open("rb") as file, zipfile.ZipFile(file) as archive:
         programs = sorted({name.split("/")[0] for name in archive.namelist()})
@@ -199,7 +207,7 @@ def _of_program(archive: zipfile.ZipFile, program: str) -> list[Compiled]:
 
 
 def _sources(places: list[int], target: int) -> frozenset[int]:
-    """Return the sources. The target counts only if it is the only one."""
+    """Return the sources without the target, or the target if it is the only source."""
     return frozenset(places) - {target} or frozenset(places)
 
 

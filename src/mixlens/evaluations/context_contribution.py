@@ -1,14 +1,14 @@
 """Context contribution: how much of each hidden token comes from its own input token, and where the
 rest comes from.
 
-Brunner et al. (2020), section 5 and appendix C, on Hidden Token Attribution. By layer: a token's
-own contribution, the fraction of tokens that are not their own largest contributor (figure 3),
-contributions by distance and by signed offset (figure 4), contributions to [CLS] around [CLS] and
-around the first [SEP] (figure 18), own contributions by part of speech (figures 26-37; pieces of a
-word have its tag).
+Brunner et al. (2020), section 5 and appendix C, on Hidden Token Attribution. For each layer, the
+evaluation reports a token's own contribution and the fraction of tokens that are not their own
+largest contributor (figure 3), contributions by distance and by signed offset (figure 4),
+contributions to [CLS] from the tokens around [CLS] and around the first [SEP] (figure 18), and own
+contributions by part of speech (figures 26-37). All pieces of a word have the tag of the word.
 
 By default the attribution is estimated with 32 random probes per source token, with an error of
-about 3 %. `probes=None` is exact, as in the paper.
+about 3 %. `probes=None` computes it exactly, as in the paper.
 """
 
 from __future__ import annotations
@@ -50,12 +50,15 @@ SPEC = EvaluationSpec(
 def observe(
     case: Case, *, probes: int | None = 32, wrt: str = "embedding", seed: int = 0
 ) -> dict[str, np.ndarray]:
-    """Return the contributions of one text.
+    """Return the contributions between the n tokens of one text, in a dict with these keys:
 
-    `own` [layer, token]; `largest` [layer, token]: whether no other source is larger; `offsets`
-    [layer, 2 n - 1]: sums over targets by source minus target, from -(n - 1); `to_cls` [layer,
-    token] (no tokens if there is no [CLS]); `separator`: the first [SEP], or -1; `category` and
-    `tag` [token].
+    * `own` [layer, token]: the contribution of a token's own input;
+    * `largest` [layer, token]: whether no other token contributes more;
+    * `offsets` [layer, 2 n - 1]: contributions summed over targets, for each offset from the target
+      to the source, from -(n - 1) to n - 1;
+    * `to_cls` [layer, token]: contributions to [CLS] (no tokens if the text has no [CLS]);
+    * `separator`: the position of the first [SEP], or -1;
+    * `category` and `tag` [token].
     """
     options = {} if probes is None else {"seed": seed}
     maps = case.maps("hidden_token_attribution", probes=probes, wrt=wrt, **options)
@@ -81,7 +84,7 @@ def observe(
 
 
 def _tags(case: Case, count: int) -> np.ndarray:
-    """Return the tag of each token's word, or an empty string if there is none."""
+    """Return the tag of the word that each token belongs to, or an empty string if there is none."""
     tags = [""] * count
     if isinstance(case.example, Tagged):
         if len(case.example.words) != len(case.example.tags):
@@ -101,20 +104,26 @@ def _tags(case: Case, count: int) -> np.ndarray:
 def conclude(
     observations: Sequence[dict[str, Any]], *, special: bool = True, reach: int = 10
 ) -> Result:
-    """Return the contribution of a token's own input in the last layer, averaged over the text,
-    then over texts.
+    """Return how much a token's own input contributes to its hidden state in the last layer.
 
-    `special=False` excludes [CLS] and [SEP] from it and from `own`, `own_mean` and `not_largest`.
+    The value is averaged over the tokens of a text, then over texts. `special=False` excludes [CLS]
+    and [SEP] from it, and from `own`, `own_mean` and `not_largest`.
 
-    `details`, all by layer: `own` [layer, 3]: lower quartile, median, upper quartile over all
-    tokens, and `own_mean` [layer]; `not_largest` [layer]: fraction of tokens that have a larger
-    contributor than themselves; `tags`: tag -> own contributions of its tokens [layer, token];
-    `by_distance` [layer, 6]: mean over targets of the contributions from each of `distances` (with
-    `own_mean` of all tokens it adds up to one); `by_offset` [layer, 2 reach + 1]: mean over the
-    targets that have a source there, `by_offset_total`: over all targets; `offsets`: from -reach
-    (before the target) to reach; `cls_around_cls` and `cls_around_sep` [layer, 2 reach + 1]: mean
-    contribution to [CLS] at these offsets from [CLS] and from the first [SEP], NaN if no text has a
-    token.
+    `details` has the following results for each layer:
+
+    * `own` [layer, 3]: lower quartile, median and upper quartile of the own contributions of all
+      tokens; `own_mean` [layer]: their mean;
+    * `not_largest` [layer]: the fraction of tokens to which another token contributes more than
+      their own input;
+    * `tags`: for each tag, the own contributions of its tokens [layer, token];
+    * `by_distance` [layer, 6]: the contribution from each of `distances`, averaged over targets
+      (together with `own_mean` of all tokens, these add up to one);
+    * `by_offset` [layer, 2 reach + 1]: the contribution from each of `offsets`, averaged over the
+      targets that have a source at that offset; `by_offset_total`: the same averaged over all
+      targets;
+    * `offsets`: from -reach (before the target) to reach;
+    * `cls_around_cls` and `cls_around_sep` [layer, 2 reach + 1]: the mean contribution to [CLS] at
+      these offsets from [CLS] and from the first [SEP], or NaN if no text has a token there.
     """
     if not len(observations):
         return Result.of(SPEC, [])
@@ -205,8 +214,9 @@ def evaluate(
     reach: int = 10,
     seed: int = 0,
 ) -> Result:
-    """Evaluate all cases; see `conclude`. `probes` and `wrt` are options of
-    `hidden_token_attribution`.
+    """Evaluate all cases. `conclude` describes the result.
+
+    `probes` and `wrt` are options of `hidden_token_attribution`.
     """
     return conclude(
         [observe(case, probes=probes, wrt=wrt, seed=seed) for case in cases],

@@ -1,14 +1,15 @@
-"""Cross-model consistency: do the scores of two models agree when they predict the same?
+"""Cross-model consistency: do the scores of two models agree when the models make the same
+prediction?
 
-Ferrando et al. (2022), section 5 and figure 7: Spearman's rank correlation of the attributions of
-two models, over texts for which both predict the same. If the predictions differ, a text has no
-value (NaN). The prediction of an agreement example is the preferred one of target and foil, else
-the most probable class or word.
+Ferrando et al. (2022), section 5 and figure 7: Spearman's rank correlation between the attributions
+of two models, over the texts on which both make the same prediction. The value of other texts is
+NaN. On an agreement example, the prediction is the target or the foil, whichever the model prefers.
+On other examples, it is the most probable class or word.
 
-Special tokens and the target are excluded unless `special=True` and `own=True`. If the two models
-tokenise the text differently, the scores of a word's pieces are summed and words are compared,
-without special tokens. High agreement does not prove that a measure is right: a measure that
-depends only on positions agrees on all models.
+Special tokens and the target are excluded unless you pass `special=True` or `own=True`. If the two
+models tokenise the text differently, the scores of each word's pieces are summed, and words are
+compared. Special tokens are then excluded. High agreement does not prove that a measure is right: a
+measure that depends only on positions agrees on all models.
 """
 
 from __future__ import annotations
@@ -50,16 +51,17 @@ SPEC = EvaluationSpec(
 
 
 def predicted(case: Case) -> str:
-    """Return the model's prediction as a name that other models share."""
+    """Return the name of the predicted class or word, which can be compared between models."""
     if isinstance(case.example, Agreement):
         return case.example.target if prefers_target(case) else case.example.foil
     return explained(case.recording, of="logit", **case.explain).names[0]
 
 
 def _same_answer(one: Case, other: Case) -> bool:
-    """Return whether two predictions are the same class. Classes are compared by name. If the names
-    differ (LABEL_1, POSITIVE) but both classifiers have the same number of classes, they are
-    compared by index.
+    """Return whether both models predict the same class or word.
+
+    Classes are compared by name. If the names differ (LABEL_1, POSITIVE) but both classifiers have
+    the same number of classes, they are compared by index.
     """
     known = [getattr(case.lens.model.config, "id2label", None) or {} for case in (one, other)]
     if (
@@ -114,7 +116,7 @@ def observe(
 
 
 def _words(case: Case, row: np.ndarray, counting: np.ndarray) -> tuple[list[str], np.ndarray]:
-    """Return the words whose tokens all count, and the sum of scores of each."""
+    """Return the words of which no token is excluded, and the summed scores of their tokens."""
     ranges, named = words(case.row)
     kept = [number for number, (start, stop) in enumerate(ranges) if counting[start:stop].all()]
     return [named.labels[number] for number in kept], np.array(
@@ -123,12 +125,13 @@ def _words(case: Case, row: np.ndarray, counting: np.ndarray) -> tuple[list[str]
 
 
 def conclude(observations: Sequence[float]) -> Result:
-    """Return the mean over texts, with their standard deviation."""
+    """Return the mean and the standard deviation over texts."""
     return mean_and_spread(SPEC, observations)
 
 
 def evaluate(cases: Iterable[Case], measure: str, *, other: Lens, **options: Any) -> Result:
-    """Return the mean over the cases on which the lens `other` predicts the same.
-    `details["examples"]` is their number.
+    """Return the mean over the cases on which the model of the lens `other` predicts the same.
+
+    `details["examples"]` is the number of these cases.
     """
     return conclude([observe(case, measure, other=other, **options) for case in cases])

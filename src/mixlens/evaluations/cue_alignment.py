@@ -1,17 +1,18 @@
-"""Cue alignment: how much of the target's score falls on the words that decide the answer.
+"""Cue alignment: what fraction of the target's scores falls on the words that determine the answer?
 
 Mohebbi et al. (2023), section 5 and appendix A.2: the target is masked and grammar defines the cue
-words. A good measure assigns them high scores for the mask. There are three metrics:
+words. A good measure gives the cue words high scores for this target. There are three metrics:
 
-* `dot`: the fraction of the target's score on cue tokens (dot product with the cue's indicator);
-* `average_precision`: of the sources sorted by score, with the cue tokens as positives; ties as in
-  scikit-learn;
-* `probes_needed`: the number of other tokens ranked before the last cue token (ties count as
-  before).
+* `dot`: the fraction of the target's scores that falls on cue tokens (a dot product with the
+  indicator vector of the cue);
+* `average_precision`: the average precision of the sources sorted by score, with the cue tokens as
+  positives (ties are treated as in scikit-learn);
+* `probes_needed`: the number of other tokens ranked before the last cue token (tied tokens count as
+  ranked before it).
 
-The metrics are computed by layer, and with the layers aggregated (`aggregate`). Signed scores are
-compared by absolute value. The paper's code uses only the first sub-word of a cue:
-`cue_tokens="first"`.
+Each metric is computed for every layer, and for the aggregated layers (`aggregate`). Signed scores
+are compared by absolute value. The paper's code uses only the first sub-word of a cue; pass
+`cue_tokens="first"` to do the same.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ SPEC = EvaluationSpec(
 
 
 def alignment(row: np.ndarray, cues: Sequence[int], metric: str = "dot") -> float:
-    """Return the metric for scores [source] and the positions of the cue tokens."""
+    """Return the metric for the scores [source] of a target and the positions of the cue tokens."""
     if metric not in METRICS:
         raise InvalidInput(f"Unknown metric {metric!r}. Choose one of: {', '.join(METRICS)}.")
     sizes = np.abs(np.asarray(row, np.float64))
@@ -72,8 +73,9 @@ def observe(
     cue_tokens: str = "all",
     options: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Return `value` (layers aggregated) and `layers` (one value each). `options` are those of the
-    measure.
+    """Return `value` for the aggregated layers, and `layers` with one value per layer.
+
+    `options` are those of the measure.
     """
     if cue_tokens not in ("all", "first"):
         raise InvalidInput(f"Unknown cue_tokens {cue_tokens!r}. Choose all or first.")
@@ -86,7 +88,7 @@ def observe(
 
 
 def conclude(observations: Sequence[dict[str, Any]], *, metric: str = "dot") -> Result:
-    """Return the mean; `details["layers"]` has the mean of each layer."""
+    """Return the mean over texts. `details["layers"]` has the mean of each layer."""
     spec = SPEC if metric != "probes_needed" else replace(SPEC, direction="lower")
     layers = np.array([seen["layers"] for seen in observations], np.float64)
     return Result.of(

@@ -1,24 +1,23 @@
-"""Erasure: do a measure's scores rank tokens like the effect of erasing them?
-
-The value is Spearman's rank correlation, per text, between the measure's scores for the target and
-blank-out: the change of the explained output when each token is replaced
+"""Erasure: do a measure's scores rank tokens in the same order as the effects of erasing them? The
+value of a text is Spearman's rank correlation between the measure's scores for the target and the
+blank-out scores: how much the explained output changes when each token is replaced
 (`mixlens.measures.blank_out`). Mohebbi et al. (2023), section 7 and table 3; Ferrando et al.
 (2022), section 4 and table 2 (the column of subject-verb agreement).
 
 By default, layers are aggregated by the measure's own rollout. A token becomes [MASK] (else [UNK],
-else a zero embedding). The explained output is the target against its foil if the example has one.
-Changes are compared by absolute value. Special tokens and the target are excluded: without its
-[CLS] a model is far from its training data, and replacing a mask by a mask changes nothing.
+else a zero embedding). The explained output is the target, contrasted with its foil if the example
+has one. Changes are compared by absolute value. Special tokens and the target are excluded: a text
+without [CLS] is unlike the model's training data, and replacing a mask with a mask changes nothing.
 `variant` selects the protocol of a paper:
 
-* `"mohebbi2023"`: [UNK], softmax over {target, foil}, signed changes, rollout of normalised scores
-  without a residual part. (The authors' code for this table is not public and the excluded tokens
-  are unknown, so the default above is kept.)
-* `"ferrando2022"`: [MASK], absolute changes of the probability among all words, special tokens and
-  the target included.
+* `"mohebbi2023"`: [UNK], softmax over {target, foil}, signed changes, and a rollout of normalised
+  scores without a residual. (The authors' code for this table is not public and the paper does not
+  say which tokens it excludes, so the variant keeps the default above.)
+* `"ferrando2022"`: [MASK], absolute changes of the probability over the whole vocabulary, with
+  special tokens and the target included.
 
-Options that you pass override the variant. Erasure has limitations too: it misses tokens that can
-replace each other.
+Options that you pass override the variant. Erasure has limitations too: it misses redundant tokens,
+which can stand in for each other.
 """
 
 from __future__ import annotations
@@ -128,8 +127,9 @@ def observe(
 def plain_row(
     case: Case, measure: str, aggregate: str | int, explained: dict[str, Any]
 ) -> np.ndarray:
-    """Return the target's scores, aggregated by the plain product of normalised maps if the measure
-    has layers.
+    """Return the target's scores.
+
+    If the measure scores layers, they are aggregated by the plain product of their normalised maps.
     """
     specs = ready_measures()
     whole = (

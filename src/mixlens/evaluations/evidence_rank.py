@@ -1,20 +1,19 @@
-"""Evidence rank: how high does a measure rank the words that decide the next one?
+"""Evidence rank: how high does a measure rank the words that determine the next word?
 
 Ferrando et al. (2023), "Explaining How Transformers Use Context to Build Predictions": a language
-model continues a text, target and foil are two possible next words, and the evidence is known.
-Tokens are ranked by signed score, highest first. The value is the mean of 1 / r, where r is the
-smallest rank of an evidence token.
+model continues a text, the target and the foil are two possible next words, and the words that
+decide between them (the evidence) are known. Tokens are ranked by signed score, highest first. The
+value is the mean of 1 / r, where r is the smallest rank of an evidence token.
 
 * Multi-token words are scored by their first token, as in the paper.
-* Ties are broken at random, and the value is the expectation. `details["authors_ties"]` follows the
-  authors' rule, which counts ranks from below and gives equal scores the same rank, so that ties
-  improve all ranks.
-* `chance` is the exact expectation of a random ranking, for the same numbers of tokens and evidence
-  tokens.
+* The value is the expectation over random orders of tied tokens. `details["authors_ties"]` follows
+  the authors' rule, which gives all tied tokens the best of their ranks.
+* `chance` is the exact expectation for a random ranking with the same number of tokens and of
+  evidence tokens.
 * Special tokens, and the mask of a masked model, are not ranked.
 
-Layer measures are aggregated by rollout (`aggregate`). `options` are those of the measure: the
-authors add the initial term to ALTI-Logit, `{"initial": True}`.
+Layer measures are aggregated by rollout (`aggregate`). `options` are those of the measure. For
+example, pass `{"initial": True}` to add the initial term to ALTI-Logit, as the authors do.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ SPEC = EvaluationSpec(
 
 
 def authors_reciprocal_rank(scores: np.ndarray, evidence: Sequence[int]) -> float:
-    """Return 1 / r by the authors' rule for ties."""
+    """Return 1 / r for the best-ranked evidence token, under the authors' rule for ties."""
     levels = np.unique(scores, return_inverse=True)[1].reshape(-1) + 1
     return 1 / min(len(scores) - int(levels[place]) + 1 for place in evidence)
 
@@ -83,7 +82,10 @@ def observe(
 
 
 def first_tokens(case: Case) -> dict[str, Any]:
-    """Return the explained output: the first token of the target against that of the foil."""
+    """Return the options that make a measure explain the target against the foil.
+
+    In a causal model, both words are represented by their first tokens.
+    """
     example: Any = case.example
     tokenizer, given = case.lens.tokenizer, case.given
     ids = []
@@ -108,8 +110,10 @@ def first_tokens(case: Case) -> dict[str, Any]:
 
 
 def conclude(observations: Sequence[dict[str, Any]]) -> Result:
-    """Return the mean over texts. `details` has value and chance of each group, and the mean by the
-    authors' rule for ties.
+    """Return the mean over texts.
+
+    `details` has the value and the chance level of each group, and the mean under the authors' rule
+    for ties.
     """
     groups: dict[str, list[dict[str, Any]]] = {}
     for seen in observations:

@@ -1,13 +1,12 @@
-"""Gradient agreement: do a measure's scores rank tokens like the gradient of the prediction?
+"""Gradient agreement: do a measure's scores rank tokens in the same order as the gradient of the
+prediction? The value of a text is Spearman's rank correlation between the measure's scores for the
+target and the norms of the gradient of the explained output with respect to each token's embedding.
+Ferrando et al. (2022), section 4.1 and table 2 (the columns of SST-2), use the rollout scores of a
+classifier's [CLS] token (including special tokens as sources), the gradient of the softmax
+probability of the predicted class, and l2 norms. These are the defaults.
 
-The value is Spearman's rank correlation, per text, between the measure's scores for the target and
-the norms of the gradient of the explained output with respect to each token's embedding. Ferrando
-et al. (2022), section 4.1 and table 2 (the columns of SST-2), use the scores of a classifier's
-[CLS] in the rollout, special tokens included, the gradient of the softmax probability of the
-predicted class, and l2 norms. These are the defaults.
-
-`special=False` and `own=False` exclude the special tokens and the target. It is an open question
-whether the gradient is a good reference: it is a local sensitivity, and vanishes for saturated
+`special=False` and `own=False` exclude the special tokens and the target. Whether the gradient is a
+good reference is an open question. It measures local sensitivity, and vanishes for saturated
 outputs.
 """
 
@@ -69,7 +68,8 @@ def conclude(observations: Sequence[float]) -> Result:
 
 
 def evaluate(cases: Iterable[Case], measure: str, **options: Any) -> Result:
-    """Return the mean over cases; options as in `observe`. `details["std"]` is the standard
-    deviation over texts.
+    """Return the mean over cases. The options are those of `observe`.
+
+    `details["std"]` is the standard deviation over texts.
     """
     return conclude([observe(case, measure, **options) for case in cases])

@@ -1,9 +1,9 @@
 """Injection recovery: does a measure find the instruction that the model followed?
 
-One document of a prompt holds an instruction to answer with a certain word instead of answering the
-question (`generated:injection`). If the model follows it, the instruction is the evidence of the
-answer, and the evaluation reports the same numbers as `needle_recovery`. Prompts of other tasks,
-and prompts on which the model does not follow the instruction, do not count.
+One document of the prompt contains an instruction to answer with a certain word instead of
+answering the question (`generated:injection`). If the model follows it, the instruction is the
+evidence of the answer, and the evaluation reports the same numbers as `needle_recovery`. Prompts on
+which the model does not follow the instruction are excluded.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SPEC = replace(
 
 
 def observe(case: Case, measure: str, *, sink: bool = False) -> dict[str, Any]:
-    """Return the numbers of one prompt, or NaN if the model does not follow the instruction."""
+    """Return the results for one prompt, or NaN if the model does not follow the instruction."""
     if case.example.group != "injection":
         raise InvalidInput(
             f"{case.example.name} contains no injected instruction. Use --data generated:injection."
@@ -40,7 +40,7 @@ def observe(case: Case, measure: str, *, sink: bool = False) -> dict[str, Any]:
 
 
 def conclude(observations: Sequence[dict[str, Any]]) -> Result:
-    """Return the mean over the prompts that count."""
+    """Return the mean over the prompts on which the model follows the instruction."""
     return needle_recovery.conclude(observations)
 
 

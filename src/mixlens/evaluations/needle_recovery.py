@@ -1,19 +1,20 @@
 """Needle recovery: does a measure find the documents that an answer rests on?
 
-A prompt holds several documents and a question, and it is known which documents hold the evidence
-(`generated:TASK`). The answer is read by the model, all its tokens are targets, and the scores of
-the prompt's tokens are compared with the truth. The value is the reciprocal rank of the best
-evidence document. `details` has the recall of evidence documents among the best k (k = their
-number), how often the first document is evidence, and the recall of evidence tokens among the best
-10 % of the prompt's tokens (Pan et al. 2026, FlashTrace).
+A prompt holds several documents and a question, and it is known which documents contain the
+evidence (`generated:TASK`). The model reads the answer, every token of the answer is a target, and
+the scores of the prompt's tokens are compared with the known evidence. The value is the reciprocal
+rank of the highest-ranked evidence document. `details` has the recall of evidence documents among
+the top k (k is the number of evidence documents), how often the top document is evidence, and the
+recall of evidence tokens among the top 10 % of the prompt's tokens (Pan et al. 2026, FlashTrace).
 
-Only prompts that the model answers correctly, and answers differently without the evidence, count.
-`details["counted"]` is their number. Baselines on the same prompts: `first_document`,
-`last_document` and `shared_words` (documents by the words they share with question and answer).
+A prompt counts only if the model answers it correctly, and answers differently without the
+evidence. `details["counted"]` is the number of these prompts. The baselines on the same prompts are
+`first_document`, `last_document` and `shared_words` (which ranks documents by the words that they
+share with the question and the answer).
 
-Layers of a measure are read by the mean of their normalised scores, the targets of an answer by
-the measure's own definition of a span. The first token, which takes most attention as a sink, does
-not take part; `sink=True` adds it to its document.
+The layers of a measure are aggregated by the mean of their normalised scores, and the targets of an
+answer by the measure's own definition of a span. The first token is excluded, because it is often
+an attention sink. `sink=True` includes it in its document.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ _BASELINES = ("shared_words", "first_document", "last_document", "chance")
 
 
 def observe(case: Case, measure: str, *, sink: bool = False) -> dict[str, Any]:
-    """Return the numbers of one prompt, or NaN if it does not count."""
+    """Return the results for one prompt, or NaN if the prompt does not count."""
     known = KnownEvidence.of(case)
     if not known.counts:
         return dict.fromkeys((*_NUMBERS, *_BASELINES), float("nan"))

@@ -1,21 +1,22 @@
 """Norm statistics: how attention weights and the norms of transformed vectors differ.
 
-Kobayashi et al. (2020), section 4 and appendix A. f(x) is the value vector times the head's output
-projection, and x the input of attention (after the input norm, if a layer has one). There are four
-questions:
+Kobayashi et al. (2020), section 4 and appendix A. f(x) is the value vector multiplied by the head's
+output projection, and x is the input of attention (after the input norm, if a layer has one). The
+evaluation answers four questions:
 
-* how much do |f(x)| and |x| vary between tokens (tables 1 and 4)? Coefficients of variation, per
-  head;
-* how much weight, and how much of the norm |alpha f(x)|, goes to [CLS], [SEP], comma and full stop,
-  and other tokens (figure 3)? As in the authors' code: summed over the sources of a category, mean
-  over targets, then over texts;
-* do weight and |f(x)| cancel (table 2)? Spearman's correlation over pairs of all heads and layers,
-  by category of the source, on a uniform sample of bounded size;
-* do frequent tokens get less (figure 6)? Correlation of frequency rank (1: most frequent) with
-  weight and |f(x)|, averaged over heads, layers and targets, over all occurrences. Tokens without a
-  rank come last.
+* How much do |f(x)| and |x| vary between tokens (tables 1 and 4)? Measured by coefficients of
+  variation, per head.
+* How much weight, and how much of the norm |alpha f(x)|, goes to [CLS], [SEP], comma and full stop,
+  and other tokens (figure 3)? As in the authors' code, summed over the sources of a category, then
+  averaged over targets and over texts.
+* Do weight and |f(x)| cancel out (table 2)? Measured by Spearman's correlation over the
+  target-source pairs of all heads and layers, for each category of sources, on a uniform sample of
+  bounded size.
+* Do frequent tokens get less weight, and do they have smaller norms (figure 6)? Measured by the
+  correlation of frequency rank (1 is the most frequent) with the weight and |f(x)| of all
+  occurrences, averaged over heads, layers and targets. Tokens without a rank come last.
 
-Pairs whose source the target cannot see are excluded. `singular_values` computes figure 9.
+Pairs whose source the target cannot attend to are excluded. `singular_values` computes figure 9.
 """
 
 from __future__ import annotations
@@ -67,14 +68,17 @@ MOMENTS = ("count", "sum", "squares", "max", "min")
 def observe(
     case: Case, *, site: str | None = None, sample: int = 1000, seed: int = 0
 ) -> dict[str, np.ndarray]:
-    """Return sums over one text. `sample` limits the pairs of each category for the rank
-    correlations.
+    """Return sums over one text, in a dict with these keys:
 
-    `f` [layer, head, 5] and `x` [layer, 5]: `MOMENTS` of the norms; `weights` and `norms` [layer,
-    head, category]: weight and norm per category, averaged over targets; `sources` [category]:
-    number of target-source pairs per head; `token`, `category`, `token_weight`, `token_norm`
-    [token]; `pairs` [pair, 5]: category, layer, head, weight, |f(x)|, with the `priority` [pair]
-    and `threshold` [category] of the sample.
+    * `f` [layer, head, 5] and `x` [layer, 5]: the `MOMENTS` of the norms |f(x)| and |x|;
+    * `weights` and `norms` [layer, head, category]: weight and norm per category, averaged over
+      targets;
+    * `sources` [category]: the number of target-source pairs per head;
+    * `token`, `category`, `token_weight` and `token_norm` [token];
+    * `pairs` [pair, 5]: category, layer, head, weight and |f(x)| of the sampled pairs, with the
+      `priority` [pair] and the `threshold` [category] of the sample.
+
+    `sample` limits the number of pairs of each category, which are used for rank correlations.
     """
     request = _request(case.recording, site)
     kinds = categories(case, request.site)
@@ -147,18 +151,24 @@ def conclude(
     most: int = 20_000,
     seed: int = 0,
 ) -> Result:
-    """Return the coefficient of variation of |f(x)|, averaged over heads; per example, within the
-    text.
+    """Return the coefficient of variation of |f(x)|, averaged over heads.
 
-    `ranks`: token id -> frequency rank, counted over these texts by default. `most`: pairs of each
-    category in the sample.
+    The value of a text is the coefficient of variation within that text. `ranks` maps token ids to
+    frequency ranks, which are by default counted over these texts. `most` is the number of pairs of
+    each category in the sample.
 
-    `details`: `f` and `x`: dicts of `mean`, `std`, `cv`, `max`, `min`, [layer, head] and [layer];
-    `categories`: their names; `category_weight` and `category_norm` [layer, head, category] (figure
-    3; 0 for an absent category); `category_weight_per_pair` and `category_norm_per_pair`: for one
-    source of the category (NaN if there is none); `correlation`: category -> Spearman's rho of
-    weight and |f(x)|; `pairs`: dict of arrays `category`, `layer`, `head`, `weight`, `norm`, the
-    sample behind it; `frequency`: see `frequencies`.
+    `details` has the following results:
+
+    * `f` and `x`: dicts of `mean`, `std`, `cv`, `max` and `min`, [layer, head] and [layer];
+    * `categories`: the names of the categories;
+    * `category_weight` and `category_norm` [layer, head, category]: see figure 3 (0 for a category
+      that does not occur);
+    * `category_weight_per_pair` and `category_norm_per_pair`: the mean over single sources of the
+      category (NaN if there is none);
+    * `correlation`: for each category, Spearman's rho between weight and |f(x)|;
+    * `pairs`: the sample behind this correlation, as a dict of the arrays `category`, `layer`,
+      `head`, `weight` and `norm`;
+    * `frequency`: see `frequencies`.
     """
     if not len(observations):
         return Result.of(SPEC, [])
@@ -190,7 +200,9 @@ def conclude(
 
 
 def _statistics(moments: np.ndarray) -> dict[str, np.ndarray]:
-    """Return statistics from moments [text, ..., 5]."""
+    """Return mean, standard deviation, coefficient of variation, maximum and minimum of norms, from
+    their moments [text, ..., 5].
+    """
     sums = moments[..., :3].sum(0)
     mean = sums[..., 1] / sums[..., 0]
     cv = _variation(sums)
@@ -204,8 +216,9 @@ def _statistics(moments: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def _variation(sums: np.ndarray) -> np.ndarray:
-    """Return standard deviation over mean from count, sum and sum of squares, or NaN if all norms
-    are zero.
+    """Return the coefficient of variation from the count, the sum and the sum of squares.
+
+    It is NaN if all norms are zero.
     """
     mean = np.where(sums[..., 1] > 0, sums[..., 1] / sums[..., 0], np.nan)
     variation: np.ndarray = np.sqrt(np.clip(sums[..., 2] / sums[..., 0] - mean**2, 0, None)) / mean
@@ -229,10 +242,11 @@ def _by_category(observations: Sequence[dict[str, Any]]) -> dict[str, np.ndarray
 def frequencies(
     observations: Sequence[dict[str, Any]], ranks: Mapping[int, int] | None = None
 ) -> dict[str, Any]:
-    """Return `weight` and `norm`, Spearman's rho with the rank over all occurrences, and
-    `other_weight` and `other_norm`, for the category "other" only.
+    """Return how the frequency rank of a token correlates with its weight and its norm.
 
-    The result also has the occurrences: `rank`, `token`, `category`, `token_weight`, `token_norm`.
+    `weight` and `norm` are Spearman's rho over all occurrences of tokens. `other_weight` and
+    `other_norm` use only tokens of the category "other". The occurrences are in `rank`, `token`,
+    `category`, `token_weight` and `token_norm`.
     """
     joined = {
         key: np.concatenate([seen[key] for seen in observations])
@@ -254,8 +268,9 @@ def frequencies(
 
 
 def singular_values(recording: Recording) -> np.ndarray:
-    """Return the singular values [layer, head, d_head] of the affine map x -> f(x), with its bias
-    as an additional row (Kobayashi et al. 2020, figure 9).
+    """Return the singular values [layer, head, d_head] of the affine map from x to f(x).
+
+    The bias is an additional row of the matrix (Kobayashi et al. 2020, figure 9).
     """
     request = _request(recording, None)
     with torch.no_grad():
@@ -276,9 +291,7 @@ def evaluate(
     most: int = 20_000,
     seed: int = 0,
 ) -> Result:
-    """Evaluate all cases; see `conclude`. `sample` is the number of pairs kept per category and
-    text.
-    """
+    """Evaluate all cases. `sample` is the number of pairs that are kept per category and text."""
     return conclude(
         [observe(case, site=site, sample=sample, seed=seed) for case in cases],
         ranks=ranks,

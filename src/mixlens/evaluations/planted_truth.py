@@ -1,20 +1,20 @@
 """Planted truth: does a measure find the source in hand-built transformers?
 
-This is not an experiment of a paper. The models are small transformers with weights set by hand
-(`planted_models`, `planted_cases`), which pass the same recording and checks as any other model.
-The tokens that contribute to the target's final state are known exactly: replacing their word (or
-marker) changes it, which a test verifies.
+This experiment does not come from a paper. The models are small transformers with weights set by
+hand (`planted_models`, `planted_cases`), which are recorded and checked like any other model. The
+tokens that contribute to the target's final state are known exactly. A test verifies that replacing
+the word (or marker) of such a token changes the state.
 
 A measure's scores for the target, aggregated by its own rollout, are right if every true source
-ranks above every other token. Absolute scores are compared, ties are wrong, and the target itself
-is ignored (the residual stream carries its own state). If only the target contributes, the scores
-are right if the target is first, or if all scores are zero. The value is the fraction of right
-cases; `details["shares"]` is the fraction of the scores on true sources. A case that a measure does
-not support has no value.
+ranks above every other token. Absolute scores are compared. A tie between a true source and another
+token counts as wrong. The target itself is ignored, because the residual stream carries its own
+state. If only the target contributes, the scores are right if the target is first, or if all scores
+are zero. The value is the fraction of right cases; `details["shares"]` is the fraction of the
+scores that falls on true sources. If a measure does not support a case, its value is NaN.
 
-Gradients and erasure explain the class that a classifier predicts at the target; erasure replaces a
-token by a marker. These cases are few and simple. They show which mistakes a measure can make, not
-how often it makes them.
+Gradients and erasure explain the class that a classifier predicts at the target. Erasure replaces
+each token with a marker. These cases are few and simple. They show which mistakes a measure can
+make, not how often it makes them.
 
 `python -m mixlens.evaluations.planted_truth` writes the table into
 docs/development/hand_built_models.md.
@@ -59,7 +59,7 @@ START, END = "<!-- table: start -->", "<!-- table: end -->"
 
 def judged(row: np.ndarray, target: int, sources: Iterable[int]) -> tuple[bool, float]:
     """Return whether every true source ranks above every other token, and the fraction of the
-    scores on true sources (NaN if all are zero).
+    scores that falls on true sources (NaN if all scores are zero).
     """
     sizes, true = np.abs(np.asarray(row, np.float64)), np.zeros(len(row), bool)
     sizes[sizes < NOISE * sizes.max()] = 0
@@ -84,17 +84,17 @@ def row_of(case: Planted, measure: str) -> np.ndarray:
 
 @functools.cache
 def recording_of(case: Planted) -> Recording:
-    """Record the hand-built model of a case on its tokens."""
+    """Record the hand-built model of a case on the tokens of that case."""
     return Lens(build_model(case.architecture, case.plan)).record(case.inputs)
 
 
 def row_of_target(
     measure: str, recording: Recording, target: int, output: Mapping[str, Any], blank: int
 ) -> np.ndarray:
-    """Return a measure's scores for a target, aggregated by its own rollout.
+    """Return a measure's scores for a target, aggregated by the measure's own rollout.
 
-    `output` names the explained output, for measures that explain one; `blank` is the token that
-    erasure uses as replacement.
+    `output` selects the explained output, for measures that explain one. `blank` is the token that
+    erasure uses as a replacement.
     """
     specs = ready_measures()
     if measure not in specs:
@@ -108,8 +108,10 @@ def row_of_target(
 
 
 def observe(case: Planted, measure: str) -> dict[str, Any]:
-    """Return `value` (1 if right, 0 if wrong, NaN if unsupported) and `share` (the fraction on true
-    sources).
+    """Return whether the measure is right on one case, as a dict.
+
+    `value` is 1 (right), 0 (wrong) or NaN (unsupported). `share` is the fraction of the scores that
+    falls on true sources.
     """
     try:
         row = row_of(case, measure)
@@ -131,14 +133,15 @@ def conclude(observations: Sequence[dict[str, Any]]) -> Result:
 
 @functools.cache
 def cases() -> tuple[Planted, ...]:
-    """Return all cases, built and recorded once."""
+    """Return all cases. They are built and recorded once."""
     return planted_cases()
 
 
 def evaluate(measure: str) -> Result:
-    """Evaluate one measure on all cases; `details` names them.
+    """Evaluate one measure on all cases, which `details` lists by name.
 
-    The interval is over cases, which are not a random sample, so interpret it with care.
+    Interpret the confidence interval with care. It is computed over cases, which are not a random
+    sample.
     """
     return conclude([observe(case, measure) for case in cases()])
 
@@ -147,7 +150,7 @@ def evaluate(measure: str) -> Result:
 
 
 def table() -> str:
-    """Return the results of every measure, with reasons and a description of each case, as
+    """Return the results of every measure, with explanations and a description of each case, as
     Markdown.
     """
     held = cases()
@@ -183,7 +186,7 @@ def _cell(right: float, share: float) -> str:
 
 
 def written(page: str, table: str) -> str:
-    """Return a page with this table between its markers."""
+    """Return the page with this table inserted between its markers."""
     before, _, rest = page.partition(START)
     _, end, after = rest.partition(END)
     if not end:
@@ -192,7 +195,7 @@ def written(page: str, table: str) -> str:
 
 
 def main() -> None:
-    """Write the table into a page, by default docs/development/hand_built_models.md."""
+    """Write the table to a page, by default docs/development/hand_built_models.md."""
     path = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/development/hand_built_models.md")
     path.write_text(written(path.read_text("utf-8"), table()), "utf-8")
 

@@ -1,13 +1,15 @@
-"""Probing: how much does the hidden state of the target compress its label (singular or plural
-...), by layer?
+"""Probing: how well does the hidden state of the target encode its label (such as singular or
+plural), layer by layer?
 
-Mohebbi et al. (2023), section 6, after Voita & Titov (2020): minimum description length by an
-online code with a linear probe; see `online_code` for the code and its differences. Compression is
-1.0 if states carry no information about labels, for any number of examples. `variant="mohebbi2023"`
-repeats the released code, whose compression starts at 1.44; see `released_probe`.
+Mohebbi et al. (2023), section 6, after Voita & Titov (2020): the minimum description length of the
+labels, under an online code with a linear probe. `online_code` describes the code and how it
+differs from the paper. Compression is 1.0 if the states carry no information about the labels, for
+any number of examples. `variant="mohebbi2023"` reproduces the released code, whose compression
+starts at 1.44; see `released_probe`.
 
-This evaluates the model. `agreement_with` evaluates a measure: in the layers where the label
-becomes readable from the target, the cue should have been mixed in (their table 2).
+This evaluates the model. `agreement_with` evaluates a measure: in the layers where a probe can read
+the label from the target, the measure should show that the cue has been mixed into it (table 2 of
+the paper).
 """
 
 from __future__ import annotations
@@ -64,8 +66,9 @@ SPEC = EvaluationSpec(
 
 
 def observe(case: Case, *, of: str = "target") -> dict[str, np.ndarray]:
-    """Return the `states` [layer + 1, d_model] of the target, or with `of="cue"` the mean over the
-    cue's tokens, and the `label`.
+    """Return the `label` of an example and the `states` [layer + 1, d_model] of the target.
+
+    With `of="cue"`, the states are the mean over the tokens of the cue.
     """
     label = getattr(case.example, "label", None)
     if label is None:
@@ -82,13 +85,20 @@ def observe(case: Case, *, of: str = "target") -> dict[str, np.ndarray]:
 def conclude(
     observations: Sequence[dict[str, Any]], *, variant: str = "paper", seed: int = 0
 ) -> Result:
-    """Return the mean compression over the layers; per example, the bits saved of log2(classes).
+    """Return the mean compression over the layers.
 
-    `details`: `layers` [layer + 1] compression (0: the input of the first layer), `bits` [layer +
-    1] code lengths (in the variant: bits and nats together, as in its code), `uniform_bits`,
-    `blocks` (where each ends, in examples), `classes` and their `counts`, `labels_only`: the
-    compression of a code that counts labels and uses no state (above 1 if classes are unequal),
-    `variant`.
+    The value of one example is the number of bits saved, out of log2(classes).
+
+    `details` has the following results:
+
+    * `layers` [layer + 1]: compression (entry 0 is the input of the first layer);
+    * `bits` [layer + 1]: code lengths (the variant adds bits and nats, as the released code does);
+    * `uniform_bits`: the length of a uniform code;
+    * `blocks`: where each block ends, in examples;
+    * `classes` and `counts`: the classes and the number of examples of each;
+    * `labels_only`: the compression of a code that counts labels and uses no state (above 1 if the
+      classes are unbalanced);
+    * `variant`: the variant that was used.
     """
     if variant not in VARIANTS:
         raise InvalidInput(f"Unknown variant {variant!r}. Choose one of: {', '.join(VARIANTS)}.")
@@ -150,7 +160,7 @@ def _costs(
     variant: str,
     seed: int,
 ) -> np.ndarray:
-    """Return the code length [example] of each label, for the states of one layer."""
+    """Return the code length of each label [example], given the states of one layer."""
     if variant == "mohebbi2023":
         return released_costs(
             blockwise(states, labels, classes, ends, partial(released_fit, seed=seed))[0],
@@ -164,13 +174,14 @@ def _costs(
 def evaluate(
     cases: Iterable[Case], *, of: str = "target", variant: str = "paper", seed: int = 0
 ) -> Result:
-    """Evaluate all cases; see `conclude`. `of` selects the state of the target or of its cue."""
+    """Evaluate all cases. `of` selects the state of the target or of its cue."""
     return conclude([observe(case, of=of) for case in cases], variant=variant, seed=seed)
 
 
 def conclude_through(result: Result, observations: Sequence[dict[str, Any]]) -> Result | None:
-    """Return the agreement of a measure's layers with the probe (Mohebbi et al. 2023, table 2), or
-    None for a measure without values by layer.
+    """Return how well a measure's layers agree with the probe (Mohebbi et al. 2023, table 2).
+
+    The result is None if the measure does not have values for each layer.
     """
     compression = np.asarray(result.details["layers"], np.float64)
     layers = [seen["layers"] for seen in observations]
@@ -187,10 +198,11 @@ def agreement_with(
     layers_of_compression: Sequence[float] | np.ndarray,
     layers_of_cue_alignment: Sequence[float] | np.ndarray,
 ) -> float:
-    """Return Spearman's correlation across layers of compression and a measure's cue alignment
-    (Mohebbi et al. 2023, table 2).
+    """Return Spearman's correlation, across layers, between compression and a measure's cue
+    alignment.
 
-    If compression has one entry more, its first one (the input of the first layer) is ignored.
+    See Mohebbi et al. (2023), table 2. If compression has one more entry, its first entry (the
+    input of the first layer) is ignored.
     """
     compression, alignment = (
         np.asarray(side, np.float64) for side in (layers_of_compression, layers_of_cue_alignment)

@@ -3,24 +3,25 @@
 Adebayo et al. (2018), "Sanity Checks for Saliency Maps", section 3: weights are randomised, and the
 measure's scores for the target are compared with those of the trained model by Spearman's rank
 correlation rho (of absolute scores, over all sources but the target). A measure whose scores stay
-the same does not depend on the weights: it shows the text or the architecture (positions, a causal
-mask), not the model.
+the same does not depend on the weights. It reflects the text or the architecture (positions, a
+causal mask), not the model.
 
-The value is |rho| of each text, because inverted scores depend on the old ones just as much, and a
-slightly negative rho is chance. Even unrelated scores do not give 0: for n sources, |rho| is about
-sqrt(2 / (pi (n - 1))) on average, .27 for n = 10. `signed` has rho, which the paper plots.
+The value is |rho| of each text, because inverted scores depend on the original scores just as much.
+A slightly negative rho is due to chance. Even unrelated scores do not give 0: for n sources, |rho|
+is about sqrt(2 / (pi (n - 1))) on average, .27 for n = 10. `signed` holds rho itself, which the
+paper plots.
 
-* `mode="cascading"`: layers from the last one down to the first, then everything else (embeddings,
-  head). The value is that of the fully random model; `curve=True` adds every step before it. The
-  paper begins with the head, which has no effect on most measures.
-* `mode="independent"`: one layer at a time. The value is the mean over the layers.
+* `mode="cascading"`: the layers are randomised one after another from the last to the first, then
+  everything else (embeddings, head). The value is that of the fully random model. `curve=True` adds
+  all intermediate steps. The paper begins with the head, which has no effect on most measures.
+* `mode="independent"`: one layer at a time is randomised. The value is the mean over the layers.
 
-Every weight, including norms and biases, is drawn from a normal distribution with the mean and
-standard deviation of its tensor, with a seed. The paper uses the network's own initialisation. All
-texts share one random model, so that the interval describes texts, not seeds. Output measures still
-explain the word or class of the trained model. The model itself is never changed: random models are
-copies that share all other weights. If layers share their weights (ALBERT), the first step
-randomises them all.
+Every weight, including norms and biases, is drawn with a fixed seed from a normal distribution with
+the mean and standard deviation of its tensor. The paper uses the network's own initialisation. All
+texts share one random model, so the interval describes the variation between texts, not between
+seeds. Output measures still explain the word or class that the trained model predicts. The model
+itself is never changed: random models are copies that share all other weights. If layers share
+their weights (ALBERT), the first step randomises them all.
 """
 
 from __future__ import annotations
@@ -67,8 +68,9 @@ _LENSES: WeakKeyDictionary[Lens, _Drawn] = WeakKeyDictionary()
 
 
 def drawn_anew(name: str, parameter: torch.Tensor, seed: int) -> torch.Tensor:
-    """Return random numbers with the mean and standard deviation of the tensor. They depend only on
-    the name and the seed.
+    """Return a random tensor with the mean and standard deviation of `parameter`.
+
+    The random numbers depend only on the name and the seed.
     """
     key = int.from_bytes(hashlib.sha256(f"{seed} {name}".encode()).digest()[:8], "big") >> 1
     wide = parameter.detach().double()
@@ -84,11 +86,10 @@ def randomised(
     seed: int = 0,
     drawn: dict[str, nn.Parameter] | None = None,
 ) -> nn.Module:
-    """Return a copy with the named parameters randomised, which shares all other parameters and
-    buffers.
+    """Return a copy of the model with the named parameters randomised.
 
-    A parameter with two names (tied embeddings) is randomised if its first name is among them.
-    `drawn` caches random weights.
+    It shares all other parameters and buffers with the model. A parameter with two names (tied
+    embeddings) is randomised if its first name is in `names`. `drawn` caches random weights.
     """
     drawn = {} if drawn is None else drawn
     kept: dict[int, Any] = {
@@ -105,7 +106,7 @@ def randomised(
 
 
 class _Drawn:
-    """The random models of one lens and seed. Each weight is drawn once, for all models."""
+    """Random models of one lens and seed. Each weight is drawn once and shared by all of them."""
 
     def __init__(self, state: object) -> None:
         self.state = state
@@ -114,8 +115,9 @@ class _Drawn:
 
 
 def random_lens(lens: Lens, names: frozenset[str], seed: int) -> Lens:
-    """Return a lens on the random model, cached until the seed or a weight of the trained model
-    changes.
+    """Return a lens on the model with the named parameters randomised.
+
+    It is cached until the seed or a weight of the trained model changes.
     """
     state = (
         seed,
@@ -133,7 +135,7 @@ def random_lens(lens: Lens, names: frozenset[str], seed: int) -> Lens:
 def steps(
     model: nn.Module, structure: ModelStructure, mode: str = "cascading"
 ) -> list[tuple[str, frozenset[str]]]:
-    """Return the name and the randomised parameters of each step."""
+    """Return the name of each step, and the parameters that are random in it."""
     if mode not in MODES:
         raise InvalidInput(f"Unknown mode {mode!r}. Choose one of: {', '.join(MODES)}.")
     everything = frozenset(name for name, _ in model.named_parameters())
@@ -158,7 +160,7 @@ def observe(
     seed: int = 0,
 ) -> dict[str, Any]:
     """Return `value` (|rho|), `curve` (|rho| at each step), `signed` (rho at each step) and `steps`
-    (their names).
+    (the names of the steps).
     """
     plan = steps(case.lens.model, case.recording.structure, mode)
     plan = plan if curve or mode == "independent" else plan[-1:]
@@ -183,7 +185,7 @@ def observe(
 
 
 def asked(case: Case) -> dict[str, Any]:
-    """Return options for the output that the trained model explains or predicts."""
+    """Return options that select the output that the trained model explains or predicts."""
     if case.explain:
         return dict(case.explain)
     output = explained(case.recording, of="logit")
@@ -214,8 +216,10 @@ def evaluate(
     aggregate: str | int = "rollout",
     seed: int = 0,
 ) -> Result:
-    """Return the mean over cases of |rho| for the fully random model (or of the layers).
-    `details["curve"]` holds the steps.
+    """Return the mean over cases of |rho|, for the fully random model (or averaged over the
+    layers).
+
+    `details["curve"]` holds the value of each step.
     """
     return conclude(
         [

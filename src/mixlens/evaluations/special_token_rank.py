@@ -2,14 +2,14 @@
 
 Ferrando et al. (2022), section 5 and figure 6: the sources of a text are sorted by relevance, and
 the ranks of [CLS], [SEP], comma and period are averaged. Here a rank is (r - 1) / (n - 1), with r =
-1 for the least relevant of n sources: 0 is least, 1 is most relevant, and one half is chance for
-every length. Ties share their ranks. Special tokens are those of the tokenizer (with any name),
-except masks and unknown words.
+1 for the least relevant of n sources: 0 is the least and 1 the most relevant source, and chance
+level is one half for texts of any length. Tied sources share the mean of their ranks. Special
+tokens are those of the tokenizer (whatever their names), except mask tokens and unknown tokens.
 
-The value is descriptive. The authors argue that these tokens carry little information, and that
-attention without effect misleads a measure which ranks them high. But a model may store information
-in them. Their code (`variant="ferrando2022"`) divides r by n, uses the first token of each kind,
-and averages over tokens, not texts.
+The value only describes a measure. The authors argue that these tokens carry little information,
+and that a measure which ranks them high is misled by attention that has no effect. But a model may
+store information in them. Their code (`variant="ferrando2022"`) divides r by n, uses the first
+token of each kind, and averages over tokens, not texts.
 """
 
 from __future__ import annotations
@@ -44,7 +44,10 @@ SPEC = EvaluationSpec(
 
 
 def relevance_places(row: np.ndarray, variant: str = "default") -> np.ndarray:
-    """Return the normalised rank of each source by absolute score, or NaN if there is only one."""
+    """Return the normalised rank of each source by absolute score.
+
+    The rank is NaN if there is only one source.
+    """
     if variant not in VARIANTS:
         raise InvalidInput(f"Unknown variant {variant!r}. Choose one of: {', '.join(VARIANTS)}.")
     sizes = np.abs(np.asarray(row, np.float64))
@@ -57,7 +60,7 @@ def relevance_places(row: np.ndarray, variant: str = "default") -> np.ndarray:
 def places_by_token(
     row: np.ndarray, labels: Sequence[str], wanted: Iterable[str], variant: str = "default"
 ) -> dict[str, list[float]]:
-    """Return the ranks of the requested labels that occur in the text."""
+    """Return the normalised ranks of each requested label that occurs in the text."""
     places, by_token = relevance_places(row, variant), {}
     for label in dict.fromkeys(wanted):
         at = [i for i, other in enumerate(labels) if other == label]
@@ -71,7 +74,7 @@ def places_by_token(
 def observe(
     case: Case, measure: str, *, aggregate: str | int = "rollout", variant: str = "default"
 ) -> dict[str, Any]:
-    """Return `value` (the mean rank in this text) and `places` (by token)."""
+    """Return `value` (the mean rank in this text) and `places` (the ranks of each token)."""
     labels = [_bare(label) for label in case.row.labels]
     mask = getattr(case.lens.tokenizer, "mask_token", None)
     own = [
@@ -85,7 +88,7 @@ def observe(
 
 
 def _bare(label: str) -> str:
-    """Return a label without its space marker."""
+    """Return a token label without its space marker."""
     return label.lstrip("▁Ġ") or label
 
 
@@ -95,8 +98,10 @@ def _mean(places: Sequence[float]) -> float:
 
 
 def conclude(observations: Sequence[dict[str, Any]], *, variant: str = "default") -> Result:
-    """Return the mean. `details["tokens"]` is the mean rank of each token, `details["counts"]` its
-    number of texts.
+    """Return the mean over texts.
+
+    `details["tokens"]` is the mean rank of each token, and `details["counts"]` the number of texts
+    that contain it.
     """
     pooled: dict[str, list[float]] = {}
     for seen in observations:
@@ -130,7 +135,7 @@ def evaluate(
     aggregate: str | int = "rollout",
     variant: str = "default",
 ) -> Result:
-    """Return the mean over cases, and by token in the details."""
+    """Return the mean over cases. `details` holds the results for each token."""
     return conclude(
         [observe(case, measure, aggregate=aggregate, variant=variant) for case in cases],
         variant=variant,

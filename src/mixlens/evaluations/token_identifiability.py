@@ -1,16 +1,16 @@
 """Token identifiability: how often can the input token be identified from a hidden state, by layer?
 
-Brunner et al. (2020), section 4 and appendix B. Probes and the nearest-neighbour test are those of
-`mixlens.maps.token_identifiability`. The default is the fast `ridge` probe, a closed form that is
-not in the paper. Options beyond the rate by layer:
+Brunner et al. (2020), section 4 and appendix B. `mixlens.maps.token_identifiability` implements the
+probes and the nearest-neighbour test. The default is the fast `ridge` probe, which has a closed
+form and is not in the paper. Some options compute more than the rate of each layer:
 
-* `across`: a probe trained on one layer is tested on all (figures 2b, 8-10);
+* `across`: each probe is trained on one layer and tested on all layers (figures 2b, 8-10);
 * `offset=k`: identify the token k positions to the right (figures 14-17);
-* `single`: from the output of each layer back to its own input (figures 11-13).
+* `single`: identify the input of each layer from the output of the same layer (figures 11-13).
 
-Sentences are split, never tokens: 70 / 15 / 15 % for training, validation and test with `folds=1`.
-With more folds every sentence is tested once, and 15/85 of the other sentences are used for
-validation.
+The data are split by sentence, not by token. With `folds=1`, 70 % of the sentences are for
+training, 15 % for validation and 15 % for the test. With more folds, every sentence is tested once,
+and 15/85 of the remaining sentences are used for validation.
 """
 
 from __future__ import annotations
@@ -56,8 +56,9 @@ Split = tuple[np.ndarray, np.ndarray, np.ndarray]
 def observe(
     case: Case, *, site: str | None = None, layers: Sequence[int] | None = None
 ) -> dict[str, np.ndarray]:
-    """Return `states` [layer + 1, token, d_model], where 0 is the input. `layers` selects some
-    (always with 0), and `layer` lists them.
+    """Return the hidden `states` [layer + 1, token, d_model], where layer 0 is the input.
+
+    `layers` selects some layers (layer 0 is always included), and `layer` lists their numbers.
     """
     kept = None if layers is None else sorted({0, *layers})
     states = hidden_states(case, site, kept)
@@ -65,8 +66,9 @@ def observe(
 
 
 def splits(count: int, folds: int = 1, share: float = 1.0) -> list[Split]:
-    """Return the splits of `count` shuffled sentences. Only `share` of the training sentences are
-    used.
+    """Split `count` shuffled sentences into training, validation and test sentences for each fold.
+
+    Only a fraction `share` of the training sentences is used.
     """
     if folds < 1 or not 0 < share <= 1:
         raise InvalidInput(
@@ -92,7 +94,7 @@ def splits(count: int, folds: int = 1, share: float = 1.0) -> list[Split]:
 
 @dataclass(frozen=True)
 class _Task:
-    """The states and the tokens to identify from them, by sentence."""
+    """Hidden states of all sentences, and the token to identify from each of them."""
 
     sentences: Sequence[np.ndarray]  # [layer, token, d_model]
     offset: int
@@ -108,7 +110,7 @@ class _Task:
         return vectors
 
     def places(self, sentence: np.ndarray) -> np.ndarray:
-        """Return the tokens for which the text has a token at the offset."""
+        """Return the positions of tokens that have another token at the offset."""
         count = sentence.shape[1]
         return np.arange(
             max(0, -self.offset), max(0, -self.offset, min(count, count - self.offset))
@@ -116,7 +118,7 @@ class _Task:
 
     @property
     def counts(self) -> np.ndarray:
-        """Return the number of testable tokens of each sentence."""
+        """Return the number of tokens of each sentence that can be tested."""
         return np.array([len(self.places(sentence)) for sentence in self.sentences], np.float64)
 
     def pairs(self, numbers: np.ndarray, layer: int) -> Pairs:
@@ -128,7 +130,7 @@ class _Task:
         return Pairs(states, inputs)
 
     def hits(self, number: int, layer: int, probe: Probe) -> float:
-        """Return the number of identified tokens of a sentence."""
+        """Return how many tokens of a sentence the probe identifies."""
         sentence = self.sentences[number]
         places, candidates = self.places(sentence), self.candidates(sentence, layer)
         if not len(places):
@@ -142,7 +144,7 @@ class _Task:
 
 @dataclass(frozen=True)
 class _Found:
-    """The number of identified tokens by layer and sentence, NaN for untested sentences."""
+    """Number of identified tokens for each layer and sentence (NaN for untested sentences)."""
 
     test: np.ndarray  # [layer, sentence]
     train: np.ndarray  # [layer]: rate
@@ -192,15 +194,22 @@ def conclude(
     seed: int = 0,
     training: ProbeTraining | None = None,
 ) -> Result:
-    """Return the fraction of tokens identified in the last layer; per example, that of each text
-    (NaN if untested).
+    """Return the fraction of tokens that are identified in the last layer.
 
-    `probe`: ridge, naive, linear or mlp; `metric`: cosine or l2; `share` of the training sentences
-    is used (figure 7); `training`: how linear and mlp are trained, and on which device. `details`:
-    `layers` [layer] rates, `layer` their numbers (0: the input itself), `train_layers` [layer]
-    rates on the training sentences, `cross` [layer of training, layer of test] with `across`,
-    `chance` (mean of one over the tokens of a sentence), `tokens` tested, `passes` [layer] over the
-    data (mean over folds; trained probes), `probe`, `metric`, `offset`, `folds`.
+    The value of one example is the fraction of its own tokens (NaN if it was not tested). `probe`
+    is "ridge", "naive", "linear" or "mlp", and `metric` is "cosine" or "l2". Only a fraction
+    `share` of the training sentences is used (figure 7). `training` defines how the linear and mlp
+    probes are trained, and on which device.
+
+    `details` has the following results:
+
+    * `layers` [layer]: the rate of each layer; `layer`: the layer numbers (0 is the input itself);
+    * `train_layers` [layer]: the rates on the training sentences;
+    * `cross` [layer of training, layer of test]: the rates with `across`;
+    * `chance`: the rate of a random guess among the tokens of a sentence;
+    * `tokens`: the number of tested tokens;
+    * `passes` [layer]: the number of passes over the data of trained probes, averaged over folds;
+    * `probe`, `metric`, `offset` and `folds`: the settings.
     """
     _require_contents(observations, single, across)
     order = shuffled(
@@ -258,5 +267,5 @@ def evaluate(
     layers: Sequence[int] | None = None,
     **options: Any,
 ) -> Result:
-    """Evaluate all cases; options as in `observe` and `conclude`."""
+    """Evaluate all cases. The options are those of `observe` and `conclude`."""
     return conclude([observe(case, site=site, layers=layers) for case in cases], **options)

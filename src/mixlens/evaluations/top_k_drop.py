@@ -1,9 +1,10 @@
 """Top-k drop: how much less likely is an answer without the k documents that a measure ranks first?
 
-F(all) - F(without the k best), with F the log-probability of the answer, for k = 1, 3 and 5
-(Cohen-Wang et al. 2024, ContextCite). The value is the drop for `k`. A larger drop means that the
-measure found documents that the answer needs. The baselines remove the last k documents, and the
-mean of single documents.
+The drop is F(all documents) - F(all without the top k), where F is the log-probability of the
+answer, for k = 1, 3 and 5 (Cohen-Wang et al. 2024, ContextCite). The value is the drop for `k`. A
+larger drop means that the measure found documents that the answer needs. There are two baselines:
+`last_document` is the drop without the last document, and `any_document` is the mean drop over
+removals of a single document.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ SPEC = EvaluationSpec(
 
 
 def observe(case: Case, measure: str, *, k: int = 1) -> dict[str, Any]:
-    """Return the drops of one prompt. Numbers of documents that it does not have are NaN."""
+    """Return the drops of one prompt. The drop for k is NaN if the prompt has no more than k
+    documents.
+    """
     if k < 1:
         raise InvalidInput(f"k={k} is out of range. Pass at least 1 document.")
     known = KnownEvidence.of(case)
@@ -69,5 +72,5 @@ def conclude(observations: Sequence[dict[str, Any]]) -> Result:
 
 
 def evaluate(cases: Iterable[Case], measure: str, **options: Any) -> Result:
-    """Return the mean over prompts of documents; options as in `observe`."""
+    """Return the mean over prompts with documents. The options are those of `observe`."""
     return conclude([observe(case, measure, **options) for case in cases])

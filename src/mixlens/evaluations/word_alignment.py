@@ -3,24 +3,24 @@ that it translates?
 
 Kobayashi et al. (2020), section 5. The model reads the gold translation. Scores are summed over the
 pieces of a source word and averaged over the pieces of a target word. Each target word is linked to
-the source word with the largest score, and the links are compared with gold links by the alignment
-error rate over the whole corpus (Och & Ney 2003):
+the source word with the largest score. The links are compared with gold links by the alignment
+error rate (AER) over the whole corpus (Och & Ney 2003). The options are:
 
     AER = 1 - (|A and S| + |A and P|) / (|A| + |S|), where A are the predicted links, S the sure and
     P the possible gold links (including S).
 
-* `setting`: "AWI" reads the scores of the step that consumes the target word (alignment with
-  input), "AWO" those of the step that produces it (alignment with output).
-* `eos`: the end token of the source (like any special token there) often has the largest score.
-  "drop" leaves such a target word without a link, as in the paper; "exclude" ignores special
-  tokens.
+* `setting`: "AWI" uses the scores of the decoding step that reads the target word (alignment with
+  input), and "AWO" uses the step that predicts it (alignment with output).
+* `eos`: often, the end token (or another special token) of the source has the largest score. "drop"
+  then leaves the target word without a link, as in the paper; "exclude" ignores the scores of
+  special tokens.
 * `layer`: a number counted from 0, or "best", the layer with the lowest AER on the same sentences.
   This choice is optimistic, and the interval does not account for it. `details["held_out_aer"]`
   avoids it: each half of the sentences uses the layer that is best on the other half.
 
-Signed scores are compared by absolute value. A target without any score (possible with ALTI) gets
-no link. Output measures (gradients, erasure) explain each piece of the translation in turn and have
-a single layer.
+Signed scores are compared by absolute value. A target whose scores are all zero (which happens with
+ALTI) gets no link. Output measures (gradients, erasure) explain each piece of the translation in
+turn and have a single layer.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ SPEC = EvaluationSpec(
 def link_counts(
     links: frozenset[Link], sure: frozenset[Link], possible: frozenset[Link]
 ) -> tuple[int, int, int, int]:
-    """Return the counts of the error rate, in the order of `COUNTS`.
+    """Count the links that the alignment error rate needs, in the order of `COUNTS`.
 
     Sure links always count as possible.
     """
@@ -79,7 +79,10 @@ def link_counts(
 
 
 def error_rate(counts: np.ndarray) -> np.ndarray:
-    """Return the AER from counts [..., 4], or NaN if there are neither predicted nor sure links."""
+    """Return the alignment error rate from counts [..., 4].
+
+    It is NaN if there are neither predicted nor sure links.
+    """
     links, in_sure, in_possible, sure = np.moveaxis(np.asarray(counts, np.float64), -1, 0)
     return 1 - _ratio(in_sure + in_possible, links + sure)
 
@@ -106,8 +109,9 @@ def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
 def soft_alignment(
     case: Case, measure: str, *, setting: str = "AWI"
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the scores between words [layer, target word, source word], and those of special
-    tokens [layer, target word, special token].
+    """Return the scores between words, and between target words and special tokens.
+
+    Their shapes are [layer, target word, source word] and [layer, target word, special token].
     """
     if setting not in SETTINGS:
         raise InvalidInput(f"Unknown setting {setting!r}. Choose AWI or AWO.")
@@ -130,8 +134,10 @@ def soft_alignment(
 def hard_alignments(
     words: np.ndarray, special: np.ndarray, *, eos: str = "drop"
 ) -> list[frozenset[Link]]:
-    """Return the links (source, target) of each layer: every target word to its largest source
-    word, by the rules above.
+    """Return the links (source, target) of each layer.
+
+    Every target word is linked to the source word with the largest score, unless that score is zero
+    or `eos` excludes the link.
     """
     if eos not in EOS:
         raise InvalidInput(f"Unknown eos {eos!r}. Choose drop or exclude.")
@@ -168,7 +174,7 @@ def _scores(case: Case, measure: str, inputs: WordInputs) -> np.ndarray:
 
 
 def _indicator(ranges: Sequence[Range], width: int) -> np.ndarray:
-    """Return [word, token], 1 for the tokens of a word."""
+    """Return a matrix [word, token], which is 1 for the tokens of each word."""
     tokens = np.arange(width)
     return np.array([(first <= tokens) & (tokens < stop) for first, stop in ranges], np.float64)
 
@@ -184,8 +190,10 @@ def observe(case: Case, measure: str, *, setting: str = "AWI", eos: str = "drop"
 
 
 def conclude(observations: Sequence[dict[str, Any]], *, layer: int | str = "best") -> Result:
-    """Return the AER of one layer. `details` has AER, precision and recall of each layer, their
-    mean, the best layer and its held-out result.
+    """Return the alignment error rate (AER) of one layer.
+
+    `details` has AER, precision and recall of each layer, their mean, the best layer and its
+    held-out AER.
     """
     if not observations:
         raise InvalidInput("No sentence pairs were passed. Pass at least one case.")
@@ -227,7 +235,7 @@ def _layer(rates: np.ndarray, layer: int | str) -> int:
 
 
 def _held_out(counts: np.ndarray) -> float:
-    """Return the AER with the layer of each half of the sentences (even, odd) chosen on the other
+    """Return the AER if the layer for each half of the sentences (even, odd) is chosen on the other
     half.
     """
     halves = counts[::2].sum(0), counts[1::2].sum(0)
@@ -245,9 +253,9 @@ def evaluate(
     eos: str = "drop",
     layer: int | str = "best",
 ) -> Result:
-    """Return the alignment error rate of a corpus. `details` has it by layer.
+    """Return the alignment error rate (AER) of a corpus. `details` has the AER of each layer.
 
-    The interval is a bootstrap over sentences of the ratio of sums.
+    The interval is a bootstrap over sentences, applied to the ratio of sums.
     """
     return conclude(
         [observe(case, measure, setting=setting, eos=eos) for case in cases], layer=layer
