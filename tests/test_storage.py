@@ -155,10 +155,10 @@ def test_a_changed_number_is_detected(tmp_path: Path) -> None:
 def test_foreign_files_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_text("a,b,c\n" * 100)
-    with pytest.raises(InvalidInput, match="not a file of mixlens"):
+    with pytest.raises(InvalidInput, match="mixlens did not write it"):
         load(path)
     save_file({"weight": np.ones(3)}, path)
-    with pytest.raises(InvalidInput, match="not one of mixlens"):
+    with pytest.raises(InvalidInput, match="mixlens did not write"):
         load(path)
     storage.write(path, "something else", {}, {})
     with pytest.raises(InvalidInput, match="does not hold mixing maps"):
@@ -187,7 +187,7 @@ def test_a_newer_format_and_a_damaged_description_have_different_errors(tmp_path
     rewritten(path, "2", {})
     assert load(path) == example()
     rewritten(path, "3", {})
-    with pytest.raises(InvalidInput, match="Install a newer mixlens"):
+    with pytest.raises(InvalidInput, match="Install a newer version"):
         load(path)
     change: dict[str, Any]
     for change in (

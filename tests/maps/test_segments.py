@@ -250,7 +250,7 @@ def test_spans_of_generated_targets() -> None:
     merged = made.spans(targets=[(first, first + 2)])
     assert merged.tokens == ("are on", "Ġthe", "Ġtable")
     np.testing.assert_allclose(merged.scores[:, 0], made.scores[:, :2].mean(1), rtol=1e-6)
-    with pytest.raises(InvalidInput, match=r"target span \(0, 2\) holds no measured target"):
+    with pytest.raises(InvalidInput, match=r"target span \(0, 2\) contains no measured target"):
         made.spans(targets=[(0, 2)])
 
 

@@ -84,7 +84,7 @@ def observe(
 
 
 def _tags(case: Case, count: int) -> np.ndarray:
-    """Return the tag of the word that each token belongs to, or an empty string if there is none."""
+    """Return the tag of each token's word, or an empty string if the word has no tag."""
     tags = [""] * count
     if isinstance(case.example, Tagged):
         if len(case.example.words) != len(case.example.tags):

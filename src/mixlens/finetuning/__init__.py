@@ -1,9 +1,8 @@
-"""Fine-tune models with the papers' protocols and a fixed seed.
+"""Fine-tune models with the protocols of the papers and a fixed seed.
 
-`prompt` trains on words at a mask, `classification` on classes of texts.
-
-They share `training_data` (texts as model inputs, training and held-out examples), the training
-`loop`, its `checkpoint`, `scoring` and `result`.
+`prompt` trains a language model to predict words at a mask, and `classification` trains a text
+classifier. They share `training_data` (tokenisation, and the split into training and held-out
+examples), the training `loop`, its `checkpoint`, `scoring` and `result`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Save the state after an epoch in one file: weights and optimizer as safetensors, the rest as JSON
-in its header. Loading it runs no code.
+"""Save the training state after each epoch in one file. Weights and optimizer state are stored as
+safetensors, the rest as JSON in the header. Loading it runs no code.
 
-The file is replaced atomically, so that an interruption leaves the last complete one.
+The file is replaced atomically, so that an interrupted save leaves the previous checkpoint intact.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _KIND = "a fine-tuning checkpoint"
 
 
 def save(training: Training, folder: Path, run: str) -> None:
-    """Save a checkpoint. `run` identifies the run; see `fingerprint`."""
+    """Save a checkpoint. `run` is the hash of the run, from `fingerprint`."""
     tensors = {f"model/{name}": value for name, value in training.model.state_dict().items()}
     for name, parameter in training.model.named_parameters():
         for key, value in training.optimizer.state.get(parameter, {}).items():
@@ -39,7 +39,7 @@ def save(training: Training, folder: Path, run: str) -> None:
 
 
 def resume(training: Training, folder: Path, run: str) -> bool:
-    """Restore the training state from its checkpoint. Return False if there is none."""
+    """Restore the training state from its checkpoint. Return False if there is no checkpoint."""
     if not (folder / NAME).exists():
         return False
     arrays, content = storage.read(folder / NAME, _KIND)
@@ -71,9 +71,7 @@ def resume(training: Training, folder: Path, run: str) -> bool:
 def fingerprint(
     model: Any, items: Sequence[Item], held_out: Sequence[Item], settings: Settings
 ) -> str:
-    """Return a hash that is equal for two runs exactly if model, examples and settings are
-    equal.
-    """
+    """Return a hash of the model, the examples and the settings, which identifies a run."""
     weights = 0
     for name, value in sorted(model.state_dict().items()):
         weights = zlib.crc32(

@@ -1,14 +1,16 @@
-"""Fine-tune a classifier of texts or pairs of texts (SST-2, CoLA, MRPC …): a new head on a
-pretrained model, all weights trained.
+"""Fine-tune a classifier of texts or pairs of texts (SST-2, CoLA, MRPC …).
+
+A pretrained model gets a new classification head, and all weights are trained.
 
 Devlin et al. (2019), "BERT: Pre-training of Deep Bidirectional Transformers", NAACL, appendix A.3:
-batch 32, learning rate 2e-5 (of 5e-5, 3e-5, 2e-5), 3 epochs (of 2, 3, 4). AdamW with weight decay
-0.01, linear warm-up over a tenth of the steps, linear decay and gradient clipping at norm 1 follow
-its code. The rates suit models of BERT's size; smaller ones need a higher rate or more epochs.
+batch size 32, learning rate 2e-5 (the paper tries 5e-5, 3e-5 and 2e-5), and 3 epochs (the paper
+tries 2, 3 and 4). AdamW with weight decay 0.01, linear warm-up over a tenth of the steps, linear
+decay and gradient clipping at norm 1 follow the paper's code. These learning rates suit models of
+BERT's size. Smaller models need a higher rate or more epochs.
 
-mixlens uses the head of transformers' `AutoModelForSequenceClassification`. You can pass any model
-whose architecture has one, even a masked or causal language model or a model without a head.
-Weights that both models have are copied; the others are initialised from the seed.
+mixlens uses the head of `AutoModelForSequenceClassification` in transformers. You can pass any
+model whose architecture has such a head, even a masked or causal language model, or a model without
+a head. Weights that both models have are copied; the others are initialised from the seed.
 """
 
 from __future__ import annotations
@@ -45,12 +47,14 @@ def classifier_finetuned(
     held_out_source: str | None = None,
     in_place: bool = False,
 ) -> Finetuned:
-    """Return a classifier trained on labelled examples, with accuracy and Matthews correlation on
-    `held_out` (default: a tenth of each class).
+    """Fine-tune a classifier on labelled examples.
 
-    With `out`, the model is saved there, and an interrupted run resumes after its last epoch. The
-    report records where the data came from. The model is copied, unless `in_place` is set, which
-    trains a classifier that already has the classes of the data.
+    The report contains the accuracy and the Matthews correlation on `held_out` (by default, a tenth
+    of the examples of each class), and the names of the data sources.
+
+    If you pass `out`, the model is saved there, and an interrupted run resumes after its last
+    epoch. The model is copied unless you pass `in_place=True`. In that case, it must already be a
+    classifier with the classes of the data.
     """
     first = labelled(examples)
     second = [] if held_out is None else labelled(held_out)
@@ -93,7 +97,7 @@ def classifier_finetuned(
 
 
 def labelled(examples: Sequence[Example]) -> list[Labelled]:
-    """Return the examples. Raise if one of them has no class."""
+    """Return the examples. Raise an error if one of them has no class."""
     if not examples:
         raise InvalidInput("No training examples were passed. Pass at least one.")
     for example in examples:
@@ -105,8 +109,9 @@ def labelled(examples: Sequence[Example]) -> list[Labelled]:
 
 
 def label_order(examples: Sequence[Labelled]) -> list[str]:
-    """Return the classes: numbers in numerical order, then words in alphabetical order. The order
-    of the examples does not matter.
+    """Return the class names in a fixed order, whatever the order of the examples.
+
+    Numbers come first in numerical order, then words in alphabetical order.
     """
     labels = {example.label for example in examples}
     order = sorted(
@@ -143,7 +148,7 @@ def _shared_texts(first: Sequence[Labelled], second: Sequence[Labelled]) -> int:
 def classifier(
     lens: Lens, labels: Sequence[str], settings: Settings, in_place: bool = False
 ) -> tuple[Any, list[str]]:
-    """Return the model with a head for these classes, and the names of its new parameters."""
+    """Return the model with a head for these classes, and the names of the new parameters."""
     given: Any = lens.model
     names = dict(enumerate(labels))
     same = (
@@ -176,8 +181,10 @@ def classifier(
 
 
 def _take_over(model: Any, given: Any) -> list[str]:
-    """Copy the weights below the head. Return the parts that the original model or its checkpoint
-    lacks (such as a pooler), which are initialised from the seed.
+    """Copy the weights below the head from the original model.
+
+    Return the modules that the original model or its checkpoint lacks (such as a pooler). They are
+    initialised from the seed.
     """
     body, theirs = model.base_model, given.base_model.state_dict()
     prefix = "" if given.base_model is given else f"{given.base_model_prefix}."
@@ -198,8 +205,9 @@ def _take_over(model: Any, given: Any) -> list[str]:
 
 
 def _padding_tokenizer(tokenizer: Any, model: Any) -> Any:
-    """Return a tokenizer that pads. The model reads the class from the last token that is not
-    padding.
+    """Return a tokenizer with a padding token.
+
+    The model needs it because it reads the class from the last token that is not padding.
     """
     if tokenizer is None:
         raise MissingTokenizer("Fine-tuning needs a tokenizer. Add one to the model.")
@@ -232,7 +240,7 @@ def _item(
 
 
 def correlations(items: Sequence[Item], scores: ClassChoices) -> dict[str, Any]:
-    """Return accuracy and Matthews correlation."""
+    """Return the accuracy, the Matthews correlation and the loss."""
     answers = [item.answer for item in items]
     return {
         "accuracy": scores.accuracy(items),
@@ -242,8 +250,9 @@ def correlations(items: Sequence[Item], scores: ClassChoices) -> dict[str, Any]:
 
 
 def matthews(answers: Sequence[int], chosen: Sequence[int]) -> float:
-    """Return the Matthews correlation for any number of classes (Gorodkin 2004, "Comparing two
-    K-category assignments"), or 0 if undefined.
+    """Return the Matthews correlation for any number of classes, or 0 if it is undefined.
+
+    See Gorodkin (2004), "Comparing two K-category assignments".
     """
     size = max(*answers, *chosen) + 1
     table = np.zeros((size, size))

@@ -1,4 +1,5 @@
-"""The training loop: AdamW with linear warm-up and decay on the cross-entropy of a choice.
+"""The training loop. It minimises the cross-entropy of the right class with AdamW, linear warm-up
+and linear decay.
 
 All randomness of an epoch (the order of the examples, dropout) depends only on the seed and the
 epoch number. On a CPU the same seed therefore gives the same weights, and an interrupted run
@@ -26,8 +27,9 @@ _POOL = 16  # number of batches that are sorted by length together
 
 
 class Training:
-    """A training run in progress: weights, optimizer, and the summary of each finished epoch. It
-    changes the model.
+    """A training run in progress, with its weights, optimizer and a summary of each finished epoch.
+
+    It modifies the model in place.
     """
 
     def __init__(
@@ -49,7 +51,7 @@ class Training:
 
     @property
     def finished(self) -> bool:
-        """Return whether all epochs are done or early stopping applies."""
+        """Return whether all epochs are done, or early stopping has ended the run."""
         if len(self.history) >= self.settings.epochs:
             return True
         return (
@@ -64,7 +66,9 @@ class Training:
         return losses.index(min(losses)) + 1 if losses else 0
 
     def run(self, save: Callable[[Training], None] | None = None) -> None:
-        """Train to the end, and call `save` after every epoch. The model stays in eval mode."""
+        """Train until the run is finished, and call `save` after every epoch. The model is left in
+        eval mode.
+        """
         while not self.finished:
             self._epoch()
             if save is not None:
@@ -96,7 +100,7 @@ class Training:
         )
 
     def _steps(self, epoch: int) -> tuple[float, float]:
-        """Run one pass over the examples, and return its mean loss and accuracy."""
+        """Train for one pass over the examples, and return the mean loss and accuracy."""
         from rich.console import Console
         from rich.progress import track
 
@@ -133,13 +137,15 @@ class Training:
 
 
 def rate_share(step: int, steps: int, warmup: float) -> float:
-    """Return the factor of the learning rate: a linear rise, then a linear fall to zero."""
+    """Return the factor of the learning rate at a step. It rises linearly, then falls linearly to
+    zero.
+    """
     rise = warmup * steps
     return (step + 1) / (rise + 1) if step < rise else (steps - step) / max(1.0, steps - rise)
 
 
 def _optimizer(model: Any, settings: Settings) -> torch.optim.AdamW:
-    """Return the optimizer. Biases and norm weights do not decay."""
+    """Return the optimizer. Weight decay is not applied to biases and norm weights."""
     wanted = [parameter for parameter in model.parameters() if parameter.requires_grad]
     groups = [
         {"params": [p for p in wanted if p.dim() > 1], "weight_decay": settings.weight_decay},
@@ -165,7 +171,7 @@ def batches_of(items: Sequence[Item], settings: Settings, epoch: int) -> list[li
 
 @contextlib.contextmanager
 def _reproducible(device: torch.device, seed: int, epoch: int) -> Iterator[None]:
-    """Seed the generators for one epoch, and restore them and the settings afterwards."""
+    """Seed the random generators for one epoch, and restore them and the settings afterwards."""
     before, warned = (
         torch.are_deterministic_algorithms_enabled(),
         torch.is_deterministic_algorithms_warn_only_enabled(),

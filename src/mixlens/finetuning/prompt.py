@@ -1,19 +1,19 @@
 """Prompt fine-tuning: train a language model to prefer the right word at a mask.
 
 Mohebbi et al. (2023), "Quantifying Context Mixing in Transformers", EACL, section 4.2, following
-Gao et al. (2021), "Making Pre-trained Language Models Better Few-shot Learners", ACL: no new head;
-the loss is the cross-entropy of the softmax over {target, foil} at the mask. Half of the examples
-are for training, the other half is held out.
+Gao et al. (2021), "Making Pre-trained Language Models Better Few-shot Learners", ACL: the model
+gets no new head, and the loss is the cross-entropy of the softmax over {target, foil} at the mask.
+Half of the examples are used for training, and the other half is held out.
 
 Learning rate 3e-5, AdamW without weight decay, linear warm-up over a tenth of the steps and linear
-decay follow the authors' code. Batch 64 and 5 epochs are only in a comment there (they are its
-arguments), so these two are our choice. The authors halve the five paradigms together, after
-drawing the singular examples of one of them with replacement. mixlens halves each paradigm, and no
-sentence is in both halves.
+decay follow the authors' code. A batch size of 64 and 5 epochs are mixlens's choice, because the
+authors' code takes both as arguments and only mentions these values in a comment. The authors split
+the five paradigms together, after drawing the singular examples of one of them with replacement.
+mixlens splits each paradigm into halves, and no sentence is in both.
 
-A causal model predicts the word after the text before the target. Examples that it cannot answer
-are skipped and counted: the target is the first word, or a cue comes after it. So are targets and
-foils that are not one token, as in the authors' code.
+A causal model predicts the target from the text before it. Examples that it cannot answer, because
+the target is the first word or a cue comes after the target, are skipped and counted. Examples
+whose target or foil is not a single token are also skipped, as in the authors' code.
 """
 
 from __future__ import annotations
@@ -49,11 +49,12 @@ def prompt_finetuned(
     source: str | None = None,
     in_place: bool = False,
 ) -> Finetuned:
-    """Return the model after prompt fine-tuning on half of the agreement examples, with its
-    accuracy on the other half before and after.
+    """Fine-tune a language model on half of the agreement examples.
 
-    With `out`, the model is saved there, and an interrupted run resumes after its last epoch. The
-    report contains `source`. The model is copied, unless `in_place` is set.
+    The report contains the accuracy on the other half before and after training, and `source`.
+
+    If you pass `out`, the model is saved there, and an interrupted run resumes after its last
+    epoch. The model is copied unless you pass `in_place=True`.
     """
     wanted = agreements(examples)
     require_head(lens.model)
@@ -85,7 +86,7 @@ def prompt_finetuned(
 
 
 def agreements(examples: Sequence[Example]) -> list[Agreement]:
-    """Return the examples. Raise if one of them has no target or foil."""
+    """Return the examples. Raise an error if one of them has no target or foil."""
     for example in examples:
         if not isinstance(example, Agreement):
             raise InvalidInput(
@@ -98,7 +99,7 @@ def agreements(examples: Sequence[Example]) -> list[Agreement]:
 def prompts(
     lens: Lens, examples: Sequence[Agreement], longest: int, reasons: Counter[str]
 ) -> list[Item]:
-    """Return the examples as prompts, and count the skipped ones by reason."""
+    """Return the examples as prompts. Count the skipped examples in `reasons`, by reason."""
     items = []
     for example in examples:
         try:
@@ -109,7 +110,7 @@ def prompts(
 
 
 class _LeftOut(Exception):
-    """The reason why an example is skipped."""
+    """Why an example is skipped."""
 
 
 def _prompt(lens: Lens, example: Agreement, longest: int) -> Item:
@@ -154,7 +155,7 @@ def choices(logits: Tensor, items: Sequence[Item]) -> Tensor:
 
 
 def accuracies(items: Sequence[Item], scores: ClassChoices) -> dict[str, Any]:
-    """Return the accuracy over all examples, and by group if the data has groups."""
+    """Return the accuracy over all examples, and for each group if the data has groups."""
     groups: dict[str, list[bool]] = {}
     for item, chosen in zip(items, scores.chosen, strict=True):
         groups.setdefault(item.group or "", []).append(chosen == item.answer)

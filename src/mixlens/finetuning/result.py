@@ -27,15 +27,19 @@ Measured = Callable[[Sequence[Item], ClassChoices], dict[str, Any]]
 
 @dataclass(frozen=True)
 class Finetuned:
-    """A model with its tokenizer and report: data, settings, scores before and after, versions."""
+    """A fine-tuned model with its tokenizer and a report.
+
+    The report lists data, settings, scores before and after training, and versions.
+    """
 
     lens: Lens
     report: dict[str, Any]
 
 
 def working_copy(model: Any, settings: Settings, in_place: bool) -> Any:
-    """Return the model to train, in float32 (or float64 if requested): a copy, unless `in_place` is
-    set.
+    """Return the model to train, in float32 (or float64 if the settings request it).
+
+    It is a copy unless `in_place` is True.
     """
     dtype = torch.float64 if settings.dtype == "float64" else torch.float32
     return (model if in_place else copy.deepcopy(model)).to(dtype)
@@ -52,8 +56,9 @@ def finetuned(
     about: Mapping[str, Any],
     out: str | os.PathLike[str] | None,
 ) -> Finetuned:
-    """Train on the first items and evaluate on the second, before and after. Resume an interrupted
-    run in the same `out`.
+    """Train on the first list of items, and evaluate on the second before and after training.
+
+    An interrupted run with the same `out` is resumed.
     """
     train, held_out = items
     folder = None if out is None else _prepared_folder(Path(out))
@@ -85,7 +90,7 @@ def finetuned(
 
 
 def shown(scores: Mapping[str, Any]) -> str:
-    """Return the scalar scores as one line of text."""
+    """Format the scalar scores as one line of text."""
     return ", ".join(
         f"{name} {value:.4f}" for name, value in scores.items() if isinstance(value, float)
     )
@@ -108,9 +113,9 @@ def _prepared_folder(folder: Path) -> Path:
 
 
 def _save(model: Any, tokenizer: Any, report: Mapping[str, Any], folder: Path) -> None:
-    """Save the model for `Lens.from_pretrained`.
+    """Save the model so that `Lens.from_pretrained` can load it.
 
-    The checkpoint is removed last, so that an interrupted save is repeated.
+    The checkpoint is removed last, so that an interrupted save can be repeated.
     """
     with quiet_loading():
         model.save_pretrained(folder)

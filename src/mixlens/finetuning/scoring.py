@@ -1,4 +1,4 @@
-"""Settings and items of fine-tuning, and the scores of a model."""
+"""Settings, training items, objective and evaluation of fine-tuning."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ DTYPES = ("float32", "float64", "bfloat16")
 class Settings:
     """Options of a training run.
 
-    `patience`: stop after this many epochs without a lower held-out loss, and keep the weights of
-    the best epoch.
+    With `patience`, training stops after this many epochs without a lower held-out loss, and keeps
+    the weights of the best epoch.
 
-    Texts of more than `longest` tokens are truncated or skipped. With dtype bfloat16, products are
-    computed in bfloat16 and weights stay float32.
+    Texts with more than `longest` tokens are truncated or skipped. With dtype "bfloat16", matrix
+    multiplications run in bfloat16 (autocast), and weights stay in float32.
     """
 
     epochs: int
@@ -65,7 +65,7 @@ class Settings:
 class Item:
     """One example as model input.
 
-    The model chooses among classes; `answer` is the right one.
+    The model chooses one of several classes, and `answer` is the index of the right class.
     """
 
     name: str
@@ -78,7 +78,10 @@ class Item:
 
 @dataclass(frozen=True)
 class Objective:
-    """A function that returns the logits of the classes, [batch, classes], from a model output."""
+    """The training objective: how to get the logits of the classes from a model output.
+
+    `choices` returns them as [batch, classes]. `padding` is the id of the padding token.
+    """
 
     choices: Callable[[Tensor, Sequence[Item]], Tensor]
     padding: int
@@ -86,20 +89,20 @@ class Objective:
 
 @dataclass(frozen=True)
 class ClassChoices:
-    """The mean loss, and the chosen class of each item in order."""
+    """The mean loss, and the class that the model chose for each item."""
 
     loss: float
     chosen: tuple[int, ...]
 
     def accuracy(self, items: Sequence[Item]) -> float:
-        """Return the fraction of right answers."""
+        """Return the accuracy: the fraction of items for which the right class was chosen."""
         return sum(c == item.answer for c, item in zip(self.chosen, items, strict=True)) / len(
             items
         )
 
 
 def scored(model: Any, items: Sequence[Item], task: Objective, settings: Settings) -> ClassChoices:
-    """Return the choices of the model in eval mode."""
+    """Evaluate the model on all items, and leave it in eval mode."""
     model.eval()
     chosen, total = [0] * len(items), 0.0
     order = sorted(range(len(items)), key=lambda i: len(items[i].inputs["input_ids"]))
@@ -117,7 +120,9 @@ def scored(model: Any, items: Sequence[Item], task: Objective, settings: Setting
 def answered(
     model: Any, batch: Sequence[Item], task: Objective, settings: Settings
 ) -> tuple[Tensor, Tensor]:
-    """Return the logits of the classes in at least float32, and the right classes."""
+    """Return the logits of the classes, in float32 or float64, and the indices of the right
+    classes.
+    """
     inputs = {name: value.to(model.device) for name, value in padded(batch, task.padding).items()}
     with _precision(model.device, settings.dtype):
         logits = task.choices(logits_of(model(**inputs)), batch)
@@ -126,7 +131,7 @@ def answered(
 
 
 def padded(batch: Sequence[Item], padding: int) -> dict[str, Tensor]:
-    """Return token rows padded on the right to one width, with their mask."""
+    """Pad the token ids of a batch on the right to the same length, and add the attention mask."""
     lengths = [len(item.inputs["input_ids"]) for item in batch]
     width = max(lengths)
     made = {

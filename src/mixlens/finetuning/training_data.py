@@ -15,23 +15,25 @@ Kind = TypeVar("Kind", bound=Example)
 
 
 def halves(examples: Sequence[Kind], seed: int = 0) -> tuple[list[Kind], list[Kind]]:
-    """Return training and evaluation examples, half of each group (paradigm). If the number is odd,
-    the training part gets one more.
+    """Split the examples of each group (paradigm) into halves for training and evaluation.
+
+    If the number of texts is odd, the training half gets one more.
     """
     return _parted(examples, lambda example: example.group or "", 0.5, seed)
 
 
 def portion(examples: Sequence[Labelled], seed: int = 0) -> tuple[list[Labelled], list[Labelled]]:
-    """Return training examples, and a tenth of each class for evaluation."""
+    """Split off a tenth of each class for evaluation. Return training and evaluation examples."""
     return _parted(examples, lambda example: example.label, 0.1, seed)
 
 
 def _parted(
     examples: Sequence[Kind], part_of: Callable[[Kind], str], share: float, seed: int
 ) -> tuple[list[Kind], list[Kind]]:
-    """Split each part of the data.
+    """Split each group of examples in two.
 
-    Equal texts stay together, because a text in both parts would leak training data.
+    Examples with equal texts stay together, because the same text in both parts would leak training
+    data.
     """
     chance = random.Random(seed)
     parts: dict[str, dict[tuple[str, str | None], list[Kind]]] = {}
@@ -59,8 +61,9 @@ def _parted(
 def token_inputs(
     model: Any, tokenizer: Any, text: str | tuple[str, str], longest: int | None = None
 ) -> dict[str, list[int]]:
-    """Return token ids, and segments if the model uses them, truncated to `longest` tokens if
-    set.
+    """Return the token ids of a text, and its token type ids if the model uses them.
+
+    The text is truncated to `longest` tokens if you pass `longest`.
     """
     if tokenizer is None:
         raise MissingTokenizer("Fine-tuning needs a tokenizer. Add one to the model.")
@@ -85,7 +88,7 @@ def token_inputs(
 
 
 def most_tokens(model: Any, tokenizer: Any) -> int:
-    """Return the number of positions of the model."""
+    """Return the maximum number of tokens that the model and its tokenizer accept."""
     limits = (
         getattr(tokenizer, "model_max_length", None),
         getattr(model.config, "max_position_embeddings", None),

@@ -1,7 +1,7 @@
-"""`MixingMaps` and everything computed from them: storage, tables, aggregation over layers,
-comparison, identifiability.
+"""`MixingMaps`, and functions to store them, convert them to tables, aggregate them over layers,
+compare them and test identifiability.
 
-Nothing here runs a model, except through a recording.
+No function of this package runs a model, except through a recording.
 
     alignments                 Word alignments from cross-attention maps: the source word of each
                                word of the translation, as Pharaoh links.

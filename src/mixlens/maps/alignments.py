@@ -1,11 +1,11 @@
-"""Word alignments from cross-attention maps: the source word of each word of the translation, as
-Pharaoh links.
+"""Derive word alignments from cross-attention maps: the source word of each word of a translation,
+in Pharaoh format.
 
 Each target word is linked to the source word with the largest score, after Kobayashi et al. (2020,
 https://aclanthology.org/2020.emnlp-main.574), section 5. Scores are summed over the pieces of a
-source word and averaged over the pieces of a target word. A target word without any score, or with
-its largest score on a special token (the end token), has no link. The paper chooses the layer; the
-evaluation `word_alignment` scores each layer on gold alignments.
+source word and averaged over the pieces of a target word. A target word has no link if all its
+scores are zero, or if a special token (such as the end token) has the largest score. The paper
+selects the best layer. The evaluation `word_alignment` scores each layer on gold alignments.
 """
 
 from __future__ import annotations
@@ -28,22 +28,27 @@ SETTINGS = ("AWI", "AWO")
 
 @dataclass(frozen=True)
 class WordAlignment:
-    """Words of both sides and the links between them (source, target; from 0)."""
+    """Words of a text and its translation, and the links between them.
+
+    A link is a pair of word indices (source, target).
+    """
 
     source: tuple[str, ...]
     target: tuple[str, ...]
     links: tuple[tuple[int, int], ...]
 
     def pharaoh(self) -> str:
-        """Return one line such as "0-0 1-2": source and target word of each link, from 0."""
+        """Return the links in Pharaoh format, such as "0-0 1-2" (source-target, word indices from
+        0).
+        """
         return " ".join(f"{source}-{target}" for source, target in self.links)
 
 
 def align_words(maps: MixingMaps, *, layer: int = -1, setting: str = "AWI") -> WordAlignment:
-    """Return the links from one layer of cross-attention maps.
+    """Align words by one layer of cross-attention maps.
 
-    `setting`: "AWI" reads the scores of the step that consumes the target word, "AWO" of the step
-    before it, which produces it.
+    With `setting="AWI"`, a target word gets the scores of the decoding step that reads it. With
+    "AWO", it gets those of the previous step, which predicts it.
     """
     if setting not in SETTINGS:
         raise InvalidInput(f"Unknown setting {setting!r}. Choose one of: {', '.join(SETTINGS)}.")
@@ -74,7 +79,7 @@ def align_words(maps: MixingMaps, *, layer: int = -1, setting: str = "AWI") -> W
 
 
 def _words(row: TokenRow) -> tuple[list[words.Span], list[int]]:
-    """Return the token ranges of all words, and which of them are words of the text."""
+    """Return the token ranges of all words, and the indices of words that are not special."""
     ranges, merged = words.words(row)
     special = merged.special or (False,) * len(merged)
     return ranges, [i for i, mark in enumerate(special) if not mark]

@@ -1,8 +1,9 @@
-"""Alternative attention weights with the same output, and bounds of each weight.
+"""Find other attention weights that give the same output, and the bounds of each weight.
 
 Brunner et al. 2020, On Identifiability in Transformers
-(https://openreview.net/forum?id=BJg1f6EFDB), section 3. A head's output is A T, T = V W_O. This
-file computes actual distributions for the theorem, by linear programmes over
+(https://openreview.net/forum?id=BJg1f6EFDB), section 3. A head's output is A T, T = V W_O. The
+paper proves that different weights can give the same output. This module finds such weights by
+linear programmes over
 
     { a' >= 0, sum a' = sum a, a' T = a T, a'_j = 0 if the target cannot see j }.
 """
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AlternativeAttention:
-    """Different attention weights of one target with the same output."""
+    """Different attention weights of one target that give the same output."""
 
     weights: Float[np.ndarray, " source"]
     original: Float[np.ndarray, " source"]
@@ -36,13 +37,13 @@ class AlternativeAttention:
 
     @property
     def distance(self) -> float:
-        """Return the L1 distance between both distributions, at most 2."""
+        """Return the L1 distance between the two distributions. It is at most 2."""
         return float(np.abs(self.weights - self.original).sum())
 
 
 @dataclass(frozen=True)
 class AttentionBounds:
-    """Smallest and largest weight of each source with the same output."""
+    """Smallest and largest weight that each source can have with the same output."""
 
     lower: Float[np.ndarray, " source"]
     upper: Float[np.ndarray, " source"]
@@ -68,13 +69,13 @@ class _FreeRow:
         return seen
 
     def whole(self, row: Float[np.ndarray, " seen"]) -> Float[np.ndarray, " source"]:
-        """Return the weights over all sources, zero for invisible ones."""
+        """Expand weights of visible sources to all sources, with zeros for the others."""
         weights = np.zeros_like(self.weights)
         weights[self.visible] = row
         return weights
 
     def furthest(self, direction: Float[np.ndarray, " seen"]) -> Float[np.ndarray, " seen"]:
-        """Return the distribution with the same output that is furthest in a direction."""
+        """Return the distribution with the same output that is furthest in the given direction."""
         given = self.seen
         solution = scipy_optimize().linprog(
             -direction,
@@ -108,11 +109,11 @@ def alternative_attention(
 ) -> AlternativeAttention:
     """Find different attention weights of one target with the same output (Brunner et al. 2020).
 
-    The weights are a valid distribution, as far from the original (in L1) as linear programmes get.
+    The weights are a valid distribution, as far from the original one (in L1) as the search gets.
     Maximising the distance is not a linear problem, but the distance is the maximum of s·(a' - a)
-    over sign vectors s. mixlens solves a programme for one sign vector, takes the signs of the
-    solution, and repeats this while the distance grows. Weights that are further away may exist.
-    Needs the extra `eval`.
+    over sign vectors s. mixlens solves a linear programme for one sign vector, continues with the
+    signs of the solution, and stops when the distance no longer grows. Weights that are further
+    away may exist. Needs the extra `eval`.
 
     Parameters
     ----------
@@ -125,7 +126,8 @@ def alternative_attention(
     row
         The text, if the recording has several.
     starts
-        The number of sign vectors to start from: small weights up, the reverse, and random ones.
+        The number of sign vectors to start from. The first one raises small weights, the second one
+        lowers them, and the others are random.
     seed
         Seed of the random sign vectors.
 
@@ -170,7 +172,7 @@ def alternative_attention(
 
 
 def _climbed(row: _FreeRow, signs: Float[np.ndarray, " seen"]) -> Float[np.ndarray, " seen"]:
-    """Repeat the search with the signs of each solution until the distance stops increasing."""
+    """Repeat the search with the signs of the last solution until the distance stops growing."""
     best, reached = row.seen, 0.0
     for _ in range(20):
         other = row.furthest(signs)
@@ -184,10 +186,11 @@ def _climbed(row: _FreeRow, signs: Float[np.ndarray, " seen"]) -> Float[np.ndarr
 def attention_bounds(
     recording: Recording, layer: int, head: int, target: int, site: str | None = None, row: int = 0
 ) -> AttentionBounds:
-    """Compute the range of each attention weight of one target with the same output.
+    """Compute the range that each attention weight of one target can take with the same output.
 
-    It solves two linear programmes for each source. With few tokens, both ends are the true weight.
-    Sources that the target cannot see stay at zero. Needs the extra `eval`.
+    This solves two linear programmes for each source. With few tokens, the lower and the upper
+    bound are both the true weight. The weights of sources that the target cannot attend to stay
+    zero. Needs the extra `eval`.
 
     Parameters
     ----------
@@ -203,7 +206,7 @@ def attention_bounds(
     Returns
     -------
     AttentionBounds
-        The smallest and the largest weight of each source, with the distributions that have them.
+        The smallest and the largest weight of each source, with the distributions that attain them.
 
     Raises
     ------
@@ -276,7 +279,7 @@ def _free_row(
 def _visible_columns(
     recording: Recording, request: Request, parts: Attention, row: int, head: int, target: int
 ) -> tuple[Int[np.ndarray, " seen"], Float[np.ndarray, "source k"]]:
-    """Return which sources a target sees, and the columns of [T, 1] over all of them."""
+    """Return the sources that a target can attend to, and the columns of [T, 1] of all sources."""
     sources = effective_attention.visible_sources(parts, request.chosen(recording))
     columns = with_ones(
         value_columns(parts.values, parts.output_weight, sources.lengths), sources.lengths

@@ -1,13 +1,13 @@
-"""Is attention identifiable? Measure how far the attention weights of each head can change without
+"""Is attention identifiable? Measure how far the attention weights of a head can change without
 changing its output.
 
-The tables hold one row for each layer and head.
+The result is a table with one entry for each layer and head.
 
 Brunner et al. 2020, On Identifiability in Transformers
-(https://openreview.net/forum?id=BJg1f6EFDB), section 3. A head's output is A T, T = V W_O. The
-weights of a target may change along the left null space of T (of [T, 1] if they keep their sum),
-whose dimension is the number of tokens minus the rank, without any effect on the output.
-`alternative_attention` computes such weights.
+(https://openreview.net/forum?id=BJg1f6EFDB), section 3. A head's output is A T, T = V W_O. Changing
+the weights of a target along the left null space of T has no effect on the output. If the weights
+must keep their sum, this is the left null space of [T, 1]. Its dimension is the number of tokens
+minus the rank. `alternative_attention` computes such weights.
 """
 
 from __future__ import annotations
@@ -34,18 +34,20 @@ if TYPE_CHECKING:
 
 @outside_inference_mode()
 def identifiability(recording: Recording, site: str | None = None) -> xr.Dataset | list[xr.Dataset]:
-    """Return a table for each layer and head (a list of tables for a batch of several texts):
+    """Return a table of properties for each layer and head, or a list of tables for a batch of
+    texts.
 
-    * `rank`: the rank of T; `null_dimension`: tokens minus rank, the dimension of T's left null
+    * `rank`: the rank of T;
+    * `null_dimension`: the number of tokens minus the rank, which is the dimension of T's left null
       space;
-    * `null_dimension_simplex`: the same for [T, 1], for weights that keep their sum;
-    * `null_share`: the fraction of the attention's squared norm in T's left null space (both
-      fractions sum to one);
-    * `pearson`: correlation of raw and effective weights over all pairs of a target and a source
-      that it can see.
+    * `null_dimension_simplex`: the same for [T, 1], whose null space keeps the sum of the weights;
+    * `null_share`: the fraction of the squared norm of the attention weights that lies in T's left
+      null space;
+    * `pearson`: the correlation between raw and effective weights, over all pairs of a target and a
+      source that it can attend to.
 
-    Rank and dimensions are those of all tokens together, as seen by the last target of a causal
-    model. Fraction and correlation use each target's own null space.
+    The rank and the dimensions refer to all tokens of the text. In a causal model, only the last
+    target attends to all of them. `null_share` and `pearson` use each target's own null space.
     """
     request = Request.resolved(recording, site=site, layers=None, targets=None, per_head=True)
     score = functools.partial(effective_attention.score_layer, per_head=True)
@@ -80,7 +82,7 @@ def _freedom(
     effective: Float[Tensor, "head target source"],
     seen: Bool[Tensor, "heads_or_one target source"],
 ) -> dict[str, Float[Tensor, " head"]]:
-    """Return how much raw and effective weights of visible pairs differ, by head."""
+    """Return, for each head, how much raw and effective weights of visible pairs differ."""
     if len(seen) > 1:
         heads = [slice(head, head + 1) for head in range(len(seen))]
         made = [_freedom(raw[head], effective[head], seen[head]) for head in heads]
@@ -104,8 +106,9 @@ def _dataset(table: list[dict[str, Any]], layers: tuple[int, ...]) -> xr.Dataset
 def _ranks(
     columns: Float[Tensor, "batch head source k"], least: float
 ) -> Int[Tensor, "batch head"]:
-    """Count the singular values above `least` times the largest. Padding is zero and has no effect
-    on them.
+    """Count the singular values that are larger than `least` times the largest one.
+
+    Padding consists of zeros, which do not affect the singular values.
     """
     sizes = torch.linalg.svdvals(columns)
     ranks: Tensor = (sizes > least * sizes[..., :1]).sum(-1)

@@ -1,4 +1,4 @@
-"""Compare all measures for one target, with their agreement."""
+"""Compare the scores of several measures for one target, and their rank agreement."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ class Comparison:
     sources : tuple of str
         Labels of the sources.
     own_source : int or None
-        The source that is the target itself. None in cross-attention.
+        The position of the target among the sources. None in cross-attention.
     aggregate : str
         How layers are aggregated.
     scores : mapping
         Scores of each measure, normalised so that their absolute values sum to one.
     left_out : mapping
-        Measures that are missing, with the reason.
+        Measures that could not be computed, with the reason for each.
     explained : str or None
         The output that gradients and erasure explain.
     cue : int or None
-        A source whose rank is of interest.
+        The position of a source whose rank you want to compare.
     model : str
         The name of the model, or its class.
     row : TokenRow or None
@@ -89,7 +89,7 @@ class Comparison:
         Returns
         -------
         pandas.DataFrame
-            One line for each source, one column for each measure.
+            A table with one line for each source and one column for each measure.
 
         Examples
         --------
@@ -114,7 +114,7 @@ class Comparison:
 
     @property
     def reading(self) -> str:
-        """Return how layers are aggregated, in words."""
+        """Return a name for how the layers are aggregated."""
         names = {"mean": "mean of the layers", "rollout": "rollout", "last": "last layer"}
         return names.get(self.aggregate, f"layer {self.aggregate}")
 
@@ -125,14 +125,14 @@ class Comparison:
         return places if self.own_source is None else np.delete(places, self.own_source)
 
     def agreement(self) -> pd.DataFrame:
-        """Compute Spearman's rank correlation of every two measures.
+        """Compute Spearman's rank correlation between every two measures.
 
-        It compares absolute scores of all sources except the target itself.
+        The correlation uses the absolute scores of all sources except the target itself.
 
         Returns
         -------
         pandas.DataFrame
-            Measures by measures.
+            A table with one row and one column for each measure.
 
         Examples
         --------
@@ -144,7 +144,7 @@ class Comparison:
         return agreement
 
     def rank_of(self, source: int | str) -> dict[str, int]:
-        """Return the rank of one source in each measure, without the target itself.
+        """Return the rank of one source in each measure. The target itself is not ranked.
 
         Parameters
         ----------
@@ -154,7 +154,7 @@ class Comparison:
         Returns
         -------
         dict of str to int
-            Rank by measure. 1 is the largest absolute score.
+            The rank for each measure. Rank 1 is the largest absolute score.
 
         Raises
         ------
@@ -182,7 +182,7 @@ class Comparison:
             "sentences", "paragraphs", "turns", or `{name: text or (first character, after the
             last)}`. By default the segments of the text.
         sink
-            False leaves out the first token and normalises the others again.
+            If False, leave out the first token and normalise the other scores again.
 
         Returns
         -------
@@ -227,7 +227,7 @@ class Comparison:
         kind
             "sources" (scores of each measure) or "agreement" (rank correlation).
         most
-            Show at most this many sources, those with the largest scores.
+            The maximum number of sources to show. Those with the largest scores are shown.
 
         Returns
         -------
@@ -287,7 +287,7 @@ class Comparison:
         return payload
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the comparison as plain values, for JSON.
+        """Return the comparison as a dict that can be written as JSON.
 
         Returns
         -------

@@ -2,15 +2,17 @@
 contribute to every prediction.
 
 Ferrando et al. 2022, Towards Opening the Black Box of Neural Machine Translation
-(https://aclanthology.org/2022.emnlp-main.599), section 3. In a decoder layer the cross-attention
-block splits its output between the encoder's tokens (C) and its own residual stream (r), which the
-self-attention block splits between the prefix (S). A layer therefore passes C to the encoder and
-diag(r) S to the prefix below it, and
+(https://aclanthology.org/2022.emnlp-main.599), section 3. In a decoder layer, ALTI splits the
+output of the cross-attention block between the encoder's tokens (C) and the block's residual stream
+(r). It then splits the residual stream between the tokens of the prefix (S), by the self-attention
+block. A layer's output therefore consists of C from the encoder and diag(r) S from the prefix in
+the layer below, and
 
     source_l = C_l E + diag(r_l) S_l source_{l-1},      prefix_l = diag(r_l) S_l prefix_{l-1},
 
-with E the encoder's rollout, source_0 = 0 and prefix_0 the identity. The rows of [source, prefix]
-sum to one; they are divided by their sum, so that rounding does not accumulate.
+where E is the encoder's rollout, source_0 = 0 and prefix_0 is the identity. The rows of [source,
+prefix] sum to one. mixlens divides them by their sum after each layer, so that rounding errors do
+not accumulate.
 """
 
 from __future__ import annotations
@@ -42,9 +44,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SourceAndPrefix:
-    """Contributions up to each decoder layer.
+    """Contributions of source tokens and prefix tokens to the output of each decoder layer.
 
-    Columns are the source's tokens, then the target prefix; rows are decoder positions.
+    Rows are decoder positions. Columns are the tokens of the source, followed by those of the
+    target prefix.
     """
 
     scores: Float[np.ndarray, "layer target column"]
@@ -75,8 +78,8 @@ class SourceAndPrefix:
 
     @cached_property
     def maps(self) -> MixingMaps:
-        """Return the contributions as maps, whose sources are the tokens of the source text, then
-        those of the prefix.
+        """Return the contributions as `MixingMaps`, whose sources are the source tokens and then
+        the prefix tokens.
         """
         return MixingMaps.of(
             self.scores,
@@ -88,19 +91,19 @@ class SourceAndPrefix:
         )
 
     def row(self, target: int | str) -> Row:
-        """Return one decoder position; see `MixingMaps.row`."""
+        """Return the scores of one decoder position. See `MixingMaps.row`."""
         return self.maps.row(target)
 
     def words(self, sources: str = "sum", targets: str = "mean") -> MixingMaps:
-        """Return maps with sub-words merged into words; see `MixingMaps.words`."""
+        """Return maps with sub-words merged into words. See `MixingMaps.words`."""
         return self.maps.words(sources, targets)
 
     def to_dataframe(self) -> pd.DataFrame:
-        """Return one line for each score; see `MixingMaps.to_dataframe`."""
+        """Return a table with one line for each score. See `MixingMaps.to_dataframe`."""
         return self.maps.to_dataframe()
 
     def to_html(self, path: str | os.PathLike[str], *others: MixingMaps, **shown: Any) -> None:
-        """Write one page with both sides; see `MixingMaps.to_html`."""
+        """Write one page with source and prefix. See `MixingMaps.to_html`."""
         self.maps.to_html(path, *others, **shown)
 
     def _repr_html_(self) -> str:
@@ -115,7 +118,7 @@ class SourceAndPrefix:
 
 
 def _one_after_the_other(first: TokenRow, second: TokenRow) -> TokenRow:
-    """Return two token sequences as one, with a line break between their texts."""
+    """Concatenate two token sequences, with a line break between their texts."""
     labels = (*first.labels, *second.labels)
     special = [row.special or (False,) * len(row) for row in (first, second)]
     both = (*special[0], *special[1])
@@ -129,7 +132,9 @@ def _one_after_the_other(first: TokenRow, second: TokenRow) -> TokenRow:
 
 
 def alti_through(recording: Recording, *, variant: str = "paper") -> list[SourceAndPrefix]:
-    """Return ALTI from every decoder position to the source and the target prefix, for every text
+    """Compute how much the source and the target prefix contribute to every decoder position.
+
+    This aggregates ALTI through the encoder and the decoder. The result has one entry for each text
     of the recording.
     """
     sites = recording.structure.sites
@@ -179,8 +184,10 @@ def through(
     cross: Float[np.ndarray, "layer target source"],
     residual: Float[np.ndarray, "layer target"],
 ) -> Float[np.ndarray, "layer target column"]:
-    """Compute the recursion above, on maps whose rows sum to one (those of `cross` together with
-    `residual`).
+    """Compute the recursion that the module docstring defines.
+
+    The rows of `encoder` and `decoder` sum to one, and so do the rows of `cross` together with
+    `residual`.
     """
     rolled = np.eye(encoder.shape[-1])
     for layer in encoder:

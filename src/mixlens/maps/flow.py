@@ -1,14 +1,13 @@
 """Flow: the maximum flow from a token of a layer to each input token, with map entries as
 capacities.
 
-Abnar & Zuidema (2020), "Quantifying Attention Flow in Transformers", ACL, section 3: nodes are the
-tokens of each layer, an edge from token i of layer l to token j of the layer below has the capacity
-M_l[i, j], and the score is the maximum flow between two ends, one problem for each pair. The
-paper's score is the flow itself; its code then divides by the sum over sources, which is
-`normalised()` here.
-
-One target costs n problems on a graph of layers x n^2 edges, so computing all targets of all layers
-is slow.
+Abnar & Zuidema (2020), "Quantifying Attention Flow in Transformers", ACL, section 3. The nodes of
+the graph are the tokens of each layer. The edge from token i of layer l to token j of the layer
+below has the capacity M_l[i, j]. The score is the maximum flow from the target to an input token,
+which is computed separately for each pair. The paper's score is the flow itself. The authors' code
+then divides it by the sum over sources; call `normalised()` to do the same. One target requires n
+maximum-flow problems on a graph of layers x n^2 edges, so computing all targets of all layers is
+slow.
 """
 
 from __future__ import annotations
@@ -35,9 +34,7 @@ def max_flow(
     layers: Sequence[int],
     targets: Sequence[int],
 ) -> Float[np.ndarray, "chosen target token"]:
-    """Return the maximum flow from each chosen target of each chosen layer's output to every input
-    token.
-    """
+    """Return the maximum flow from each target in the output of each layer to every input token."""
     if (capacities < 0).any():
         raise InvalidInput(
             "These maps have negative scores, which cannot be capacities. Use absolute scores."
@@ -55,9 +52,10 @@ def max_flow(
 
 
 def _graph(capacities: Float[np.ndarray, "layer token token"]) -> tuple[Any, list[float]]:
-    """Return the graph. Node (l, i) has number l n + i, with l = 0 for the input.
+    """Return the graph and the capacities of its edges.
 
-    Edges without capacity are omitted (half of them in a causal model).
+    Token i in the output of layer l - 1 is the node l n + i, and l = 0 is the input. Edges with
+    zero capacity are omitted (half of the edges in a causal model).
     """
     try:
         from igraph import Graph

@@ -1,4 +1,4 @@
-"""Turn existing scores into maps."""
+"""Turn scores that were computed elsewhere into `MixingMaps`."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ def labelled_scores(
     rollout_normalised: bool | None,
     provenance: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
-    """Return the fields for `MixingMaps.of`. Missing properties are those of the measure, if
-    mixlens has a measure of that name.
+    """Return the fields for `MixingMaps.of`.
+
+    If mixlens has a measure of this name, missing properties are taken from that measure.
     """
     array = _array(scores)
     if array.dtype.kind not in "biuf":
@@ -59,7 +60,7 @@ def labelled_scores(
 
 
 def _array(scores: Any) -> np.ndarray:
-    """Return the scores as an array, from any device and with or without gradients."""
+    """Return the scores as a NumPy array. Tensors on any device are accepted."""
     try:
         if hasattr(scores, "detach"):
             scores = scores.detach().cpu()

@@ -1,7 +1,7 @@
-"""Load views of results on demand.
+"""Load figures and pages of results on demand.
 
-`mixlens.views` draws figures and pages of results. Results must not import it, so they name a view
-here, which is loaded on demand.
+`mixlens.views` draws figures and pages of results. The modules of results must not import it, so
+they load views through this module when they need them.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """MixingMaps: how much each source token contributes to each target token of one text, layer by
 layer, with labels and provenance.
 
-Rows are targets, columns are sources. Maps never change: every method returns new ones and notes
-its step in `provenance["steps"]`. Extras (a standard error, a rank ...) belong to the measured
-scores: selections keep them, and computations of new scores drop them.
+Rows are targets, columns are sources. Maps are immutable: every method returns new maps and adds
+its name to `provenance["steps"]`. Extras (such as a standard error or a rank) belong to the
+measured scores. Selections keep extras, and methods that compute new scores drop them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 class MixingMaps:
     """Scores of one text: how much each source contributes to each target, layer by layer.
 
-    Maps never change. Every method returns new maps and adds its name to `provenance["steps"]`.
+    Maps are immutable. Every method returns new maps and adds its name to `provenance["steps"]`.
 
     Attributes
     ----------
@@ -55,11 +55,11 @@ class MixingMaps:
     facts : Facts
         Properties of the scores, such as `rows_sum_to_one`.
     provenance : dict
-        The measure, its options, the model, and the steps since.
+        The measure, its options, the model, and the methods applied since.
     rollout_residual, rollout_normalised, rollout_adds_identity
-        Defaults of `rollout`, from the authors of the measure.
+        Defaults of `rollout` that the authors of the measure use.
     measured : mapping
-        Arrays that were measured next to the scores. See `extras`.
+        Arrays that were computed together with the scores. See `extras`.
 
     Examples
     --------
@@ -115,16 +115,16 @@ class MixingMaps:
         rollout_normalised: bool | None = None,
         provenance: Mapping[str, Any] | None = None,
     ) -> MixingMaps:
-        """Make maps from scores that you already have.
+        """Create maps from scores that you already have.
 
         Parameters
         ----------
         scores
             An array or tensor: [layer, (head,) target, source].
         tokens
-            Labels of the targets. By default they are numbered.
+            Labels of the targets. By default, the targets are numbered.
         source_tokens
-            Labels of the sources. By default the targets.
+            Labels of the sources. By default, those of the targets.
         measure
             The name of the measure. If mixlens knows it, its properties and its rollout apply.
         facts
@@ -132,7 +132,7 @@ class MixingMaps:
         rollout_residual, rollout_normalised
             Defaults of `rollout`.
         provenance
-            Further entries of `provenance`.
+            Additional entries of `provenance`.
 
         Returns
         -------
@@ -193,7 +193,7 @@ class MixingMaps:
 
     @cached_property
     def extras(self) -> dict[str, xr.DataArray]:
-        """Return the arrays that were measured next to the scores, by name."""
+        """Return the arrays that were computed together with the scores, by name."""
         from mixlens.maps.tables import labelled
 
         return {
@@ -248,14 +248,14 @@ class MixingMaps:
 
     @property
     def reading(self) -> Reading:
-        """Return how the layers are aggregated if you select none.
+        """Return how the layers are aggregated if you do not select a layer.
 
-        `reading.of(scores)` computes it, and `reading.name` describes it.
+        `reading.of(scores)` aggregates the scores, and `reading.name` describes the method.
         """
         return reading_of(self)
 
     def __eq__(self, other: object) -> bool:
-        """Return whether all arrays are equal bit by bit, and all other fields are equal."""
+        """Return whether all arrays are bitwise equal and all other fields are equal."""
         if not isinstance(other, MixingMaps):
             return NotImplemented
         return storage.same(self, other)
@@ -334,7 +334,7 @@ class MixingMaps:
     def heads(self, how: str = "mean") -> MixingMaps:
         """Merge all heads.
 
-        For norms of vectors, this differs from the measure of the whole layer.
+        For measures based on vector norms, the result differs from measuring the whole layer.
 
         Parameters
         ----------
@@ -361,7 +361,7 @@ class MixingMaps:
     def derived(
         self, scores: np.ndarray, step: str, facts: Facts | None = None, **changes: Any
     ) -> MixingMaps:
-        """Return maps with new scores, in the dtype of these.
+        """Return a copy of these maps with new scores, converted to the same dtype.
 
         Parameters
         ----------
@@ -370,7 +370,7 @@ class MixingMaps:
         step
             The name of the step for `provenance["steps"]`.
         facts
-            Properties of the new scores. By default those of these maps.
+            Properties of the new scores. By default, those of these maps.
         **changes
             Further attributes to replace.
 
@@ -396,7 +396,7 @@ class MixingMaps:
         Parameters
         ----------
         absolute
-            True takes the absolute values of signed scores first.
+            If True, take the absolute values of signed scores first.
 
         Returns
         -------
@@ -420,26 +420,27 @@ class MixingMaps:
     ) -> MixingMaps:
         """Multiply the maps from the input up to each layer (Abnar & Zuidema 2020).
 
-        In causal models the product often collapses onto the first token. A warning then names it.
+        In causal models, the product often collapses onto the first token. mixlens then emits a
+        warning.
 
         Parameters
         ----------
         residual
-            The weight of the identity that is mixed into each layer, from 0 to 1. By default as the
-            authors of the measure do: half for attention, none for the others.
+            The weight of the identity that is mixed into each layer, from 0 to 1. The default is
+            the choice of the measure's authors: 0.5 for attention, 0 for the other measures.
         normalise
-            True makes the scores of each target sum to one. By default True, except for GlobEnc.
+            If True, the scores of each target sum to one. The default is True, except for GlobEnc.
 
         Returns
         -------
         MixingMaps
-            The contribution of each input token, up to each layer.
+            The contribution of each input token to the output of each layer.
 
         Raises
         ------
         InvalidInput
-            If the scores cannot be rolled out, such as those of cross-attention or of some targets
-            only.
+            If the scores cannot be rolled out, for example because they belong to cross-attention
+            or to some targets only.
 
         Examples
         --------
@@ -465,7 +466,7 @@ class MixingMaps:
         targets
             Positions or tokens. By default all.
         layers
-            Layers from which the flow starts, or "all". By default the last layer alone, because
+            Layers from which the flow starts, or "all". By default, only the last layer, because
             the computation is slow.
         residual, normalise
             As for `rollout`.
@@ -490,12 +491,12 @@ class MixingMaps:
         return flow_through(self, targets, layers, residual, normalise)
 
     def mean(self) -> MixingMaps:
-        """Average over layers.
+        """Average the scores over layers.
 
         Returns
         -------
         MixingMaps
-            One layer, under the number of the last one.
+            Maps with one layer, which has the number of the last layer.
 
         Examples
         --------
@@ -512,7 +513,7 @@ class MixingMaps:
         Returns
         -------
         MixingMaps
-            The last layer alone.
+            Maps with only the last layer.
 
         Examples
         --------
@@ -524,15 +525,15 @@ class MixingMaps:
     def words(self, sources: str = "sum", targets: str = "mean") -> MixingMaps:
         """Merge sub-words into words.
 
-        If you measured some targets only, a word is merged from the measured ones. Sources that are
-        segments or frames of audio stay as they are.
+        If you measured only some targets, a target word is merged from its measured tokens. Sources
+        that are segments or audio frames stay as they are.
 
         Parameters
         ----------
         sources
             How to merge sources: "sum", "mean", "max" or "first".
         targets
-            How to merge targets, by the same names.
+            How to merge targets, with the same choices.
 
         Returns
         -------
@@ -542,7 +543,7 @@ class MixingMaps:
         Raises
         ------
         InvalidInput
-            If the tokens have no offsets in the text, or the way to merge is unknown.
+            If the tokens have no offsets in the text, or if `sources` or `targets` is unknown.
 
         Examples
         --------
@@ -576,7 +577,7 @@ class MixingMaps:
         Raises
         ------
         InvalidInput
-            If ranges overlap or are outside of the text.
+            If ranges overlap or are outside the text.
 
         Examples
         --------
@@ -588,8 +589,8 @@ class MixingMaps:
     def segments(self, by: By = None, *, sink: bool = True) -> MixingMaps:
         """Sum sources by segment.
 
-        The first token often gets much attention, so it is a source of its own.
-        `extras["sink_share"]` has its normalised score.
+        The first token often receives much attention, so it is kept as a separate source.
+        `extras["sink_share"]` contains its normalised score.
 
         Parameters
         ----------
@@ -597,7 +598,7 @@ class MixingMaps:
             "sentences", "paragraphs", "turns", or `{name: text or (first character, after the
             last)}`. By default the turns of a chat, or prompt and answer.
         sink
-            False leaves out the first token, as `without_sink` does.
+            If False, leave out the first token, as `without_sink` does.
 
         Returns
         -------
@@ -644,7 +645,8 @@ class MixingMaps:
         return tokens_inside(self, segment, by)
 
     def without_sink(self) -> MixingMaps:
-        """Set the first source to zero, and normalise scores again that summed to one.
+        """Set the score of the first source to zero. If the scores summed to one, normalise them
+        again.
 
         Returns
         -------
@@ -654,8 +656,7 @@ class MixingMaps:
         Raises
         ------
         InvalidInput
-            If these are the tokens of one segment. Leave out the first token before you call
-            `inside`.
+            If these maps hold the tokens of one segment. Call `without_sink` before `inside`.
 
         Examples
         --------
@@ -678,11 +679,11 @@ class MixingMaps:
         Parameters
         ----------
         kind
-            "map", "target", "layers", "heads", "text", "curves", "alignment" or "flow". By default
-            it follows from the selection: one target through the layers, the map of one layer, or
-            the maps of all layers or heads.
+            "map", "target", "layers", "heads", "text", "curves", "alignment" or "flow". By default,
+            the kind depends on the selection: one target through the layers, the map of one layer,
+            or the maps of all layers or heads.
         target, layer, head
-            The part of the maps to draw.
+            The target, layer and head to draw.
         **options
             Options of the kind, such as `width`, `columns` and `scale`.
 
@@ -743,12 +744,13 @@ class MixingMaps:
         path
             The name of the file.
         *others
-            Maps of other measures of the same text, to show next to these.
+            Maps of other measures for the same text, to show next to these maps.
         segments
-            Segments to group sources by, as for `segments`. By default those of the text, such as
-            the turns of a chat.
+            Segments to group sources by, as for `segments`. By default, the segments of the text,
+            such as the turns of a chat.
         **shown
-            Options of `mixlens.views.viewer.payload.payload_of`: target, title, image, seconds.
+            Options of `mixlens.views.viewer.payload.payload_of`: `target`, `title`, `image` and
+            `seconds`.
 
         Raises
         ------
@@ -770,5 +772,5 @@ class MixingMaps:
 
 
 def load(path: str | os.PathLike[str]) -> MixingMaps:
-    """Read saved maps, bit by bit."""
+    """Read saved maps. They are bitwise equal to the maps that were saved."""
     return storage.load(path, MixingMaps)

@@ -1,7 +1,7 @@
 """Aggregate the layers of one target into one set of scores.
 
-`reading_of` decides how the layers of maps are aggregated unless the caller passes a layer. Python,
-the command line, figures and the viewer all use it.
+`reading_of` decides how the layers of maps are aggregated if the caller does not select one.
+Python, the command line, figures and the viewer all use it.
 """
 
 from __future__ import annotations
@@ -42,8 +42,9 @@ with long prompts; on the small bundled models no reading is best (docs/maps.md)
 def reading_of(maps: MixingMaps) -> Reading:
     """Return how the layers of these maps are aggregated by default.
 
-    If the layers are already aggregated, or each layer refers to the input, the last one is used. A
-    measure with one set of scores per layer defines their aggregation itself.
+    If the layers are already aggregated, or if the scores of each layer refer to the input tokens,
+    the last layer is used. A measure that gives a single set of scores per layer defines their
+    aggregation itself.
     """
     layers, facts = maps.layers, maps.facts
     if len(layers) == 1:
@@ -73,8 +74,9 @@ def _last_name(maps: MixingMaps) -> str:
 
 
 def layer_rows(maps: MixingMaps, spec: Spec, target: int) -> Float[np.ndarray, "layer source"]:
-    """Return the target's scores in each layer, or its only scores if the measure does not score
-    layers.
+    """Return the target's scores in each layer.
+
+    A measure that does not score maps of layers has one set of scores, which is returned instead.
     """
     return shares(maps.row(target).scores if spec.gives == "maps" else maps.scores[:, 0])
 
@@ -82,11 +84,11 @@ def layer_rows(maps: MixingMaps, spec: Spec, target: int) -> Float[np.ndarray, "
 def target_row(
     maps: MixingMaps, spec: Spec, target: int, aggregate: str | int = "rollout"
 ) -> Float[np.ndarray, " source"]:
-    """Return the scores of one target: "mean" of the normalised layers, "rollout", "last", or a
-    layer number. Their absolute values sum to one.
+    """Return the scores of one target. Their absolute values sum to one.
 
-    Measures of the whole model (hidden token attribution, and those with one set of scores) use
-    their own scores.
+    `aggregate` is "mean" (of the normalised layers), "rollout", "last", or a layer number. Measures
+    of the whole model (hidden token attribution, and measures with a single set of scores) already
+    have aggregated scores, which are returned as they are.
     """
     if isinstance(aggregate, str) and aggregate not in AGGREGATES:
         raise InvalidInput(
@@ -108,8 +110,9 @@ def target_row(
 def rolled_out_absolute(
     maps: MixingMaps, residual: float | int | None = None, normalise: bool | None = None
 ) -> MixingMaps:
-    """Return `maps.rollout`, by the measure's own rule unless one is passed. Signed scores are
-    replaced by their absolute values.
+    """Return `maps.rollout`, with absolute values in place of signed scores.
+
+    By default, the rollout follows the rule of the measure's authors.
     """
     return roll_out(
         maps.normalised(absolute=True) if maps.facts.signed else maps, residual, normalise

@@ -28,9 +28,10 @@ _SAMPLED = 256  # sampled entries of each weight
 def provenance_of(
     name: str, spec: Spec, recording: Recording, request: Request, options: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the provenance. Missing options are listed with their defaults.
+    """Return the provenance of scores. Options that were not passed are listed with their defaults.
 
-    `recorded` is "rows" if only the named targets were computed, or the reason why not.
+    `recorded` is "rows" if only the requested targets were computed. Otherwise it is "maps", with
+    the reason if there is one.
     """
     model = recording.model
     config = getattr(model, "config", None)
@@ -52,8 +53,9 @@ def provenance_of(
 
 
 def _target_names(recording: Recording, request: Request) -> dict[str, str]:
-    """Return which tokens name the targets of a decoder: those that it reads or those that it
-    produces.
+    """Return which tokens label the targets of a decoder.
+
+    These are either the tokens that it reads or the tokens that it produces.
     """
     last = recording.structure.stack_of(request.site) is recording.last_stack
     if recording.produced is not None and last:
@@ -78,16 +80,16 @@ def versions() -> dict[str, str]:
 
 
 def model_name(model: Any) -> str:
-    """Return the hub name or folder that a model was loaded from, or its class if it was built."""
+    """Return the hub name or folder from which a model was loaded, or the name of its class."""
     return str(getattr(model.config, "_name_or_path", None) or type(model).__name__)
 
 
 def weights_digest(model: Any) -> str:
-    """Return a digest of a few entries of each tensor, because a folder may hold other weights
-    later.
+    """Return a hash of the model's weights, computed from a few entries of each tensor.
 
-    Weights that the checkpoint lacks (such as an unused pooler) are excluded, because transformers
-    initialises them at random each time. If a model is spread over processes, call it in each.
+    It detects that a folder now holds other weights. Weights that the checkpoint lacks (such as an
+    unused pooler) are excluded, because transformers initialises them at random each time. If a
+    model is spread over several processes, call this function in each of them.
     """
     digest, drawn = hashlib.sha256(), newly_initialised(model)
     for name, weight in model.named_parameters():
@@ -100,9 +102,9 @@ def weights_digest(model: Any) -> str:
 
 
 def plain(value: Any, *, finite: bool = False) -> Any:
-    """Return the nearest JSON value.
+    """Convert a value to the nearest JSON value.
 
-    With `finite`, a number that is not finite becomes None, because JSON cannot represent it.
+    With `finite=True`, NaN and infinity become None, because JSON cannot represent them.
     """
     if isinstance(value, (np.ndarray, np.generic, torch.Tensor)):
         value = value.tolist()

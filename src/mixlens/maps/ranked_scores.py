@@ -1,6 +1,6 @@
-"""Scores of named parts: ranked, as a table, and in a JSON file.
+"""Rank the scores of the parts of a prompt, convert them to a table, and save them to a JSON file.
 
-Passages by removal, knockouts, ContextCite and hops share these methods.
+Leave-one-out scores, knockouts, ContextCite and hops share these methods.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class RankedScores:
     _form: ClassVar[Mapping[str, Any]]  # its other entries
 
     def _ranked(self) -> tuple[Sequence[str], np.ndarray]:
-        """Return the names, and the scores that rank them."""
+        """Return the names of the parts, and the scores by which they are ranked."""
         raise NotImplementedError
 
     def _columns(self) -> Mapping[str, Any]:
@@ -50,13 +50,13 @@ class RankedScores:
 
     @classmethod
     def _from_json(cls, given: Mapping[str, Any]) -> Self:
-        """Return scores from the contents of a file, or raise `ValueError` if their form is
-        wrong.
+        """Create the scores from the contents of a file. Raise `ValueError` if the contents do not
+        fit.
         """
         raise NotImplementedError
 
     def __eq__(self, other: object) -> bool:
-        """Return whether two results are the same, with all numbers and settings."""
+        """Return whether two results have the same scores and settings."""
         if type(other) is not type(self):
             return NotImplemented
         return self._described() == other._described()
@@ -71,7 +71,7 @@ class RankedScores:
         Parameters
         ----------
         count
-            How many to return. By default all.
+            The number of names to return. By default, all of them.
 
         Returns
         -------
@@ -93,9 +93,9 @@ class RankedScores:
         Returns
         -------
         pandas.DataFrame
-            Passages have the columns segment, score and text; a knockout has one line for each
-            passage and window, with layers and percent; hops have one line for each token, with its
-            position and the part of each hop.
+            Scores of passages have the columns segment, score and text. A knockout has one line for
+            each passage and window, with its layers and the percentage. Hops have one line for each
+            token, with its position and the score in each hop.
 
         Examples
         --------
@@ -140,12 +140,12 @@ class RankedScores:
         Returns
         -------
         RankedScores
-            The scores, of the class whose `load` you call.
+            The scores, as an instance of the class whose `load` you call.
 
         Raises
         ------
         InvalidInput
-            If the file does not hold such scores.
+            If the file does not contain scores of this class.
 
         Examples
         --------
@@ -172,7 +172,9 @@ class RankedScores:
 
 
 def read_numbers(given: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """Return a list of numbers as an array of this shape, or raise `ValueError`."""
+    """Convert a list of numbers to an array of this shape. Raise `ValueError` if that is not
+    possible.
+    """
     numbers = np.array(given, dtype=np.float64)
     if numbers.shape != shape or not numbers.size:
         raise ValueError(f"its scores have the shape {numbers.shape}, not {shape}")

@@ -1,17 +1,19 @@
-"""Relevance through several streams: gradient-weighted attention, aggregated by its authors' rules.
+"""Aggregate gradient-weighted attention through encoder-decoder and two-stream models, by the rules
+of its authors.
 
-Chefer, Gur, Wolf 2021, Generic Attention-model Explainability, section 3.2. Self-attention of a
+Chefer, Gur, Wolf 2021, Generic Attention-model Explainability, section 3.2. R_ab is the relevance
+of the tokens of stream b for those of stream a, and A is the map of one layer. Self-attention of a
 stream s adds A R_ss to R_ss and A R_sq to R_sq. Attention of s to a stream q adds
 
     R_sq += N(R_ss)^T A N(R_qq),   R_ss += A R_qs,   N(R) = (R - I) / row sums + I.
 
-An encoder never attends to its decoder, so that R_qs is zero there (`relevance_through`, for models
-like DETR). In co-attention each of two streams attends to the other (`relevance_between`, for
-models like LXMERT), and all additions of a block use the matrices before it.
+`relevance_through` is for models like DETR. Their encoder never attends to the decoder, so R_qs is
+zero. `relevance_between` is for models like LXMERT, in which each of two streams attends to the
+other (co-attention). All additions of a block use the matrices from before that block.
 
-The authors' code divides 0 by 0 if a row of R - I is empty, and the whole addition is lost: in a
-causal decoder for every target but the last. Here an empty row stays empty, which agrees with the
-authors' numbers wherever theirs are defined.
+If a row of R - I is zero, the authors' code divides 0 by 0, and the addition becomes NaN. In a
+causal decoder, this happens for every target except the last. In mixlens, a zero row stays zero,
+which agrees with the authors' numbers wherever these are defined.
 """
 
 from __future__ import annotations
@@ -30,8 +32,10 @@ def relevance_through(
     decoder: Float[np.ndarray, "layer target target"],
     cross: Float[np.ndarray, "layer target source"],
 ) -> tuple[Float[np.ndarray, "target target"], Float[np.ndarray, "target source"]]:
-    """Return how much each token of the prefix (R_qq) and of the source (R_qi) contributes to every
-    decoder position, from the maps of `attention_gradient` at the three sites.
+    """Return how much each token contributes to every decoder position.
+
+    The first array is for the tokens of the prefix (R_qq), the second for those of the source
+    (R_qi). The arguments are the maps of `attention_gradient` at the three attention sites.
     """
     streams = _Streams.unmixed(encoder.shape[-1], decoder.shape[-1]).attended(*encoder).turned()
     for links, to_encoder in zip(decoder, cross, strict=True):
@@ -44,9 +48,11 @@ def relevance_between(
     image: Float[np.ndarray, "height source source"],
     co_attention: Sequence[CoAttention],
 ) -> tuple[Float[np.ndarray, "target target"], Float[np.ndarray, "target source"]]:
-    """Return how much each token (R_tt) and each image patch (R_ti) contributes to every token of
-    the text, from the maps of `attention_gradient`: those of each stream alone, then block by
-    block.
+    """Return how much each text token and each image patch contributes to every token of the text.
+
+    The first array is for text tokens (R_tt), the second for image patches (R_ti). The arguments
+    are maps of `attention_gradient`: `text` and `image` for the layers of each stream alone, and
+    `co_attention` for the blocks in which the streams attend to each other.
     """
     streams = _Streams.unmixed(text.shape[-1], image.shape[-1])
     streams = streams.attended(*text).turned().attended(*image).turned()
@@ -59,7 +65,7 @@ def relevance_between(
 
 @dataclass(frozen=True, kw_only=True)
 class CoAttention:
-    """The maps of a block in which text and image attend to each other, then to themselves."""
+    """Maps of one block, in which text and image attend to each other and then to themselves."""
 
     to_image: Float[np.ndarray, "target source"]
     to_text: Float[np.ndarray, "source target"]
@@ -69,7 +75,7 @@ class CoAttention:
 
 @dataclass(frozen=True)
 class _Streams:
-    """R_ss, R_qq, R_sq and R_qs, from the view of the stream s."""
+    """The matrices R_ss, R_qq, R_sq and R_qs for the streams s and q."""
 
     own: np.ndarray
     other: np.ndarray
@@ -83,24 +89,26 @@ class _Streams:
         )
 
     def turned(self) -> _Streams:
-        """Return the matrices from the view of the other stream."""
+        """Return the matrices with the roles of s and q swapped."""
         return _Streams(self.other, self.own, self.back, self.across)
 
     def attended(self, *maps: np.ndarray) -> _Streams:
-        """Return the matrices after self-attention of s, layer by layer."""
+        """Update the matrices with the self-attention maps of s, layer by layer."""
         own, across = self.own, self.across
         for links in maps:
             own, across = own + links @ own, across + links @ across
         return replace(self, own=own, across=across)
 
     def looking(self, links: np.ndarray) -> _Streams:
-        """Return the matrices after attention of s to q."""
+        """Update the matrices with a map in which s attends to q."""
         across = self.across + _balanced(self.own).T @ links @ _balanced(self.other)
         return replace(self, own=self.own + links @ self.back, across=across)
 
 
 def _balanced(relevance: Float[np.ndarray, "token token"]) -> Float[np.ndarray, "token token"]:
-    """Return N(R), in which the collected relevance has the same weight as the token itself."""
+    """Return N(R), in which relevance from other tokens has the same total weight as the token
+    itself.
+    """
     identity = np.eye(len(relevance))
     gathered: np.ndarray = row_normalised(relevance - identity) + identity
     return gathered

@@ -2,14 +2,15 @@
 targets of layer l to the input tokens.
 
 Abnar & Zuidema (2020), "Quantifying Attention Flow in Transformers", ACL, section 3, equation 1.
-Their M is attention mixed with half of the identity for the residual stream; measures that include
-the residual are multiplied as they are. Their own code adds a whole identity and divides by the sum
-over sources, which gives the same numbers, because attention weights sum to one. If they do not (an
-attention sink), the mixed scores are divided by their sum, as in that code.
+Their M is the mean of the attention weights and the identity, which stands for the residual stream.
+Maps of measures that include the residual are multiplied as they are. The authors' code adds the
+identity and divides by the sum over sources, which gives the same numbers, because attention
+weights sum to one. If they do not (because of an attention sink), mixlens divides the mixed scores
+by their sum, as that code does.
 
-In a causal model the first token uses no other token, so it is an absorbing state of the product
-R_l = M_l R_(l-1): with every layer more of each target's score moves there. If little else is left,
-the rollout has collapsed and does not distinguish targets.
+In a causal model, the first token attends to no other token, so it is an absorbing state of the
+product: with every layer, more of each target's score moves to the first token. If it holds almost
+all of the score, the rollout has collapsed and does not distinguish targets.
 """
 
 from __future__ import annotations
@@ -62,8 +63,10 @@ def transitions(
     residual: float | int = 0.0,
     normalise: bool = True,
 ) -> Float[np.ndarray, "layer token token"]:
-    """Return the transition of each layer: `residual` parts of the identity, the rest of the map,
-    normalised to sum to one.
+    """Return the transition matrix of each layer.
+
+    It is the map mixed with the identity, which has the weight `residual`. With `normalise`, its
+    rows sum to one.
     """
     if not 0 <= residual <= 1:
         raise InvalidInput(f"residual={residual} is out of range. Pass a fraction from 0 to 1.")
@@ -77,7 +80,9 @@ def rollout(
     residual: float | int = 0.0,
     normalise: bool = True,
 ) -> Float[np.ndarray, "layer token token"]:
-    """Return the product up to each layer, from maps of all layers in order."""
+    """Return the product of the transition matrices up to each layer. `maps` holds all layers in
+    order.
+    """
     steps = transitions(maps, residual=residual, normalise=normalise)
     for layer in range(1, len(steps)):
         steps[layer] = steps[layer] @ steps[layer - 1]
@@ -97,7 +102,7 @@ def roll_out(
 
 
 class Transitions(NamedTuple):
-    """The transition of each layer of maps, and its rule."""
+    """Transition matrices of all layers, and the options that they were computed with."""
 
     steps: np.ndarray  # [layer, token, token]
     rule: str
@@ -107,7 +112,7 @@ class Transitions(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """How to compute the transition of a layer, for some of its targets."""
+    """Options that define the transition matrix of a layer, for all or some of its targets."""
 
     residual: float  # parts of the identity
     normalise: bool
@@ -121,7 +126,7 @@ class Rule:
     def of(
         cls, about: MixingMaps | Spec, residual: float | int | None, normalise: bool | None
     ) -> Rule:
-        """Return the rollout options, with those of the measure as defaults."""
+        """Return the rollout options. Those that are None are the defaults of the measure."""
         normalise = about.rollout_normalised if normalise is None else normalise
         adds_identity = about.rollout_adds_identity and residual is None
         residual = about.rollout_residual or 0.0 if residual is None else residual
@@ -162,8 +167,9 @@ class Rule:
         scores: Float[np.ndarray, "*layers target source"],
         positions: Int[np.ndarray, " target"],
     ) -> Float[np.ndarray, "*layers target source"]:
-        """Return the transition matrix of these targets in float64. A target without scores has the
-        identity.
+        """Return the rows of the transition matrix for these targets, in float64.
+
+        If all scores of a target are zero, its row is that of the identity.
         """
         own = np.zeros(scores.shape[-2:])
         own[np.arange(len(positions)), positions] = 1
@@ -179,7 +185,10 @@ class Rule:
 def layer_transitions(
     maps: MixingMaps, residual: float | int | None, normalise: bool | None
 ) -> Transitions:
-    """Return the transitions of maps of all layers. None means the default of the measure."""
+    """Return the transition matrix of every layer of the maps.
+
+    If `residual` or `normalise` is None, the default of the measure is used.
+    """
     require_whole_stack(maps)
     rule = Rule.of(maps, residual, normalise)
     steps = rule.passed_on(maps.scores, np.arange(maps.scores.shape[-1]))
@@ -189,7 +198,7 @@ def layer_transitions(
 def joined_facts(
     facts: Facts, rule: Rule, step: str, product: Float[np.ndarray, "*layers target source"]
 ) -> Facts:
-    """Return the properties of a rollout."""
+    """Return the properties of the scores after a rollout."""
     return replace(
         facts,
         rows_sum_to_one=rule.normalise or facts.rows_are_shares,
@@ -200,7 +209,7 @@ def joined_facts(
 
 
 def require_whole_stack(maps: MixingMaps) -> None:
-    """Raise unless each layer's targets are the next layer's sources."""
+    """Raise an error unless each layer's targets are the next layer's sources."""
     if maps.per_head:
         raise InvalidInput(
             "Heads cannot be followed from layer to layer. Merge them with "
@@ -242,7 +251,9 @@ FEWEST = 3  # sources; with two, one always has half
 
 
 class Collapse(NamedTuple):
-    """The source that dominates, and its mean normalised score for the other targets."""
+    """The source onto which a rollout collapsed, with its mean normalised score for the other
+    targets.
+    """
 
     source: int
     token: str
@@ -257,7 +268,7 @@ class Collapse(NamedTuple):
 
 
 def collapse_of(maps: MixingMaps, place: int = -1) -> Collapse | None:
-    """Return the source onto which a rollout of tokens has collapsed, or None.
+    """Return the source onto which a rollout of tokens has collapsed, or None if it has not.
 
     `place` is the index of the layer in the maps.
     """
@@ -275,7 +286,7 @@ def collapse_of(maps: MixingMaps, place: int = -1) -> Collapse | None:
 
 
 def warn_of_collapse(maps: MixingMaps) -> MixingMaps:
-    """Return the maps, after a `UserWarning` if they are a rollout that has collapsed."""
+    """Emit a `UserWarning` if the maps are a rollout that has collapsed, and return the maps."""
     collapse = collapse_of(maps)
     if collapse is not None:
         warnings.warn(str(collapse), stacklevel=3)

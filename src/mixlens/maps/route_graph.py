@@ -1,4 +1,4 @@
-"""A route as a graph: its edges, their scores, and its files."""
+"""Represent a route as a graph, and write it to a file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ PARTS = {"X": "input", "A": "attention", "M": "feed_forward", "I": "output"}
 
 
 class Edge(NamedTuple):
-    """An edge from a node to the one above it, with its fraction of the sum there."""
+    """An edge from a node to a node above it.
+
+    `weight` is the fraction that the edge contributes to the sum at its end.
+    """
 
     start: str
     end: str
@@ -25,8 +28,9 @@ class Edge(NamedTuple):
 
 
 class HeadShare(NamedTuple):
-    """The fraction of a head in one attention block; active if one of its edges is above the
-    threshold.
+    """The fraction that a head contributes to the output of one attention block.
+
+    The head is active if one of its edges is above the threshold.
     """
 
     layer: int
@@ -37,7 +41,7 @@ class HeadShare(NamedTuple):
 
 
 class BlockShare(NamedTuple):
-    """The fraction of attention, the residual stream or the MLP in one sum."""
+    """The fraction that attention, the residual stream or the MLP contributes to one sum."""
 
     layer: int
     target: int
@@ -49,13 +53,13 @@ class BlockShare(NamedTuple):
 class Routes:
     """Information flow route of one target, as a graph.
 
-    Nodes are tokens at four places: `X0_t` the input, `A3_t` after the attention of layer 3, `M3_t`
-    its MLP, `I3_t` after that.
+    Nodes are tokens at four places in the model: `X0_t` is token t in the input, `A3_t` after the
+    attention of layer 3, `M3_t` in the MLP of layer 3, and `I3_t` in the output of layer 3.
 
     Attributes
     ----------
     edges : tuple of Edge
-        (start, end, weight), from the target down.
+        The edges (start, end, weight), starting from the target.
     heads : tuple of HeadShare
         The normalised score of each head in an attention block.
     blocks : tuple of BlockShare
@@ -100,7 +104,7 @@ class Routes:
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """Return the names of all nodes, from the target down."""
+        """Return the names of all nodes, starting from the target."""
         ends = [f"I{self.layers - 1}_{self.target}"]
         return tuple(dict.fromkeys(ends + [name for edge in self.edges for name in edge[1::-1]]))
 

@@ -1,17 +1,20 @@
-"""The route of one target: the part of the network that builds its state, as a graph.
+"""Find the information flow route of one target: the part of the network that computes its state,
+as a graph.
 
 Ferrando & Voita 2024, Information Flow Routes: Automatically Interpreting Language Models at Scale
-(EMNLP). Nodes are tokens at four places: `X0_t` the input, `A3_t` after the attention of layer 3,
-`M3_t` its MLP, `I3_t` after that. The weight of an edge is its fraction of the sum at its end
-(`mixlens.replay.route_shares`). From the target's state after the last layer, edges above the
-threshold are followed down. Attention is computed only for tokens that are reached.
+(EMNLP). Nodes are tokens at four places in the model: `X0_t` is token t in the input, `A3_t` after
+the attention of layer 3, `M3_t` in the MLP of layer 3, and `I3_t` in the output of layer 3. The
+weight of an edge is the fraction that it contributes to the sum at its end
+(`mixlens.replay.route_shares`). The search starts from the target's state after the last layer and
+follows all edges above the threshold downwards. Attention is computed only for the tokens that the
+search reaches.
 
-By default, as in the paper, edges up to the threshold are dropped, head by head, and the others are
-divided by their sum, so that each sum adds up to one. (The released code divides MLP fractions by a
-sum over all tokens. Here it is the token's own.) `renormalise=False` compares the raw fraction of
-an edge, summed over heads, with the threshold. Fractions are never multiplied along a path.
-
-In a parallel layer the MLP reads the layer's input, and its edge starts there.
+By default, as in the paper, edges at or below the threshold are dropped separately for each head,
+and the weights of the other edges are divided by their sum, so that the edges into a node sum to
+one. (The released code divides the fractions of the MLP by a sum over all tokens. mixlens uses the
+sum for the token itself.) With `renormalise=False`, the raw fraction of an edge, summed over heads,
+is compared with the threshold. Weights are never multiplied along a path. In a layer with parallel
+attention and MLP, the MLP reads the layer's input, so its edge starts there.
 """
 
 from __future__ import annotations
@@ -45,7 +48,7 @@ def routes(
     renormalise: bool = True,
     value_bias: bool = False,
 ) -> Routes:
-    """Return the route of one target of a recorded text."""
+    """Return the information flow route of one target in a recorded text."""
     chosen = recording.structure.site(site)
     if chosen.kind is not AttentionKind.SELF or recording.batch != 1:
         raise InvalidInput(
@@ -88,7 +91,7 @@ def routes(
 
 @dataclass(kw_only=True)
 class _Search:
-    """A search from the last layer down, with the edges found so far."""
+    """A search from the last layer downwards, with the edges that it has found."""
 
     recording: Recording
     site: str
@@ -101,7 +104,9 @@ class _Search:
     rows: int = 0
 
     def below(self, index: int, layer: Layer, reached: Iterable[int]) -> set[int]:
-        """Return the tokens of the layer below that the reached tokens of this layer lead to."""
+        """Follow the edges of one layer from the reached tokens, and return the tokens reached in
+        the layer below.
+        """
         before = f"I{index - 1}" if index else "X0"
         parallel = layer.structure.sites[0].parallel
         inside, under = [], set()
@@ -134,7 +139,11 @@ class _Search:
     def _feed_forward(
         self, index: int, layer: Layer, tokens: list[int]
     ) -> list[tuple[int, float, float]]:
-        """Return the weights of the two edges of each token, 0 if one is dropped."""
+        """Return each token with the weights of its two edges, from the MLP and from the residual
+        stream.
+
+        The weight of a dropped edge is 0.
+        """
         if not tokens:
             return []
         site, targets = layer.site(AttentionKind.SELF), self._targets(tokens)
@@ -147,7 +156,9 @@ class _Search:
     def _attention(
         self, index: int, layer: Layer, tokens: list[int]
     ) -> Iterator[tuple[int, np.ndarray]]:
-        """Return the weights of the edges from all sources to each token, 0 if one is dropped."""
+        """Return the weights of the edges from all sources to each token. The weight of a dropped
+        edge is 0.
+        """
         if not tokens:
             return iter(())
         self.rows += len(tokens)
@@ -180,7 +191,10 @@ class _Search:
             self.heads += [HeadShare(index, token, head, *pair) for head, pair in pairs]
 
     def _kept(self, shares: np.ndarray) -> np.ndarray:
-        """Return the fractions above the threshold, divided by their sum if requested."""
+        """Set the fractions at or below the threshold to zero.
+
+        With `renormalise`, divide the others by their sum.
+        """
         kept = np.where(shares > self.threshold, shares, 0.0)
         if not self.renormalise:
             return kept

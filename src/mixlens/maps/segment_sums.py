@@ -1,8 +1,9 @@
-"""Sum sources by segment, with the score of the first token, and select the tokens of one segment.
+"""Sum the scores of sources by segment, and select the tokens of one segment.
 
-Much attention often falls on the first token, whatever it is (Xiao et al. 2024, Efficient Streaming
-Language Models with Attention Sinks). It is therefore a separate source, and can be left out. The
-other scores are normalised again only if those of the measure sum to one.
+The first token often receives much attention, whatever it is (Xiao et al. 2024, Efficient Streaming
+Language Models with Attention Sinks). It is therefore kept as a separate source, and can be left
+out. If it is left out, the other scores are normalised again only if the scores of the measure sum
+to one.
 """
 
 from __future__ import annotations
@@ -47,8 +48,9 @@ def merge_segments(maps: MixingMaps, by: By, sink: bool) -> MixingMaps:
 
 
 def with_segments(maps: MixingMaps, by: By) -> MixingMaps:
-    """Return the maps with these segments as those of the text. Pages group the sources by them,
-    and `segments()` sums them.
+    """Return the maps with these segments in place of the segments of the text.
+
+    Pages group the sources by segment, and `segments()` sums them.
     """
     _require_tokens(maps)
     row = replace(maps.source_row, segments=divided(maps.source_row, by))
@@ -57,7 +59,7 @@ def with_segments(maps: MixingMaps, by: By) -> MixingMaps:
 
 
 def has_sums(maps: MixingMaps) -> bool:
-    """Return whether the sources are segments, not tokens."""
+    """Return whether the sources are segments instead of tokens."""
     return _has_step(maps, _SUMS)
 
 
@@ -114,13 +116,15 @@ def tokens_inside(maps: MixingMaps, name: str, by: By) -> MixingMaps:
 def summed(
     scores: Float[np.ndarray, "*rows source"], groups: dict[str, list[int]]
 ) -> Float[np.ndarray, "*rows segment"]:
-    """Return the sum of scores of each group."""
+    """Sum the scores of each group of sources."""
     wide = scores.astype(np.float64)
     return np.stack([wide[..., places].sum(-1) for places in groups.values()], -1)
 
 
 def sink_share(scores: Float[np.ndarray, "*rows source"]) -> Float[np.ndarray, "*rows"]:
-    """Return the normalised score of the first token, 0 for targets without scores."""
+    """Return the normalised score of the first token. It is 0 for a target whose scores are all
+    zero.
+    """
     sizes = np.abs(scores.astype(np.float64))
     sums = sizes.sum(-1)
     share: np.ndarray = np.divide(sizes[..., 0], sums, out=np.zeros_like(sums), where=sums > 0)

@@ -75,7 +75,7 @@ def _require_heads(maps: MixingMaps) -> None:
 
 
 def merge_words(maps: MixingMaps, sources: str, targets: str) -> MixingMaps:
-    """Compute `MixingMaps.words`. Segment sums have no words among their sources."""
+    """Compute `MixingMaps.words`. Sources that are segments are not merged."""
     columns = _unmerged(maps.source_row) if has_sums(maps) else words.words(maps.source_row)
     rows = words.words(maps.target_row)
     step = f"words(sources={sources}, targets={targets})"
@@ -101,13 +101,15 @@ def _unmerged(row: TokenRow) -> Merge:
 
 
 def _require_measured(maps: MixingMaps, rows: Sequence[Span]) -> None:
-    """Raise if a span of targets contains no measured target, because it would change nothing."""
+    """Raise an error if a span of targets contains no measured target, because merging it would
+    have no effect.
+    """
     held = maps.target_positions
     for start, stop in rows:
         if not any(start <= position < stop for position in held):
             shown = ", ".join(map(str, held[:20])) + ", …" * (len(held) > 20)
             raise InvalidInput(
-                f"The target span ({start}, {stop}) holds no measured target. These maps have "
+                f"The target span ({start}, {stop}) contains no measured target. These maps have "
                 f"the target positions {shown}. Pass spans as positions in the text."
             )
 

@@ -1,10 +1,11 @@
-"""Store maps in one file: the numbers as safetensors, everything else as JSON in its header.
+"""Store maps in one file, with arrays as safetensors and everything else as JSON in the header.
 
 Loading it runs no code.
 
 A file is written under a temporary name and then moved, so that a reader never sees an incomplete
-one. Only regular files are replaced: a link is followed, and a folder, a device or a pipe raises an
-error. Safetensors detects a truncated file; a checksum of the numbers detects a changed one.
+one. Symbolic links are followed, and only regular files are replaced. A path to a folder, a device
+or a pipe raises an error. Safetensors detects truncated files, and a checksum detects changed
+arrays.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def save(maps: MixingMaps, path: str | os.PathLike[str]) -> None:
 
 
 def load(path: str | os.PathLike[str], make: Callable[..., Maps]) -> Maps:
-    """Implement `mixlens.load`. `make` is called with the saved fields of maps."""
+    """Implement `mixlens.load` for maps. `make` creates the maps from the saved fields."""
     arrays, about = read(path, _KIND)
     try:
         require_form(about, _DESCRIPTION, "the description")
@@ -103,7 +104,7 @@ def load(path: str | os.PathLike[str], make: Callable[..., Maps]) -> Maps:
 
 
 def _require_axes(extras: Mapping[str, Extra], scores: np.ndarray) -> None:
-    """Raise `ValueError` if an axis of an extra is not as long as that of the scores."""
+    """Raise `ValueError` if the axes of an extra do not match those of the scores."""
     heads = {"head": scores.shape[1]} if scores.ndim == 4 else {}
     lengths = {**heads, **dict(zip(("layer", "target", "source"), _outer(scores), strict=True))}
     for name, extra in extras.items():
@@ -112,17 +113,19 @@ def _require_axes(extras: Mapping[str, Extra], scores: np.ndarray) -> None:
             raise ValueError(f"{name} has the axes {extra.dims} and the shape {shape}")
         for dim, length in zip(extra.dims, shape, strict=True):
             if lengths.get(dim, length) != length:
-                raise ValueError(f"{name} has {length} of {dim}, the scores {lengths[dim]}")
+                raise ValueError(
+                    f"{name} has length {length} along {dim}, but the scores have {lengths[dim]}"
+                )
 
 
 def _outer(scores: np.ndarray) -> tuple[int, int, int]:
     if scores.ndim not in (3, 4):
-        raise ValueError(f"scores of shape {scores.shape}")
+        raise ValueError(f"the scores have the shape {scores.shape}")
     return scores.shape[0], scores.shape[-2], scores.shape[-1]
 
 
 def same(mine: MixingMaps, theirs: MixingMaps) -> bool:
-    """Return whether numbers are equal bit by bit, and all other fields too."""
+    """Return whether all arrays are bitwise equal and all other fields are equal."""
     ours, others = _arrays(mine), _arrays(theirs)
     return (
         _description(mine) == _description(theirs)
@@ -143,7 +146,7 @@ def _arrays(maps: MixingMaps) -> dict[str, np.ndarray]:
 
 
 def _description(maps: MixingMaps) -> dict[str, Any]:
-    """Return all other fields of maps as JSON values."""
+    """Return all fields of maps except the arrays, as JSON values."""
     fields: dict[str, Any] = plain(
         {
             "layers": maps.layers,
@@ -164,8 +167,9 @@ def _description(maps: MixingMaps) -> dict[str, Any]:
 
 
 def _facts(about: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the properties of saved scores. In format 1, provenance and steps held a part of
-    them.
+    """Return the properties of saved scores.
+
+    Files of format 1 stored some of them in the provenance and its steps.
     """
     saved, origin = dict(about["facts"]), about["provenance"]
     joined = [s for s in origin.get("steps", []) if s.startswith(("rollout", "flow", "mean"))]
@@ -176,7 +180,7 @@ def _facts(about: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_token_row(saved: Mapping[str, Any]) -> TokenRow:
-    """Return the tokens of a saved row."""
+    """Create a token row from its saved fields."""
     offsets = (
         None if saved["offsets"] is None else tuple((int(a), int(b)) for a, b in saved["offsets"])
     )
@@ -209,7 +213,10 @@ def read_token_row(saved: Mapping[str, Any]) -> TokenRow:
 
 
 def _pictures(saved: Mapping[str, Any]) -> tuple[Picture, ...]:
-    """Return the images of a saved row. Files of version 0.1 have one, in one grid."""
+    """Return the images of a saved token row.
+
+    Files of version 0.1 have at most one image, with a single grid of patches.
+    """
     old = saved.get("picture")
     if old is not None:
         rows, columns, first = (int(old[name]) for name in ("rows", "columns", "first"))
@@ -238,7 +245,7 @@ def write(
     arrays: Mapping[str, np.ndarray],
     content: Mapping[str, Any],
 ) -> None:
-    """Write arrays and a JSON-able description. An existing file is replaced."""
+    """Write arrays and a description that can be stored as JSON. An existing file is replaced."""
     place = writable(path)
     contiguous = {
         name: np.ascontiguousarray(array).reshape(array.shape) for name, array in arrays.items()
@@ -274,7 +281,7 @@ def writable(path: str | os.PathLike[str]) -> Path:
 
 
 def write_whole(path: AnyPath, content: str | bytes | memoryview) -> None:
-    """Write the file or object atomically."""
+    """Write a file, or an object of an object store, atomically."""
     data = content.encode() if isinstance(content, str) else content
     if isinstance(path, ObjectPath):
         path.write_bytes(data)
@@ -299,8 +306,9 @@ def write_whole(path: AnyPath, content: str | bytes | memoryview) -> None:
 
 
 def remove_drafts(*paths: AnyPath) -> None:
-    """Remove temporary files of killed processes under these names. Call it only if nobody else
-    writes there.
+    """Remove temporary files that killed processes left for these paths.
+
+    Call it only if no other process is writing to these paths.
     """
     local = [path for path in paths if isinstance(path, Path)]  # objects have no drafts
     names = {path.with_name(path.name[:_LONGEST_NAME]) for path in local}
@@ -311,8 +319,9 @@ def remove_drafts(*paths: AnyPath) -> None:
 
 
 def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Return the data that `write` wrote. Raise `InvalidInput` with the file and the reason if this
-    is not possible.
+    """Read arrays and description from a file that `write` wrote.
+
+    Raise `InvalidInput` if the file cannot be read or holds a different kind of contents.
     """
     place = Path(path)
     if not os.path.isfile(place):  # False for a name that the system does not accept
@@ -324,20 +333,21 @@ def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, np.ndarray]
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (the handle is not a dict)
     except (SafetensorError, OSError) as error:
         raise InvalidInput(
-            f"{place} cannot be read: it is truncated, or not a file of mixlens ({error}). "
+            f"{place} cannot be read: it is truncated, or mixlens did not write it ({error}). "
             "Save it again."
         ) from error
     if content.pop("checksum", None) != _checksum(arrays):
         raise InvalidInput(
-            f"{place} cannot be read: its numbers were changed after it was written (the "
+            f"{place} cannot be read: its arrays were changed after it was written (the "
             "checksum differs). Save it again."
         )
     return arrays, content
 
 
 def kind_of(path: str | os.PathLike[str]) -> str | None:
-    """Return the kind of contents that was passed to `write`, or None if mixlens did not write the
-    file.
+    """Return the kind of contents of a file, as it was passed to `write`.
+
+    Return None if mixlens did not write the file.
     """
     try:
         with safe_open(path, framework="np") as file:
@@ -352,13 +362,13 @@ def _content(place: Path, header: Mapping[str, str], kind: str) -> dict[str, Any
     version = header.get(_VERSION)
     if version is None or _CONTENT not in header:
         raise InvalidInput(
-            f"{place} is a safetensors file, but not one of mixlens. Pass a file that mixlens "
+            f"{place} is a safetensors file that mixlens did not write. Pass a file that mixlens "
             "wrote."
         )
     if not version.isdecimal() or int(version) > FORMAT:
         raise InvalidInput(
-            f"{place} has format {version}, but this mixlens reads up to {FORMAT}. Install a "
-            "newer mixlens."
+            f"{place} has format {version}, but this version of mixlens reads formats up to "
+            f"{FORMAT}. Install a newer version."
         )
     try:
         content = parse_json(header[_CONTENT])

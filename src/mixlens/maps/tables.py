@@ -1,6 +1,6 @@
-"""Return scores with their labels, as an xarray and as a long table.
+"""Convert scores with their labels to xarray and to pandas.
 
-This is a separate file, because xarray and pandas take half a second to import.
+This is a separate module, because importing xarray and pandas takes half a second.
 """
 
 from __future__ import annotations
@@ -18,8 +18,11 @@ if TYPE_CHECKING:
 def labelled(
     maps: MixingMaps, name: str, dims: tuple[str, ...], values: np.ndarray
 ) -> xr.DataArray:
-    """Return numbers on axes of the maps: `target` and `source` are positions, `target_token` and
-    `source_token` their labels, and `source_segment` their segment, if there are any.
+    """Return an xarray `DataArray` of values, labelled with the layers, targets and sources of the
+    maps.
+
+    The coordinates `target` and `source` are positions, `target_token` and `source_token` are
+    labels, and `source_segment` is the segment of each source, if the text has segments.
     """
     coords: dict[str, Any] = {"layer": list(maps.layers)}
     if "head" in dims:
@@ -40,7 +43,7 @@ def labelled(
 
 
 def long_table(maps: MixingMaps) -> pd.DataFrame:
-    """Return one line for each score, with its labels."""
+    """Return a table with one line for each score, with its labels."""
     index = np.indices(maps.scores.shape).reshape(maps.scores.ndim, -1)
     columns: dict[str, Any] = {"layer": np.array(maps.layers, dtype=int)[index[0]]}
     if maps.per_head:

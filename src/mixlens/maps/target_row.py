@@ -1,4 +1,4 @@
-"""One target of maps with its largest sources, and extras."""
+"""Scores of one target with its top sources, and additional measured arrays."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mixlens.text.tokens import resolved
 
 @dataclass(frozen=True, eq=False)
 class Extra:
-    """An array that was measured next to the scores; `dims` names its axes."""
+    """An array that was computed together with the scores. `dims` names its axes."""
 
     dims: tuple[str, ...]
     values: np.ndarray
@@ -26,7 +26,9 @@ class Extra:
 
 
 def owned(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Return the array itself if it is frozen and not shared, else a frozen copy."""
+    """Return a read-only array: the array itself if it owns its data and is read-only, or else a
+    copy.
+    """
     flags = array.flags
     if flags.owndata and flags.c_contiguous and not flags.writeable and array.dtype == dtype:
         return array
@@ -34,7 +36,7 @@ def owned(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def frozen(array: np.ndarray) -> np.ndarray:
-    """Return the array itself, made read-only."""
+    """Make the array read-only and return it."""
     array.flags.writeable = False
     return array
 
@@ -48,7 +50,9 @@ class Source(NamedTuple):
 
 
 def shares(values: Float[np.ndarray, "*rows source"]) -> Float[np.ndarray, "*rows source"]:
-    """Return scores divided by the sum of their absolute values. Signs stay, and so do zeros."""
+    """Divide scores by the sum of their absolute values. Signs are kept, and all-zero scores stay
+    zero.
+    """
     wide = values.astype(np.float64)
     sums = np.abs(wide).sum(-1, keepdims=True)
     parts: np.ndarray = np.divide(wide, sums, out=np.zeros_like(wide), where=sums > 0)
@@ -57,7 +61,7 @@ def shares(values: Float[np.ndarray, "*rows source"]) -> Float[np.ndarray, "*row
 
 @dataclass(frozen=True)
 class Reading:
-    """How the scores of several layers are aggregated, with a name."""
+    """A method to aggregate the scores of several layers, with its name."""
 
     how: str  # the "mean" of the normalised layers, the "first", the "last", or their "sum"
     name: str  # in words: "mean of 6 layers"
@@ -92,7 +96,7 @@ class Row:
     source_tokens : tuple of str
         Labels of the sources.
     reading : Reading
-        How `top` aggregates layers if you name none.
+        How `top` aggregates layers if you do not select one.
 
     Examples
     --------
@@ -125,17 +129,17 @@ class Row:
     def top(self, k: int = 5, *, layer: int | None = None, head: int | None = None) -> list[Source]:
         """Return the sources with the largest scores, largest first.
 
-        Of two equal scores, the earlier source comes first.
+        If two scores are equal, the earlier source comes first.
 
         Parameters
         ----------
         k
             The number of sources.
         layer
-            A layer. By default the layers are aggregated, usually by the mean of the normalised
-            layers. Pass -1 for the last layer.
+            The number of a layer. By default, the layers are aggregated, usually by the mean of the
+            normalised layers. Pass -1 for the last layer.
         head
-            A head, if the scores have heads.
+            The number of a head, if the scores have heads.
 
         Returns
         -------
@@ -145,7 +149,8 @@ class Row:
         Raises
         ------
         InvalidInput
-            If `k`, `layer` or `head` is invalid, or if a head is missing.
+            If `k`, `layer` or `head` is out of range, or if the scores have heads and you do not
+            select one.
 
         Examples
         --------
@@ -174,7 +179,7 @@ class Row:
 
 
 def layer_index(layer: int, layers: Sequence[int]) -> int:
-    """Return the index of a layer in the maps. Negative numbers count from the last."""
+    """Return the index of a layer in the maps. Negative numbers count from the last layer."""
     if layer in layers:
         return list(layers).index(layer)
     if -len(layers) <= layer < 0:
@@ -185,7 +190,7 @@ def layer_index(layer: int, layers: Sequence[int]) -> int:
 
 
 def head_index(head: int, count: int) -> int:
-    """Return the number of a head. Negative numbers count from the last."""
+    """Return the index of a head. Negative numbers count from the last head."""
     try:
         return resolved([head], count)[0]
     except IndexError as error:

@@ -3,16 +3,17 @@
 Probes map hidden states back to input embeddings, and a nearest-neighbour test scores them.
 
 Brunner et al. 2020, On Identifiability in Transformers, section 4 and appendix B.1. A token is
-identified if the probe's output is nearer to its own input embedding than to that of any other
-token of the same sentence. Inputs that are exactly equal (the same word twice, in a model that adds
-positions later) count as one.
+identified if the probe's output is nearer to the token's own input embedding than to the embedding
+of any other token in the same sentence. Equal input embeddings (of a repeated word, in a model that
+adds positions later) count as one.
 
-Probes: `naive` (the hidden state itself), `linear` (no bias) and `mlp` (a hidden layer of 1,000
-with GELU), trained as in the paper: Adam at 1e-4, batches of 256, Glorot uniform, stopped when 20
-passes did not lower the loss on held-out sentences. `ridge` is not in the paper: linear least
-squares in closed form, its regularisation chosen on the same sentences. Losses are the cosine
-distance or the squared Euclidean one; `ridge` always fits the second and uses the metric only to
-choose the regularisation and for neighbours.
+The probes of the paper are `naive` (the hidden state itself), `linear` (without a bias) and `mlp`
+(one hidden layer of 1,000 units with GELU). The last two are trained as in the paper: with Adam at
+a learning rate of 1e-4, batches of 256 and Glorot uniform initialisation, until 20 passes have not
+lowered the loss on held-out sentences. `ridge` is not in the paper. It is linear least squares in
+closed form, with a regularisation chosen on the held-out sentences. The loss is the cosine distance
+or the squared Euclidean distance. `ridge` always minimises the squared distance, and uses the
+metric only to choose the regularisation and to find nearest neighbours.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ Probe = Callable[[Float[np.ndarray, "token d_model"]], Float[np.ndarray, "token 
 
 @dataclass(frozen=True, kw_only=True)
 class ProbeTraining:
-    """Training settings of probes, with the paper's values."""
+    """Training settings of probes. The defaults are the values of the paper."""
 
     rate: float = 1e-4
     batch: int = 256
@@ -51,7 +52,7 @@ class ProbeTraining:
 
 @dataclass(frozen=True)
 class Pairs:
-    """Hidden states and their input embeddings."""
+    """Hidden states, and the input embeddings that a probe should predict from them."""
 
     states: Float[np.ndarray, "token d_model"]
     inputs: Float[np.ndarray, "token d_input"]
@@ -63,9 +64,9 @@ def identified(
     wanted: Int[np.ndarray, " token"],
     metric: str = "cosine",
 ) -> Bool[np.ndarray, " token"]:
-    """Return whether the candidate nearest to each output is the wanted one.
+    """Return whether the candidate nearest to each output is the right one.
 
-    `wanted` are indices of candidates.
+    `wanted` holds the index of the right candidate for each output.
     """
     _require(metric, METRICS, "metric")
     answers, candidates = answers.astype(np.float64), candidates.astype(np.float64)
@@ -85,8 +86,9 @@ def fitted(
     metric: str = "cosine",
     training: ProbeTraining | None = None,
 ) -> tuple[Probe, int]:
-    """Return a probe trained on `train`, stopped or tuned on `apart`, and the number of its passes
-    over the data.
+    """Return a probe trained on `train`, and the number of passes over the data.
+
+    `apart` holds the sentences for early stopping, or for choosing the regularisation.
     """
     _require(probe, PROBES, "probe")
     _require(metric, METRICS, "metric")

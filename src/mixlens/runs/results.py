@@ -107,8 +107,8 @@ class RunResults:
                 require_form(about, _DESCRIPTION, "its description")
             if about["schema"] > SCHEMA_VERSION:
                 raise InvalidInput(
-                    f"{path} has schema {about['schema']}, but this mixlens reads up to "
-                    f"{SCHEMA_VERSION}. Install a newer mixlens."
+                    f"{path} has schema {about['schema']}, but this version of mixlens "
+                    f"reads schemas up to {SCHEMA_VERSION}. Install a newer version."
                 )
             measures = {**about["measures"], **measures}
         return {**about, "measures": measures}
