@@ -1,16 +1,16 @@
-"""Experiments: figures and tables of papers, one per file.
+"""Reproduce figures and tables of papers. There is one file per experiment.
 
 `experiments()` lists them, `reproduce(...)` runs one.
 
 An experiment file (`brunner2020/fig3a.py`) holds only the protocol:
 
-* `SPEC`, an `ExperimentSpec`: its title, the paper's finding, data, models and numbers;
-* `run(setting, **options) -> Outcome`: tables, figures, the numbers that the paper prints, and
-  which of its findings hold here.
+* `SPEC`, an `ExperimentSpec` with the title and the paper's finding, data, models and numbers;
+* `run(setting, **options) -> Outcome`, which returns tables, figures, the numbers that the paper
+  reports, and which of its findings hold here.
 
-Shared files: `contracts` (these types), the `catalogue` of names, `reproduction` (runs an
-experiment), `questions` (observations of every text), `memory` (caches them), and `ranked`,
-`folder` for the results.
+Experiments share the modules `contracts` (these types), `catalogue` (finds experiments by name),
+`reproduction` (runs an experiment), `questions` (asks questions about every text), `memory` (caches
+the answers), and `ranked` and `folder` (which sort and write the results).
 """
 
 from __future__ import annotations
@@ -41,8 +41,9 @@ __all__ = [
 
 
 def reproduce(name: str, lens: Lens, dataset: Dataset | None = None, **options: Any) -> Reproduced:
-    """Run one experiment (`paper/id`); see `mixlens.papers.reproduction.reproduce` for the
-    options.
+    """Run one experiment (`paper/id`).
+
+    `mixlens.papers.reproduction.reproduce` describes the options.
     """
     from mixlens.papers.reproduction import reproduce as run
 

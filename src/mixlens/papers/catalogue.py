@@ -11,7 +11,11 @@ from mixlens.registry import Registry
 
 
 def _order(name: str) -> tuple[object, ...]:
-    """Return a sort key: by paper, then by number (figure 2 before figure 11), appendices last."""
+    """Return a sort key for an experiment.
+
+    Experiments are sorted by paper, then by number (figure 2 before figure 11). Appendices come
+    last.
+    """
     paper, _, part = name.partition("/")
     return (
         paper,

@@ -1,4 +1,4 @@
-"""Define the types of an experiment: description, setting and outcome."""
+"""Types of an experiment: its description, its inputs and its outcome."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class ExperimentSpec:
 
 
 class Experiment(Protocol):
-    """Protocol of a file in `mixlens.papers`."""
+    """Protocol of a module that defines an experiment."""
 
     @property
     def SPEC(self) -> ExperimentSpec:
@@ -80,18 +80,20 @@ class Setting:
     workers: Workers | None = None  # the process pool, if not this process
 
     def track(self, items: Sequence[Item]) -> Iterator[Item]:
-        """Yield the items and report progress, for long work that is not per text."""
+        """Yield the items and report progress. Use it for long work that is not done text by
+        text.
+        """
         for number, item in enumerate(items, 1):
             yield item
             if self.progress is not None:
                 self.progress(number, len(items), 0)
 
     def observe(self, questions: Mapping[Key, Callable[[Case], Any]]) -> Observations[Key]:
-        """Return the observations of every text, and save them text by text.
+        """Ask all questions about every text, and save the answers text by text.
 
-        If one question cannot be answered for a text, the text is skipped for all questions, so
-        that answers stay comparable. If the model does not support a question, it is skipped for
-        every text.
+        If one question cannot be answered for a text, that text is skipped for all questions, so
+        that their results stay comparable. If the model does not support a question, that question
+        is skipped for all texts.
         """
         labels = {
             key: f"{number} {label_of(questions[key])}" for number, key in enumerate(questions)
@@ -119,7 +121,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Observations(Generic[Key]):
-    """The observations of all usable texts, in order, for each question."""
+    """For each question, the observations of all texts that could be used, in order."""
 
     answers: dict[Key, list[Any]]
     skipped: list[tuple[str, str]]  # skipped texts, with reasons
@@ -150,7 +152,10 @@ def _collect(entries: Sequence[Mapping[str, Any]], labels: Mapping[Key, str]) ->
 
 @dataclass(frozen=True)
 class Finding:
-    """A finding of the paper, and whether it holds here; None if these data cannot decide."""
+    """A finding of the paper, and whether it holds here.
+
+    `holds` is None if these data cannot decide it.
+    """
 
     statement: str
     holds: bool | None
@@ -158,7 +163,7 @@ class Finding:
 
 
 def verdict(holds: bool, *numbers: float) -> bool | None:
-    """Return whether it holds, or None if a required number is missing."""
+    """Return whether a finding holds, or None if a required number is NaN."""
     return None if any(number != number for number in numbers) else bool(holds)
 
 

@@ -1,6 +1,6 @@
-"""Write the folder of a finished experiment: CSV tables, SVG figures, `result.json`, and the page
-as `README.md` and `report.html`.
+"""Write the folder of a finished experiment.
 
+It contains CSV tables, SVG figures, `result.json`, and a report as `README.md` and `report.html`.
 The folder appears only when the experiment is complete.
 """
 
@@ -26,8 +26,9 @@ from mixlens.views.viewer.page import script_source
 
 
 def published(spec: ExperimentSpec, model: str, origin: str) -> Mapping[str, float] | None:
-    """Return the paper's numbers if both the checkpoint and the data are the paper's own, so that
-    they can be compared.
+    """Return the numbers that the paper reports, or None if they are not comparable.
+
+    They are comparable only if the model and the data are the paper's own.
     """
     name = model.rstrip("/").split("/")[-1].lower()
     own_data = not spec.kinds or any(Path(origin).match(pattern) for pattern in spec.own_files)
@@ -40,7 +41,7 @@ def result_of(
     outcome: Outcome,
     own: Mapping[str, float] | None,
 ) -> dict[str, Any]:
-    """Return the stored result of an experiment as plain values."""
+    """Convert an outcome to plain values, which are stored in `result.json`."""
     return {
         "settings": dict(settings),
         "title": spec.title,
@@ -65,7 +66,10 @@ def result_of(
 
 
 def read_finished(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the stored result if its settings are the same, and raise for any other folder."""
+    """Return the stored result of a folder if it has the same settings.
+
+    Raise an error for any other folder.
+    """
     path = folder / "result.json"
     if not path.is_file():
         raise InvalidInput(
@@ -92,7 +96,10 @@ def read_finished(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
 def write_finished(
     folder: Path, spec: ExperimentSpec, result: Mapping[str, Any], outcome: Outcome, example: str
 ) -> None:
-    """Write a result to its folder atomically. `example` is the viewer frame of one text."""
+    """Write a result to its folder atomically.
+
+    `example` is an HTML frame with the viewer of one text.
+    """
     folder.parent.mkdir(parents=True, exist_ok=True)
     making = Path(tempfile.mkdtemp(prefix=".making-", dir=folder.parent))
     try:
@@ -162,9 +169,10 @@ VERDICTS: dict[bool | None, str] = {
 def html_page(
     spec: ExperimentSpec, result: Mapping[str, Any], outcome: Outcome, example: str = ""
 ) -> str:
-    """Return a page with findings, numbers and figures. The tables are files next to the page.
+    """Return the report as an HTML page with findings, numbers and figures.
 
-    `example` is the viewer frame of one text.
+    The tables are separate files next to the page. `example` is an HTML frame with the viewer of
+    one text.
     """
     settings = result["settings"]
     about = (
@@ -207,5 +215,5 @@ def _body(
 
 
 def shown(value: float | None) -> str:
-    """Return a number for a table cell, or an empty text if there is none."""
+    """Format a number for a table cell. The result is empty if there is no number."""
     return "" if value is None else f"{value:.4g}"

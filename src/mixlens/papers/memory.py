@@ -1,5 +1,6 @@
-"""Cache that several experiments of a run share: observations of a text, and its maps. Each is
-computed once and kept while it fits.
+"""Cache what several experiments of a run share: the maps of a text, and observations of it.
+
+Each is computed once, and kept as long as the cache has room.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ BUDGET = 2**30
 
 
 class Memory:
-    """Cache of observations and maps of a text and model, up to `budget` bytes of arrays."""
+    """Cache of maps and observations for each text and model, with up to `budget` bytes of
+    arrays.
+    """
 
     def __init__(self, budget: int = BUDGET) -> None:
         self._answers: dict[Any, Any] = {}
@@ -28,12 +31,14 @@ class Memory:
         self._left = budget
 
     def case(self, lens: Lens, example: Example, options: Mapping[str, Mapping[str, Any]]) -> Case:
-        """Return a case for a text and a model, with its cached maps."""
+        """Return the case of a text and a model. Its maps are cached."""
         case = Case(lens, example, options=options)
         return self._cases.get(_key_of(case), (case, 0))[0]
 
     def keep(self, case: Case) -> None:
-        """Keep the maps of a text without its recording, or drop them if they are too large."""
+        """Keep the maps of a text, without its recording. If they exceed the budget, they are
+        dropped.
+        """
         case.release_recordings()
         key = _key_of(case)
         self._left += self._cases.pop(key, (case, 0))[1]
@@ -42,7 +47,7 @@ class Memory:
             self._left -= case.bytes_of_maps
 
     def ask(self, question: Callable[[Case], Any], case: Case) -> Any:
-        """Return an observation of a text, computed once per run."""
+        """Return the answer to a question about a text. It is computed once per run."""
         key = (_named(question), *_key_of(case))
         if key in self._answers:
             return self._answers[key]
@@ -55,12 +60,12 @@ class Memory:
 
 
 def _key_of(case: Case) -> tuple[Any, ...]:
-    """Return the key of a case: text, model and options of measures."""
+    """Return the cache key of a case: the model, the text and the options of measures."""
     return (case.lens, case.example, repr(case.options))
 
 
 def label_of(question: Callable[..., Any]) -> str:
-    """Return a name of a question that is stable across processes."""
+    """Return a label of a question, which is the same in every process."""
     if isinstance(question, partial):
         given = {name: _shown(value) for name, value in sorted(question.keywords.items())}
         return f"{label_of(question.func)} {[*map(_shown, question.args)]} {given}"
@@ -68,12 +73,15 @@ def label_of(question: Callable[..., Any]) -> str:
 
 
 def _shown(value: Any) -> str:
-    """Return the class name of a model. The model itself is part of the run's settings."""
+    """Return the text of an argument for the label of a question.
+
+    A lens is shown as its class name, because the settings of the run already identify the model.
+    """
     return type(value).__name__ if hasattr(value, "model") else repr(value)
 
 
 def _named(question: Callable[..., Any]) -> tuple[Any, ...]:
-    """Return the key of a question: the function and all its arguments."""
+    """Return the cache key of a question: its function and all arguments."""
     if isinstance(question, partial):
         given = tuple(
             (name, _key(value))
@@ -84,8 +92,9 @@ def _named(question: Callable[..., Any]) -> tuple[Any, ...]:
 
 
 def _key(value: Any) -> Any:
-    """Return a hashable key. Objects stand for themselves; dicts and lists are compared by
-    content.
+    """Return a hashable key for an argument.
+
+    Hashable objects are their own keys. Dicts, lists and tuples are represented by their contents.
     """
     return value if isinstance(value, Hashable) and not isinstance(value, tuple) else repr(value)
 

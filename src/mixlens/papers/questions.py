@@ -1,7 +1,8 @@
-"""Run questions about every text, in this or in other processes.
+"""Ask questions about every text, in this process or in others.
 
-A question is a function of a case, or a partial of one. It may hold a model. Models are not sent to
-workers: a name is sent instead, and the worker inserts its own model.
+A question is a function of a case, or a `functools.partial` of such a function. Its arguments may
+contain a lens. Lenses are not sent to workers. Instead, each worker receives a name and inserts its
+own lens.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ Question = Callable[[Case], Any]
 
 
 class Asker:
-    """Ask a model questions. A question that the model does not support is not asked again."""
+    """Ask questions about one model. A question that the model does not support is asked only
+    once.
+    """
 
     def __init__(
         self,
@@ -57,14 +60,14 @@ class Asker:
 
 @dataclass(frozen=True, kw_only=True)
 class Sent:
-    """Data that a worker needs to ask the same questions."""
+    """Data that is sent to a worker, so that it can ask the same questions."""
 
     workers: Workers
     packed: bytes
     measure_options: Mapping[str, Mapping[str, Any]]
 
     def start(self) -> Asker:
-        """Prepare the questions in the process that will use them."""
+        """Create an `Asker` in the worker process."""
         models = {"lens": self.workers.source.load()}
         if self.workers.other is not None:
             models["other"] = self.workers.other.load()
@@ -74,7 +77,7 @@ class Sent:
 
 
 def packed(questions: Mapping[str, Question], lens: Lens, other: Lens | None) -> bytes:
-    """Return the questions as bytes, with names in place of models."""
+    """Pickle the questions, with names in place of lenses."""
     content = io.BytesIO()
     pickler = _Pickler(content)
     pickler.names = {id(lens): "lens"} | ({} if other is None else {id(other): "other"})
@@ -90,12 +93,12 @@ class _Pickler(pickle.Pickler):
 
 
 class QuestionReader(pickle.Unpickler):
-    """Read packed questions, with models of this process in place of names."""
+    """Unpickle questions, with the lenses of this process in place of names."""
 
     def __init__(self, content: io.BytesIO, models: Mapping[str, Lens]) -> None:
         super().__init__(content)
         self._models = models
 
     def persistent_load(self, name: str) -> Lens:
-        """Return the model of a name."""
+        """Return the lens that a name stands for."""
         return self._models[name]

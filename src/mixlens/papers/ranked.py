@@ -1,4 +1,4 @@
-"""Sort measures by their mean over texts, as a table and as bars with intervals."""
+"""Rank measures by their mean over texts, as a table and as bars with intervals."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def ranked(results: Mapping[str, Result], column: str = "spearman") -> pd.DataFrame:
-    """Return measures and their values, best first."""
+    """Return a table of the measures and their values, best first."""
     rows = [
         {
             "measure": name,
@@ -30,7 +30,7 @@ def ranked(results: Mapping[str, Result], column: str = "spearman") -> pd.DataFr
 
 
 def ranked_bars(results: Mapping[str, Result], title: str) -> Figure:
-    """Return the same as a bar chart."""
+    """Return a bar chart of the measures with their intervals, best first."""
     values = {
         name: result.value
         for name, result in sorted(results.items(), key=lambda item: -item[1].value)

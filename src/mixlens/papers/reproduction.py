@@ -1,8 +1,8 @@
 """Run an experiment and store its results in its own folder.
 
-The observations of each text are saved during the run, so that an interrupted run resumes with the
-next text. A folder appears only when its experiment is complete. A folder with different settings
-raises an error that lists the differences.
+The observations of each text are saved during the run, so that an interrupted run can resume with
+the next text. The folder appears only when the experiment is complete. If the folder already exists
+with different settings, `reproduce` raises an error that lists the differences.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Reproduced:
-    """A finished experiment: its numbers and its folder."""
+    """A finished experiment, with its result and its folder."""
 
     name: str
     folder: Path | None
@@ -61,10 +61,10 @@ def reproduce(
     workers: Workers | None = None,
     **options: Any,
 ) -> Reproduced:
-    """Run one experiment (`paper/id`) on a model and a data set. Its folder is created in `out`.
+    """Run one experiment (`paper/id`) on a model and a data set, and write its folder in `out`.
 
-    Experiments that share a `memory` compute each observation and each measure of a text only
-    once.
+    Pass the same `memory` to several experiments to compute each observation and each measure of a
+    text only once.
     """
     name = resolved(name)
     spec: ExperimentSpec = module(name).SPEC
@@ -139,13 +139,15 @@ def _describe_options(
 def _published_numbers(
     spec: ExperimentSpec, lens: Lens, dataset: Dataset | None
 ) -> Mapping[str, float] | None:
-    """Return the paper's own numbers, if the model and the data are the paper's."""
+    """Return the numbers that the paper reports, or None if the model or the data differ."""
     return published(spec, model_name(lens.model), dataset.origin if dataset is not None else "")
 
 
 @contextlib.contextmanager
 def _journal(folder: Path | None, settings: Mapping[str, Any]) -> Iterator[Journal]:
-    """Return the journal of observations of an unfinished experiment, next to its folder."""
+    """Yield the journal of an unfinished experiment. It is stored next to the experiment's
+    folder.
+    """
     if folder is None:
         with tempfile.TemporaryDirectory() as place, Journal.opened(Path(place), {}) as journal:
             yield journal
@@ -165,7 +167,7 @@ def _defaults(run: Callable[..., Outcome]) -> dict[str, Any]:
 
 
 def _second(spec: ExperimentSpec, other: Lens | None) -> Lens | None:
-    """Return the second model, for experiments that compare two."""
+    """Return the second model if the experiment compares two models, or None otherwise."""
     if not spec.compares:
         return None
     if other is None:
@@ -177,7 +179,7 @@ def _second(spec: ExperimentSpec, other: Lens | None) -> Lens | None:
 
 
 def require_model(spec: ExperimentSpec, lens: Lens) -> None:
-    """Raise an error with advice if the experiment needs a different kind of model."""
+    """Raise an error if the experiment needs a different kind of model."""
     config = lens.model.config
     kind = type(lens.model).__name__
     translates = bool(getattr(config, "is_encoder_decoder", False))
@@ -241,7 +243,7 @@ def _examples(
 
 
 def _cut(examples: list[Example], lens: Lens, longest: int | None) -> list[Example]:
-    """Return plain texts, cut after the last wanted token."""
+    """Truncate plain texts to `longest` tokens."""
     if longest is None or not getattr(lens.tokenizer, "is_fast", False):
         return examples
     kept = []
@@ -257,7 +259,7 @@ def _cut(examples: list[Example], lens: Lens, longest: int | None) -> list[Examp
 
 
 def _data_name(dataset: Dataset | None) -> str | None:
-    """Return the name with its folder, since many files are called dev.tsv."""
+    """Return the name of a data set with its folder, because many files are called dev.tsv."""
     if dataset is None:
         return None
     origin = Path(dataset.origin)
@@ -269,8 +271,10 @@ def _data_name(dataset: Dataset | None) -> str | None:
 
 
 def data_path(spec: ExperimentSpec, given: Path) -> Path:
-    """Return the path of an experiment's data: in a folder of data sets by the paper's usual names,
-    else the path as it is.
+    """Return the path of an experiment's data.
+
+    If `given` is a folder of data sets, return the file in it that matches the usual names of the
+    paper's data. Otherwise, return `given`.
     """
     if given.is_dir():
         for pattern in spec.files:

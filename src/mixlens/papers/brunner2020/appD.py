@@ -35,7 +35,10 @@ def run(
     folds: int = 10,
     attribution_probes: int | None = 32,
 ) -> Outcome:
-    """Run figures 2a, 3a, 3b and 4. `attribution_probes` are the `probes` of the last three."""
+    """Run figures 2a, 3a, 3b and 4.
+
+    `attribution_probes` is the number of random probes for figures 3a, 3b and 4.
+    """
     parts = {
         "fig2a": fig2a.run(setting, probes=probes, metrics=metrics, folds=folds),
         "fig3a": fig3a.run(setting, probes=attribution_probes),

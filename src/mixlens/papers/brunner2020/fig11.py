@@ -34,8 +34,9 @@ def run(
     metrics: Sequence[str] = ("cosine", "l2"),
     folds: int = 10,
 ) -> Outcome:
-    """Map each layer's output back to its own input by a probe. `folds` is the number of parts of
-    the texts.
+    """Train probes that map each layer's output back to the input of the same layer.
+
+    `folds` is the number of cross-validation folds.
     """
     seen, layers = paper.rates(setting, probes, metrics, single=True, folds=folds)
     table = pd.DataFrame({"layer": np.arange(len(next(iter(layers.values())))), **layers})

@@ -35,8 +35,8 @@ OFFSETS = (-3, -2, -1, 1, 2, 3)
 def run(
     setting: Setting, *, probe: str = "linear", metric: str = "cosine", folds: int = 10
 ) -> Outcome:
-    """Train one probe for each layer and offset. `folds` is the number of parts of the texts, each
-    tested once.
+    """Train one probe for each layer and offset. `folds` is the number of cross-validation
+    folds.
     """
     seen = setting.observe({"states": token_identifiability.observe})
     options = paper.probe_options(setting, probe=probe, metric=metric, folds=folds)

@@ -1,5 +1,5 @@
-"""Brunner et al. (2020), figure 18: contributions to [CLS], around itself and around the first
-[SEP].
+"""Brunner et al. (2020), figure 18: contributions to [CLS] from the tokens around [CLS] and around
+the first [SEP].
 """
 
 from __future__ import annotations
@@ -27,8 +27,10 @@ SPEC = ExperimentSpec(
 
 
 def run(setting: Setting, *, probes: int | None = 32, reach: int = 10) -> Outcome:
-    """Plot offsets up to `reach`. `probes` is the number of random probes per source; None is
-    exact.
+    """Plot the contributions to [CLS] from tokens at offsets up to `reach`.
+
+    `probes` is the number of random probes per source token of Hidden Token Attribution. With None,
+    it is computed exactly.
     """
     seen = setting.observe(
         {"shares": partial(context_contribution.observe, probes=probes, seed=setting.seed)}

@@ -1,4 +1,6 @@
-"""Brunner et al. (2020), figures 19 to 25: how chosen words collect context over layers."""
+"""Brunner et al. (2020), figures 19 to 25: how selected words collect context from layer to
+layer.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ SPEC = ExperimentSpec(
 
 
 def run(setting: Setting, *, probes: int | None = 32, words: int = 3) -> Outcome:
-    """Show, for each text, the words whose own contribution changes most."""
+    """Plot, for each text, the `words` words whose own contribution changes most between layers."""
     seen = setting.observe({"maps": partial(_maps, probes=probes, seed=setting.seed)})
     drawn, rows = {}, []
     for number, (labels, scores) in enumerate(seen.answers["maps"], 1):

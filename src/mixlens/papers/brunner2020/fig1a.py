@@ -30,7 +30,10 @@ SPEC = ExperimentSpec(
 
 
 def run(setting: Setting) -> Outcome:
-    """Plot one point per text: its length, and the correlation of its two attentions."""
+    """Plot the correlation of raw and effective attention against text length.
+
+    There is one point per text.
+    """
     seen = setting.observe({"texts": _observe})
     table = (
         pd.DataFrame(seen.answers["texts"]).sort_values("tokens").dropna(subset="r")

@@ -37,7 +37,7 @@ SIDES = ("raw", "effective")
 
 
 def run(setting: Setting) -> Outcome:
-    """Return means over the texts of raw and of effective attention."""
+    """Return the means of raw and of effective attention over all texts."""
     seen = setting.observe({"texts": _observe})
     texts = seen.answers["texts"]
     weight = np.array([text["targets"] for text in texts], float)
@@ -88,8 +88,10 @@ def run(setting: Setting) -> Outcome:
 
 
 def _observe(case: Case) -> dict[str, object]:
-    """Return sums of weights over the sources of each kind, averaged over targets, [layer, head,
-    kind], and the weights to [SEP], from [SEP] and from others.
+    """Return the mean weight that falls on each kind of source in one text, [layer, head, kind].
+
+    Weights are summed over the sources of a kind and averaged over targets. The result also has the
+    mean weights to [SEP] from [SEP] itself and from other tokens.
     """
     maps = case.maps("effective_attention", per_head=True)
     effective = maps.scores.astype(np.float64)

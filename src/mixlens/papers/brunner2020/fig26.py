@@ -1,4 +1,6 @@
-"""Brunner et al. (2020), figures 26 to 37: which parts of speech keep most of themselves?"""
+"""Brunner et al. (2020), figures 26 to 37: which parts of speech keep the largest contribution of
+their own input?
+"""
 
 from __future__ import annotations
 
@@ -33,8 +35,10 @@ CONTENT, FUNCTION = (
 
 
 def run(setting: Setting, *, probes: int | None = 32) -> Outcome:
-    """Run the experiment. `probes` is the number of random probes per source of Hidden Token
-    Attribution; None is exact.
+    """Run the experiment.
+
+    `probes` is the number of random probes per source token of Hidden Token Attribution. With None,
+    it is computed exactly.
     """
     seen = setting.observe(
         {"shares": partial(context_contribution.observe, probes=probes, seed=setting.seed)}

@@ -41,9 +41,7 @@ def run(
     metrics: Sequence[str] = ("cosine", "l2"),
     folds: int = 10,
 ) -> Outcome:
-    """Test each probe with each metric. `folds` is the number of parts of the texts, each tested
-    once.
-    """
+    """Test each probe with each metric. `folds` is the number of cross-validation folds."""
     seen, layers = paper.rates(setting, probes, metrics, folds=folds)
     table = pd.DataFrame({"layer": np.arange(len(next(iter(layers.values())))), **layers})
     figure = figures.lines(
@@ -58,7 +56,7 @@ def run(
 
 
 def findings(layers: dict[str, np.ndarray]) -> list[Finding]:
-    """Return the paper's findings, from the rates of each probe by layer."""
+    """Check the paper's findings against the rates of each probe in all layers."""
     none = np.full(len(next(iter(layers.values()))), np.nan)
     naive = next((values for name, values in layers.items() if name.startswith("naive")), none)
     early = float(naive[len(naive) // 3])

@@ -1,4 +1,6 @@
-"""Brunner et al. (2020), figures 2b and 8 to 10: a probe trained on one layer, tested on all."""
+"""Brunner et al. (2020), figures 2b and 8 to 10: train a probe on one layer, and test it on all
+layers.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +31,9 @@ SPEC = ExperimentSpec(
 def run(
     setting: Setting, *, probe: str = "linear", metric: str = "cosine", folds: int = 10
 ) -> Outcome:
-    """Test the probe of every layer on the states of every layer. `folds` is the number of parts of
-    the texts.
+    """Test the probe of every layer on the hidden states of every layer.
+
+    `folds` is the number of cross-validation folds.
     """
     seen = setting.observe({"states": token_identifiability.observe})
     options = paper.probe_options(setting, probe=probe, metric=metric, folds=folds)

@@ -1,4 +1,6 @@
-"""Brunner et al. (2020), figure 3a: how much of a hidden token is its own input token?"""
+"""Brunner et al. (2020), figure 3a: how much does a token's own input contribute to its hidden
+state?
+"""
 
 from __future__ import annotations
 
@@ -37,8 +39,10 @@ SPEC = ExperimentSpec(
 
 
 def run(setting: Setting, *, probes: int | None = 32) -> Outcome:
-    """Run the experiment. `probes` is the number of random probes per source of Hidden Token
-    Attribution; None is exact.
+    """Run the experiment.
+
+    `probes` is the number of random probes per source token of Hidden Token Attribution. With None,
+    it is computed exactly.
     """
     seen = setting.observe(
         {"shares": partial(context_contribution.observe, probes=probes, seed=setting.seed)}

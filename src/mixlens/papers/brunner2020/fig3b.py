@@ -25,8 +25,10 @@ SPEC = ExperimentSpec(
 
 
 def run(setting: Setting, *, probes: int | None = 32) -> Outcome:
-    """Run the experiment. `probes` is the number of random probes per source of Hidden Token
-    Attribution; None is exact.
+    """Run the experiment.
+
+    `probes` is the number of random probes per source token of Hidden Token Attribution. With None,
+    it is computed exactly.
     """
     seen = setting.observe(
         {"shares": partial(context_contribution.observe, probes=probes, seed=setting.seed)}

@@ -1,4 +1,4 @@
-"""Brunner et al. (2020), figure 4: contributions by distance."""
+"""Brunner et al. (2020), figure 4: how do contributions depend on the distance between tokens?"""
 
 from __future__ import annotations
 
@@ -27,8 +27,10 @@ SPEC = ExperimentSpec(
 
 
 def run(setting: Setting, *, probes: int | None = 32) -> Outcome:
-    """Run the experiment. `probes` is the number of random probes per source of Hidden Token
-    Attribution; None is exact.
+    """Run the experiment.
+
+    `probes` is the number of random probes per source token of Hidden Token Attribution. With None,
+    it is computed exactly.
     """
     seen = setting.observe(
         {"shares": partial(context_contribution.observe, probes=probes, seed=setting.seed)}

@@ -26,7 +26,7 @@ SPEC = ExperimentSpec(
 
 
 def run(setting: Setting, *, layer: int | None = None, head: int | None = None) -> Outcome:
-    """Plot the named head, by default the one with the largest null attention."""
+    """Plot one attention head. By default, plot the head with the largest null attention."""
     seen = setting.observe({"maps": _maps})
     raw, null, labels, special = max(seen.answers["maps"], key=lambda answer: len(answer[2]))
     sizes = (null**2).sum((-1, -2)) / (raw**2).sum((-1, -2))

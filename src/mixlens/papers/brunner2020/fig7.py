@@ -40,8 +40,10 @@ def run(
     learner: str = "mlp",
     folds: int = 10,
 ) -> Outcome:
-    """Run the experiment. `learner` is the probe trained on fractions of the data, `folds` the
-    number of parts of the texts.
+    """Run the experiment.
+
+    `learner` is the probe that is trained on growing fractions of the data. `folds` is the number
+    of cross-validation folds.
     """
     seen = setting.observe({"states": token_identifiability.observe})
     states = seen.answers["states"]

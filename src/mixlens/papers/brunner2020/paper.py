@@ -1,4 +1,4 @@
-"""Brunner et al. (2020), On identifiability in transformers: code shared by its figures."""
+"""Brunner et al. (2020), On identifiability in transformers: code that its figures share."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ATTRIBUTION_COST = (
 def rates(
     setting: Setting, probes: Sequence[str], metrics: Sequence[str], **options: Any
 ) -> tuple[Observations[str], dict[str, np.ndarray]]:
-    """Return the rate in each layer (0 is the input) by probe and metric."""
+    """Return the identification rate of each probe and metric in every layer (0 is the input)."""
     seen = setting.observe({"states": token_identifiability.observe})
     by_layer = {}
     for name in setting.track([(probe, metric) for probe in probes for metric in metrics]):
@@ -39,12 +39,14 @@ def rates(
 
 
 def training(setting: Setting) -> ProbeTraining:
-    """Return the paper's training options, on the device of the model."""
+    """Return the paper's training options for probes, on the device of the model."""
     return ProbeTraining(
         seed=setting.seed, device=str(next(setting.lens.model.parameters()).device)
     )
 
 
 def probe_options(setting: Setting, **chosen: Any) -> dict[str, Any]:
-    """Return options of `token_identifiability.conclude`, with the setting's seed and training."""
+    """Return options of `token_identifiability.conclude`, with the seed and training options of the
+    setting.
+    """
     return {**chosen, "seed": setting.seed, "training": training(setting)}

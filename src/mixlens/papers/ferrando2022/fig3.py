@@ -1,5 +1,5 @@
-"""Ferrando et al. (2022), figure 3: are block outputs, and the vectors that add up to them, spread
-over all directions?
+"""Ferrando et al. (2022), figure 3: do block outputs, and the transformed vectors that add up to
+them, point in all directions?
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SPEC = ExperimentSpec(
 
 
 def run(setting: Setting) -> Outcome:
-    """Return means over all pairs of vectors, by layer."""
+    """Return the mean cosine over all pairs of vectors, for each layer."""
     seen = setting.observe({"vectors": anisotropy.observe})
     details = anisotropy.conclude(seen.answers["vectors"]).details
     outputs, transformed = np.asarray(details["outputs"]), np.asarray(details["transformed"])

@@ -1,5 +1,5 @@
-"""Ferrando et al. (2022), figures 5 and 8 to 10, tables 1 and 3 to 9: relevance by layer, and the
-text shaded by every method.
+"""Ferrando et al. (2022), figures 5 and 8 to 10, tables 1 and 3 to 9: relevance by layer, and texts
+whose tokens are shaded by the scores of every method.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ BY_LAYER = ("attention", "attention_norm", "alti")
 
 
 def run(setting: Setting) -> Outcome:
-    """Plot a few texts for every measure."""
+    """Plot the scores of every measure for a few texts."""
     seen = setting.observe({"texts": _shown})
     drawn, rows = {}, []
     for number, answer in enumerate(seen.answers["texts"], 1):
@@ -92,7 +92,9 @@ def _layers(answer: dict[str, Any]) -> Any:
 
 
 def _saliency(answer: dict[str, Any]) -> Any:
-    """Plot methods down and tokens across, each row scaled by its largest score."""
+    """Plot a heat map with one row per measure and one column per token. Each row has its own
+    scale.
+    """
     sizes = np.abs(np.stack(list(answer["rows"].values())))
     figure, (place,) = figures.panels(
         1, width=0.42 * len(answer["tokens"]) + 3.5, height=0.28 * len(sizes) + 1.6

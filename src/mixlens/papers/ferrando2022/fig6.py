@@ -29,7 +29,9 @@ SPEC = ExperimentSpec(
 
 
 def run(setting: Setting) -> Outcome:
-    """Return the normalised ranks of these tokens for each measure, 0 for the least relevant."""
+    """Return the mean normalised ranks of these tokens for each measure. Rank 0 is the least
+    relevant.
+    """
     seen = setting.observe(
         {name: partial(special_token_rank.observe, measure=name) for name in ready_measures()}
     )

@@ -1,5 +1,5 @@
-"""Ferrando et al. (2022), figure 7: do two models that give the same answer give it for the same
-reasons?
+"""Ferrando et al. (2022), figure 7: do two models that make the same prediction make it for the
+same reasons?
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SPEC = ExperimentSpec(
 
 
 def run(setting: Setting) -> Outcome:
-    """Compare each measure on both models, text by text."""
+    """Compare each measure's scores between the two models, text by text."""
     assert setting.other is not None
     observe = partial(cross_model_consistency.observe, other=setting.other)
     seen = setting.observe(

@@ -1,5 +1,5 @@
 """Ferrando et al. (2022), Measuring the mixing of contextual information in the transformer: code
-shared by its figures and tables.
+that its figures and tables share.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CLASSIFIERS = (
 def judge_measures(
     setting: Setting, observe: Callable[..., Any], conclude: Callable[..., Result], reference: str
 ) -> Outcome:
-    """Compare every measure with the reference, except the reference itself."""
+    """Compare every measure with the reference measure, text by text."""
     seen = setting.observe(
         {name: partial(observe, measure=name) for name in ready_measures() if name != reference}
     )

@@ -1,5 +1,5 @@
-"""Ferrando et al. (2022), table 2, sentiment: agreement of the rolled-out measures with the norm of
-the gradient.
+"""Ferrando et al. (2022), table 2, sentiment: how well the rollouts of measures agree with the norm
+of the gradient.
 """
 
 from __future__ import annotations
@@ -36,6 +36,6 @@ SPEC = ExperimentSpec(
 
 
 def run(setting: Setting) -> Outcome:
-    """Compare each measure with the gradient, text by text."""
+    """Compare each measure with the gradient norm, text by text."""
     observe, conclude = gradient_agreement.observe, gradient_agreement.conclude
     return paper.judge_measures(setting, observe, conclude, "gradient_norm")

@@ -1,4 +1,4 @@
-"""Ferrando et al. (2022), table 2, subject-verb agreement: agreement of the rolled-out measures
+"""Ferrando et al. (2022), table 2, subject-verb agreement: how well the rollouts of measures agree
 with blank-out.
 """
 

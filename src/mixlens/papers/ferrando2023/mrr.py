@@ -1,9 +1,10 @@
-"""Ferrando et al. (2023): the mean reciprocal rank of the words that decide the next
-one, on BLiMP and on indirect objects.
+"""Ferrando et al. (2023): the mean reciprocal rank of the words that determine the next word, on
+BLiMP and on indirect object identification.
 
-The authors' number for BLiMP is the mean over nine of their eleven sets. Ranks follow their rule
-for ties. Their erasure masks a token in attention and has no counterpart here, and their gradient x
-input uses only the word embedding, so neither is compared with the published numbers.
+The authors' number for BLiMP is the mean over nine of their eleven subsets. Ranks follow the
+authors' rule for ties. Two of their baselines are not compared with the published numbers: their
+erasure masks a token in attention, which mixlens does not implement, and their gradient x input
+uses only the word embedding.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ SPEC = ExperimentSpec(
 
 
 def run(setting: Setting) -> Outcome:
-    """Evaluate each measure on every set, with the authors' rule for ties."""
+    """Evaluate each measure on every data set, with the authors' rule for ties."""
     observe = evidence_rank.observe
     seen = setting.observe(
         {name: partial(observe, measure=name, options=given) for name, given in METHODS.items()}
@@ -110,7 +111,7 @@ def _row(name: str, result: Result) -> dict[str, Any]:
 
 
 def _mean(by_set: dict[str, float], chosen: tuple[str, ...]) -> float:
-    """Return the mean over sets, or NaN if one is missing."""
+    """Return the mean over data sets, or NaN if one of them is missing."""
     if not set(chosen) <= by_set.keys():
         return float("nan")
     return float(np.mean([by_set[name] for name in chosen]))

@@ -26,7 +26,10 @@ SPEC = ExperimentSpec(
 
 
 def run(setting: Setting) -> Outcome:
-    """Return the fraction of each category in all weights and in all norms, averaged over heads."""
+    """Return the fraction of attention weights and of norms that falls on each category.
+
+    Both are averaged over heads.
+    """
     seen = setting.observe({"norms": norm_statistics.observe})
     details = norm_statistics.conclude(seen.answers["norms"], seed=setting.seed).details
     names = list(details["categories"])

@@ -1,5 +1,5 @@
-"""Kobayashi et al. (2020), figures 4, 5 and 10 to 12: weights and norms of single heads, side by
-side and as a scatter plot.
+"""Kobayashi et al. (2020), figures 4, 5 and 10 to 12: attention weights and norms of single heads,
+side by side and as a scatter plot.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ SPEC = ExperimentSpec(
 
 
 def run(setting: Setting, *, heads: int = 3) -> Outcome:
-    """Plot the maps of the shortest text, for the heads with the largest weight on special
-    tokens.
+    """Plot the maps of the shortest text.
+
+    The heads are those with the largest weight on special tokens.
     """
     seen = setting.observe({"norms": norm_statistics.observe, "maps": _maps})
     weights, norms, labels, special = min(seen.answers["maps"], key=lambda details: len(details[2]))

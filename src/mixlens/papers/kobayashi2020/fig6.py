@@ -1,4 +1,6 @@
-"""Kobayashi et al. (2020), figure 6: do frequent tokens get less?"""
+"""Kobayashi et al. (2020), figure 6: do frequent tokens get less attention and have shorter
+vectors?
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ BERT_VOCABULARY = 30522
 
 
 def run(setting: Setting) -> Outcome:
-    """Plot one point per occurrence of a token."""
+    """Plot one point for each occurrence of a token."""
     ranks = _ranks(setting)
     seen = setting.observe({"norms": norm_statistics.observe})
     correlations = norm_statistics.frequencies(seen.answers["norms"], ranks)
@@ -66,8 +68,9 @@ def run(setting: Setting) -> Outcome:
 
 
 def _ranks(setting: Setting) -> dict[int, int] | None:
-    """Return token id -> rank from the authors' file, if it is available and the vocabulary is
-    BERT's.
+    """Return the frequency rank of each token id from the authors' file.
+
+    Return None if the file is not available, or if the model does not use BERT's vocabulary.
     """
     folder = setting.context.get("data_folder")
     path = Path(folder) / "bert_frequency_ranks.txt" if folder is not None else None

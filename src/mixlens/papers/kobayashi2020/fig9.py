@@ -1,4 +1,4 @@
-"""Kobayashi et al. (2020), figure 9: does f stretch all vectors alike?"""
+"""Kobayashi et al. (2020), figure 9: does the map f(x) stretch all vectors equally?"""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SPEC = ExperimentSpec(
 
 
 def run(setting: Setting) -> Outcome:
-    """Compute the singular values from the weights of the model. No text is needed."""
+    """Compute the singular values from the weights of the model. No data are needed."""
     values = singular_values(setting.lens.record("The dog barks."))
     ratios = values.max(-1) / np.maximum(values.min(-1), 1e-30)
     rows = [

@@ -1,4 +1,6 @@
-"""Kobayashi et al. (2020), Attention is not only a weight: the data that its figures share."""
+"""Kobayashi et al. (2020), Attention is not only a weight: the data that its figures and tables
+use.
+"""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ SPEC = ExperimentSpec(
 
 
 def run(setting: Setting) -> Outcome:
-    """Return statistics over all tokens of all texts."""
+    """Return the statistics of norms over all tokens of all texts."""
     seen = setting.observe({"norms": norm_statistics.observe})
     details = norm_statistics.conclude(seen.answers["norms"], seed=setting.seed).details
     cv = np.asarray(details["f"]["cv"])

@@ -1,4 +1,4 @@
-"""Kobayashi et al. (2020), table 2: are large weights given to small vectors?"""
+"""Kobayashi et al. (2020), table 2: do small vectors get large attention weights?"""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SPEC = ExperimentSpec(
 
 
 def run(setting: Setting) -> Outcome:
-    """Return one correlation per category."""
+    """Return the correlation of weights and norms for each category of tokens."""
     seen = setting.observe({"norms": norm_statistics.observe})
     correlations = {
         key: float(value)
@@ -48,7 +48,7 @@ def run(setting: Setting) -> Outcome:
 
 
 def findings(correlations: Mapping[str, float]) -> list[Finding]:
-    """Return the paper's findings, from the correlation of each category."""
+    """Check the paper's findings against the correlation of each category."""
     return [
         Finding(
             f"weight and norm go against each other on [{name.upper()}], more than on other tokens",

@@ -42,8 +42,10 @@ MEASURES = ("attention", "attention_norm", "alti", "value_zeroing")
 
 
 def run(setting: Setting, *, names: Sequence[str] = MEASURES, eos: str = "drop") -> Outcome:
-    """Run the experiment. `eos` handles links to the end token ("drop" or "exclude"); `names` are
-    the measures.
+    """Run the experiment.
+
+    `eos` defines how links to the end token are treated ("drop" or "exclude"). `names` lists the
+    measures.
     """
     keys = [(name, how) for name in names for how in word_alignment.SETTINGS]
     questions = {
@@ -120,7 +122,9 @@ def _soft(case: Case, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _drawn(answer: dict[str, Any]) -> Figure:
-    """Plot soft alignments of the first pair, in the layer with the clearest maxima."""
+    """Plot the soft alignments of the first sentence pair, in the layer with the clearest
+    maxima.
+    """
     source, target, maps = answer["source"], answer["target"], answer["maps"]
     figure, places = figures.panels(
         len(maps), columns=len(maps), width=0.3 * len(source) + 2, height=0.3 * len(target) + 1.6

@@ -1,8 +1,8 @@
 """Modarressi et al. (2023), DecompX: the masking protocol of its tables.
 
-Tokens are replaced by [MASK], highest scores first: 10, 20 … 90 % of them, rounded down. Special
-tokens stay. AOPC is the mean drop in the probability of the class that the model predicts for the
-whole text. ACC is the mean fraction of texts whose right class is still predicted.
+The tokens with the highest scores are replaced with [MASK]: 10, 20 … 90 % of all tokens, rounded
+down. Special tokens are not replaced. AOPC is the mean drop in the probability of the class that
+the model predicts for the whole text. ACC is the mean accuracy on the masked texts.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ SHARES = tuple(range(10, 100, 10))  # per cent
 
 
 def masked_in_order(order: np.ndarray, tokens: int) -> np.ndarray:
-    """Return the masked tokens at each fraction, [share, token]. `order` lists the tokens that may
-    be masked.
+    """Return which tokens to mask at each fraction, [share, token].
+
+    `order` lists the tokens that may be masked, highest score first.
     """
     masked = np.zeros((len(SHARES), tokens), bool)
     for number, share in enumerate(SHARES):

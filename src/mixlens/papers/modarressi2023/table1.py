@@ -1,9 +1,10 @@
 """Modarressi et al. (2023), table 1: the effect on a classifier of masking the tokens that a
 measure ranks first.
 
-DecompX follows the authors' code (`variant="released"`), which produced the published numbers. The
-row GlobEnc + FFN is omitted, because its MLP part has no counterpart here, and so is the column
-PRED, which trains a model on the tokens that each measure keeps.
+DecompX follows the authors' code (`variant="released"`), which produced the published numbers. Two
+parts of the table are omitted: the row GlobEnc + FFN, because mixlens does not implement its
+treatment of the MLP, and the column PRED, which trains a model on the tokens that each measure
+selects.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ SPEC = ExperimentSpec(
 
 
 def run(setting: Setting) -> Outcome:
-    """Mask tokens by each measure in turn, and classify again."""
+    """Mask tokens in the order of each measure's scores, and classify the masked texts."""
     seen = setting.observe(
         {
             name: partial(paper.observe, measure=name, options=given, seed=setting.seed)

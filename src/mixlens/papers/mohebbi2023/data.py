@@ -33,7 +33,9 @@ SPEC = ExperimentSpec(
 
 
 def run(setting: Setting) -> Outcome:
-    """Count the examples of each paradigm, and compare target and foil with the model."""
+    """Count the examples of each paradigm, and measure how often the model prefers the target to
+    the foil.
+    """
     seen = setting.observe({"right": _right})
     table = pd.DataFrame(seen.answers["right"])
     groups = (

@@ -1,5 +1,5 @@
-"""Mohebbi et al. (2023), figures 1 and 2, A.3 and A.4: how much of a masked word's scores falls on
-the words that decide it, layer by layer.
+"""Mohebbi et al. (2023), figures 1 and 2, A.3 and A.4: what fraction of a masked word's scores
+falls on its cue words, layer by layer?
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SPEC = ExperimentSpec(
 
 
 def run(setting: Setting, *, metrics: Sequence[str] = ("dot", "average_precision")) -> Outcome:
-    """Evaluate each measure in each layer, by every metric of `metrics`."""
+    """Evaluate each measure in each layer, with every metric of `metrics`."""
     aligned = paper.align_cues(setting, metrics)
     return Outcome(
         aligned.tables,

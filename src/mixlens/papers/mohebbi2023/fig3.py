@@ -1,5 +1,5 @@
-"""Mohebbi et al. (2023), figure 3 and table 2: the layers in which the number can be read from the
-mask, and the agreement of measures with them.
+"""Mohebbi et al. (2023), figure 3 and table 2: in which layers can a probe read the grammatical
+number from the masked position, and which measures agree with it?
 """
 
 from __future__ import annotations
@@ -55,8 +55,9 @@ BY_LAYER = ("gradient_x_input", "integrated_gradients", "deep_lift")
 
 
 def run(setting: Setting, *, variant: str = "paper") -> Outcome:
-    """Run probes of every layer, and compare them with cue alignments. `variant` selects the
-    probe's code.
+    """Probe every layer, and compare the results with cue alignments.
+
+    `variant` selects the implementation of the probe.
     """
     names = [
         name for name, spec in ready_measures().items() if spec.gives == "maps" or name in BY_LAYER

@@ -39,7 +39,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 
 def run(setting: Setting) -> Outcome:
-    """Run Value Zeroing with each distance, in each layer."""
+    """Run Value Zeroing with each distance, and evaluate it in each layer."""
     observe = partial(cue_alignment.observe, measure="value_zeroing")
     seen = setting.observe(
         {name: partial(observe, options=options) for name, options in VARIANTS.items()}

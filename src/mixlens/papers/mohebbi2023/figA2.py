@@ -1,6 +1,4 @@
-"""Mohebbi et al. (2023), figure A.2: the number of other tokens that a measure ranks above the
-cue.
-"""
+"""Mohebbi et al. (2023), figure A.2: how many other tokens does a measure rank above the cue?"""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ SPEC = ExperimentSpec(
 
 
 def run(setting: Setting) -> Outcome:
-    """Evaluate each measure in each layer, by the number of tokens ranked before the last cue
+    """Evaluate each measure in each layer, by the number of tokens that it ranks above the last cue
     token.
     """
     aligned = paper.align_cues(setting, ("probes_needed",))

@@ -1,4 +1,6 @@
-"""Mohebbi et al. (2023), Quantifying context mixing in transformers: code shared by its figures."""
+"""Mohebbi et al. (2023), Quantifying context mixing in transformers: code that its figures
+share.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ MODELS = ("bert-base-uncased", "roberta-base", "electra-base-generator")
 
 @dataclass(frozen=True)
 class CueAlignment:
-    """The cue alignment of every measure, by metric and measure."""
+    """Cue alignment of every measure, with tables and figures."""
 
     results: dict[tuple[str, str], Result]
     tables: dict[str, pd.DataFrame]
@@ -34,7 +36,7 @@ class CueAlignment:
 
 
 def align_cues(setting: Setting, metrics: Sequence[str]) -> CueAlignment:
-    """Return the cue alignment of the masked word for every text, by every metric."""
+    """Evaluate the cue alignment of every measure with every metric, on all texts."""
     names = [name for name, spec in ready_measures().items() if spec.gives == "maps"]
     questions = {
         (m, name): partial(cue_alignment.observe, measure=name, metric=m)

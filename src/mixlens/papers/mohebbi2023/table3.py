@@ -1,4 +1,6 @@
-"""Mohebbi et al. (2023), table 3: do rolled-out measures rank tokens as blanking them out does?"""
+"""Mohebbi et al. (2023), table 3: do the rollouts of measures rank tokens in the same order as
+blank-out does?
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,7 @@ SPEC = ExperimentSpec(
 
 
 def run(setting: Setting, *, variant: str = "mohebbi2023") -> Outcome:
-    """Compare each measure with erasure, text by text. `variant` selects the erasure."""
+    """Compare each measure with erasure, text by text. `variant` selects the erasure protocol."""
     names = [name for name in ready_measures() if name != "blank_out"]
     known = isinstance(getattr(setting.lens.tokenizer, "unk_token_id", None), int)
     observe = partial(

@@ -1,12 +1,13 @@
 """Mohebbi et al. (2023b): does the spoken or the written cue decide the spelling of a homophone?
 
-The decoder reads the sentence up to the target, and the experiment compares the probability of the
-target's tokens (their mean) before and after a change, as in the paper: silence in place of the
-cue in the audio, the unknown token in place of the cue in the text, and both.
+The decoder reads the sentence up to the target. As in the paper, the experiment compares the mean
+probability of the target's tokens before and after a change. The cue is replaced with silence in
+the audio, with the unknown token in the text, or in both.
 
-If the data name a foil, the experiment also compares the logits of the two spellings, at the first
-token that differs. If they name the other cue, it replaces the cue by it: in the text, in the
-audio, and in both. A positive effect means that the cue speaks for its own spelling.
+If an example has a foil, the experiment also compares the logits of the two spellings at the first
+token in which they differ. If it has a cue for the other spelling, this cue also replaces the
+original one in the audio, in the text, or in both. A positive effect means that the cue favours its
+own spelling.
 """
 
 from __future__ import annotations
@@ -55,8 +56,10 @@ SPEC = ExperimentSpec(
 
 
 def observe(case: Case) -> dict[str, dict[str, float]]:
-    """Return by change the fall of the target's probability and of the logit difference, and below
-    `before` both without a change.
+    """Return the effect of each change of the cue.
+
+    An effect has the decrease of the target's probability and of the logit difference. `before`
+    holds both values without a change.
     """
     known = paper.heard(case)
     if not known.has_decoder:
@@ -85,7 +88,7 @@ def _places(known: paper.Heard, words: Sequence[int]) -> list[int]:
 def _with_blank(known: paper.Heard) -> list[int]:
     unknown = known.lens.tokenizer.unk_token_id
     if not isinstance(unknown, int):
-        raise InvalidInput("The tokenizer has no unknown token.")
+        raise InvalidInput("The tokenizer has no unknown token. Pass a model with one.")
     cue = _places(known, known.example.cue)
     return [unknown if place in cue else number for place, number in enumerate(known.ids)]
 
@@ -100,7 +103,10 @@ def _with_other(known: paper.Heard) -> list[int] | None:
 
 
 def _spelled(known: paper.Heard, word: str, number: int) -> list[int]:
-    """Return the tokens of a word in place of word `number`, with the space in front of it."""
+    """Return the tokens of `word` as it is spelled at the position of word `number`.
+
+    They include the space before the word, if there is one.
+    """
     text, (start, _) = f" {known.example.text}", known.example.words[number]
     lead = text[start] if text[start] == " " else ""
     return list(known.lens.tokenizer(f"{lead}{word}", add_special_tokens=False).input_ids)
@@ -124,8 +130,9 @@ def _encoded(known: paper.Heard, audio: bytes) -> Any:
 
 
 def _choice(known: paper.Heard) -> tuple[int, int, int] | None:
-    """Return the first token in which target and foil differ: its place in the target, and both
-    tokens.
+    """Find the first token in which target and foil differ.
+
+    Return its index in the target, the token of the target and the token of the foil.
     """
     if known.example.foil is None:
         return None
@@ -144,7 +151,9 @@ def _choice(known: paper.Heard) -> tuple[int, int, int] | None:
 def _asked(
     known: paper.Heard, states: Any, ids: list[int], choice: tuple[int, int, int] | None
 ) -> dict[str, float]:
-    """Return the probability of the target's tokens, and the logit of target minus foil."""
+    """Return the mean probability of the target's tokens, and the logit difference of target and
+    foil.
+    """
     shift = len(ids) - len(known.ids)  # the other cue may have a different number of tokens
     places = [place + shift for place in _places(known, known.example.target)]
     wanted = [ids[place] for place in places]
@@ -161,7 +170,7 @@ def _asked(
 
 
 def run(setting: Setting) -> Outcome:
-    """Change the cue of every sentence, and compare the probabilities of the two spellings."""
+    """Change the cue of every sentence, and measure the effect on the probability of the target."""
     seen = setting.observe({"effects": observe})
     answers = seen.answers["effects"]
     effects = {

@@ -1,14 +1,15 @@
-"""Mohebbi et al. (2023b): how much of a homophone's context mixing falls on the cue, by layer, in
-the encoder (frames from frames), across (text from frames) and in the decoder (text from text).
+"""Mohebbi et al. (2023b): what fraction of a homophone's scores falls on the cue, layer by layer?
+The experiment measures self-attention in the encoder (between frames), cross-attention (from text
+to frames) and self-attention in the decoder (between text tokens).
 
-Scores are those of whole words: Value Zeroing zeroes all values of a word at once, other measures
-are summed over its frames or tokens. The share of a word is relative to all words of the sentence;
-padding, special tokens and pauses are left out. In the decoder, these are the words before the
-target.
+Scores are computed for whole words. Value Zeroing zeroes all values of a word at once, and the
+scores of other measures are summed over the frames or tokens of a word. Scores are normalised over
+all words of the sentence, without padding, special tokens and pauses. In the decoder, only the
+words before the target are used.
 
-The target itself is one of the words of the encoder, so the experiment also compares the cue with
-the other words alone. Without preference, each of them would get the same share (chance). Words
-that are close get more, which this comparison does not separate.
+In the encoder, the target is one of these words, so the experiment also compares the cue with all
+other words. Chance level is the score of the cue if all other words had equal scores. Nearby words
+tend to have higher scores, and this comparison does not correct for that.
 """
 
 from __future__ import annotations
@@ -45,7 +46,11 @@ SPEC = ExperimentSpec(
 
 
 def observe(case: Case, *, measure: str, site: str) -> dict[str, Any]:
-    """Return the cue's share by layer: of all words, of those except the target, and chance."""
+    """Return the cue's normalised score in each layer.
+
+    `cue` is normalised over all words, and `others` over all words except the target. `chance` is
+    the chance level of `others`.
+    """
     known = paper.heard(case)
     if not known.has_decoder and site != "encoder":
         return {"cue": [], "others": [], "chance": float("nan"), "group": case.example.group or ""}
@@ -63,7 +68,7 @@ def observe(case: Case, *, measure: str, site: str) -> dict[str, Any]:
 
 
 def run(setting: Setting, *, measures: Sequence[str] = MEASURES) -> Outcome:
-    """Score every sentence by each measure in each attention."""
+    """Score the words of every sentence with each measure at each attention site."""
     seen = setting.observe(
         {
             (site, name): partial(observe, measure=name, site=site)
@@ -90,7 +95,7 @@ def run(setting: Setting, *, measures: Sequence[str] = MEASURES) -> Outcome:
 
 
 def _excess(seen: dict[str, Any]) -> float:
-    """Return the cue's share among the other words above chance, averaged over layers."""
+    """Return how far the cue's normalised score exceeds chance level, averaged over layers."""
     return float(np.mean(seen["others"]) - seen["chance"])
 
 

@@ -1,8 +1,9 @@
-"""Mohebbi et al. (2023b): the words of a spoken sentence as frames of the encoder and as tokens of
-the decoder.
+"""Mohebbi et al. (2023b): align the words of a spoken sentence with frames of the encoder and
+tokens of the decoder.
 
-A frame belongs to a word by the rounding of the authors' code: from ceil(start / seconds) to
-ceil(end / seconds), without the latter. Their code includes the last frame in two words.
+The frames of a word are rounded as in the authors' code: from ceil(start / seconds) up to, but not
+including, ceil(end / seconds). The authors' code also includes this last frame, so that it belongs
+to two words.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ SITES = ("encoder", "cross", "decoder")
 
 
 class Heard:
-    """A spoken sentence with one model, and its transcript if there is a decoder."""
+    """A spoken sentence of a case, recorded with its model. It has a transcript if there is a
+    decoder.
+    """
 
     def __init__(self, case: Case) -> None:
         example = case.example
@@ -58,12 +61,12 @@ class Heard:
             self.tokens.append(places)
 
     def hear(self, audio: bytes) -> dict[str, Any]:
-        """Return audio as the model's processor takes it."""
+        """Return audio in the form that the model's processor accepts."""
         return {"audio": waveform(audio, self.rate), "sampling_rate": self.rate}
 
     @cached_property
     def recording(self) -> Recording:
-        """Return the recorded audio, with its transcript. It is recorded once."""
+        """Record the audio, with its transcript if there is a decoder. It is recorded once."""
         given = self.hear(self.example.audio)
         if not self.has_decoder:
             return self.lens.record(given)
@@ -74,15 +77,17 @@ class Heard:
 
     @cached_property
     def frames(self) -> list[list[int]]:
-        """Return the frames of each word."""
+        """Return the indices of the frames of each word."""
         row = self.recording.tokens[self.recording.structure.stacks[0].name][0]
         if row.seconds is None:
             raise InvalidInput("The model's encoder has no frames of a known duration.")
         return frames_of(self.example.times, row.seconds, len(row))
 
     def word_scores(self, name: str, site: str) -> np.ndarray:
-        """Return the target's scores for each word, [layer, word], with the sum of one over words.
-        The decoder cannot see the target and later words; their scores are zero.
+        """Return the target's scores for each word, [layer, word].
+
+        The scores of a layer sum to one. In the decoder, the target and later words are not
+        visible, so their scores are zero.
         """
         words = self.example.words
         if site == "decoder":
@@ -113,20 +118,22 @@ _HEARD: WeakKeyDictionary[Case, Heard] = WeakKeyDictionary()
 
 
 def heard(case: Case) -> Heard:
-    """Return the recorded sentence of a case. It is recorded once."""
+    """Return the sentence of a case, with its recording. Each case is recorded once."""
     if case not in _HEARD:
         _HEARD[case] = Heard(case)
     return _HEARD[case]
 
 
 def frames_of(times: Sequence[tuple[float, float]], seconds: float, count: int) -> list[list[int]]:
-    """Return the frames of each word. Every word has at least one."""
+    """Return the indices of the frames of each word. Every word has at least one frame."""
     frames = []
     for start, end in times:
         first = math.ceil(round(start / seconds, 6))
         last = max(first + 1, math.ceil(round(end / seconds, 6)))
         if last > count:
-            raise InvalidInput(f"The audio is longer than the {count} frames of the encoder.")
+            raise InvalidInput(
+                f"The audio is longer than the {count} frames of the encoder. Use shorter audio."
+            )
         frames.append(list(range(first, last)))
     return frames
 
@@ -139,7 +146,10 @@ def _rate_of(processor: Any) -> int:
 
 
 def effect(values: np.ndarray) -> dict[str, Any]:
-    """Return mean, interval, p-value and counts of effects, of which chance makes half positive."""
+    """Summarise effects by mean, interval, p-value and number of positive effects.
+
+    By chance, half of the effects are positive.
+    """
     known = values[~np.isnan(values)]
     low, high = interval_of(known)
     return {
@@ -153,12 +163,15 @@ def effect(values: np.ndarray) -> dict[str, Any]:
 
 
 def is_positive(row: Mapping[str, Any]) -> bool | None:
-    """Return whether effects are positive on average; None if a sign-flip test cannot tell."""
+    """Return whether the mean effect is positive.
+
+    The result is None if the effect is not significant in a sign-flip test.
+    """
     return None if not row["p"] < 0.05 else bool(row["mean"] > 0)
 
 
 def in_words(row: Mapping[str, Any]) -> str:
-    """Return an effect as words."""
+    """Describe an effect in words."""
     p = "p < 0.001" if row["p"] < 0.0005 else f"p = {row['p']:.3f}"
     return (
         f"mean {row['mean']:.3g} ({row['low']:.3g} to {row['high']:.3g}); positive for"

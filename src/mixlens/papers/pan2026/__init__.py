@@ -1,1 +1,1 @@
-"""Pan et al. (2026), FlashTrace: spans of targets and hops through reasoning."""
+"""Pan et al. (2026), FlashTrace: attribution of target spans, with hops through reasoning."""

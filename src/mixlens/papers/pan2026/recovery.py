@@ -1,18 +1,19 @@
-"""Pan et al. (2026), FlashTrace: the recall of evidence tokens among the best 10 % of the prompt's
+"""Pan et al. (2026), FlashTrace: the recall of evidence tokens among the top 10 % of the prompt's
 tokens, for answers with reasoning.
 
-The paper's data are long prompts with a generated chain of reasoning. Here a generated prompt gets
-the reasoning that a correct answer would have: the evidence sentences, word for word, in front of
-the line that answers. Only prompts count that the model answers correctly after this reasoning.
-Four ways to score the prompt's tokens, all by `flow_routes`:
+The paper's data are long prompts with a generated chain of reasoning. mixlens uses generated
+prompts and writes the reasoning itself: the evidence sentences, word for word, in front of the
+answer line. A prompt counts only if the model answers it correctly after this reasoning. The
+experiment compares four ways to score the prompt's tokens with `flow_routes`:
 
-* `exhaustive`: every generated token is a target of its own, and the scores are averaged;
+* `exhaustive`: every generated token is a separate target, and the scores are averaged;
 * `span`: all generated tokens are one span (`span="sum"`);
-* `answer`: the tokens of the answer alone are a span, without hops;
-* `hops`: the same with one hop through the reasoning.
+* `answer`: only the tokens of the answer are a span, without hops;
+* `hops`: like `answer`, with one hop through the reasoning.
 
-Commas, full stops and white space are left out, as in the authors' runs. The cost is the CPU time
-of the method in units of one forward pass of the same text, the median over prompts.
+Commas, full stops and white space are excluded, as in the authors' runs. The cost is the CPU time
+of the method divided by that of one forward pass on the same text. The median over prompts is
+reported.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ SPEC = ExperimentSpec(
 
 
 class _Reasoned:
-    """A prompt, its evidence sentences as reasoning, and the answer."""
+    """A prompt whose answer follows reasoning that quotes the evidence sentences."""
 
     def __init__(self, case: Case) -> None:
         example = case.example
@@ -113,7 +114,10 @@ def _forward(model: Any, ids: Sequence[int]) -> tuple[float, torch.Tensor]:
 
 
 def observe(case: Case, method: str) -> dict[str, float]:
-    """Return token recovery, reciprocal rank and cost of one prompt; NaN if it does not count."""
+    """Return token recovery, reciprocal rank and cost of one prompt.
+
+    They are NaN if the prompt does not count.
+    """
     if case not in _KNOWN:
         _KNOWN[case] = _Reasoned(case)
     known = _KNOWN[case]
@@ -150,7 +154,7 @@ def _scores(case: Case, known: _Reasoned, method: str) -> np.ndarray:
 
 
 def run(setting: Setting) -> Outcome:
-    """Score every prompt by the four methods."""
+    """Score every prompt with the four methods."""
     seen = setting.observe({name: partial(observe, method=name) for name in METHODS})
     values = {
         name: {key: np.array([each[key] for each in kept]) for key in _NUMBERS}
@@ -192,7 +196,10 @@ def _mean(values: np.ndarray) -> float:
 
 
 def _median(values: np.ndarray) -> float:
-    """Return the median. The first prompt is slow, since the model is verified on it."""
+    """Return the median of the known values.
+
+    The median is robust to the first prompt, which is slow because the model is verified on it.
+    """
     known = values[~np.isnan(values)]
     return float(np.median(known)) if len(known) else float("nan")
 
@@ -222,20 +229,22 @@ def _findings(values: Mapping[str, Mapping[str, np.ndarray]]) -> list[Finding]:
 
 
 def _is_larger(one: np.ndarray, other: np.ndarray) -> bool | None:
-    """Return whether the mean is larger; None if a paired test cannot tell them apart."""
+    """Return whether the mean is larger, or None if a paired test finds no significant
+    difference.
+    """
     p = difference_p(one, other)
     return bool(_mean(one) > _mean(other)) if p < 0.05 else None
 
 
 def _not_smaller(one: np.ndarray, other: np.ndarray) -> bool | None:
-    """Return whether the mean is not significantly smaller; None without prompts that count."""
+    """Return whether the mean is not significantly smaller, or None if no prompt counts."""
     if np.isnan(one).all():
         return None
     return _is_larger(other, one) is not True
 
 
 def _counts(one: np.ndarray, other: np.ndarray) -> str:
-    """Return the two means, and how many prompts decide between them."""
+    """Return the two means in words, and the number of prompts on which they differ."""
     gaps = (one - other)[~np.isnan(one - other)]
     better, worse = int((gaps > 0).sum()), int((gaps < 0).sum())
     return (
