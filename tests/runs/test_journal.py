@@ -50,7 +50,7 @@ def test_a_damaged_line_is_named(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     path.write_bytes(path.read_bytes().replace(b'"0"', b'"0'))
     with (
-        pytest.raises(InvalidInput, match=r"line 1: damaged.*--fresh"),
+        pytest.raises(InvalidInput, match=r"line 1 is damaged.*--fresh"),
         Journal.opened(tmp_path, {}),
     ):
         pass

@@ -1,6 +1,6 @@
-"""Runs over many texts: shards, journals, results and engines.
+"""Run measures over many texts, with shards, journals, engines and stored results.
 
-The computation for one text is in `measuring` and `evaluations`.
+The packages `measuring` and `evaluations` do the computation for one text.
 
     aggregates    Aggregate over a corpus without maps on the disk.
     batch         Record a batch of texts once, run every measure, and summarise the scores on the

@@ -1,17 +1,17 @@
-"""Aggregate over a corpus without maps on the disk.
+"""Aggregate scores over a corpus without storing maps.
 
-For each measure and layer, or head: the mean map by distance, by kind of token (special,
-punctuation, word) and by part of speech, the distribution of normalised scores and entropies, and
-the texts with the largest scores of a single other token.
+For each measure and each layer or head, the aggregates are the mean scores by distance, by kind of
+token (special, punctuation, word) and by part of speech, the distributions of normalised scores and
+of entropies, and the texts in which a single other token has the largest scores.
 
-Everything is a sum of integers, or a maximum under a strict order. Normalised scores are counted in
-units of 2^-32. Merging the parts of a corpus in any order therefore gives the same result, bit for
-bit.
+Every aggregate is a sum of integers, or a maximum under a strict order. To make scores integers,
+normalised scores are rounded to units of 2^-32. Merging the parts of a corpus in any order
+therefore gives the same result, bit for bit.
 
-Quantiles are estimated from counts in bins that grow with the value. A bin is a sixteenth of an
-octave, so the relative error of a quantile is 5 %. Two sketches are merged by adding their counts,
-in any order. The idea is that of DDSketch (Masson et al. 2019, https://arxiv.org/abs/1908.10693),
-with bins taken from the bits of a float.
+Quantiles are estimated from a sketch: counts in bins whose width grows with the value. There are
+sixteen bins per octave, so the relative error of a quantile is 5 %. Two sketches are merged by
+adding their counts. The method follows DDSketch (Masson et al. 2019,
+https://arxiv.org/abs/1908.10693), with bins defined by the leading bits of a float.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ Context = tuple[int, str, int, int]
 
 
 class ClassMap:
-    """Normalised scores by class of target and source, and the number of targets."""
+    """Sums of normalised scores for each class of target and source, and the number of targets."""
 
     def __init__(self, groups: int) -> None:
         self.groups = groups
@@ -58,20 +58,20 @@ class ClassMap:
         self.rows: dict[str, int] = {}
 
     def add(self, classes: Classes, pairs: np.ndarray) -> None:
-        """Add units [group, class of target, class of source]."""
+        """Add the scores `pairs` [group, class of target, class of source], in units of 2^-32."""
         for i, target in enumerate(classes.names):
             for j, source in enumerate(classes.names):
                 if pairs[:, i, j].any():
                     self._cell(target, source)[:] += pairs[:, i, j]
 
     def count(self, classes: Classes) -> None:
-        """Count the targets, which are the same in every group."""
+        """Count the targets of each class. All groups have the same targets."""
         for name, count in zip(classes.names, classes.target_counts, strict=True):
             if count:
                 self.rows[name] = self.rows.get(name, 0) + count
 
     def merge(self, saved: Mapping[str, Any]) -> None:
-        """Add the counts of another part, from `to_dict`."""
+        """Add the sums of another part of the corpus, in the form of `to_dict`."""
         for (target, source), units in zip(saved["cells"], saved["units"], strict=True):
             self._cell(target, source)[:] += units
         for name, count in saved["rows"].items():
@@ -81,7 +81,7 @@ class ClassMap:
         return self.units.setdefault((target, source), np.zeros(self.groups, np.int64))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values in a fixed order."""
+        """Return the sums as plain values and arrays, in a fixed order."""
         cells = sorted(self.units)
         units = [self.units[cell] for cell in cells]
         return {
@@ -91,7 +91,7 @@ class ClassMap:
         }
 
     def conclude(self) -> dict[str, dict[str, list[float]]]:
-        """Return the mean by class of target and source, for each group."""
+        """Return the mean score for each class of target and source, with one entry per group."""
         means: dict[str, dict[str, list[float]]] = {}
         for target, source in sorted(self.units):
             mean = self.units[target, source] / UNIT / self.rows[target]
@@ -100,7 +100,7 @@ class ClassMap:
 
 
 class BatchSums:
-    """The sums of one batch, computed on its device group by group.
+    """Sums over one batch, computed on its device for one group at a time.
 
     Sums of integers below 2^53 are exact in float64 in any order.
     """
@@ -115,7 +115,7 @@ class BatchSums:
         self._sums: dict[str, Tensor] = {}
 
     def add(self, part: Shares) -> None:
-        """Add a part of the batch."""
+        """Add the scores of a part of the batch."""
         texts, units = part.texts, (part.values * UNIT).round_()
         made = {
             "shares": sketch(part.narrow.flatten(2), SHARES),
@@ -144,7 +144,7 @@ class BatchSums:
         return self._sums[key]
 
     def sums(self) -> dict[str, Tensor]:
-        """Return the sums by name, with a first axis of groups, on the device."""
+        """Return the sums by name, as tensors on the device. Their first axis is groups."""
         mixtures = self.mixtures
         _, texts, rows, sources = mixtures.values.shape
         self._sums["shares"][:, 0] -= texts * rows * sources - mixtures.pair_count  # padding
@@ -158,7 +158,7 @@ class BatchSums:
 def _contexts(
     mixtures: Mixtures, names: Sequence[str], most: np.ndarray, place: np.ndarray
 ) -> set[Context]:
-    """Return the texts with the largest score of a token other than the target."""
+    """Return the texts in which a token other than the target has the largest scores."""
     enough = np.partition(most, -CONTEXTS)[-CONTEXTS] if len(most) > CONTEXTS else 1
     contexts = set()
     for text in np.flatnonzero(most >= max(int(enough), 1)).tolist():
@@ -168,7 +168,10 @@ def _contexts(
 
 
 class MeasureAggregate:
-    """Sums over the texts of one measure. Their first axis is groups: layers, or heads."""
+    """Sums over all texts for one measure.
+
+    Their first axis is groups, which are layers or heads.
+    """
 
     def __init__(self, groups: Sequence[Sequence[int | None]]) -> None:
         self.groups: list[tuple[int | None, ...]] = [tuple(group) for group in groups]
@@ -179,7 +182,7 @@ class MeasureAggregate:
         self.contexts: list[set[Context]] = [set() for _ in self.groups]
 
     def add(self, batch: BatchSums, made: Mapping[str, np.ndarray], names: Sequence[str]) -> None:
-        """Add the texts of a batch. `made` are its sums on the CPU."""
+        """Add the texts of a batch. `made` holds the sums of the batch as arrays on the CPU."""
         self.rows += batch.mixtures.row_count
         for key in self.sums.keys() & made.keys():
             self.sums[key] += made[key]
@@ -192,7 +195,7 @@ class MeasureAggregate:
             self.contexts[group] = set(_top(contexts))
 
     def merge(self, saved: Mapping[str, Any]) -> None:
-        """Add the texts of a different part, from `to_dict`, in any order."""
+        """Add sums over other texts, in the form of `to_dict`. The order does not matter."""
         self.rows += saved["rows"]
         for key in SUMS:
             self.sums[key] += saved[key]
@@ -204,7 +207,10 @@ class MeasureAggregate:
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the sums as plain values and arrays, which depend only on the texts."""
+        """Return the sums as plain values and arrays.
+
+        They depend only on the texts, not on how the texts were batched or merged.
+        """
         return {
             "groups": [list(group) for group in self.groups],
             "rows": self.rows,
@@ -214,7 +220,7 @@ class MeasureAggregate:
         }
 
     def conclude(self) -> dict[str, Any]:
-        """Return means and quantiles, as lists with one entry per layer or head."""
+        """Return means and quantiles as lists, with one entry per layer or head."""
         pairs = self.sums["pairs"]
         means = np.divide(
             self.sums["distance"] / UNIT, pairs, out=np.zeros(pairs.shape), where=pairs > 0
@@ -236,7 +242,10 @@ class MeasureAggregate:
 
 
 class Aggregates(dict[str, MeasureAggregate]):
-    """The aggregates of a run by measure. Those of heads are under `measure by head`."""
+    """The aggregates of a run for each measure.
+
+    Aggregates of single heads have the key `MEASURE by head`.
+    """
 
     def of(self, name: str, mixtures: Mixtures) -> MeasureAggregate:
         """Return the aggregate of a measure. Create it if there is none."""
@@ -245,30 +254,30 @@ class Aggregates(dict[str, MeasureAggregate]):
         return self[name]
 
     def merge(self, saved: Mapping[str, Any]) -> None:
-        """Add a different part of the corpus, from `to_dict`."""
+        """Add the aggregates of another part of the corpus, in the form of `to_dict`."""
         for name, part in saved.items():
             if name not in self:
                 self[name] = MeasureAggregate(part["groups"])
             self[name].merge(part)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values and arrays for a journal."""
+        """Return the aggregates as plain values and arrays, which a journal can store."""
         return {name: self[name].to_dict() for name in sorted(self)}
 
     def conclude(self) -> dict[str, Any]:
-        """Return means and quantiles by measure."""
+        """Return means and quantiles for each measure."""
         return {name: self[name].conclude() for name in sorted(self)}
 
 
 def _top(contexts: set[Context]) -> list[Context]:
-    """Return the largest scores. Ties are ordered by name and position."""
+    """Return the contexts with the largest scores. Ties are ordered by name and position."""
     return sorted(contexts, key=lambda context: (-context[0], *context[1:]))[:CONTEXTS]
 
 
 def sketch(
     values: Float[Tensor, "group text number"], largest_power: int
 ) -> Int[Tensor, "group bin"]:
-    """Return counts by bin of numbers from zero to 2**largest_power."""
+    """Count values between zero and 2**largest_power in the bins of a sketch."""
     below = (127 + largest_power - OCTAVES) * PARTS - 1
     bins = (values.float().view(torch.int32) >> _SHIFT).sub_(below)
     return totals(bins.clamp_(0, BINS - 1), BINS)
@@ -277,7 +286,10 @@ def sketch(
 def totals(
     places: Int[Tensor, "group text number"], count: int, weights: Tensor | None = None
 ) -> Shaped[Tensor, "group place"]:
-    """Return the count of each index in a group, or the sum of its weights."""
+    """Count how often each index occurs in a group.
+
+    With `weights`, return the sum of the weights of each index.
+    """
     if (
         places.device.type != "cpu"
     ):  # `bincount` reads the largest number, for which a GPU would wait
@@ -291,8 +303,9 @@ def totals(
 def totals_by_text(
     places: Int[Tensor, "group text number"], count: int, weights: Tensor | None = None
 ) -> Shaped[Tensor, "group place"]:
-    """Return the counts or sums on a GPU. Each text has its own sums first, so that few threads add
-    to one number.
+    """Compute `totals` on a GPU.
+
+    Each text is summed separately at first, so that fewer threads add to the same number.
     """
     made = places.new_ones((), dtype=torch.int64).expand_as(places) if weights is None else weights
     sums = made.new_zeros(*places.shape[:2], count)
@@ -300,7 +313,9 @@ def totals_by_text(
 
 
 def quantiles(counts: np.ndarray, largest_power: int) -> dict[str, float]:
-    """Return the middle of the bin that contains each quantile."""
+    """Estimate quantiles from the counts of a sketch, as the middle of the bin that contains
+    each.
+    """
     running = np.cumsum(counts)
     return {
         f"{q:g}": _middle(int(np.searchsorted(running, q * running[-1])), largest_power)

@@ -1,10 +1,8 @@
 """Record a batch of texts once, run every measure, and summarise the scores on the device.
 
-`Fetching` copies tensors from a device that continues to work.
-
-`token_tags` assigns parts of speech to tokens, from the tags of words. A text has one tag per word.
-Words are split at spaces, unless the corpus defines them (CoNLL-U). A token has the tag of the word
-in which it begins.
+`Fetching` copies tensors from a device without waiting for it. `token_tags` gives each token the
+part-of-speech tag of the word in which it begins. A text has one tag per word. Words are split at
+spaces, unless the corpus defines them (CoNLL-U).
 """
 
 from __future__ import annotations
@@ -46,7 +44,7 @@ Targets = list[int | str] | EachText | None
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """The stored results of a batch."""
+    """The results of a batch, ready to be stored."""
 
     chunks: list[store.Chunk]
     about: dict[str, Any]  # chunks by measure
@@ -54,8 +52,10 @@ class Measured:
 
 
 class _Part:
-    """One measure of a batch, summarised on the device. Nothing is read back before `conclude`.
-    Heads have only aggregates. The recording is not kept.
+    """One measure of a batch, summarised on the device.
+
+    Nothing is copied to the CPU before `conclude`. Single heads have only aggregates. The recording
+    is not kept.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class _Part:
         self._others = Fetching({k: t.float() for k, t in others.items() if t is not None})
 
     def about(self) -> dict[str, Any]:
-        """Return the description that all texts share."""
+        """Return the metadata that all texts of this measure share."""
         return store.about(self._mixtures.provenance, self._mixtures.facts, self._spec)
 
     def add_to(self, aggregates: Aggregates, names: Sequence[str]) -> None:
@@ -91,7 +91,7 @@ class _Part:
         own.add(self._batch_sums, self._sums.arrays(), names)
 
     def chunk(self, rows: Sequence[TextRow], places: Sequence[int]) -> store.Chunk:
-        """Return the results of each text."""
+        """Return the results of this measure for all texts of the batch."""
         mixtures = self._mixtures
         return store.Chunk(
             measure=self.measure,
@@ -108,7 +108,7 @@ class _Part:
 
 
 class BatchUnderway:
-    """A batch in progress on the device."""
+    """A batch whose measures are running on the device."""
 
     def __init__(
         self,
@@ -122,7 +122,9 @@ class BatchUnderway:
         self.rows, self.places, self.parts = rows, places, parts
 
     def conclude(self) -> Measured:
-        """Wait for the device. Raise if the recording fails its checks."""
+        """Wait for the device, and return the results. Raise an error if the recording fails its
+        checks.
+        """
         raise_if_true(self._errors.arrays()["errors"].tolist(), self._verdicts)
         names, aggregates = [row.id for row in self.rows], Aggregates()
         for part in self.parts:
@@ -136,7 +138,7 @@ class BatchUnderway:
 
 
 def explains_output(job: Job) -> bool:
-    """Return whether any measure needs the model's output."""
+    """Return whether any measure of the job explains the model's output."""
     return any(spec_of(name).explains_output for name in job.measures)
 
 
@@ -147,8 +149,10 @@ def start_measuring(
     places: list[int],
     ready: Prepared | None,
 ) -> BatchUnderway:
-    """Start all measures of some texts. `ready` are these texts as model inputs. On a GPU the call
-    returns before the work is done.
+    """Start all measures of some texts.
+
+    `ready` holds these texts as model inputs, if they are prepared. On a GPU, the call returns
+    before the work is done.
     """
     rows, deferred = [texts[place] for place in places], DeferredChecks()
     with outside_inference_mode(), checks_wait(deferred):
@@ -164,7 +168,10 @@ def start_measuring(
 def _batches(
     lens: Lens, job: Job, rows: Sequence[TextRow], ready: Prepared | None, targets: Targets
 ) -> dict[str, MeasuredBatch]:
-    """Yield scores by measure, and by `measure by head` for measures with heads."""
+    """Return the scores of each measure.
+
+    With `by_head`, the scores of single heads are returned too, under `MEASURE by head`.
+    """
     given = [row.text for row in rows] if ready is None else ready
     specs = [spec_of(name) for name in job.measures]
     memory = batch_bytes(lens.model) if job.memory is None else job.memory
@@ -206,7 +213,7 @@ def _options(job: Job, name: str, rows: Sequence[TextRow]) -> dict[str, Any]:
 
 
 def _mixtures(job: Job, batch: MeasuredBatch, targets: Targets) -> Mixtures:
-    """Return the scores as measured, or rolled out text by text."""
+    """Return the measured scores. If the job keeps rollouts, roll them out text by text."""
     if job.keep != "rollout" or batch.spec.gives != "maps":
         return Mixtures.of_batch(batch)
     rolled = [roll_out(one) for one in batch.maps()]
@@ -220,7 +227,7 @@ def _mixtures(job: Job, batch: MeasuredBatch, targets: Targets) -> Mixtures:
 
 
 def _targets(lens: Lens, job: Job, rows: Sequence[TextRow]) -> Targets:
-    """Return the requested targets, or None for all tokens."""
+    """Return the targets that the job requests, or None for all tokens."""
     if job.targets in ("all", "generated"):
         return None
     if job.targets == "column":
@@ -239,8 +246,9 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 class Fetching(Generic[Key]):
-    """Copies that are started now and read later. Reading a tensor directly would wait for all
-    queued work of the device.
+    """Copies from a device to the CPU that start now and are read later.
+
+    Reading a tensor directly would wait for all queued work on the device.
     """
 
     def __init__(self, tensors: Mapping[Key, Tensor]) -> None:
@@ -249,7 +257,7 @@ class Fetching(Generic[Key]):
         self._events = [_event(device) for device in devices]
 
     def arrays(self) -> dict[Key, np.ndarray]:
-        """Return the numbers as soon as they have arrived."""
+        """Wait until the copies have arrived, and return them as arrays."""
         for event in self._events:
             event.synchronize()
         return {key: copy.numpy() for key, copy in self._copies.items()}
@@ -268,8 +276,9 @@ SPECIAL, NONE = "special", "none"
 
 
 def token_tags(row: TokenRow, tags: Sequence[str], words: Words | None = None) -> list[str]:
-    """Return a tag for each token. Special tokens and characters outside words have their own
-    tag.
+    """Return the part-of-speech tag of each token.
+
+    Special tokens have the tag "special", and tokens outside words have the tag "none".
     """
     if row.text is None or row.offsets is None:
         raise InvalidInput(
@@ -293,15 +302,17 @@ def token_tags(row: TokenRow, tags: Sequence[str], words: Words | None = None) -
 
 
 def _begins_in(by_character: Sequence[str], start: int, stop: int) -> str:
-    """Return whether a token begins in a word. Some tokens begin with the space before their
-    word.
+    """Return the tag of the word in which a token begins.
+
+    The token may start with the space before its word, so the first character with a tag decides.
     """
     return next((tag for tag in by_character[start:stop] if tag != NONE), NONE)
 
 
 def tag_classes(mixtures: Mixtures, texts: Sequence[TextRow]) -> Classes | None:
-    """Return the parts of speech of a batch, or None if it has none or its targets are not its
-    tokens.
+    """Return the part-of-speech classes of the tokens of a batch.
+
+    Return None if the texts have no tags, or if targets and sources are different tokens.
     """
     if not mixtures.same_tokens or not texts or texts[0].tags is None:
         return None

@@ -1,18 +1,18 @@
-"""Run measures over a corpus: split it into shards, measure them with an engine, and write shard by
-shard.
+"""Run measures over a corpus. The corpus is split into shards, and an engine measures and writes
+one shard after another.
 
 The folder of a run contains
 
-* `settings.json`: the settings; a run with different settings raises an error;
+* `settings.json`: the settings (a run with different settings in the same folder raises an error);
 * `plan.json`: the shards of the corpus with hashes of their records;
 * `journal*.jsonl`: a line for each finished shard;
 * `data/part-*.parquet`: the results, see `mixlens.runs.store`;
 * after completion, `manifest.json` (files with their hashes, counts), `errors.parquet` (records
   that could not be measured) and `aggregates.json`.
 
-A run may be killed at any moment. The same command resumes it: finished shards are kept, and the
-shard in progress is repeated. Tasks of a job array may share a folder if each has its own range of
-shards.
+A run may be killed at any time. Run the same command again to resume it. Finished shards are kept,
+and the shard in progress is repeated. The tasks of a job array may share a folder if each of them
+has its own range of shards.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ Event = Callable[[dict[str, Any]], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Counts:
-    """Progress of a run."""
+    """Counts that describe the progress of a run."""
 
     shards: int
     shards_done: int
@@ -78,9 +78,9 @@ def run_corpus(
 ) -> Counts:
     """Measure every text of a corpus, or resume an interrupted run.
 
-    `shards` (first, one after the last) leaves the others to other tasks. With Ray, a model may be
-    spread over the processes of each worker (`ModelSource.processes`), or several workers may share
-    a GPU (`gpus_per_worker`).
+    `shards` selects a range of shards (the first one, and the one after the last), and leaves the
+    others to other tasks. With Ray, a model may be spread over the processes of each worker
+    (`ModelSource.processes`), or several workers may share a GPU (`gpus_per_worker`).
     """
     store.require_parquet()
     if fresh and shards is not None:
@@ -123,8 +123,9 @@ def _event(report: Report) -> dict[str, Any]:
 def _opened(
     job: Job, source: ModelSource, engine: Engine, shards: tuple[int, int] | None, fresh: bool
 ) -> Iterator[tuple[list[Shard], Callable[[Report], None]]]:
-    """Return the plan of a run and a function that stores the report of a finished shard, if its
-    settings are unchanged.
+    """Yield the plan of a run, and a function that stores the report of a finished shard.
+
+    Raise an error if the folder belongs to a run with different settings.
     """
     out = path_of(job.out)
     suffix = "" if shards is None else f"-{shards[0]}-{shards[1]}"
@@ -150,7 +151,7 @@ def _opened(
 
 
 def _owned(out: AnyPath, suffix: str) -> contextlib.AbstractContextManager[object]:
-    """Lock a folder, so that a second run raises an error."""
+    """Lock a folder, so that a second run in the same folder raises an error."""
     if isinstance(out, ObjectPath):
         return leased(out, f".lease{suffix}")
     return owned_folder(out, f".lock{suffix}")
@@ -158,8 +159,10 @@ def _owned(out: AnyPath, suffix: str) -> contextlib.AbstractContextManager[objec
 
 @contextlib.contextmanager
 def _opened_journal(out: AnyPath, suffix: str, lease: object) -> Iterator[Callable[[Report], None]]:
-    """Yield a function that stores the report of a shard: as a line of the journal, or, because
-    objects cannot grow, as a journal of one line.
+    """Yield a function that stores the report of a shard.
+
+    In a local folder, the report is a line of the journal. Objects in an object store cannot grow,
+    so there each report is a journal with a single line.
     """
     if isinstance(out, ObjectPath):
         assert isinstance(lease, Lease)
@@ -176,7 +179,11 @@ def _opened_journal(out: AnyPath, suffix: str, lease: object) -> Iterator[Callab
 
 
 def _model(source: ModelSource, engine: Engine) -> dict[str, str]:
-    """Return the description of the model. One that is spread over processes may not fit here."""
+    """Return values that identify the model.
+
+    A model that is spread over processes may not fit into this process, so a worker loads it
+    instead.
+    """
     if source.processes == 1:
         return describe_model(source.load())
     one = replace(engine, workers=1)
@@ -197,7 +204,7 @@ def _clear(out: AnyPath) -> None:
 
 
 def _compare_plans(out: AnyPath, plan: Sequence[Shard]) -> None:
-    """Raise if the corpus differs from the one that the run started with."""
+    """Raise an error if the corpus differs from the one with which the run was started."""
     before = [Shard(**shard) for shard in _read_plan(out)]
     rows = sum(shard.rows for shard in before), sum(shard.rows for shard in plan)
     changed = [
@@ -222,7 +229,7 @@ def _compare_plans(out: AnyPath, plan: Sequence[Shard]) -> None:
 
 
 def _read_plan(out: AnyPath) -> list[dict[str, Any]]:
-    """Return the shards that a run was started with."""
+    """Return the shards with which a run was started."""
     try:
         plan: list[dict[str, Any]] = parse_json((out / PLAN).read_text(encoding="utf-8"))
         require_form(plan, [_SHARD], PLAN)
@@ -235,7 +242,7 @@ def _read_plan(out: AnyPath) -> list[dict[str, Any]]:
 
 
 def _reports(out: AnyPath) -> dict[int, Report]:
-    """Return the report of every finished shard whose file exists, by number."""
+    """Return the report of every finished shard whose results file exists, by shard number."""
     reports: dict[int, Report] = {}
     written = {path.name for path in (out / store.DATA).glob("part-*.parquet")}
     journals: list[AnyPath] = [*out.glob("journal*.jsonl")]
@@ -266,7 +273,10 @@ def _counts(out: AnyPath, plan: Sequence[Shard], done: Mapping[int, Report]) -> 
 
 
 def read_errors(out: AnyPath) -> list[dict[str, Any]]:
-    """Return the records of a finished run that could not be measured: file, line, id, reason."""
+    """Return the records of a finished run that could not be measured.
+
+    Each record is a dict with file, line, id and reason.
+    """
     import pyarrow.parquet as pq
 
     errors: list[dict[str, Any]] = pq.read_table(parquet_source(out / ERRORS)).to_pylist()  # type: ignore[no-untyped-call]
@@ -274,7 +284,7 @@ def read_errors(out: AnyPath) -> list[dict[str, Any]]:
 
 
 def _finish(out: AnyPath, plan: Sequence[Shard]) -> Counts:
-    """Write the files that need all shards, if all are done."""
+    """Write the files that summarise all shards, if all shards are done."""
     reports = _reports(out)
     if len(reports) < len(plan):
         return _counts(out, plan, reports)

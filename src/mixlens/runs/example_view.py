@@ -1,4 +1,6 @@
-"""Show one text of a run in the viewer, for its report, with the maps of a few measures."""
+"""Show one text of a run in the viewer, with the maps of a few measures, for the report of the
+run.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +26,9 @@ _MOST = 6  # measures
 
 
 def example_frame(lens: Lens, examples: Sequence[Example], measures: Sequence[str]) -> str:
-    """Return the shortest of the first texts as a frame for a report.
+    """Return an HTML frame with the viewer of the shortest of the first texts.
 
-    It is empty if there are no texts, or if no measure of maps applies.
+    It is empty if there are no texts, or if no measure gives maps of this model.
     """
     if not examples:
         return ""

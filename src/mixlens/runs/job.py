@@ -1,4 +1,4 @@
-"""Describe a run by values that can be sent to a different process."""
+"""Describe a run by values that can be sent to another process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ TARGETS = ("all", "mask", "first", "last", "generated", "column")
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSource:
-    """How a worker loads the model: a hub name or folder, or None for the bundled model."""
+    """How a worker loads the model.
+
+    `name` is a hub name or a folder, or None for the bundled model.
+    """
 
     name: str | None = None
     dtype: str = "float32"
@@ -32,8 +35,9 @@ class ModelSource:
     processes: int = 1  # processes over which the model is spread
 
     def load(self) -> Lens:
-        """Return the model, loaded in this process with this number of threads. If it is spread
-        over processes, call this in each of them.
+        """Load the model in this process.
+
+        If it is spread over several processes, call this method in each of them.
         """
         import torch
 
@@ -65,7 +69,7 @@ class ModelSource:
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """The measures of a corpus run, and the output folder."""
+    """The settings of a corpus run: the corpus, the measures and the output folder."""
 
     corpus: str
     out: str

@@ -1,8 +1,8 @@
-"""The journal of a run: one line per finished piece of work, written to disk before the next one
-begins.
+"""The journal of a run. It has one line for each finished piece of work, which is written to disk
+before the next piece begins.
 
-A run that is killed loses only its current piece. Arrays are stored bit by bit, so that an
-interrupted run ends with the same numbers.
+If a run is killed, only the piece in progress is lost. Arrays are stored bit by bit, so a resumed
+run gives the same numbers as an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ LINES = "journal.jsonl"
 class Journal:
     """Finished pieces of work by name.
 
-    Without a file it is kept in memory as the same text, so that both give the same numbers.
+    Without a file, the journal is kept in memory in the same text format, so that both give the
+    same numbers.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -40,7 +41,7 @@ class Journal:
 
     @property
     def done(self) -> Set[str]:
-        """Return the names of all pieces."""
+        """Return the names of all finished pieces."""
         return self._starts.keys()
 
     @classmethod
@@ -48,7 +49,7 @@ class Journal:
     def opened(
         cls, folder: Path | None, settings: Mapping[str, Any], *, fresh: bool = False
     ) -> Iterator[Journal]:
-        """Return the journal of a run with these settings, new or continued."""
+        """Yield the journal of a run with these settings. An existing journal is continued."""
         journal = cls(None if folder is None else folder / LINES)
         if folder is None:
             yield journal
@@ -65,7 +66,7 @@ class Journal:
     @classmethod
     @contextlib.contextmanager
     def continued(cls, path: Path) -> Iterator[Journal]:
-        """Return a journal in a folder that the caller already owns."""
+        """Yield the journal in a folder that the caller has already locked."""
         journal = cls(path)
         with open(path, "ab") as file:
             journal._continue(file)
@@ -73,14 +74,14 @@ class Journal:
 
     @classmethod
     def read(cls, path: AnyPath) -> Iterator[dict[str, Any]]:
-        """Return the complete pieces of a journal that another process may be writing."""
+        """Yield the complete pieces of a journal. Another process may still be writing to it."""
         with path.open("rb") as file:
             for line in file:
                 if line.endswith(b"\n"):
                     yield _parsed(line, path)
 
     def _continue(self, file: IO[bytes]) -> None:
-        """Read which pieces are done. Drop a last line that was cut off by a crash."""
+        """Find out which pieces are done. Drop the last line if a crash has truncated it."""
         assert self._path is not None
         whole = 0
         with open(self._path, "rb") as lines:
@@ -93,7 +94,7 @@ class Journal:
         self._file = file
 
     def add(self, name: str, content: Mapping[str, Any]) -> None:
-        """Write a finished piece."""
+        """Write a finished piece of work to the journal."""
         line = written_line(name, content)
         if self._file is None:
             start = len(self._lines)
@@ -112,8 +113,9 @@ class Journal:
         self._starts[name] = start
 
     def entries(self, names: Iterable[str]) -> Iterator[dict[str, Any]]:
-        """Return the named pieces in this order. Workers may have finished them in a different
-        one.
+        """Yield the named pieces in the order of `names`.
+
+        Workers may have finished them in a different order.
         """
         if self._path is None:
             for name in names:
@@ -126,17 +128,17 @@ class Journal:
 
 
 def written_line(name: str, content: Mapping[str, Any]) -> bytes:
-    """Return a piece of work as a line, without its end."""
+    """Convert a piece of work to a line of the journal, without the line break."""
     return json.dumps({"piece": name, **content}, default=_written, ensure_ascii=False).encode()
 
 
 def _parsed(line: bytes, place: object) -> dict[str, Any]:
-    """Return a piece of work as it was written."""
+    """Parse a line of the journal. The result is equal to the piece that was written."""
     try:
         piece = parse_json(line, object_hook=_read)
         require_form(piece, {"piece": str}, "the line")
     except (ValueError, TypeError) as error:
-        raise InvalidInput(f"{place}: damaged. Start over with --fresh.") from error
+        raise InvalidInput(f"{place} is damaged. Start over with --fresh.") from error
     return dict(piece)
 
 

@@ -1,13 +1,14 @@
-"""Let only one run write to a folder on object storage, which has no locks.
+"""Ensure that only one run writes to a folder on object storage, which has no locks.
 
-A run writes an object of its own, the lease, and then lists all leases of the folder. Of two runs
-at least one sees the other, because a listing includes every object that was written before. It
-withdraws, and tries again.
+Each run writes its own object, the lease, and then lists all leases of the folder. If two runs
+start at the same time, at least one of them finds the lease of the other, because a listing
+includes all objects that were written before. That run deletes its lease and tries again.
 
-The run rewrites its lease every `BEAT` seconds. A run that is killed stops, so its lease expires:
-if its process was on this machine, at once, otherwise when it has not changed for `EXPIRY` seconds.
-These are seconds of the process that watches it, so the clocks of the machines do not matter. A run
-that was suspended for longer than that no longer owns the folder and ends with an error.
+The run rewrites its lease every `BEAT` seconds. A killed run no longer renews its lease. If its
+process was on this machine, the lease expires immediately. Otherwise, it expires when it has not
+changed for `EXPIRY` seconds, as measured by the waiting process, so the clocks of the machines need
+not agree. A run that was suspended for longer than that no longer owns the folder and ends with an
+error.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _TRIES = 20  # if several runs begin at once
 
 @dataclass(frozen=True)
 class _Content:
-    """The content of a lease."""
+    """What a lease contains."""
 
     machine: str
     process: int
@@ -42,7 +43,7 @@ class _Content:
 
 
 class Lease:
-    """The right to write to a folder."""
+    """The right of one run to write to a folder."""
 
     def __init__(self, path: ObjectPath) -> None:
         self.path = path
@@ -54,14 +55,14 @@ class Lease:
         self._lost = False
 
     def write(self) -> None:
-        """Write the lease with the next number."""
+        """Write the lease with its counter increased by one."""
         start = time.monotonic()
         self._content = replace(self._content, beat=self._content.beat + 1)
         self.path.write_bytes(json.dumps(asdict(self._content)).encode())
         self._last = start
 
     def require_held(self) -> None:
-        """Raise if another run may have taken the folder over."""
+        """Raise an error if another run may have taken over the folder."""
         if self._lost or time.monotonic() - self._last > EXPIRY:
             raise CannotWrite(
                 f"This run no longer owns its folder ({self.path} was not renewed for {EXPIRY:g} s,"
@@ -71,7 +72,7 @@ class Lease:
 
     @contextlib.contextmanager
     def renewed(self) -> Iterator[Lease]:
-        """Renew the lease in the background, and delete it in the end."""
+        """Renew the lease in the background, and delete it at the end."""
         thread = threading.Thread(target=self._renew, daemon=True)
         thread.start()
         try:
@@ -93,8 +94,10 @@ class Lease:
 
 @contextlib.contextmanager
 def leased(folder: ObjectPath, name: str) -> Iterator[Lease]:
-    """Yield the lease of a folder. Raise `InvalidInput` if another run is alive. Wait until the
-    lease of a killed run expires.
+    """Acquire the lease of a folder, and yield it.
+
+    If another run is active, raise `InvalidInput`. If a killed run left a lease, wait until it
+    expires.
     """
     lease = Lease(folder / f"{name}.{uuid.uuid4().hex}.json")
     for _ in range(_TRIES):
@@ -105,7 +108,7 @@ def leased(folder: ObjectPath, name: str) -> Iterator[Lease]:
         lease.path.unlink(missing_ok=True)
         time.sleep(random.uniform(0.1, 1))
     else:
-        raise InvalidInput(f"Several runs begin in {folder}. Start only one of them.")
+        raise InvalidInput(f"Several runs are starting in {folder}. Start only one of them.")
     with lease.renewed():
         yield lease
 
@@ -115,7 +118,9 @@ def _others(folder: ObjectPath, name: str) -> list[ObjectPath]:
 
 
 def _wait_for_others(folder: ObjectPath, name: str) -> None:
-    """Delete the leases of killed runs. Raise if one of them is renewed."""
+    """Wait until there are no other leases, and delete those of killed runs. Raise an error if a
+    lease is renewed.
+    """
     first = {path: _read(path) for path in _others(folder, name)}
     watched = time.monotonic()
     while first:
@@ -149,7 +154,7 @@ def _read(path: ObjectPath) -> _Content | None:
 
 
 def _has_ended(content: _Content) -> bool:
-    """Return whether the process of a lease was on this machine and has ended."""
+    """Return whether the process of a lease ran on this machine and has ended."""
     if os.name != "posix" or content.machine != _machine():
         return False
     try:
@@ -162,8 +167,10 @@ def _has_ended(content: _Content) -> bool:
 
 
 def _machine() -> str:
-    """Return a name of this machine since it was started, and of its process numbers, which are
-    those of a container.
+    """Return a name for the machine on which process ids are unique.
+
+    It includes the boot id and the PID namespace, so that it changes after a restart and differs
+    between containers.
     """
     parts = [platform.node() or "unknown"]
     with contextlib.suppress(OSError):

@@ -1,7 +1,7 @@
 """Scores of a batch of texts, with properties of their tokens.
 
 Summaries and aggregates are computed for a whole batch on the device of the scores, because
-splitting it into texts first would take longer than measuring it.
+splitting the batch into texts would take longer than measuring it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mixlens.text.tokens import TokenRow
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Mixtures:
-    """One measure of a batch. Everything beyond the tokens of a text is padding."""
+    """The scores of one measure for a batch. Positions beyond the tokens of a text are padding."""
 
     values: Tensor  # [group, text, target, source]
     groups: tuple[tuple[int, int | None], ...]  # layer, and head if heads are kept separate
@@ -37,7 +37,7 @@ class Mixtures:
 
     @classmethod
     def of_batch(cls, batch: MeasuredBatch) -> Mixtures:
-        """Return the scores of a measure."""
+        """Create the scores of a batch from a measure."""
         request, recording = batch.request, batch.recording
         texts = range(recording.rows(request.site))
         named = [target_tokens(recording, request, batch.scores, text) for text in texts]
@@ -57,7 +57,7 @@ class Mixtures:
 
     @classmethod
     def of_maps(cls, maps: Sequence[MixingMaps]) -> Mixtures:
-        """Return the scores of maps, padded."""
+        """Create the padded scores of a batch from the maps of each text."""
         shapes = [one.scores.shape for one in maps]
         largest = [max(sizes) for sizes in zip(*shapes, strict=True)]
         values = torch.zeros(largest[0], len(maps), *largest[1:], dtype=torch.float64)
@@ -80,17 +80,17 @@ class Mixtures:
 
     @property
     def layers(self) -> tuple[int, ...]:
-        """Return the layer of each group."""
+        """Return the layer number of each group."""
         return tuple(layer for layer, _ in self.groups)
 
     @cached_property
     def row_count(self) -> int:
-        """Return the number of targets of all texts."""
+        """Return the total number of targets in all texts."""
         return sum(map(len, self.positions))
 
     @cached_property
     def pair_count(self) -> int:
-        """Return the number of target-source pairs within texts."""
+        """Return the number of target-source pairs in all texts, without padding."""
         texts = zip(self.positions, self.sources, strict=True)
         return sum(len(targets) * len(sources) for targets, sources in texts)
 
@@ -106,23 +106,23 @@ class Mixtures:
 
     @cached_property
     def asked(self) -> Tensor:
-        """Return [text, target], True outside padding."""
+        """Return a mask [text, target], which is True outside padding."""
         return self._range(-2) < self.target_counts[:, None]
 
     @cached_property
     def real(self) -> Tensor:
-        """Return [text, target, source], True for pairs outside padding."""
+        """Return a mask [text, target, source], which is True for pairs outside padding."""
         sources = self._range(-1) < self.source_counts[:, None]
         return self.asked[:, :, None] & sources[:, None]
 
     @cached_property
     def target_places(self) -> Tensor:
-        """Return the position of each target [text, target], 0 in padding."""
+        """Return the position of each target, [text, target]. It is 0 in padding."""
         return self._padded(self.positions, -2)
 
     @cached_property
     def distances(self) -> Tensor:
-        """Return the distance in tokens, [text, target, source]."""
+        """Return the distance between target and source in tokens, [text, target, source]."""
         return (self._range(-1) - self.target_places[..., None]).abs()
 
     @cached_property
@@ -133,7 +133,7 @@ class Mixtures:
 
     @cached_property
     def kinds(self) -> Classes:
-        """Return the classes special token, punctuation and word."""
+        """Return the partition of tokens into special tokens, punctuation and words."""
         names = ("special", "punctuation", "word")
         sources = [token_kinds(row) for row in self.sources]
         if self.same_tokens:
@@ -146,7 +146,7 @@ class Mixtures:
         of_targets: Sequence[Sequence[int]],
         of_sources: Sequence[Sequence[int]],
     ) -> Classes:
-        """Return classes of tokens from class numbers of all tokens of each text."""
+        """Return a partition of tokens, given the class number of every token of each text."""
         wanted = [
             [kinds[place] for place in places]
             for kinds, places in zip(of_targets, self.positions, strict=True)
@@ -160,7 +160,7 @@ class Mixtures:
         )
 
     def _one_hot(self, rows: Sequence[Sequence[int]], axis: int, count: int) -> Tensor:
-        """Return a one-hot encoding with zeros in padding."""
+        """Return a one-hot encoding. It is zero in padding."""
         numbers = self._padded(rows, axis, fill=count)
         return (numbers[..., None] == torch.arange(count, device=numbers.device)).double()
 
@@ -180,7 +180,7 @@ class Mixtures:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Classes:
-    """A partition of tokens as one-hot arrays: [text, target or source, class]."""
+    """A partition of tokens into classes, as one-hot tensors [text, target or source, class]."""
 
     names: tuple[str, ...]
     targets: Tensor
@@ -189,7 +189,7 @@ class Classes:
 
 
 def token_kinds(row: TokenRow) -> list[int]:
-    """Return 0 for special tokens, 1 for punctuation, and 2 for words or parts of words."""
+    """Return the kind of each token: 0 for special tokens, 1 for punctuation, and 2 for words."""
     special = row.special or (False,) * len(row)
     return [
         0 if mark else 2 if _has_letters(label) else 1

@@ -1,7 +1,7 @@
 """Ask the same questions about every text, and save the answers text by text.
 
-A piece of work is one text with all its questions. It depends only on that text, so that a run may
-stop after any piece and resume later or elsewhere.
+Each text with all its questions is one piece of work. A piece depends only on its text, so a run
+can stop after any piece and resume later or on another machine.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LONGEST_REASON = 500  # longest stored error, in characters
 
 @dataclass(frozen=True, kw_only=True)
 class Workers:
-    """The engine of a run, and how its workers load the models."""
+    """The engine of a run, and the models that its workers load."""
 
     engine: Engine
     source: ModelSource
@@ -48,8 +48,9 @@ def work_through(
     engine: Engine | None = None,
     start: Start[Any, Any] | None = None,
 ) -> None:
-    """Run every task that is not in the journal and write its result: with `here`, or by the
-    workers that `start` creates.
+    """Run every task that is not in the journal yet, and write its result to the journal.
+
+    Tasks run in this process with `here`, or in workers that `start` creates.
     """
     left = {name: task for name, task in tasks.items() if name not in journal.done}
     names, before = list(left), len(tasks) - len(left)
@@ -67,7 +68,7 @@ def work_through(
 
 @dataclass
 class Piece:
-    """Observations and errors of one text."""
+    """The observations of one text, and the errors that occurred."""
 
     example: str
     group: str | None = None
@@ -82,9 +83,9 @@ class Piece:
         failures: type[Exception] = Exception,
         **about: str | None,
     ) -> Exception | None:
-        """Store the answer under its key, or the error, which is also returned.
+        """Call `answer` and store its result. If it fails, store the error and return it.
 
-        A run of hours must not stop because of one text, whatever its error is.
+        A run of many hours should not stop because one text raises an error.
         """
         try:
             self.observations.append({**about, "seen": answer()})
@@ -99,12 +100,12 @@ class Piece:
         self.errors.append({**about, "error": type(error).__name__, "reason": reason})
 
     def to_dict(self) -> dict[str, Any]:
-        """Return values for the journal."""
+        """Return the fields as a dict that a journal can store."""
         return {**vars(self)}
 
 
 class TimedCase(Case):
-    """A case that times each measure, and does not repeat failed ones."""
+    """A case that records how long each measure takes, and does not repeat failed measures."""
 
     def __init__(
         self,
@@ -119,8 +120,9 @@ class TimedCase(Case):
         self._failed: dict[tuple[str, str], Exception] = {}
 
     def maps(self, measure: str, **options: Any) -> MixingMaps:
-        """Return a measure's maps, computed once for this text and timed. Measures of one pass have
-        equal parts of its time.
+        """Return a measure's maps. They are computed once for this text, and timed.
+
+        If several measures are computed in one pass, its time is divided equally between them.
         """
         options, start = self._unusual(measure, options), time.perf_counter()
         before = set(self._maps)
@@ -139,8 +141,9 @@ class TimedCase(Case):
                 self.seconds[name] = self.seconds.get(name, 0.0) + spent
 
     def _unusual(self, measure: str, options: dict[str, Any]) -> dict[str, Any]:
-        """Return the options that differ from the measure's defaults, so that equivalent requests
-        are computed once.
+        """Return only the options that differ from the measure's defaults.
+
+        Requests that differ only in default options are therefore computed once.
         """
         spec = list_measures().get(measure)
         if spec is None:

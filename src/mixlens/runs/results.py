@@ -1,4 +1,6 @@
-"""Read the results of a run on demand, and open saved maps, answers and runs (`mixlens.load`)."""
+"""Read the results of a run when they are needed, and open saved maps, answers and runs
+(`mixlens.load`).
+"""
 
 from __future__ import annotations
 
@@ -38,14 +40,14 @@ _DESCRIPTION = {"schema": int, "measures": {str: _MEASURE}}
 
 
 class _Place(NamedTuple):
-    """Location of the results of a text."""
+    """Where the results of a text are stored."""
 
     path: AnyPath
     line: int  # of the corpus
 
 
 class RunResults:
-    """Results of `mixlens run`, read when you use them.
+    """Results of `mixlens run`. They are read when you access them.
 
     Maps are available if the run kept them (`--keep scores` or `--keep rollout`). Summaries of any
     run are in `to_dataframe()`. Needs the extra `corpus`.
@@ -115,8 +117,10 @@ class RunResults:
 
     @cached_property
     def _places(self) -> dict[tuple[str, str], list[_Place]]:
-        """Return places by id and measure. An id belongs to one text, unless a column gave it to
-        several.
+        """Return where the results of each text and measure are stored.
+
+        An id normally belongs to one text, but several texts may share an id that comes from a
+        column.
         """
         import pyarrow.parquet as pq
 
@@ -159,7 +163,7 @@ class RunResults:
         name
             The id of the text.
         measure
-            The measure. You can leave it out if the run had one.
+            The name of the measure. You can leave it out if the run had only one measure.
 
         Returns
         -------
@@ -264,7 +268,7 @@ class RunResults:
 
 @contextmanager
 def _readable(path: AnyPath) -> Iterator[None]:
-    """Raise errors of a results file as `InvalidInput`."""
+    """Convert errors in reading a results file to `InvalidInput`."""
     import pyarrow as pa
 
     try:
@@ -278,7 +282,10 @@ def _readable(path: AnyPath) -> Iterator[None]:
 
 
 def _sparse_row(positions: tuple[int, ...], labels: tuple[str, ...]) -> TokenRow:
-    """Return targets whose neighbours were not kept, with their numbers."""
+    """Return a token row with the labels of the targets at their positions.
+
+    All other tokens are numbered, because the run did not keep their labels.
+    """
     known = dict(zip(positions, labels, strict=True))
     return TokenRow(tuple(known.get(i, f"token {i}") for i in range(max(positions) + 1)))
 
@@ -295,8 +302,8 @@ def load(path: str | os.PathLike[str]) -> Any:
     Returns
     -------
     MixingMaps, Answer or RunResults
-        The maps or the answer, equal bit by bit, or the results of the run, which are read when you
-        use them.
+        The maps or the answer, bitwise equal to those that were saved, or the results of the run,
+        which are read when you access them.
 
     Raises
     ------

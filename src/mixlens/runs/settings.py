@@ -1,7 +1,7 @@
 """Store the settings of a run, and reject runs with different settings in the same folder.
 
-A folder belongs to one run at a time. Its `settings.json` holds the settings of the run. A run with
-different settings raises an error that lists the differences.
+Only one run at a time can use a folder. `settings.json` in the folder holds the settings of the
+run. If a run in the same folder has different settings, an error lists the differences.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SETTINGS = "settings.json"
 
 
 def describe_model(lens: Lens) -> dict[str, str]:
-    """Return values that identify a model: name, weights, data type and device."""
+    """Return values that identify a model: name, hash of the weights, data type and device."""
     first = next(lens.model.parameters())
     return {
         "model": model_name(lens.model),
@@ -37,7 +37,7 @@ def describe_model(lens: Lens) -> dict[str, str]:
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Return the differing settings in words, sorted by name."""
+    """Describe the settings that differ, sorted by name."""
     wanted = json.loads(json.dumps(now))
     return [
         _difference(key, before.get(key), wanted.get(key))

@@ -1,10 +1,10 @@
-"""Read, measure and write one shard. Engines only call this.
+"""Read, measure and write one shard. Engines call only this module.
 
-The result depends only on the shard, the job and the model, so that a shard can run anywhere, in
-any order, and again after a crash. Several measures share one recording of each batch.
+The result depends only on the shard, the job and the model. A shard can therefore run on any
+machine, in any order, and again after a crash. Several measures share one recording of each batch.
 
-Reading and writing do not need the model. With four threads, one shard is on the device while the
-next is read and tokenised and the last two are written.
+Reading and writing do not need the model. With four threads, the device measures one shard while
+the next shard is read and tokenised and the last two are written.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ _NO_TEXT_S_FAULT = (MissingTokenizer, MissingExtra, ProcessesDiffer, Unsupported
 
 
 def file_name(shard: Shard) -> str:
-    """Return the file of a shard, below the folder of the run."""
+    """Return the path of a shard's results file, relative to the folder of the run."""
     return f"{store.DATA}/part-{shard.number:06d}.parquet"
 
 
 class ShardWorker:
-    """A model that measures shards. Several threads may call it at a time."""
+    """A model that measures shards. It can be called from several threads."""
 
     def __init__(self, lens: Lens, job: Job) -> None:
         self.lens = lens
@@ -68,7 +68,7 @@ class ShardWorker:
         self._reading = threading.Lock()  # reading threads would only wait for each other
 
     def __call__(self, shard: Shard) -> Report:
-        """Read, measure and write one shard. A text that cannot be measured becomes an error."""
+        """Read, measure and write one shard. Texts that cannot be measured are stored as errors."""
         start = time.perf_counter(), time.process_time()
         texts = self.read(shard)
         measured = self.measure(texts)
@@ -83,12 +83,12 @@ class ShardWorker:
         }
 
     def read(self, shard: Shard) -> Texts:
-        """Return the texts of a shard, while the device may work for a different one."""
+        """Read the texts of a shard. The device may work on another shard in the meantime."""
         with self._reading:
             return read_texts(self.lens, self.job, shard)
 
     def measure(self, texts: Texts) -> MeasuredShard:
-        """Measure every text, or store the reason why it cannot be measured."""
+        """Measure every text. If a text cannot be measured, the reason is stored."""
         shard = MeasuredShard(self.lens, self.job, texts, self.device)
         with joined(self.lens.model):
             shard.measure()
@@ -96,13 +96,13 @@ class ShardWorker:
 
 
 def worker_for(source: ModelSource, job: Job) -> ShardWorker:
-    """Return the worker, in the process that will use it."""
+    """Create a worker in the process that will use it."""
     return ShardWorker(source.load(), job)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Texts:
-    """The texts of a shard, and their batches."""
+    """The texts of a shard, divided into batches."""
 
     rows: Sequence[TextRow]
     bad: Sequence[BadRow]
@@ -111,7 +111,9 @@ class Texts:
 
 
 def read_texts(lens: Lens, job: Job, shard: Shard) -> Texts:
-    """Do the work that does not need the device."""
+    """Read and tokenise the texts of a shard, and plan its batches. This does not need the
+    device.
+    """
     rows = list(rows_of(shard, job.columns))
     texts = [row for row in rows if isinstance(row, TextRow)]
     encodings = tokenise(lens, [row.text for row in texts])
@@ -136,7 +138,7 @@ def read_texts(lens: Lens, job: Job, shard: Shard) -> Texts:
 
 
 def tokenise(lens: Lens, texts: list[str]) -> list[Encoding] | None:
-    """Return all texts tokenised at once, or None if one of them is invalid."""
+    """Tokenise all texts at once. Return None if one of them is invalid."""
     try:
         return encoded(lens.tokenizer, texts, None) if texts else []
     except (MixlensError, TypeError, ValueError):
@@ -149,7 +151,7 @@ def make_ready(
     encodings: Sequence[Encoding] | None,
     batch: Sequence[int],
 ) -> Prepared | None:
-    """Return a batch as model input, or None if one of its texts is invalid."""
+    """Prepare a batch as model input. Return None if one of its texts is invalid."""
     own = None if encodings is None else [encodings[place] for place in batch]
     try:
         return prepared(lens.model, lens.tokenizer, [texts[place].text for place in batch], own)
@@ -158,10 +160,10 @@ def make_ready(
 
 
 class MeasuredShard:
-    """The texts of a shard in progress.
+    """The texts of a shard that is being measured.
 
-    The results of a batch are read after the next batch has started, and the last while the device
-    may work for the next shard, so that the device is never idle.
+    To keep the device busy, the results of a batch are read only after the next batch has started.
+    The results of the last batch are read while the device may already work on the next shard.
     """
 
     def __init__(self, lens: Lens, job: Job, texts: Texts, device: Device) -> None:
@@ -205,8 +207,9 @@ class MeasuredShard:
             self.aggregates.merge(measured.aggregates.to_dict())
 
     def _blame(self, batch: list[int], error: Exception) -> None:
-        """Measure each half of a failed batch to find the failing text, or each text if they cannot
-        be batched.
+        """Measure a failed batch in smaller parts to find the text that fails.
+
+        The parts are halves, or single texts if the texts cannot be batched.
         """
         texts_fault = isinstance(error, MixlensError) and not isinstance(error, _NO_TEXT_S_FAULT)
         if not texts_fault and not is_out_of_memory(error):
@@ -224,7 +227,7 @@ class MeasuredShard:
 
 
 def write_results(job: Job, shard: Shard, texts: Texts, measured: MeasuredShard) -> Report:
-    """Write the file of a shard, and return its report."""
+    """Write the results file of a shard, and return a report for the journal."""
     rows, failed = texts.rows, measured.failed
     errors = [_error(shard, row.line, row.id, row.reason) for row in texts.bad]
     errors += [

@@ -36,7 +36,7 @@ METADATA = b"mixlens"
 
 
 def require_parquet() -> None:
-    """Raise before hours of work if pyarrow is missing."""
+    """Raise an error if pyarrow is missing. Call it first, not after hours of work."""
     try:
         import pyarrow  # noqa: F401
     except ImportError as error:
@@ -44,7 +44,7 @@ def require_parquet() -> None:
 
 
 def schema() -> pa.Schema:
-    """Return the columns; documented in docs/corpus_runs.md."""
+    """Return the Parquet schema of the results. docs/corpus_runs.md describes the columns."""
     import pyarrow as pa
 
     strings, integers, floats = (pa.list_(t) for t in (pa.string(), pa.int32(), pa.float32()))
@@ -88,7 +88,7 @@ class Chunk:
 
 
 def about(provenance: Mapping[str, Any], facts: Facts, spec: Spec) -> dict[str, Any]:
-    """Return the description that all texts of one measure share."""
+    """Return the metadata that all texts of one measure share."""
     description: dict[str, Any] = plain(
         {
             "provenance": provenance,
@@ -104,8 +104,9 @@ def about(provenance: Mapping[str, Any], facts: Facts, spec: Spec) -> dict[str, 
 
 
 def write_shard(path: AnyPath, chunks: Sequence[Chunk], description: Mapping[str, Any]) -> str:
-    """Write a file atomically, ordered by text, measure and layer, and return the hash of its
-    content.
+    """Write a results file atomically, and return the hash of its content.
+
+    The rows are ordered by text, measure and layer.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -131,15 +132,19 @@ def write_shard(path: AnyPath, chunks: Sequence[Chunk], description: Mapping[str
 
 
 def _keys(chunk: Chunk, measure: int) -> np.ndarray:
-    """Return the sort keys of the rows of a file: [text, measure or layer; row]."""
+    """Return the keys by which the rows of a file are sorted, [key, row]: text, measure and
+    layer.
+    """
     places, layers = np.array(chunk.places), np.arange(len(chunk.layers))
     by_text = np.repeat(places, len(layers))
     return np.stack([by_text, np.full_like(by_text, measure), np.tile(layers, len(places))])
 
 
 def _columns(chunk: Chunk) -> dict[str, pa.Array]:
-    """Return a row for each text and layer. Arrays are passed whole, because converting single
-    numbers would take longer than measuring.
+    """Return the columns of a results file, with one row for each text and layer.
+
+    Whole arrays are passed to Arrow, because converting single numbers would take longer than
+    measuring.
     """
     import pyarrow as pa
 
@@ -184,8 +189,10 @@ def _columns(chunk: Chunk) -> dict[str, pa.Array]:
 def _lists(
     values: np.ndarray, targets: np.ndarray, inner: np.ndarray | None = None, *, flat: bool = False
 ) -> pa.Array:
-    """Return [text, layer, target(, inner)] without padding as lists for each text and layer: lists
-    of lists if there is an inner axis, unless `flat`.
+    """Convert a padded array [text, layer, target(, inner)] to one list for each text and layer.
+
+    Padding is removed. If there is an inner axis, each entry is a list of lists, unless `flat` is
+    True.
     """
     import pyarrow as pa
 
@@ -209,7 +216,7 @@ def _offsets(sizes: np.ndarray) -> pa.Array:
 
 
 def write_errors(path: AnyPath, errors: Sequence[Mapping[str, Any]]) -> None:
-    """Write the records that could not be measured: file, line, id, reason."""
+    """Write the records that could not be measured, with file, line, id and reason."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -221,7 +228,7 @@ def write_errors(path: AnyPath, errors: Sequence[Mapping[str, Any]]) -> None:
 
 
 def write_safely(path: AnyPath, content: str | bytes | memoryview) -> None:
-    """Write a file atomically. Raise an error with advice if the disk is full."""
+    """Write a file atomically. If the disk is full, the error says how to continue."""
     try:
         write_whole(path, content)
     except (OSError, InvalidInput) as error:

@@ -1,15 +1,16 @@
 """Summarise a batch: the main sources of each target and layer.
 
-With the scores s of a target, its normalised scores are p_j = |s_j| / sum_k |s_k|. A summary has
+If s are the scores of a target, its normalised scores are p_j = |s_j| / sum_k |s_k|. The columns of
+a summary are
 
-* the ten largest normalised scores and their sources, largest first, ties by position;
+* the ten largest normalised scores and their sources, largest first (ties are ordered by position);
 * `entropy`: -sum_j p_j ln p_j, in nats;
-* `own_share`: p of the target itself;
-* `special_share`: the sum of p over special tokens;
+* `own_share`: the normalised score of the target itself;
+* `special_share`: the sum of normalised scores over special tokens;
 * `mean_distance`: sum_j p_j |j - i| for the target at position i, in tokens.
 
-Own share and distance are null if targets and sources are different tokens (cross-attention, an
-explained output). If all scores are zero, the numbers are NaN.
+`own_share` and `mean_distance` are null if targets and sources are different tokens
+(cross-attention, or an explained output). If all scores are zero, all values are NaN.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _PLACES = 2**21 - 1  # positions occupy the lower bits of a key
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Shares:
-    """A part of a batch: some groups of some of its texts."""
+    """Normalised scores of a part of a batch: some groups of some of its texts."""
 
     groups: slice
     texts: slice
@@ -55,7 +56,7 @@ class Shares:
 
 
 def shares_of(mixtures: Mixtures) -> Iterator[Shares]:
-    """Yield normalised scores part by part, in float64."""
+    """Yield the normalised scores of a batch in parts, in float64."""
     groups, texts, *size = mixtures.values.shape
     numbers = _NUMBERS.get(mixtures.values.device.type, _NUMBERS_ELSEWHERE)
     several = max(1, numbers // math.prod(size))  # texts of any group
@@ -70,7 +71,7 @@ def shares_of(mixtures: Mixtures) -> Iterator[Shares]:
 
 
 class Summaries:
-    """Collects the numbers of a batch, part by part."""
+    """The columns of a summary, collected from the parts of a batch."""
 
     def __init__(self, mixtures: Mixtures) -> None:
         self.mixtures = mixtures
@@ -102,10 +103,10 @@ class Summaries:
 
 
 def _largest(shares: Tensor) -> tuple[Tensor, Tensor]:
-    """Return sources and values of the largest normalised scores, ties by position.
+    """Return the sources and values of the largest normalised scores. Ties are ordered by position.
 
-    The bits of a non-negative float sort like the float. With the position in the lower bits no two
-    keys are equal, so that every device gives the same order.
+    The bits of a non-negative float sort in the same order as the float. With the position in the
+    lower bits, no two keys are equal, so every device gives the same order.
     """
     places = torch.arange(shares.shape[-1], device=shares.device)
     keys = torch.add(_PLACES - places, shares.view(torch.int32), alpha=_PLACES + 1)

@@ -1,12 +1,12 @@
-"""JSON Schemas of everything that mixlens writes as JSON, for programs that read it.
+"""JSON Schemas of all JSON that mixlens writes, for programs that read it.
 
     shared.json    Definitions that several formats use.
     commands.json  The output of each command with `--json`.
     payload.json   The payload of the viewer.
     files.json     Result files, and the descriptions inside Parquet and safetensors files.
 
-The schemas list every field. Within a version, fields may be added, but none is removed, renamed
-or changes its type.
+The schemas list every field. Within a version, fields may be added, but no field is removed or
+renamed, and no type changes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def list_schemas() -> dict[str, str]:
     Returns
     -------
     dict
-        Names for `load_schema`, and the output or file that each describes.
+        The name of each schema, as `load_schema` takes it, and a description of the output or file.
 
     Examples
     --------
@@ -76,7 +76,7 @@ def load_schema(name: str) -> dict[str, Any]:
 
 @cache
 def _definitions() -> dict[str, Any]:
-    """Return all definitions. Their names are unique."""
+    """Return the definitions of all schema files. Their names are unique."""
     definitions: dict[str, Any] = {}
     for name in _FILES:
         file = resources.files(__name__) / f"{name}.json"

@@ -1,4 +1,4 @@
-"""Answer one prompt and score the passages that the answer rests on, as a payload of the viewer."""
+"""Answer a prompt and score the passages that support the answer, as a payload of the viewer."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ _FIRST_TOKENS = 12
 
 
 def first_answer(name: str, method: str, *, chats: bool) -> dict[str, Any]:
-    """Return the request that the page of a generative model shows at the start: a question to a
-    model that chats, else a text to continue.
+    """Return the request that the page of a generative model shows at the start.
+
+    For a chat model it is a question, for other models a text to continue.
     """
     prompt = _FIRST_QUESTION if chats else _FIRST_TEXT
     return {
@@ -41,13 +42,15 @@ def first_answer(name: str, method: str, *, chats: bool) -> dict[str, Any]:
 
 
 class Answering:
-    """Run jobs on the models that were loaded at the start."""
+    """Answer the prompts of jobs, with the models that the server has loaded."""
 
     def __init__(self, lenses: Mapping[str, Lens], limits: Limits) -> None:
         self._lenses, self._limits = lenses, limits
 
     def __call__(self, job: WebJob) -> bytes:
-        """Return the payload as JSON. It contains the request, so that the page can show it."""
+        """Run a job and return the payload as JSON. It contains the request, so that the page can
+        show it.
+        """
         request = job.request
         lens = self._lenses[request["model"]]
         job.report(0.0, "reading the prompt")
@@ -95,7 +98,10 @@ def _named(documents: list[dict[str, str]]) -> dict[str, str]:
 
 
 def _prompt(messages: list[dict[str, str]], documents: Mapping[str, str]) -> Any:
-    """Return one turn of the user as a plain prompt, else the messages of a chat."""
+    """Return the prompt for `Lens.answer`.
+
+    A single user message becomes a plain prompt. Otherwise, the messages of the chat are returned.
+    """
     is_plain = len(messages) == 1 and messages[0]["role"] == "user"
     given: Any = messages[0]["content"] if is_plain else messages
     return with_place(given, list(documents.values())) if documents else given

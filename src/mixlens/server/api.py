@@ -1,4 +1,4 @@
-"""Requests and responses of the server. The page uses nothing else."""
+"""Requests and responses of the server. The page communicates with the server only through them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ class ModelChoice(_Strict):
     methods: Annotated[
         list[str],
         Field(
-            description="Methods that explain its answers, the default first. Empty: no answers."
+            description=(
+                "Methods that explain its answers, the default first. Empty if it cannot answer."
+            )
         ),
     ]
     chats: Annotated[bool, Field(description="Whether the tokenizer has a chat template.")]
@@ -56,7 +58,7 @@ class MeasureChoice(_Strict):
 
 
 class PublicLimits(_Strict):
-    """Limits that a client should know."""
+    """Limits that are reported to clients."""
 
     tokens: int
     characters: int
@@ -77,7 +79,7 @@ class Choices(_Strict):
 
 
 class Health(_Strict):
-    """The server accepts requests."""
+    """Reports that the server accepts requests."""
 
     status: Literal["ok"]
 
@@ -111,7 +113,7 @@ class Document(_Strict):
 
 
 class AnswerRequest(_Strict):
-    """A prompt to answer. The passages that the answer rests on are scored."""
+    """A prompt to answer. The server also scores the passages that support the answer."""
 
     model: Annotated[str, Field(max_length=300)]
     messages: Annotated[

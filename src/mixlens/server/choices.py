@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 
 def list_choices(lenses: Mapping[str, Lens], limits: Limits) -> Choices:
-    """Return models, measures and limits of a server. A measure that supports no model is left
-    out.
+    """Return the models, measures and limits of a server.
+
+    Measures that support none of the models are left out.
     """
     models = [_model_choice(name, lens) for name, lens in lenses.items()]
     offered = {name for model in models for name in model.measures}
@@ -46,7 +47,7 @@ def list_choices(lenses: Mapping[str, Lens], limits: Limits) -> Choices:
 
 
 def _model_choice(name: str, lens: Lens) -> ModelChoice:
-    """Record one text and ask every measure whether it supports the model."""
+    """Record one text to find out which measures support the model."""
     recording = lens.record(default_input(lens.model, lens.tokenizer))
     with open_session(lens.model):
         refusals = list_refusals(recording)
@@ -64,7 +65,7 @@ def _model_choice(name: str, lens: Lens) -> ModelChoice:
 
 
 def _list_methods(lens: Lens, recording: Recording) -> list[str]:
-    """Return the methods that explain answers of the model, the default first."""
+    """Return the methods that can explain answers of the model. The default comes first."""
     can_generate = getattr(lens.model, "can_generate", None)
     if can_generate is None or not can_generate():
         return []

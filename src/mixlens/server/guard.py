@@ -3,10 +3,10 @@
 * `Host` must be an allowed name of this server, so that other pages cannot reach it through their
   own host name (DNS rebinding).
 * `Origin`, if a browser sends one, must be this server itself.
-* The size of a body is limited, and counted while it is read.
-* New jobs of one address are limited per minute.
+* The size of the body is limited, and checked while it is read.
+* The number of new jobs per minute is limited for each address.
 
-Every response forbids outside requests, framing and content sniffing.
+The headers of every response forbid requests to other servers, framing and content sniffing.
 """
 
 from __future__ import annotations
@@ -79,8 +79,9 @@ class Guard:
         return None
 
     def _may_ask(self, scope: Scope) -> bool:
-        """Return whether an address may start a job: a token bucket per address, refilled within a
-        minute.
+        """Return whether an address may start another job.
+
+        Each address has a token bucket, which is refilled within a minute.
         """
         address, now = str((scope.get("client") or ("",))[0]), time.monotonic()
         most = float(self.limits.jobs_per_minute)

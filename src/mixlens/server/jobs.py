@@ -1,7 +1,7 @@
 """Run jobs one at a time from a bounded queue, with cancellation and cached results.
 
-The same text, model and measures give the same result, so results are cached by the hash of the
-request.
+Equal requests (the same text, model and measures) give the same result, so results are cached by
+the hash of the request.
 """
 
 from __future__ import annotations
@@ -24,23 +24,24 @@ log = logging.getLogger("mixlens.server")
 
 
 class QueueFull(Exception):
-    """The queue of the server is full."""
+    """Raised if the queue of the server is full."""
 
 
 class Cancelled(BaseException):
-    """Stop the work of a cancelled job.
+    """Raised to stop the work of a cancelled job.
 
-    It is not an Exception, so that code that tests whether a module works does not catch it.
+    It is not an `Exception`, so that code that catches exceptions to test a module does not catch
+    it.
     """
 
 
 class OutOfTime(BaseException):
-    """Stop the work of a job that runs too long. Like `Cancelled`, it is not an Exception."""
+    """Raised to stop a job that runs too long. Like `Cancelled`, it is not an `Exception`."""
 
 
 @dataclass(eq=False)
 class WebJob:
-    """One request in progress."""
+    """A request that is waiting, running or finished."""
 
     id: str
     key: str
@@ -51,14 +52,17 @@ class WebJob:
     deadline: float | None = None  # by `time.monotonic`
 
     def check(self) -> None:
-        """Stop the work if the job was cancelled or runs too long. The work calls it regularly."""
+        """Raise an error if the job was cancelled or has run too long.
+
+        The work calls this method regularly.
+        """
         if self.state is State.cancelled:
             raise Cancelled
         if self.deadline is not None and time.monotonic() > self.deadline:
             raise OutOfTime
 
     def report(self, progress: float, message: str) -> None:
-        """Report the progress of the work, and stop it if the job was cancelled."""
+        """Store the progress of the work. Raise an error if the job should stop."""
         self.check()
         self.progress, self.message = progress, message
 
@@ -68,7 +72,7 @@ Work = Callable[[WebJob], bytes]
 
 
 class Jobs:
-    """A queue with one worker, because hooks record one text at a time."""
+    """A queue with a single worker, because the hooks can record only one text at a time."""
 
     def __init__(self, work: Work, limits: Limits) -> None:
         self._work, self._limits = work, limits
@@ -94,7 +98,9 @@ class Jobs:
         self._worker.join()
 
     def submit(self, request: Mapping[str, Any]) -> WebJob:
-        """Return a new job. It is already done if its result is cached."""
+        """Create a job for a request, and queue it. If its result is cached, the job is already
+        done.
+        """
         key = hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()
         with self._changed:
             job = WebJob(secrets.token_urlsafe(16), key, request)
@@ -111,24 +117,24 @@ class Jobs:
             return job
 
     def get(self, name: str) -> WebJob | None:
-        """Return a job by its identifier."""
+        """Return the job with this identifier, or None if there is none."""
         with self._changed:
             return self._jobs.get(name)
 
     def result(self, job: WebJob) -> bytes | None:
-        """Return the result of a job while it is cached."""
+        """Return the result of a finished job, or None if it is no longer cached."""
         with self._changed:
             return self._results.get(job.key) if job.state is State.done else None
 
     def cancel(self, job: WebJob) -> None:
-        """Remove a job from the queue, or stop its work at the next report."""
+        """Cancel a job. It is removed from the queue, or stops at its next progress report."""
         with self._changed:
             _cancel(job)
             if job in self._waiting:
                 self._waiting.remove(job)
 
     def _forget(self) -> None:
-        """Drop the oldest finished jobs and results beyond the limits."""
+        """Delete the oldest finished jobs and cached results that exceed the limits."""
         finished = [name for name, job in self._jobs.items() if job.state.is_final]
         for name in finished[: max(0, len(self._jobs) - self._limits.kept)]:
             del self._jobs[name]

@@ -1,4 +1,6 @@
-"""The web server: the page at `/`, the API under `/api`, its schema at `/api/openapi.json`."""
+"""The web server. It serves the page at `/`, the API under `/api`, and the API's schema at
+`/api/openapi.json`.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,7 @@ Id = Annotated[str, Path(pattern=JOB_ID, description="Identifier of the job.")]
 def create_app(
     lenses: Mapping[str, Lens], limits: Limits | None = None, hosts: Collection[str] = LOOPBACK
 ) -> FastAPI:
-    """Return the app for models by name. The first one is shown at the start."""
+    """Create the app for these models. The first model is shown at the start."""
     limits = limits or Limits()
     for name, lens in lenses.items():
         if lens.tokenizer is None:
@@ -86,7 +88,7 @@ def create_app(
 
 
 def _answer_in_words(app: FastAPI) -> None:
-    """Return every rejection as `{"detail": words}`."""
+    """Return every error as JSON in the form `{"detail": message}`."""
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
@@ -100,7 +102,10 @@ def _answer_in_words(app: FastAPI) -> None:
 
 
 def _first(model: ModelChoice, lens: Lens) -> dict[str, Any]:
-    """Return the request that the page shows at the start: an answer, if the model generates."""
+    """Return the request that the page shows at the start.
+
+    If the model generates text, it is a prompt to answer. Otherwise, it is a text to measure.
+    """
     if model.methods and not model.pairs:
         return first_answer(model.name, model.methods[0], chats=model.chats)
     return first_request(model.name, lens, model.measures)
@@ -121,7 +126,7 @@ def _add_page(app: FastAPI, result: bytes) -> None:
 
 
 def _policy_of(html: str) -> str:
-    """Return the content security policy of the page, for the header."""
+    """Return the content security policy of the page, to be sent as a header."""
     written = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', html)
     assert written is not None
     return unescape(written[1])
@@ -195,7 +200,7 @@ def _add_api(app: FastAPI, choices: Choices, limits: Limits, jobs: Jobs) -> None
 
 
 def _check(request: JobRequest, models: Mapping[str, ModelChoice], limits: Limits) -> None:
-    """Reject requests that no job could fulfil."""
+    """Raise an error for a request that no job could fulfil."""
     model = _known(request.model, models)
     for name in request.measures:
         if name not in model.measures:
@@ -242,10 +247,13 @@ def _require_short(texts: Iterable[str], most: int) -> None:
 
 
 def _unique(names: list[str]) -> list[str]:
-    """Return the names once each, so that equal requests share a result."""
+    """Remove duplicate names, so that equivalent requests share a result."""
     return list(dict.fromkeys(names))
 
 
 def _refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return the possible rejections for the schema. Those of the guard can always occur."""
+    """Return the error responses of an endpoint, for the API schema.
+
+    The errors of the guard can occur at every endpoint.
+    """
     return {status: {"model": Problem} for status in (403, 421, *statuses)}

@@ -38,7 +38,7 @@ def takes_pairs(lens: Lens) -> bool:
 
 
 def first_request(name: str, lens: Lens, measures: Collection[str]) -> dict[str, Any]:
-    """Return the request that the page shows at the start, with two of the model's measures."""
+    """Return the request that the page shows at the start, with up to two measures."""
     usual = [measure for measure in FIRST_MEASURES if measure in measures] or list(measures)
     mask = getattr(lens.tokenizer, "mask_token", None)
     return {
@@ -52,7 +52,10 @@ def first_request(name: str, lens: Lens, measures: Collection[str]) -> dict[str,
 
 @contextmanager
 def stopped_in_modules(job: WebJob) -> Iterator[None]:
-    """Stop a cancelled or late job before the next module of the model, even inside a layer."""
+    """Stop a job that was cancelled or runs too long, before the next module of the model runs.
+
+    This works even inside a layer.
+    """
     hook = register_module_forward_pre_hook(lambda module, given: job.check())
     try:
         yield
@@ -67,7 +70,7 @@ class Measuring:
         self._lenses, self._limits = lenses, limits
 
     def __call__(self, job: WebJob) -> bytes:
-        """Return the payload as JSON."""
+        """Run a job and return the payload as JSON."""
         lens, wanted = self._lenses[job.request["model"]], list(job.request["measures"])
         job.report(0.0, "reading the text")
         given = self._given(lens, job.request)
@@ -90,7 +93,7 @@ class Measuring:
         return json.dumps(payload, ensure_ascii=False, allow_nan=False).encode()
 
     def _given(self, lens: Lens, request: Mapping[str, Any]) -> str | tuple[str, str]:
-        """Return the text or the pair, if it is not too long."""
+        """Return the text or the pair of texts. Raise an error if a text is too long."""
         texts = [text for text in (request["text"], request["target_text"]) if text is not None]
         for text in texts:
             count = count_tokens(lens, text)

@@ -1,12 +1,11 @@
-"""Engines run tasks. Each yields the result of every task, in any order.
+"""Engines run tasks and yield their results in any order.
 
-A task is anything that can be sent to a different process: a shard of a corpus, a text of a
-benchmark. `start` creates a worker, once in each process, which then runs task after task. If an
-engine stops for any reason, finished tasks stay finished.
+A task is any object that can be sent to another process, such as a shard of a corpus or a text of a
+benchmark. `start` creates a worker once in each process, which then runs one task after another. If
+an engine stops for any reason, the results of finished tasks are not lost.
 
-    engine  Define an engine, and code that its workers share.
-    local   The local engine: this process, or several.
-    on_ray  The Ray engine: actors that hold the model, receive tasks and return small results.
+engine Define an engine, and code that its workers share. local The local engine: this process, or
+several. on_ray The Ray engine: actors that hold the model, receive tasks and return small results.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ __all__ = ["ENGINES", "Engine", "Start", "Worker", "do_tasks", "running", "undis
 def do_tasks(
     engine: Engine, start: Start[Task, Result], tasks: Sequence[Task]
 ) -> Iterator[tuple[int, Result]]:
-    """Yield the number and the result of each task as it finishes."""
+    """Run all tasks, and yield the number and the result of each task when it finishes."""
     if not tasks:
         return iter(())
     if engine.kind == "ray":
@@ -35,7 +34,10 @@ def do_tasks(
 
 
 def running(engine: Engine) -> contextlib.AbstractContextManager[object]:
-    """Keep an engine running for several calls of `do_tasks`, as groups of processes need it."""
+    """Keep an engine running for several calls of `do_tasks`.
+
+    Only engines with groups of processes need this.
+    """
     if engine.group_size == 1:
         return contextlib.nullcontext()
     from mixlens.runs.engines.on_ray import ray_for

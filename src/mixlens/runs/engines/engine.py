@@ -1,4 +1,4 @@
-"""Define an engine, and code that its workers share."""
+"""The settings of an engine, and functions that all engines use."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Worker = Callable[[Any], Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Engine:
-    """The name of an engine, its number of workers, and their requirements."""
+    """The kind of an engine, its number of workers, and the resources of each worker."""
 
     kind: str = "local"
     workers: int = 1
@@ -75,25 +75,25 @@ class Engine:
 
     @property
     def gpus_of_a_process(self) -> float:
-        """Return the number of GPUs that a process needs."""
+        """Return the number of GPUs that each process needs. It may be a fraction."""
         if not self.device.startswith("cuda"):
             return 0
         return 1 if self.gpus_per_worker is None else self.gpus_per_worker
 
     @property
     def is_here(self) -> bool:
-        """Return whether this process is the only worker."""
+        """Return whether all tasks run in this process."""
         return self.kind == "local" and self.workers == 1
 
 
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
-    """Reduce delays of a worker while the context is open.
+    """Reduce the delays of a worker while the context is open.
 
-    The garbage collector ignores existing objects: a model and its libraries are half a million
-    objects, and scanning them takes longer than measuring a batch. Threads also switch quickly:
-    torch releases the interpreter in every operation, and would otherwise wait for it each time
-    while a different thread reads or writes.
+    The garbage collector ignores the objects that exist now. A model and its libraries consist of
+    half a million objects, and scanning them takes longer than measuring a batch. The thread switch
+    interval is also reduced. PyTorch releases the interpreter lock in every operation, and would
+    otherwise wait for it while another thread reads or writes.
     """
     before = sys.getswitchinterval()
     gc.freeze()
@@ -106,7 +106,7 @@ def undisturbed() -> Iterator[None]:
 
 
 def too_many_deaths(reason: str) -> str:
-    """Return the error of a run that stops because its workers die."""
+    """Return the error message for a run that stops because its workers keep dying."""
     return (
         f"Workers died {DEATHS} times without finishing a task ({reason}). Use fewer workers "
         "or a smaller --memory; the same command resumes."

@@ -1,7 +1,7 @@
-"""The local engine: this process, or several.
+"""The local engine, which uses this process or starts several.
 
-A worker that dies (the system kills the largest process when memory runs out) is replaced, and its
-task is repeated.
+If a worker dies (for example because the system kills the largest process when memory runs out), it
+is replaced, and its task is repeated.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _for_good = contextlib.ExitStack()
 def do_here(
     engine: Engine, start: Start[Task, Result], tasks: Sequence[Task]
 ) -> Iterator[tuple[int, Result]]:
-    """Run tasks in this process, one after another or a few at once in threads."""
+    """Run tasks in this process, either one after another or a few at a time in threads."""
     worker = start()
     with undisturbed():
         if engine.at_once == 1:

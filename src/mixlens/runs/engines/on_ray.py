@@ -1,10 +1,12 @@
-"""The Ray engine: actors that hold the model, receive tasks and return small results.
+"""The Ray engine. Its actors hold the model, receive tasks and return small results.
 
-No map passes through Ray's object store: the worker of a shard writes its own file, so all nodes
-must share the folder of the run. A worker that dies is replaced, and its tasks are repeated.
+Maps never pass through Ray's object store. Each worker writes the files of its shards itself, so
+all nodes must be able to write to the folder of the run. If a worker dies, it is replaced, and its
+tasks are repeated.
 
-A worker is one process, or a group of processes over which the model is spread. Every process of a
-group runs every task, and the first one returns the result. If one of them dies, all are replaced.
+A worker is a single process, or a group of processes over which the model is spread. Every process
+of a group runs every task, and the first process returns the result. If one process of a group
+dies, the whole group is replaced.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ _GRACE = 10.0
 
 
 class Worker:
-    """A process that runs tasks, alone or as one of a group."""
+    """A process that runs tasks, either alone or as a member of a group."""
 
     def __init__(self, rank: int, engine: Engine) -> None:
         self._rank, self._engine = rank, engine
@@ -38,8 +40,9 @@ class Worker:
         self._for_good = contextlib.ExitStack()
 
     def open_store(self) -> tuple[str, int]:
-        """Return the address at which the processes of a group find each other. Call it in the
-        first one.
+        """Return the address at which the processes of a group find each other.
+
+        Call it in the first process of the group.
         """
         import ray
         from torch.distributed import TCPStore
@@ -50,7 +53,7 @@ class Worker:
         return host, self._store.port
 
     def begin(self, start: Start[Any, Any], address: tuple[str, int] | None) -> None:
-        """Join the group, if there is one, and create the worker that runs tasks."""
+        """Join the group of processes if there is one, and create the worker that runs tasks."""
         if address is not None:
             from mixlens.model.distributed import join_group
 
@@ -64,7 +67,7 @@ class Worker:
 
 
 class _ProcessGroup:
-    """The processes of one worker, and their place in the cluster."""
+    """The processes of one worker, and their Ray placement group."""
 
     def __init__(self, ray: Any, engine: Engine) -> None:
         self._ray, self._engine = ray, engine
@@ -76,7 +79,7 @@ class _ProcessGroup:
             self._place = ray.util.placement_group([bundle] * engine.group_size, strategy="PACK")
 
     def begin(self, start: Start[Any, Any]) -> list[Any]:
-        """Start the processes, and return what to wait for."""
+        """Start the processes, and return Ray references to wait for."""
         make = self._ray.remote(
             num_cpus=self._needs["CPU"],
             num_gpus=self._needs["GPU"],
@@ -98,7 +101,7 @@ class _ProcessGroup:
         return {"scheduling_strategy": at}
 
     def do(self, task: Any) -> list[Any]:
-        """Run one task in every process."""
+        """Run one task in every process of the group."""
         return [process.do.remote(task) for process in self._processes]
 
     def end_processes(self) -> None:
@@ -114,7 +117,10 @@ class _ProcessGroup:
 
 
 class _Work(NamedTuple):
-    """A task of a group, or its start (number None), and the answers of its processes."""
+    """A task that a group of processes is running, and the pending results of its processes.
+
+    `number` is None while the processes start.
+    """
 
     group: _ProcessGroup
     number: int | None
@@ -123,7 +129,9 @@ class _Work(NamedTuple):
 
 @contextlib.contextmanager
 def ray_for(engine: Engine) -> Iterator[Any]:
-    """Connect to the cluster of `RAY_ADDRESS`, or start Ray on this machine, unless it runs."""
+    """Connect to the cluster of `RAY_ADDRESS`, or start Ray on this machine if it is not
+    running.
+    """
     try:
         import ray
     except ImportError as error:
@@ -156,7 +164,7 @@ def ray_for(engine: Engine) -> Iterator[Any]:
 
 
 def _require_gpus(engine: Engine, available: float) -> None:
-    """Raise an error if no worker fits on this machine. The run would wait forever."""
+    """Raise an error if no worker fits on this machine, because the run would wait forever."""
     needed = engine.group_size * engine.gpus_of_a_process
     if needed > available:
         raise InvalidInput(
@@ -168,7 +176,7 @@ def _require_gpus(engine: Engine, available: float) -> None:
 def do_on_ray(
     engine: Engine, start: Start[Task, Result], tasks: Sequence[Task]
 ) -> Iterator[tuple[int, Result]]:
-    """Run tasks on the cluster of `RAY_ADDRESS`, or on this machine."""
+    """Run tasks on the cluster of `RAY_ADDRESS`, or on this machine if it is not set."""
     with ray_for(engine) as ray:
         groups = [_ProcessGroup(ray, engine) for _ in range(min(engine.workers, len(tasks)))]
         try:
@@ -215,8 +223,10 @@ def _scheduled(
 
 
 def _next_end(ray: Any, running: Sequence[_Work]) -> tuple[_Work, Exception | None]:
-    """Wait until all processes have done a piece of work, or one of them has died, and return the
-    work and the death. Raise the error of a process.
+    """Wait until all processes of a group have finished a task, or one of them has died.
+
+    Return the task, and the error that reports the death (or None). An error that a process raises
+    is raised here too.
     """
     finished: set[Any] = set()
     while True:
@@ -241,7 +251,10 @@ def _next_end(ray: Any, running: Sequence[_Work]) -> tuple[_Work, Exception | No
 
 
 def _death_in(ray: Any, answers: Sequence[Any]) -> Exception | None:
-    """Return the death of a process that made another process of its group fail, or None."""
+    """Return the error that reports the death of a process in a group, or None.
+
+    A process that fails may only be a consequence of another process that died.
+    """
     if len(answers) == 1:
         return None
     ended, _ = ray.wait(list(answers), num_returns=len(answers), timeout=_GRACE)
