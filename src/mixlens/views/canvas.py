@@ -1,6 +1,6 @@
-"""Create and save figures in our style, without changing the user's rcParams.
+"""Create and save figures in the mixlens style, without changing the user's rcParams.
 
-Figures are matplotlib `Figure` objects; pyplot and its global state are not used.
+Figures are matplotlib `Figure` objects. This module does not use pyplot or its global state.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ FORMATS = ("png", "pdf", "svg")
 
 
 def styled(draw: Callable[Arguments, Drawn]) -> Callable[Arguments, Drawn]:
-    """Run a drawing function in our style, and restore rcParams afterwards."""
+    """Decorate a drawing function to use the mixlens style. rcParams are restored afterwards."""
 
     @functools.wraps(draw)
     def drawn(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Drawn:
@@ -51,9 +51,9 @@ def styled(draw: Callable[Arguments, Drawn]) -> Callable[Arguments, Drawn]:
 def panels(
     count: int, *, columns: int = 1, width: float = WIDTH, height: float = HEIGHT, **shared: Any
 ) -> tuple[Figure, list[Axes]]:
-    """Return a figure with `count` axes in rows of `columns`. Unused places stay empty.
+    """Return a figure with `count` axes, arranged in rows of `columns`. Unused places stay empty.
 
-    `width` and `height` are those of one panel, in inches. The figure does not grow beyond
+    `width` and `height` are the size of one panel in inches. The size of the figure is limited to
     `LARGEST`.
     """
 
@@ -69,7 +69,7 @@ def panels(
 
 
 def check_width(width: float | None) -> None:
-    """Raise if a figure of this many inches cannot be drawn."""
+    """Raise an error if a figure cannot have this width in inches."""
     if width is not None and not NARROWEST <= width <= LARGEST[0]:
         raise InvalidInput(
             f"width={width!r} is out of range. Pass inches from {NARROWEST} to "
@@ -80,7 +80,7 @@ def check_width(width: float | None) -> None:
 def axes_or_new(
     axes: Axes | None, width: float = WIDTH, height: float = HEIGHT
 ) -> tuple[Figure, Axes]:
-    """Return the passed axes, or those of a new figure."""
+    """Return the passed axes with their figure, or create new ones."""
     if axes is not None:
         figure: Any = axes.figure
         return figure, axes
@@ -89,8 +89,10 @@ def axes_or_new(
 
 
 def drawable(labels: Iterable[str]) -> list[str]:
-    """Return labels for matplotlib. Fonts that contain them are chosen for the current figure,
-    characters without a font are replaced, and $ does not start a formula.
+    """Prepare labels for matplotlib.
+
+    This selects fonts for the current figure that can display the labels, replaces characters that
+    no font can display, and escapes $, which would start a formula.
     """
     import matplotlib as mpl
 
@@ -102,7 +104,7 @@ def drawable(labels: Iterable[str]) -> list[str]:
 def name_ticks(
     axes: Axes, which: str, places: Iterable[float], labels: Iterable[str], **look: Any
 ) -> None:
-    """Set tick labels of the x or y axis, in fonts that contain their letters."""
+    """Set the tick labels of the x or y axis, in fonts that can display them."""
     import matplotlib as mpl
 
     texts = drawable(labels)
@@ -111,8 +113,9 @@ def name_ticks(
 
 
 def finish(axes: Axes, title: str = "", x: str = "", y: str = "", *, legend: bool = False) -> None:
-    """Set axis labels in our type. A legend of more than five entries is placed next to the
-    axes.
+    """Set the title, axis labels and font sizes of the axes.
+
+    A legend with more than five entries is placed next to the axes.
     """
     axes.set_title(title, fontsize=TITLE, loc="left")
     axes.set_xlabel(x, fontsize=TEXT)
@@ -131,7 +134,7 @@ def finish(axes: Axes, title: str = "", x: str = "", y: str = "", *, legend: boo
 
 
 def caption(figure: Figure, text: str) -> Figure:
-    """Add a caption in small type under the figure."""
+    """Add a caption in small print below the figure."""
     (text,) = drawable([text])
     letters = int(figure.get_figwidth() * 72 / (SMALL * 0.52))
     wrapped = "\n".join(textwrap.wrap(text, max(30, letters), break_on_hyphens=False))
@@ -143,7 +146,7 @@ def caption(figure: Figure, text: str) -> Figure:
 
 @styled
 def save_figure(figure: Figure, path: str | os.PathLike[str], *, dots_per_inch: int = 200) -> None:
-    """Save a figure as PNG, PDF or SVG, by the file ending."""
+    """Save a figure as PNG, PDF or SVG, depending on the file extension."""
     kind = figure_format(path)
     extra: dict[str, Any] = (
         {"dpi": dots_per_inch} if kind == "png" else {"metadata": {_DATE[kind]: None}}
@@ -160,7 +163,7 @@ _DATE = {
 
 
 def figure_format(path: str | os.PathLike[str]) -> str:
-    """Return the format of a file name."""
+    """Return the figure format of a file name, from its extension."""
     kind = Path(path).suffix.lower().removeprefix(".")
     if kind not in FORMATS:
         raise InvalidInput(
@@ -178,6 +181,6 @@ class EmbeddingFigure(Figure):
     """A `Figure` that embeds TrueType fonts in PDF and PostScript files."""
 
     def savefig(self, fname: Any, **kwargs: Any) -> None:
-        """Save like `Figure.savefig`, and restore rcParams afterwards."""
+        """Save the figure like `Figure.savefig`, and restore rcParams afterwards."""
         with mpl.rc_context(_FONTS):
             super().savefig(fname, **kwargs)

@@ -1,5 +1,6 @@
-"""Draw charts of a ranking as SVG for a page. Their colours follow light and dark, and nothing else
-is loaded.
+"""Draw charts of a ranking as SVG, for use in an HTML page.
+
+Their colours adapt to light and dark mode, and they load no other files.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ Dot = tuple[float, float, float]
 
 
 def rank_bars(ranks: Mapping[str, Dot]) -> str:
-    """Return mean ranks as bars, the first on top."""
+    """Return a bar chart of mean ranks, with the first measure at the top."""
     return inline_svg(_rank_figure(ranks), "Mean rank of every measure")
 
 
@@ -34,7 +35,10 @@ def evaluation_panels(
     baseline: str,
     arrows: Mapping[str, str],
 ) -> str:
-    """Return a panel for each evaluation, with a line at the value of the random baseline."""
+    """Return a chart with one panel for each evaluation.
+
+    A dashed line marks the value of the random baseline.
+    """
     titled = {f"{name} {arrows.get(name, '')}".strip(): dots for name, dots in panels.items()}
     return inline_svg(
         _panel_figure(titled, order, baseline=baseline),
@@ -43,14 +47,17 @@ def evaluation_panels(
 
 
 def layer_curves(curves: Mapping[str, Sequence[float]], label: str) -> str:
-    """Return a line over the layers for every measure that has one."""
+    """Return a line chart over the layers, with one line for each measure."""
     layers = list(range(max(map(len, curves.values()))))
     return inline_svg(figures.lines(curves, x=layers, y_label=label), f"{label} by layer")
 
 
 @styled
 def _rank_figure(ranks: Mapping[str, Dot]) -> Figure:
-    """Return mean ranks with their intervals, the first on top, each measure in its own colour."""
+    """Draw mean ranks with their intervals, with the first measure at the top.
+
+    Each measure has its own colour.
+    """
     figure, (axes,) = panels(1, width=7.5, height=0.27 * len(ranks) + 0.8)
     styles = measure_styles()
     for place, (name, (value, low, high)) in enumerate(ranks.items()):
@@ -68,7 +75,10 @@ def _rank_figure(ranks: Mapping[str, Dot]) -> Figure:
 def _panel_figure(
     groups: Mapping[str, Mapping[str, Dot]], order: Sequence[str], *, baseline: str
 ) -> Figure:
-    """Return panels: title -> measure -> value. A dashed line marks the baseline."""
+    """Draw one panel for each entry of `groups`, which maps titles to the values of measures.
+
+    A dashed line marks the value of the baseline.
+    """
     columns = min(3, len(groups))
     figure, places = panels(
         len(groups),
@@ -96,7 +106,7 @@ def _panel_figure(
 
 
 def _name_rows(axes: Axes, names: Sequence[str]) -> None:
-    """Write the names down the left side, the first on top."""
+    """Label the rows on the left side, with the first name at the top."""
     name_ticks(axes, "y", range(len(names)), names)
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
@@ -104,7 +114,9 @@ def _name_rows(axes: Axes, names: Sequence[str]) -> None:
 
 @styled
 def inline_svg(figure: Figure, title: str) -> str:
-    """Return an `<svg>` element with a title, unique ids, and the colours of the page."""
+    """Return the figure as an `<svg>` element with a title, unique ids, and the colours of the
+    page.
+    """
     import matplotlib as mpl
 
     mpl.rcParams["svg.fonttype"] = "none"  # inside `styled`; text uses the fonts of the page
@@ -128,7 +140,7 @@ def inline_svg(figure: Figure, title: str) -> str:
 
 
 def standalone(svg: str) -> str:
-    """Return the same chart as a standalone file, dark on white."""
+    """Return the chart as a standalone SVG file, with dark lines on a white background."""
     head, tag, rest = svg.partition(">")
     width, height = _size(head)
     sized = re.sub(r' style="[^"]*"', f' width="{width}pt" height="{height}pt"', head)

@@ -36,7 +36,10 @@ def plot(comparison: Comparison, kind: str | None = None, *, most: int = 40) -> 
 
 
 def _sources(comparison: Comparison, most: int) -> tuple[Figure, str]:
-    """Draw measures down and sources across, each measure shaded by its largest score."""
+    """Draw a heat map with one row per measure and one column per source.
+
+    Each row is scaled by its largest score.
+    """
     scores = np.stack(list(comparison.scores.values()))
     others = np.isin(np.arange(scores.shape[1]), comparison.others)
     sizes = np.abs(np.where(others, scores, 0))
@@ -65,7 +68,7 @@ def _sources(comparison: Comparison, most: int) -> tuple[Figure, str]:
 
 
 def _agreement(comparison: Comparison) -> tuple[Figure, str]:
-    """Draw the rank correlation of every two measures."""
+    """Draw a heat map of the rank correlations between every two measures."""
     agreement = comparison.agreement()
     names = [str(name) for name in agreement.columns]
     size = side(len(names), 0.24) + 2.4

@@ -1,5 +1,6 @@
-"""Write a report as one self-contained HTML page. It includes style and charts, follows light and
-dark, and looks like the viewer.
+"""Write a report as one self-contained HTML page.
+
+The page includes its style and charts, adapts to light and dark mode, and looks like the viewer.
 """
 
 from __future__ import annotations
@@ -37,10 +38,10 @@ a { color: var(--mark) } code { overflow-wrap: anywhere }
 
 
 def document(title: str, about: str, body: Iterable[str], *, script: str = "'none'") -> str:
-    """Return the whole page. `body` is HTML, `title` and `about` are text.
+    """Return the whole page. `body` is HTML, whereas `title` and `about` are plain text.
 
-    `script` is the only source of scripts, because a page inside a frame has the rights of the page
-    around it.
+    `script` is the only source of scripts that the page allows. Without this restriction, a script
+    in a frame would have the rights of the page around it.
     """
     inside = "\n".join(body)
     return (
@@ -54,15 +55,16 @@ def document(title: str, about: str, body: Iterable[str], *, script: str = "'non
 
 
 def breakable(name: str) -> str:
-    """Return a name in HTML that may break after each underscore, so that a table stays narrow."""
+    """Escape a name for HTML, and allow line breaks after underscores to keep tables narrow."""
     return escape(name).replace("_", "_<wbr>")
 
 
 def table(
     label: str, heads: Iterable[str], rows: Iterable[Iterable[str]], *, left: bool = False
 ) -> str:
-    """Return a table from rows of text, the first entry of each as its header. It scrolls in a
-    narrow window.
+    """Return an HTML table. The first entry of each row is its header.
+
+    In a narrow window, the table scrolls.
     """
     kind = ' class="left"' if left else ""
     head = "".join(f'<th scope="col"{kind}>{breakable(text)}</th>' for text in heads)

@@ -1,6 +1,6 @@
 """Draw charts of numbers: bars, boxes, lines and points.
 
-Each function returns a matplotlib figure, or draws into the passed axes.
+Each function returns a matplotlib figure. Some can draw into existing axes instead.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def bars(
     title: str = "",
     y_label: str = "",
 ) -> Figure:
-    """Return bars side by side: series -> category -> height."""
+    """Return a chart of grouped bars. `groups` maps each series to the height of each category."""
     figure, axes = axes_or_new(None)
     categories = list(dict.fromkeys(name for heights in groups.values() for name in heights))
     places, width = np.arange(len(categories)), 0.8 / len(groups)
@@ -79,7 +79,7 @@ def stacked(
     x: Sequence[Any],
     title: str = "",
 ) -> Figure:
-    """Return stacked bars: part -> one height for each place."""
+    """Return a chart of stacked bars. `parts` maps each name to its heights at the places `x`."""
     figure, axes = axes_or_new(None)
     floor, styles = np.zeros(len(x)), styles_of(list(parts))
     for name, heights in parts.items():
@@ -108,7 +108,10 @@ def boxes(
     x_label: str = "layer",
     y_label: str = "",
 ) -> Figure:
-    """Return one box for each group: median, quartiles, whiskers at the 5th and 95th percentile."""
+    """Return a box plot with one box for each group.
+
+    Boxes show median and quartiles, and whiskers the 5th and 95th percentiles.
+    """
     figure, axes = axes_or_new(None)
     axes.boxplot(
         list(groups.values()),
@@ -135,9 +138,10 @@ def lines(
     y_label: str = "",
     axes: Axes | None = None,
 ) -> Figure:
-    """Return one line for each named series, with a band (low, high) if there is one.
+    """Return a line chart with one line for each named series.
 
-    Without `x`, the values are those of layers, numbered from 0. Each measure has its own style.
+    `bands` adds a shaded band (low, high) to a line. Without `x`, the values belong to layers,
+    which are numbered from 0. Each measure has its own style.
     """
     figure, axes = axes_or_new(axes)
     styles = styles_of(list(series))
@@ -166,7 +170,7 @@ def scatter(
     y_label: str = "",
     axes: Axes | None = None,
 ) -> Figure:
-    """Return a scatter plot, coloured by group if there are groups."""
+    """Return a scatter plot. If groups are passed, they have different colours."""
     figure, axes = axes_or_new(axes)
     xs, ys = np.asarray(x, float), np.asarray(y, float)
     of_group = np.array([""] * len(xs) if groups is None else list(groups))

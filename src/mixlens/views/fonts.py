@@ -1,8 +1,8 @@
-"""Find fonts that contain the letters of a text.
+"""Find fonts that can display a text.
 
-matplotlib combines several fonts in one text. Its own font has no Chinese, Japanese, Korean, Hindi
-or Thai, so the fonts of this machine are searched. matplotlib (3.11 and newer) shapes joined and
-right-to-left letters itself.
+matplotlib can combine several fonts in one text. Its default font does not cover Chinese, Japanese,
+Korean, Hindi or Thai, so this module searches the fonts that are installed. Since version 3.11,
+matplotlib itself shapes cursive scripts and handles right-to-left text.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ MISSING = "\N{REPLACEMENT CHARACTER}"
 
 
 class MissingGlyphWarning(UserWarning):
-    """No font of this machine has a character that a figure must show."""
+    """Warns that no installed font has a character of a figure."""
 
 
 def families_for(texts: Iterable[str]) -> list[str]:
-    """Return font families that together contain every character of the texts, our own font first.
+    """Return font families that together cover all characters of the texts. The default font is
+    first.
 
-    Characters that no font has are listed in a warning.
+    A warning lists the characters that no installed font has.
     """
     families, missing = _cover(_codes("".join(texts)))
     if missing:
@@ -39,7 +40,7 @@ def families_for(texts: Iterable[str]) -> list[str]:
 
 
 def without_missing(text: str) -> str:
-    """Return the text with � for each character that no font of this machine has."""
+    """Replace each character that no installed font has with �."""
     _, missing = _cover(_codes(text))
     return "".join(MISSING if ord(character) in missing else character for character in text)
 
@@ -50,7 +51,10 @@ def _codes(text: str) -> frozenset[int]:
 
 @cache
 def _cover(wanted: frozenset[int]) -> tuple[tuple[str, ...], frozenset[int]]:
-    """Return few families by a greedy search, and the characters that none has."""
+    """Return a small set of font families that covers the characters, and those that none covers.
+
+    The families are found by a greedy search.
+    """
     families, missing, region = [FONT], wanted - _characters(_own_font()), _region(wanted)
     while missing:
         family, path = max(
@@ -65,7 +69,10 @@ def _cover(wanted: frozenset[int]) -> tuple[tuple[str, ...], frozenset[int]]:
 
 
 def _region(codes: frozenset[int]) -> str:
-    """Return the region of the Chinese characters: Japan next to kana, Korea next to hangul."""
+    """Return the suffix of the fonts for Chinese characters.
+
+    It is Japan if the text has kana, Korea if it has hangul, and otherwise simplified Chinese.
+    """
     if any(0x3040 <= code <= 0x30FF for code in codes):
         return " JP"
     return " KR" if any(0xAC00 <= code <= 0xD7A3 for code in codes) else " SC"
@@ -79,7 +86,10 @@ def _own_font() -> str:
 
 @cache
 def _other_fonts() -> list[tuple[str, str]]:
-    """Return family and path of the upright fonts of normal weight, those without serifs first."""
+    """Return family and path of all upright fonts of normal weight.
+
+    Sans-serif fonts come first.
+    """
     from matplotlib.font_manager import fontManager
 
     fonts: list[Any] = [

@@ -1,7 +1,8 @@
 """Turn tokens into readable labels.
 
-Space markers of a vocabulary become a raised dot, bytes of a letter become the letter, and control
-characters (line breaks, direction marks) are written by name.
+The space markers of a vocabulary become a raised dot, byte-level tokens are decoded to letters, and
+control characters (such as line breaks or direction marks) are replaced with visible symbols or
+their code points.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ _JOINERS = "\u200c\u200d"  # a part of the spelling of Persian, Hindi and emoji
 
 
 def printable(label: str) -> str:
-    """Return one label: space markers become a dot, line breaks a sign."""
+    """Return a readable label, with a dot for space markers and symbols for line breaks."""
     for mark in WORD_MARKS:
         label = label.replace(mark, "·")
     return visible(label) or "∅"
 
 
 def visible(text: str) -> str:
-    """Return the text with unprintable characters by name: `‹U+202E›`."""
+    """Replace unprintable characters with symbols or with their code points, such as `‹U+202E›`."""
     return "".join(_SIGNS.get(character) or _shown(character) for character in text)
 
 
@@ -36,8 +37,10 @@ def _shown(character: str) -> str:
 
 
 def token_labels(row: TokenRow) -> list[str]:
-    """Return a label for each token: as its vocabulary spells it, or as the text does if that
-    spelling is of bytes.
+    """Return a readable label for each token.
+
+    It is the spelling in the vocabulary. If that consists of encoded bytes, the text itself is
+    used.
     """
     return [printable(_spelled(row, number)) for number in range(len(row))]
 
@@ -56,7 +59,7 @@ def _spelled(row: TokenRow, number: int) -> str:
 
 
 def shortened(label: str, longest: int = LONGEST) -> str:
-    """Return the label, cut in the middle if it is too long for an axis."""
+    """Shorten a label in the middle if it is too long for an axis."""
     if len(label) <= longest:
         return label
     half = (longest - 1) // 2
@@ -64,8 +67,9 @@ def shortened(label: str, longest: int = LONGEST) -> str:
 
 
 def named_ticks(labels: Sequence[str], most: int) -> tuple[list[int], list[str], str]:
-    """Return the labelled positions of an axis on which only `most` labels fit, and a note for the
-    name of the axis.
+    """Select tick labels for an axis that has room for only `most` of them.
+
+    Return their positions, the labels, and a note to append to the name of the axis.
     """
     step = -(-len(labels) // max(1, most))
     places = list(range(0, len(labels), step))
@@ -78,7 +82,7 @@ def named_ticks(labels: Sequence[str], most: int) -> tuple[list[int], list[str],
 
 
 def is_right_to_left(text: str) -> bool:
-    """Return whether the text is right-to-left, by its first letter that has a direction."""
+    """Return whether the text is right-to-left. Its first letter with a direction decides."""
     for character in text:
         direction = unicodedata.bidirectional(character)
         if direction in ("L", "R", "AL"):

@@ -20,7 +20,7 @@ _MARGIN = 1.9  # inches for labels, name and scale
 
 
 def side(count: int, cell: float = _CELL, most: float = WIDEST) -> float:
-    """Return the inches for `count` rows or columns, within limits."""
+    """Return the size in inches of `count` rows or columns, within limits."""
     return float(np.clip(cell * count, 1.2, most - _MARGIN))
 
 
@@ -39,11 +39,12 @@ def heat_map(
     axes: Axes | None = None,
     width: float | None = None,
 ) -> Figure:
-    """Return a heat map in one hue from zero, or in two hues around zero for signed scores.
+    """Return a heat map, with one hue for non-negative scores or two hues for signed scores.
 
-    `signed` marks scores that may be negative (default: if one is). `colour_bar` is the name of the
-    scale; None omits it. If there is not enough room for every label, every second, third … is
-    shown, with its position. `width` is that of a new figure, in inches.
+    `signed` says whether scores may be negative (by default, whether any score is). `colour_bar` is
+    the label of the colour bar, or None to omit it. If there is not enough room for all labels,
+    only every second, third … label is shown, with its position. `width` is the width of a new
+    figure in inches.
     """
     array = np.asarray(values, float)
     own = axes is None
@@ -76,7 +77,7 @@ def shaded(
 
 
 def scale_bar(figure: Figure, image: Any, places: Sequence[Axes], name: str) -> None:
-    """Draw the colour scale."""
+    """Draw the colour bar."""
     bar = figure.colorbar(image, ax=list(places), shrink=0.8, pad=0.02, fraction=0.05, aspect=30)
     bar.outline.set_visible(False)
     bar.ax.tick_params(labelsize=SMALL, length=2, labelfontfamily=FONT)
@@ -84,7 +85,7 @@ def scale_bar(figure: Figure, image: Any, places: Sequence[Axes], name: str) -> 
 
 
 def _panel_inches(axes: Axes) -> tuple[float, float]:
-    """Return the approximate size of the inside of one of several panels."""
+    """Return the approximate inner size of one panel of a figure, in inches."""
     figure: Any = axes.figure
     spec: Any = axes.get_subplotspec()
     rows, columns = spec.get_gridspec().get_geometry()
@@ -102,7 +103,10 @@ def _limits(
 
 
 def name_axis(axes: Axes, which: str, labels: Sequence[str], name: str, inches: float) -> None:
-    """Write labels as large as fit, from 8 down to 5.5 points, and fewer of them if needed."""
+    """Label an axis in the largest font size that fits, from 8 down to 5.5 points.
+
+    If even the smallest size does not fit, only some of the labels are drawn.
+    """
     room = inches * 72 / max(1, len(labels))
     points = float(np.clip(room / 1.25, SMALLEST, SMALL))
     places, texts, note = named_ticks(labels, int(inches * 72 / (points * 1.25)) or 1)

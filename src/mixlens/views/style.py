@@ -1,13 +1,14 @@
-"""Colours, type and one style per measure, shared by figures, reports and the viewer.
+"""Colours, fonts and one style per measure, which figures, reports and the viewer share.
 
-No other file defines a colour. `css()` returns the same values for pages as custom properties
-(`--ink`, `--mark`, `--series-0` ...), for light and dark.
+No other file defines a colour. `css()` returns the same values for pages as CSS custom properties
+(`--ink`, `--mark`, `--series-0` ...), for light and dark mode.
 
 The first eight series colours maximise the smallest distance (OKLab) between any two of them, with
 normal vision and with protanopia, deuteranopia and tritanopia (Machado et al. 2009), on white and
-on the dark background. The others are as far from all as normal vision allows. Because nobody can
-distinguish so many colours, a series also has a marker and a dash: the first eight are solid, the
-second eight dashed, the rest dotted. A test measures all this.
+on the dark background. The other colours are as different from all others as possible under normal
+vision. Because nobody can distinguish so many colours, each series also has a marker and a line
+style: the first eight are solid, the second eight dashed, and the rest dotted. A test verifies
+these properties.
 """
 
 from __future__ import annotations
@@ -108,7 +109,7 @@ RC: dict[Any, Any] = {
 
 
 def shades(signed: bool) -> Colormap:
-    """Return the colours of scores, almost white at zero."""
+    """Return the colour map of scores, which is almost white at zero."""
     from matplotlib.colors import LinearSegmentedColormap
 
     stops = (*reversed(MINUS), *PLUS) if signed else PLUS
@@ -126,7 +127,7 @@ class SeriesStyle:
 
     @property
     def line(self) -> dict[str, Any]:
-        """Return arguments of `Axes.plot`."""
+        """Return the keyword arguments for `Axes.plot`."""
         return {
             "color": self.colour,
             "marker": self.marker,
@@ -137,7 +138,7 @@ class SeriesStyle:
 
 
 def series_style(number: int) -> SeriesStyle:
-    """Return the style of the number-th series of a figure."""
+    """Return the style of a series by its index in the figure."""
     return SeriesStyle(
         SERIES[number % len(SERIES)],
         MARKERS[number % len(MARKERS)],
@@ -146,9 +147,10 @@ def series_style(number: int) -> SeriesStyle:
 
 
 def measure_styles() -> dict[str, SeriesStyle]:
-    """Return one style per measure, by its place in the registry. A baseline is grey and dotted.
+    """Return one style per measure, by its position in the registry.
 
-    Measures of other packages come last, so that built-in measures keep their styles.
+    Baselines are grey and dotted. Measures of other packages come last, so that built-in measures
+    keep their styles.
     """
     specs = ready_measures()
     named = [name for name, spec in specs.items() if not spec.baseline]
@@ -164,7 +166,11 @@ def _is_foreign(measure: str) -> bool:
 
 
 def styles_of(names: list[str]) -> dict[str, SeriesStyle]:
-    """Return the styles of measures; other series follow the measures' styles if both are drawn."""
+    """Return a style for each name.
+
+    Measures have their own styles. If other series are drawn together with measures, they get
+    styles that no measure uses.
+    """
     own = measure_styles()
     others = [name for name in names if name not in own]
     first = len(own) if len(others) < len(names) else 0
@@ -173,7 +179,7 @@ def styles_of(names: list[str]) -> dict[str, SeriesStyle]:
 
 
 def css() -> str:
-    """Return the style for pages, as custom properties that follow light and dark."""
+    """Return the colours and fonts as CSS custom properties, which adapt to light and dark mode."""
     series = "".join(f" --series-{i}: {colour};" for i, colour in enumerate(SERIES))
     shared = f" --baseline: {BASELINE};{series} --font: {PAGE_FONT};"
     light, dark = (

@@ -1,6 +1,6 @@
 """Print heat maps and ranked sources as text.
 
-Shades are block characters, so that they work in a pipe; colour is added on a terminal.
+Shades are block characters, so they also work in a pipe. A terminal adds colours.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ WIDEST = 40  # most columns of a matrix in a terminal
 
 
 def shade(value: float, largest: float) -> Text:
-    """Return two characters, darker for larger scores, with a minus sign before negative ones."""
+    """Return two characters, which are darker for larger scores. Negative scores have a minus
+    sign.
+    """
     share = 0.0 if largest <= 0 or not np.isfinite(value) else min(1.0, abs(value) / largest)
     step = min(len(_SHADES) - 1, int(share * (len(_SHADES) - 1) + 0.5))
     return Text(
@@ -41,7 +43,9 @@ def show(console: Console, tables: Sequence[Table]) -> None:
 
 
 def blocks(count: int, at_once: int) -> list[range]:
-    """Return ranges of nearly equal size, in order, of at most `at_once` columns each."""
+    """Divide `count` columns into ranges of nearly equal size, with at most `at_once` columns
+    each.
+    """
     parts = max(1, -(-count // max(1, at_once)))
     edges = [round(part * count / parts) for part in range(parts + 1)]
     return [range(start, stop) for start, stop in itertools.pairwise(edges)]
@@ -50,8 +54,10 @@ def blocks(count: int, at_once: int) -> list[range]:
 def matrix(
     scores: np.ndarray, rows: Sequence[str], columns: Sequence[str], width: int
 ) -> list[Table]:
-    """Return targets down and sources across, each row shaded by its own largest score: one table,
-    or several if the sources do not fit the width.
+    """Return tables with one row per target and one column per source, as shades.
+
+    Each row is scaled by its own largest score. There are several tables if the sources do not fit
+    the width.
     """
     labels = [printable(label) for label in rows]
     cell = max(2, len(str(len(columns) - 1))) + 1
@@ -71,8 +77,9 @@ def matrix(
 def numbers(
     scores: np.ndarray, rows: Sequence[str], columns: Sequence[str], width: int
 ) -> list[Table]:
-    """Return targets down and sources across, each score as a number: one table, or several if the
-    sources do not fit the width.
+    """Return tables with one row per target and one column per source, as numbers.
+
+    There are several tables if the sources do not fit the width.
     """
     labels, names = [[printable(each) for each in given] for given in (rows, columns)]
     cell = max(_NUMBER, *(max(map(len, [*name.split(), ""])) for name in names)) + 2
@@ -97,9 +104,11 @@ def by_layer(
     width: int,
     places: Sequence[int] | None = None,
 ) -> list[Table]:
-    """Return sources down and layers across for one target, each layer shaded by its own largest
-    score. `read` are the aggregated scores, under their `name`, and `places` the shown sources (by
-    default all). There are several tables if the layers do not fit the width.
+    """Return tables for one target, with one row per source and one column per layer.
+
+    Each layer is scaled by its own largest score. `read` holds the aggregated scores, and `name` is
+    the header of their column. `places` are the sources to show, by default all of them. There are
+    several tables if the layers do not fit the width.
     """
     places = range(len(sources)) if places is None else places
     labels = [printable(sources[place]) for place in places]
@@ -129,7 +138,7 @@ def _widest(labels: Sequence[str]) -> int:
 
 
 def ranked(sources: Sequence[tuple[str, int, float]]) -> Table:
-    """Return the largest scores of one target, with bars."""
+    """Return a table of the largest scores of one target, with bars."""
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), show_header=False)
     largest = max((abs(score) for _, _, score in sources), default=0.0)
     for place, (label, position, score) in enumerate(sources, 1):
@@ -145,7 +154,7 @@ def ranked(sources: Sequence[tuple[str, int, float]]) -> Table:
 
 
 def number(value: float) -> str:
-    """Return a number with three decimals, or with an exponent if it is very small or large."""
+    """Format a number with three decimals, or with an exponent if it is very small or large."""
     value = float(value)
     if value == 0 or not np.isfinite(value):
         return "0" if value == 0 else str(value)
@@ -153,5 +162,5 @@ def number(value: float) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return text with square brackets escaped, because rich would read [MASK] as markup."""
+    """Escape square brackets, because rich would interpret [MASK] as markup."""
     return text.replace("[", "\\[")

@@ -4,8 +4,9 @@ A task is any object that can be sent to another process, such as a shard of a c
 benchmark. `start` creates a worker once in each process, which then runs one task after another. If
 an engine stops for any reason, the results of finished tasks are not lost.
 
-engine Define an engine, and code that its workers share. local The local engine: this process, or
-several. on_ray The Ray engine: actors that hold the model, receive tasks and return small results.
+    engine  The settings of an engine, and functions that all engines use.
+    local   The local engine, which uses this process or starts several.
+    on_ray  The Ray engine. Its actors hold the model, receive tasks and return small results.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Figures of mixing maps, one kind per file: `maps.plot(kind)`.
+"""Figures of mixing maps, which `maps.plot(kind)` draws. Each module defines one kind of figure.
 
-Each file defines `draw(maps, *, target, layer, head, **options) -> Figure`. The first line of its
+Each module defines `draw(maps, *, target, layer, head, **options)`. The first paragraph of its
 docstring describes the figure.
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @cache
 def kinds() -> dict[str, str]:
-    """Return the description of each kind."""
+    """Return the description of each kind of figure."""
     kinds_by_name = {}
     for info in pkgutil.iter_modules(__path__):
         module = importlib.import_module(f"{__name__}.{info.name}")
@@ -67,7 +67,7 @@ def plot(
 
 
 def _usual(maps: MixingMaps, target: int | str | None, layer: int | None, head: int | None) -> str:
-    """Return the kind that shows all requested dimensions."""
+    """Return the default kind of figure for the selected target, layer and head."""
     if target is not None or len(maps.target_positions) == 1:
         return "text" if layer is not None or len(maps.layers) == 1 else "target"
     if maps.per_head and head is None:

@@ -1,4 +1,4 @@
-"""Alignment grid: a square for each pair, its area the normalised score; gold links are
+"""Alignment grid: one square for each pair, whose area is the normalised score. Gold links are
 outlined.
 """
 
@@ -31,8 +31,9 @@ def draw(
     gold: Collection[tuple[int, int]] = (),
     width: float | None = None,
 ) -> tuple[Figure, str]:
-    """Draw targets down and sources across. `gold` holds pairs (target, source) of positions;
-    `width` is in inches.
+    """Draw a grid with one row per target and one column per source.
+
+    `gold` holds the gold links as pairs (target, source) of positions. `width` is in inches.
     """
     maps, of_head = whole_layers(maps, head)
     read = read_layers(maps, layer)
@@ -70,7 +71,7 @@ def _squares(values: np.ndarray) -> Any:
 
 
 def _rules(axes: Any, rows: int, columns: int) -> None:
-    """Draw hairlines between the cells, unless cells are too small."""
+    """Draw thin lines between the cells, unless the cells are too small."""
     if max(rows, columns) <= 60:
         colour = LIGHT["line"]
         axes.hlines(np.arange(rows + 1) - 0.5, -0.5, columns - 0.5, colour, linewidth=0.4)

@@ -1,4 +1,4 @@
-"""Select one layer, one head or one target of maps for a figure, with its description."""
+"""Select a layer, a head or a target of maps for a figure, and describe the selection."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def described(maps: MixingMaps, detail: str = "") -> str:
-    """Return the caption: measure, steps, selection, model."""
+    """Return the caption of a figure, with measure, steps, selection and model."""
     about = maps.provenance
     measured = " → ".join([str(about.get("measure")), *about.get("steps", [])])
     site = about.get("site") if about.get("kind") == AttentionKind.CROSS else None
@@ -30,7 +30,7 @@ def described(maps: MixingMaps, detail: str = "") -> str:
 
 
 def whole_layers(maps: MixingMaps, head: int | None) -> tuple[MixingMaps, str]:
-    """Return maps without a head axis, and the selected head."""
+    """Return maps without an axis of heads, and the name of the selected head."""
     if head is not None:
         return maps.head(head), f"head {head}"
     if maps.per_head:
@@ -42,7 +42,7 @@ def whole_layers(maps: MixingMaps, head: int | None) -> tuple[MixingMaps, str]:
 
 
 class ReadLayers(NamedTuple):
-    """Scores [target, source] of one layer, or of all layers aggregated."""
+    """The scores [target, source] of one layer, or aggregated over all layers."""
 
     scores: np.ndarray
     name: str  # name of the layer or of the aggregation
@@ -50,7 +50,7 @@ class ReadLayers(NamedTuple):
 
 
 def read_layers(maps: MixingMaps, layer: int | None) -> ReadLayers:
-    """Return the scores of one layer, or of all layers in their default aggregation."""
+    """Return the scores of one layer. By default, the layers are aggregated."""
     if layer is not None:
         place = layer_index(layer, maps.layers)
         return ReadLayers(maps.scores[place], f"layer {maps.layers[place]}", "score")
@@ -60,8 +60,9 @@ def read_layers(maps: MixingMaps, layer: int | None) -> ReadLayers:
 
 
 def target_of(maps: MixingMaps, target: int | str | None) -> int:
-    """Return the position of the target; default: the mask, else the last token that is not
-    special.
+    """Return the position of the target.
+
+    By default, this is the mask, or else the last token that is not special.
     """
     if target is not None:
         return position_of(target, maps.target_row, maps.target_positions)
@@ -73,7 +74,7 @@ def target_of(maps: MixingMaps, target: int | str | None) -> int:
 
 
 def target_name(maps: MixingMaps, position: int) -> str:
-    """Return the label of the target, with its position if the label is not unique."""
+    """Return the label of the target, with its position if the text has more than one token."""
     name = token_labels(maps.target_row)[position]
     return f"target {name}" + (f" (token {position})" if len(maps.target_row) > 1 else "")
 
@@ -90,6 +91,6 @@ def source_labels(maps: MixingMaps) -> list[str]:
 
 
 def row_of(maps: MixingMaps, target: int) -> np.ndarray:
-    """Return scores of one target: [layer, source], or [layer, head, source]."""
+    """Return the scores of one target, [layer, source] or [layer, head, source]."""
     row: np.ndarray = maps.scores[..., maps.target_positions.index(target), :]
     return row

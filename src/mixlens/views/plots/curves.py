@@ -1,8 +1,9 @@
-"""Curves over the layers: the largest sources of one target, or the parts of all targets.
+"""Curves over the layers: the top sources of one target, or the mean over all targets for four
+kinds of sources.
 
-Without a target, each line is the mean over the targets of the normalised score of the token
-itself, of its two neighbours, of special tokens and of all others. The band is the 95 % bootstrap
-interval of that mean.
+Without a target, the lines show normalised scores, averaged over targets: those of the token
+itself, of its two neighbours, of special tokens and of all other tokens. The bands are 95 %
+bootstrap intervals of these means.
 """
 
 from __future__ import annotations
@@ -34,8 +35,9 @@ def draw(
     top: int = 6,
     width: float = WIDTH,
 ) -> tuple[Figure, str]:
-    """Draw the `top` largest sources of a target or, without a target, all targets in four parts.
-    `width` is in inches.
+    """Draw the `top` largest sources of a target, one curve for each.
+
+    Without a target, draw four curves with the means over all targets. `width` is in inches.
     """
     maps, of_head = whole_layers(maps, head)
     if top < 1:

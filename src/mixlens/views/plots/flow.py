@@ -1,10 +1,11 @@
 """Flow: the paths from the input tokens to one target through all layers.
 
-An edge is the contribution of a token of one layer to a token of the next on the way to the target.
-With M_l the map of layer l as rollout uses it (Abnar & Zuidema 2020: with the residual of the
-measure, rows that sum to one), the target's content r_L = e_target is followed downwards, r_(l-1) =
-r_l M_l, and the edge from source j to i in layer l carries r_l[i] M_l[i, j]. All edges of one layer
-add up to one. Thin edges are omitted, and the caption gives the fraction that is drawn.
+An edge shows how much a token of one layer contributes to a token of the next layer, as far as that
+contribution reaches the target. M_l is the map of layer l as the rollout uses it, with the residual
+of the measure and rows that sum to one (Abnar & Zuidema 2020). The figure starts from r_L =
+e_target at the top and computes r_(l-1) = r_l M_l downwards. The edge from source j to token i in
+layer l has the weight r_l[i] M_l[i, j]. The weights of all edges of a layer add up to one. Edges
+with small weights are omitted, and the caption states which fraction of the weight is drawn.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def draw(
     threshold: float = 0.01,
     width: float = WIDTH,
 ) -> tuple[Figure, str]:
-    """Draw edges that carry at least `threshold` of the target's content. `width` is in inches."""
+    """Draw the edges whose weight is at least `threshold`. `width` is in inches."""
     maps, of_head = whole_layers(maps, head)
     if not 0 < threshold <= 1:
         raise InvalidInput(
@@ -62,7 +63,7 @@ def draw(
 
 
 def contributions(steps: np.ndarray, target: int) -> np.ndarray:
-    """Return what each edge carries of the target's content, [layer, to, from]."""
+    """Return the weight of each edge on the paths to the target, [layer, to, from]."""
     edges = np.zeros_like(steps)
     carried = np.zeros(steps.shape[-1])
     carried[target] = 1.0
@@ -73,7 +74,7 @@ def contributions(steps: np.ndarray, target: int) -> np.ndarray:
 
 
 def _connected(edges: np.ndarray, target: int) -> np.ndarray:
-    """Return the edges that lead to the target over other drawn edges."""
+    """Set edges to zero from which no other drawn edges lead to the target."""
     reached = np.arange(edges.shape[-1]) == target
     for layer in range(len(edges) - 1, -1, -1):
         edges[layer, ~reached] = 0
@@ -82,7 +83,10 @@ def _connected(edges: np.ndarray, target: int) -> np.ndarray:
 
 
 def _rows(drawn: np.ndarray, target: int) -> list[int]:
-    """Return the drawn tokens in reading order: all of a short text, else those with an edge."""
+    """Return the tokens to draw, in reading order.
+
+    For a short text these are all tokens. Otherwise, they are the tokens with the largest weights.
+    """
     if drawn.shape[-1] <= _MOST_ROWS:
         return list(range(drawn.shape[-1]))
     through = drawn.sum(1).max(0)
@@ -121,7 +125,7 @@ def _drawn(
 
 
 def _edges(drawn: np.ndarray, row_of: dict[int, int]) -> Any:
-    """Draw lines from left to right, with a width proportional to their content."""
+    """Draw edges from left to right. Their line width grows with their weight."""
     from matplotlib.collections import LineCollection
 
     steps = np.linspace(0, 1, 24)
@@ -140,7 +144,7 @@ def _edges(drawn: np.ndarray, row_of: dict[int, int]) -> Any:
 
 
 def _nodes(axes: Any, drawn: np.ndarray, row_of: dict[int, int], target: int) -> None:
-    """Draw dots whose area is the content that passes through the token."""
+    """Draw a dot for each token. Its area grows with the total weight that passes through it."""
     places, areas = [], []
     for layer, edges in enumerate(drawn):
         for token in np.flatnonzero(edges.sum(0)):

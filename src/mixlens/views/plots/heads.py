@@ -1,4 +1,4 @@
-"""Small multiples: the map of every head on one scale, layers down and heads across."""
+"""Small multiples: the map of every head on one scale, with layers as rows and heads as columns."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def draw(
     width: float | None = None,
     scale: str = "all",
 ) -> tuple[Figure, str]:
-    """Draw all heads of every layer, or of one layer in rows of `columns` panels. `width` is that
-    of the figure, in inches.
+    """Draw all heads of every layer, or of one layer in rows of `columns` panels.
 
-    `scale="each"` shades every head by its own largest score.
+    `width` is the width of the figure in inches. With `scale="each"`, every head is scaled by its
+    own largest score.
     """
     if not maps.per_head:
         raise InvalidInput(

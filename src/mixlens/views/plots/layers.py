@@ -21,9 +21,10 @@ def draw(
     width: float | None = None,
     scale: str = "all",
 ) -> tuple[Figure, str]:
-    """Draw every layer, in rows of `columns` panels. `width` is that of the figure, in inches.
+    """Draw every layer, in rows of `columns` panels.
 
-    `scale="each"` shades every layer by its own largest score.
+    `width` is the width of the figure in inches. With `scale="each"`, every layer is scaled by its
+    own largest score.
     """
     maps, of_head = whole_layers(maps, head)
     titles = [f"layer {layer}" for layer in maps.layers]

@@ -1,4 +1,4 @@
-"""One map of the layers: targets down, sources across."""
+"""One map of a layer or of all layers, with targets as rows and sources as columns."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def draw(
     head: int | None = None,
     width: float | None = None,
 ) -> tuple[Figure, str]:
-    """Draw one layer, or all layers in their default aggregation. `width` is in inches."""
+    """Draw one layer. By default, the layers are aggregated. `width` is in inches."""
     maps, of_head = whole_layers(maps, head)
     read = read_layers(maps, layer)
     figure = heat_map(

@@ -35,11 +35,11 @@ def small_multiples(
     width: float | None = None,
     scale: str = "all",
 ) -> Figure:
-    """Return a figure of [panel, target, source], with one title for each panel.
+    """Return a figure with one panel for each map of `scores` [panel, target, source].
 
-    With `rows`, the panels form a table: `titles` are its column headers, `rows` its row headers.
-    `width` is that of the figure. With the scale "each", a panel is shaded by its largest score,
-    which is in its title.
+    `titles` are the titles of the panels. With `rows`, the panels form a table: `titles` are then
+    its column headers, and `rows` its row headers. `width` is the width of the figure. With the
+    scale "each", every panel is scaled by its own largest score, which its title states.
     """
     if scale not in SCALES:
         raise InvalidInput(f"Unknown scale {scale!r}. Choose one of: {', '.join(SCALES)}.")

@@ -1,4 +1,4 @@
-"""Sources of one target: sources down, layers across."""
+"""Sources of one target, with sources as rows and layers as columns."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ def draw(
     most: int = 40,
     width: float | None = None,
 ) -> tuple[Figure, str]:
-    """Draw every layer for the target (default: the mask, else the last token).
+    """Draw the scores of a target in every layer.
 
-    For a long text, draw the `most` largest sources in reading order. `width` is in inches.
+    The default target is the mask, or else the last token that is not special. For a long text, the
+    `most` largest sources are drawn in reading order. `width` is in inches.
     """
     if most < 1:
         raise InvalidInput(f"most={most} is out of range. Draw at least one source.")

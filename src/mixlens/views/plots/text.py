@@ -33,9 +33,10 @@ def draw(
     size: float = TEXT,
     width: float = WIDTH,
 ) -> tuple[Figure, str]:
-    """Draw the sources of the target (default: the mask, else the last token), which is outlined.
+    """Draw the text, shaded by the scores for the target. The target is outlined.
 
-    `width` is in inches.
+    The default target is the mask, or else the last token that is not special. `width` is in
+    inches.
     """
     maps, of_head = whole_layers(maps, head)
     position = target_of(maps, target)
@@ -85,7 +86,7 @@ def _drawn(
 
 
 def _fragments(row: TokenRow) -> tuple[list[str], list[bool]]:
-    """Return each token as the text writes it, and whether a space precedes it."""
+    """Return each token as it is written in the text, and whether a space precedes it."""
     fragments, gaps = [], []
     marked = any(label.startswith(WORD_MARKS) for label in row.labels)
     for number, label in enumerate(row.labels):
@@ -107,7 +108,9 @@ def _fragments(row: TokenRow) -> tuple[list[str], list[bool]]:
 
 
 def _joined(piece: str, text: str, start: int, stop: int) -> str:
-    """Return a part of a cursive word with the letter shapes that it has in the word."""
+    """Return a part of a cursive word such that its letters keep the shapes they have in the
+    word.
+    """
     before = _is_arabic(text[start - 1 : start]) and _is_arabic(piece[:1])
     after = _is_arabic(text[stop : stop + 1]) and _is_arabic(piece[-1:])
     return _JOINER * before + piece + _JOINER * after
@@ -118,7 +121,7 @@ def _is_arabic(character: str) -> bool:
 
 
 def _widths(figure: Figure, fragments: list[str], size: float) -> list[float]:
-    """Return the width of each piece in points."""
+    """Return the width of each fragment in points."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     canvas: Any = FigureCanvasAgg(figure)
@@ -136,7 +139,10 @@ def _widths(figure: Figure, fragments: list[str], size: float) -> list[float]:
 def _lines(
     widths: list[float], gaps: list[bool], inside: float, space: float
 ) -> list[list[tuple[int, float, float]]]:
-    """Return tokens filled into lines: (token, from, to) in reading order. Words stay whole."""
+    """Break tokens into lines, and return (token, left, right) for each, in reading order.
+
+    Lines break only between words, unless a word is longer than a line.
+    """
     words: list[list[int]] = []
     for token, gap in enumerate(gaps):
         if gap or not words:
@@ -161,7 +167,10 @@ def _lines(
 def _placed(
     line: list[tuple[int, float, float]], row: TokenRow, leftwards: bool, inside: float
 ) -> list[tuple[int, float]]:
-    """Return the start of each token of a line. Runs of the other direction are reversed."""
+    """Return the horizontal position of each token of a line.
+
+    Runs of tokens in the opposite writing direction are reversed.
+    """
     placed, start = [], 0
     backwards = [is_right_to_left(row.labels[token]) for token, _, _ in line]
     neutral = [not any(c.isalpha() for c in row.labels[token]) for token, _, _ in line]

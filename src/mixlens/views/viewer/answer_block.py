@@ -1,10 +1,10 @@
-"""The answer of a payload: its words, the documents, and scores of words, sentences and
-documents by each method.
+"""Describe an answer for the viewer: its words, the documents, and the scores of words, sentences
+and documents by each method.
 
-A word of a document is a run of characters that are not
-blank, which JavaScript finds by the same rule. Words have only their largest scores, so that a page
-with many documents stays small. Documents have all of theirs. The lines of a table are the tokens
-of the answer, then its sentences, then the whole answer.
+A word of a document is a run of non-blank characters, and JavaScript finds words by the same rule.
+For words, only the largest scores are stored, so that a page with many documents stays small. For
+documents, all scores are stored. The rows of a table are the tokens of the answer, then its
+sentences, then the whole answer.
 """
 
 from __future__ import annotations
@@ -39,7 +39,10 @@ KINDS = (
 
 
 def answer_block(answer: Answer, room: int = ROOM) -> dict[str, Any]:
-    """Return the answer of a payload, in about `room` characters beyond its texts."""
+    """Return the part of a payload that describes an answer.
+
+    Without its texts, it has about `room` characters.
+    """
     owner = _word_of_tokens(answer)
     patches = sorted(patch_tokens(answer.source_row))
     each = room // ((3 if patches else 2) * len(answer.methods))
@@ -64,7 +67,10 @@ def _part(part: AnswerPart) -> dict[str, Any]:
 
 
 def _pieces(answer: Answer) -> list[list[Any]]:
-    """The text of the answer in order: [text, number of the word or -1, number of the sentence]."""
+    """Return the text of the answer as pieces in order.
+
+    Each piece is [text, number of the word or -1, number of the sentence or -1].
+    """
     spelled: list[list[Any]] = []
     end = 0
     for number, word in enumerate(answer.words):
@@ -83,8 +89,9 @@ def _pieces(answer: Answer) -> list[list[Any]]:
 
 
 def _blocks(answer: Answer) -> list[dict[str, Any]]:
-    """The parts of the prompt in order. A document has pieces: [text, number of the passage or
-    -1].
+    """Return the parts of the prompt in order.
+
+    Each part has pieces [text, number of the passage or -1]. Only documents have passages.
     """
     documents = list(answer.documents)
     blocks = []
@@ -107,7 +114,10 @@ def _blocks(answer: Answer) -> list[dict[str, Any]]:
 
 
 def _citations(answer: Answer, method: str) -> list[list[int]]:
-    """The passages that each sentence cites; documents, if the method removed them."""
+    """Return the passages that each sentence cites.
+
+    If the method removes whole documents, the first passage of each cited document is returned.
+    """
     starts = {part.start: number for number, part in enumerate(answer.passages)}
     cited = []
     for number in range(len(answer.sentences)):
@@ -124,8 +134,9 @@ def _first_passage(starts: dict[int, int], start: int, stop: int) -> int:
 
 
 def _word_of_tokens(answer: Answer) -> np.ndarray:
-    """The word of the documents that each source token is in, or -1; words are counted through all
-    passages.
+    """Return the word of the documents to which each source token belongs, or -1.
+
+    Words are numbered across all passages. The last entry of the result is the number of words.
     """
     owner = answer.owners["sentences"]
     words, count = [], 0
@@ -180,14 +191,15 @@ def _method(
 
 
 def _summed(values: np.ndarray, owner: np.ndarray, count: int) -> np.ndarray:
-    """Return columns summed by group. Group -1 is left out."""
+    """Sum columns by group. Columns of group -1 are left out."""
     inside = owner >= 0
     return np.stack([np.bincount(owner[inside], row[inside], count) for row in values])
 
 
 def table_of(values: np.ndarray, room: int | None) -> dict[str, Any]:
-    """A table [target, column] as shares and sums of rows; with `room`, the largest if all are too
-    many.
+    """Return a table [target, column] as normalised scores and the sums of rows.
+
+    If `room` is too small for all scores, only the largest of each row are stored.
     """
     is_small = room is None or packing.written_size(values.shape) <= room
     packed = packing.whole(values[None]) if is_small else packing.largest_of_rows(values, room or 0)

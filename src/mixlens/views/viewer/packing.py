@@ -1,9 +1,9 @@
-"""Encode scores as text: normalised, in float16 and base64, complete or only the largest.
+"""Encode scores as text. They are normalised and stored in float16 and base64.
 
-The scores of a target are divided by the sum of their absolute values, so that float16 can hold
-them; the sums are stored in float32. If a map is too large, only the `kept` largest entries of each
-row and each column are stored. The missing part of a row is one minus the sum of its entries.
-`Room` decides which parts of the maps fit into a page of a given size.
+The scores of a target are divided by the sum of their absolute values, so that float16 can
+represent them. The sums are stored in float32. If a map is too large, only the `kept` largest
+entries of each row and each column are stored. The sum of the missing entries of a row is one minus
+the sum of the stored ones. `Room` decides which parts of the maps fit into a page of a given size.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _FEWEST = 8  # entries of each row and each column
 
 
 def written(array: np.ndarray) -> dict[str, Any]:
-    """Return an array as dtype, shape and base64 of its little-endian bytes."""
+    """Encode an array as its dtype, its shape, and its little-endian bytes in base64."""
     plain = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
     return {
         "dtype": array.dtype.name,
@@ -42,23 +42,27 @@ def written(array: np.ndarray) -> dict[str, Any]:
 
 
 def written_size(shape: Sequence[int]) -> int:
-    """Return the number of base64 characters of an array in float16."""
+    """Return the number of base64 characters of a float16 array of this shape."""
     return int(np.prod(shape, dtype=np.int64)) * 2 * 4 // 3
 
 
 def whole(scores: np.ndarray) -> dict[str, Any]:
-    """Return all normalised scores of maps [..., target, source]."""
+    """Encode all normalised scores of maps [..., target, source]."""
     return {"kind": "dense", "shares": written(shares(scores).astype(np.float16))}
 
 
 def totals(scores: np.ndarray) -> dict[str, Any]:
-    """Return the sums of absolute scores. A normalised score times its sum is the score."""
+    """Encode the sums of absolute scores.
+
+    Multiply a normalised score by its sum to get the original score.
+    """
     return written(np.abs(scores.astype(np.float64)).sum(-1).astype(np.float32))
 
 
 def largest(scores: np.ndarray, room: int) -> dict[str, Any]:
-    """Return the largest entries of each row and column of maps [layer, target, source], in about
-    `room` characters.
+    """Encode the largest entries of each row and column of maps [layer, target, source].
+
+    The result has about `room` characters.
     """
     layers, targets, sources = scores.shape
     itemsize = 2 + (2 if sources <= 65_535 else 4)
@@ -86,7 +90,10 @@ def largest(scores: np.ndarray, room: int) -> dict[str, Any]:
 
 
 def largest_of_rows(scores: np.ndarray, room: int) -> dict[str, Any]:
-    """The largest entries of each row of one map [target, source], in about `room` characters."""
+    """Encode the largest entries of each row of one map [target, source].
+
+    The result has about `room` characters.
+    """
     targets, sources = scores.shape
     dtype = np.uint16 if sources <= 65_535 else np.uint32
     kept = max(_FEWEST, int(room * 3 / 4 / (2 + dtype().itemsize) / targets))
@@ -116,9 +123,9 @@ def _largest_mask(sizes: np.ndarray, kept: int) -> np.ndarray:
 class Room:
     """Decide which scores fit in a page.
 
-    If a page is too large, it loses the rollouts to all but the last layer, then the heads, then
-    all but the largest entries of each layer. Heads that the user requests in a live page are
-    reduced to their largest entries before they are dropped.
+    If a page is too large, the rollouts to all layers except the last are dropped first, then the
+    heads, then all but the largest entries of each layer. If the user requests heads in a live
+    page, they are reduced to their largest entries before they are dropped.
     """
 
     def __init__(
@@ -142,14 +149,17 @@ class Room:
         self._each_of_heads = left / max(head_weights, 1) if room > ALL_BYTES else 0
 
     def packed(self, scores: np.ndarray) -> dict[str, Any]:
-        """Return maps of layers, complete or only their largest entries."""
+        """Encode maps of layers. If they do not fit, only their largest entries are stored."""
         if self.whole:
             return whole(scores)
         layers, targets, sources = scores.shape
         return largest(scores, int(self._each * layers * (targets + sources)))
 
     def packed_heads(self, scores: np.ndarray) -> dict[str, Any] | None:
-        """Return heads, or None if they do not fit."""
+        """Encode maps of heads.
+
+        If they do not fit, only their largest entries are stored, or the result is None.
+        """
         if self.heads:
             return whole(scores)
         maps = scores.reshape(-1, *scores.shape[-2:])
@@ -158,7 +168,7 @@ class Room:
 
 
 def _rows_and_columns(scores: np.ndarray) -> int:
-    """Return the numbers of rows and columns of all maps [..., target, source]."""
+    """Return the total number of rows and columns of all maps [..., target, source]."""
     *maps, targets, sources = scores.shape
     return int(np.prod(maps) * (targets + sources))
 

@@ -1,7 +1,7 @@
-"""Write the payload and the viewer into one HTML file, or into a frame of a notebook.
+"""Write the payload and the viewer to an HTML file, or to a frame in a notebook.
 
-The page forbids every outside request (Content-Security-Policy): it allows its own script by hash,
-and nothing else may run or load. The style is inside the script.
+The Content-Security-Policy of the page forbids requests to other servers. It allows only the page's
+own script, by hash, and nothing else may run or load. The script includes the style.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ _ROW, _QUESTION, _REST = 36, 56, 330  # pixels of a ranking's measures, evaluati
 
 
 def page(payload: Mapping[str, Any], *, live: Mapping[str, Any] | None = None) -> str:
-    """Return a self-contained HTML file. `live` describes the server to a page that it serves
-    (docs/viewer.md); only such a page may send requests to its own origin.
+    """Return a self-contained HTML file.
+
+    If a server delivers the page, `live` describes that server (docs/viewer.md). Only such a page
+    may send requests to its own origin.
     """
     connect = "'none'" if live is None else "'self'"
     policy = (
@@ -48,8 +50,10 @@ def page(payload: Mapping[str, Any], *, live: Mapping[str, Any] | None = None) -
 
 
 def frame(payload: Mapping[str, Any]) -> str:
-    """Return the page as an iframe for a notebook, so that views are independent and a saved
-    notebook shows them without a kernel.
+    """Return the page as an iframe for a notebook.
+
+    In an iframe, several views are independent of each other, and a saved notebook shows them
+    without a kernel.
     """
     return (
         f'<iframe srcdoc="{escape(page(payload))}" title="mixlens: {escape(payload["title"])}"'
@@ -60,8 +64,9 @@ def frame(payload: Mapping[str, Any]) -> str:
 
 
 def _height(payload: Mapping[str, Any]) -> int:
-    """Return the height of a frame, which does not grow with its content. A short ranking gets less
-    room.
+    """Return the height of a frame in pixels. The height does not adapt to the content later.
+
+    A short ranking has a lower frame.
     """
     ranking = payload.get("ranking")
     if ranking is None:
@@ -79,20 +84,20 @@ def write(payload: Mapping[str, Any], path: str | os.PathLike[str]) -> Path:
 
 @cache
 def built() -> str:
-    """Return the built viewer (`make web`), including its style."""
+    """Return the script of the built viewer (`make web`), which includes its style."""
     return (resources.files("mixlens.views.viewer") / "built" / "viewer.js").read_text(
         encoding="utf-8"
     )
 
 
 def _inert(value: Any) -> str:
-    """Return JSON without `<`, so that it cannot close its HTML element."""
+    """Return JSON without `<`, so that it cannot end its HTML element."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
 @cache
 def script_source() -> str:
-    """Return the hash of the viewer for the Content-Security-Policy."""
+    """Return the hash of the viewer's script for the Content-Security-Policy."""
     digest = hashlib.sha256(built().encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"

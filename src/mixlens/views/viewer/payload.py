@@ -1,7 +1,7 @@
-"""Build the payload of the viewer: maps, a comparison or a ranking as one JSON object.
+"""Build the payload of the viewer: a JSON object with maps, a comparison, an answer or a ranking.
 
-docs/viewer.md describes the object. An object from `payload_of`, `comparison_payload` or
-`ranking_payload` works in every host.
+docs/viewer.md describes the object. The functions of this module return payloads that work in every
+host of the viewer.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ def payload_of(
     seconds: float | None = None,
     room: int | None = None,
 ) -> dict[str, Any]:
-    """Return the maps of one or several measures, usually of one text, as a payload.
+    """Return maps of one or several measures, usually of the same text, as a payload.
 
-    `target` is the position that is shown first, by default the mask, else the last token that is
-    not special. Images and audio of a lens are included. For other maps, `image` is {"src": data
-    URI, "rows": …, "columns": …, "first": position of the first patch}, and `seconds` is the
-    duration of one source. The payload holds everything that fits `room` characters (default: 5
-    MB); see docs/viewer.md.
+    `target` is the position that is shown first. By default, it is the mask, or else the last token
+    that is not special. Images and audio of a lens are included. For other maps, pass `image` as
+    {"src": data URI, "rows": …, "columns": …, "first": position of the first patch}, or pass
+    `seconds`, the duration of one source. The payload includes as much as fits into `room`
+    characters (default: 5 MB). See docs/viewer.md.
     """
     given = [maps] if not isinstance(maps, Sequence) else list(maps)
     if not given:
@@ -100,11 +100,11 @@ def comparison_payload(
     warnings: Mapping[str, str] | None = None,
     cue: int | None = None,
 ) -> dict[str, Any]:
-    """Return the scores of every measure for one target, and those of each layer if known ([layer,
-    source]).
+    """Return the payload of a comparison: the scores of every measure for one target.
 
-    `own_source` is the target's position among the sources, or None if it is not one of them. The
-    page sorts measures by the rank of the source `cue`.
+    `by_layer` adds the scores of each layer [layer, source]. `own_source` is the position of the
+    target among the sources, or None if the target is not a source. The page sorts measures by the
+    rank of the source `cue`.
     """
     apart = own_source is None
     texts = [text_of(sources)] + ([text_of(TokenRow((target_token,)))] if apart else [])
@@ -146,7 +146,7 @@ def comparison_payload(
 
 
 def answer_payload(answer: Answer) -> dict[str, Any]:
-    """An answer next to its documents. Its tokens are in the other views, too."""
+    """Return the payload of an answer with its documents. The other views show its tokens."""
     room = _ANSWER_MAPS // len(answer.methods)
     scored = [own for own in answer.methods.values() if not own.removes]
     return {
@@ -163,7 +163,7 @@ def answer_payload(answer: Answer) -> dict[str, Any]:
 
 
 def ranking_payload(ranking: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the payload of a ranking, from `Ranking.to_dict`."""
+    """Return the payload of a ranking. `ranking` is the result of `Ranking.to_dict`."""
     return {
         **FORMAT,
         "mixlens": mixlens.__version__,
@@ -176,7 +176,11 @@ def ranking_payload(ranking: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_parts(answer: Answer) -> TokenRow:
-    """Return the sources with segments: documents by their names, other parts by their kinds."""
+    """Return the source tokens, divided into segments.
+
+    Documents are segments with their own names, and other parts of the prompt are named by their
+    kinds.
+    """
     documents = list(answer.documents)
     names = [
         documents[owner] if owner >= 0 else kind
@@ -191,7 +195,7 @@ def _with_parts(answer: Answer) -> TokenRow:
 
 
 def _answer_entry(answer: Answer, scores: MethodScores, room: int) -> dict[str, Any]:
-    """The scores of tokens, for the other views."""
+    """Return the token scores of an answer, for the other views."""
     spec = list_measures().get(scores.name)
     table = table_of(scores.values.astype(np.float64), room)
     return {
@@ -224,7 +228,10 @@ def _answer_entry(answer: Answer, scores: MethodScores, room: int) -> dict[str, 
 
 
 def _entries(given: Sequence[MixingMaps], rows: list[TokenRow], room: int) -> list[dict[str, Any]]:
-    """Yield entries. Maps of heads are merged with the maps of whole layers of the same measure."""
+    """Return one entry for each measure.
+
+    Maps of heads are merged with the maps of whole layers of the same measure.
+    """
     merged: dict[str, list[MixingMaps | None]] = {}
     for maps in given:
         key = repr({k: v for k, v in maps.provenance.items() if k != "versions"})
@@ -306,13 +313,13 @@ def _about(name: str, provenance: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _holds_residual(measure: str) -> bool:
-    """Return whether the diagonal is the contribution of a token to itself."""
+    """Return whether the diagonal of the maps includes the residual of each token."""
     spec = list_measures().get(measure)
     return spec is not None and spec.facts.residual_included
 
 
 def _first_depth(maps: MixingMaps, joined: MixingMaps | None) -> str | int:
-    """Return the depth that the page opens with, from the default aggregation of the layers."""
+    """Return the layer or aggregation that the page shows first."""
     how = maps.reading.how
     if how == "sum" and joined is not None:
         return "all"
@@ -320,14 +327,15 @@ def _first_depth(maps: MixingMaps, joined: MixingMaps | None) -> str | int:
 
 
 def _warnings(maps: MixingMaps) -> list[str | None]:
-    """Return, for each layer, why its numbers are not an answer, or None."""
+    """Return a warning for each layer whose rollout has collapsed, and None for the others."""
     collapses = [collapse_of(maps, place) for place in range(len(maps.layers))]
     return [None if collapse is None else str(collapse) for collapse in collapses]
 
 
 def _joined(maps: MixingMaps) -> tuple[MixingMaps | None, str]:
-    """Return the rollout up to each layer, or the reason why there is none. Merged targets are
-    summed.
+    """Return the scores aggregated up to each layer, or the reason why they are not available.
+
+    This is the rollout. If the measure sums its layers, the sum is returned instead.
     """
     if maps.reading.how == "sum" and len(maps.layers) > 1:
         summed = maps.reading.of(maps.scores)[None]
@@ -341,8 +349,9 @@ def _joined(maps: MixingMaps) -> tuple[MixingMaps | None, str]:
 
 
 def _picture(rows: Sequence[TokenRow]) -> dict[str, Any] | None:
-    """Return the only image of the texts with the text whose tokens are its patches, or None if
-    there are several, or if its patches are more than one grid.
+    """Return the only image of the texts, with the index of the text to which its patches belong.
+
+    Return None if there are several images, or if the patches do not form a single grid.
     """
     drawn = [(i, each) for i, row in enumerate(rows) for each in row.pictures]
     if len({id(each) for _, each in drawn}) != 1 or not drawn[0][1].is_plain:
@@ -353,7 +362,7 @@ def _picture(rows: Sequence[TokenRow]) -> dict[str, Any] | None:
 
 
 def _pictures(rows: Sequence[TokenRow]) -> list[dict[str, Any]]:
-    """Return all images of the texts, each with the grids of its patches."""
+    """Return all images of the texts, with the grids of patches of each image."""
     return [
         {
             "text": text,
@@ -393,8 +402,11 @@ def _short_title(text: str) -> str:
 
 
 def _first_target(maps: MixingMaps) -> int:
-    """Return the mask, else the last token. For a bidirectional model it is the last word, and for
-    an image the first token, which usually summarises it.
+    """Return the target that is shown first.
+
+    This is the mask if there is one. Otherwise, it is the last token, the last word for a
+    bidirectional model, or the first token for an image model, which usually represents the whole
+    image.
     """
     held, row = maps.target_positions, maps.target_row
     grid = row.pictures[0].grids[0] if row.pictures else None
@@ -409,6 +421,6 @@ def _first_target(maps: MixingMaps) -> int:
 
 
 def _is_causal(maps: MixingMaps) -> bool:
-    """Return whether the first token does not use later ones."""
+    """Return whether the first token does not attend to later tokens."""
     first = maps.scores[..., :1, 1:]
     return maps.facts.same_tokens and maps.target_positions[:1] == (0,) and not first.any()

@@ -1,7 +1,8 @@
-"""Describe tokens for the viewer: the text of each token, and their grouping into words and
-segments.
+"""Describe tokens for the viewer: the text of each token, and the words and segments that tokens
+form.
 
-The text is sliced here, because Python counts characters and JavaScript counts UTF-16 units.
+The text is divided into tokens here and not in the page, because Python counts characters and
+JavaScript counts UTF-16 code units.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _ENDS = (".", "!", "?", "。", "！", "？", "؟", "।", "…")
 
 
 def text_of(row: TokenRow) -> dict[str, Any]:
-    """Return one entry of a payload's `texts`."""
+    """Return the entry of one text in a payload's `texts`."""
     ranges = _word_ranges(row)
     shown, gaps = _from_text(row) if row.text is not None and row.offsets else _from_labels(row)
     if ranges is not None and not (row.text is not None and row.offsets):
@@ -41,7 +42,10 @@ def text_of(row: TokenRow) -> dict[str, Any]:
 
 
 def patch_tokens(row: TokenRow) -> set[int]:
-    """Return the tokens that are patches of images. The text has only a placeholder for them."""
+    """Return the positions of tokens that are image patches.
+
+    The text has only a placeholder for them.
+    """
     return {
         grid.first + line * grid.stride + column
         for picture in row.pictures
@@ -52,14 +56,17 @@ def patch_tokens(row: TokenRow) -> set[int]:
 
 
 def _is_numbered(row: TokenRow) -> bool:
-    """Return whether the tokens are frames or patches, which have no text."""
+    """Return whether the tokens are audio frames or image patches, which have no text."""
     if row.seconds is not None:
         return True
     return row.labels == TokenRow.numbered(len(row)).labels
 
 
 def _word_ranges(row: TokenRow) -> list[tuple[int, int]] | None:
-    """Return the tokens of each word, or None if words are unknown or each token is a word."""
+    """Return the token range of each word.
+
+    Return None if the words are unknown, or if each token is a word.
+    """
     try:
         ranges, _ = words(row)
     except InvalidInput:
@@ -68,8 +75,10 @@ def _word_ranges(row: TokenRow) -> list[tuple[int, int]] | None:
 
 
 def _from_text(row: TokenRow) -> tuple[list[str], list[str]]:
-    """Return the text of each token, and the text between it and the token before. A token without
-    new text (a special token, or a later byte of a character) is shown by its label.
+    """Return the text of each token, and the text between it and the previous token.
+
+    A token that adds no text (a special token, or a later byte of a character) is shown by its
+    label.
     """
     assert row.text is not None
     assert row.offsets is not None
@@ -97,12 +106,12 @@ def _from_labels(row: TokenRow) -> tuple[list[str], list[str]]:
 
 
 def well_formed(text: str) -> str:
-    """Return the text without lone surrogates, which cannot be written to a file."""
+    """Replace lone surrogates in a text, because they cannot be written to a file."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _segments(row: TokenRow, shown: Sequence[str], gaps: Sequence[str]) -> list[Named] | None:
-    """Return the segments of a text, or computed ones for a long text."""
+    """Return the segments of a text. A long text without segments is divided into sentences."""
     given = row.segments or (Segment(PROMPT, 0, len(row)),)
     segments: list[Named] = []
     for name, start, stop in given:
@@ -116,7 +125,7 @@ def _segments(row: TokenRow, shown: Sequence[str], gaps: Sequence[str]) -> list[
 def _sentences(
     shown: Sequence[str], gaps: Sequence[str], start: int, stop: int
 ) -> Iterator[tuple[int, int]]:
-    """Return ranges of tokens that end with a line or a sentence."""
+    """Yield ranges of tokens that end at the end of a line or a sentence."""
     for i in range(start + 1, stop + 1):
         length = i - start
         ends = i == stop or "\n" in gaps[i] or "\n" in shown[i - 1] or shown[i - 1].endswith(_ENDS)

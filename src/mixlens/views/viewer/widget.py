@@ -1,4 +1,6 @@
-"""The viewer as a notebook widget: change the text or the measures in the cell (anywidget)."""
+"""The viewer as a notebook widget (anywidget), in which you can change the text and the
+measures.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +23,10 @@ if TYPE_CHECKING:
 
 
 class Viewer(anywidget.AnyWidget):
-    """`Viewer(lens, text)` shows a text in a notebook and measures it again on request.
+    """A notebook widget that shows a text and measures it again when you change it.
 
-    `lens` is a `Lens`, or an object with its `measure` method; `names` are the measures of the
-    first view.
+    `lens` is a `Lens`, or an object with the same `measure` method. `names` are the measures that
+    are shown first.
     """
 
     _esm = traitlets.Unicode().tag(sync=True)
