@@ -288,7 +288,7 @@ def test_names_that_no_system_takes_are_refused(tmp_path: Path) -> None:
         with pytest.raises(CannotWrite, match="cannot be written"):
             example().to_html(os.fspath(tmp_path / name))
     for other in (3, "maps", None, np.zeros((1, 2, 2))):
-        with pytest.raises(InvalidInput, match="is not MixingMaps"):
+        with pytest.raises(InvalidInput, match="is not a MixingMaps object"):
             example().to_html(tmp_path / "page.html", other)  # type: ignore[arg-type]
 
 

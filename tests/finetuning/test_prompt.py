@@ -178,7 +178,7 @@ def test_inputs_without_tokens_raise(lens: Lens, causal: Lens) -> None:
         token_inputs(lens.model, None, "a")
     bare = copy.deepcopy(causal.tokenizer)
     bare.backend_tokenizer.post_processor = ByteLevel()
-    with pytest.raises(EmptyInput, match="'' is encoded to no tokens"):
+    with pytest.raises(EmptyInput, match="returns no tokens for ''"):
         token_inputs(causal.model, bare, "")
     with pytest.raises(InvalidInput, match="Encoder-decoder models are not supported"):
         token_inputs(built("bart"), lens.tokenizer, "a")

@@ -66,7 +66,9 @@ def judged(row: np.ndarray, target: int, sources: Iterable[int]) -> tuple[bool, 
     true[list(sources)] = True
     alone = bool(true[target])
     if alone and true.sum() > 1:
-        raise InvalidInput("The target is either the only source or ignored. Correct the case.")
+        raise InvalidInput(
+            "The target is listed with other sources. List it as the only source, or not at all."
+        )
     others = ~true
     others[target] = False
     total = float(sizes[true].sum() + sizes[others].sum())

@@ -253,11 +253,11 @@ def _require_contents(observations: Sequence[dict[str, Any]], single: bool, acro
     if not len(observations):
         raise InvalidInput("No texts were passed. Pass at least one case.")
     if single and across:
-        raise InvalidInput("single and across are mutually exclusive. Pass one of them.")
+        raise InvalidInput("single and across are mutually exclusive. Pass only one of them.")
     if single and not np.array_equal(
         observations[0]["layer"], np.arange(len(observations[0]["layer"]))
     ):
-        raise InvalidInput("single needs all layers. Observe without `layers`.")
+        raise InvalidInput("single=True needs all layers. Call observe() without `layers`.")
 
 
 def evaluate(

@@ -121,8 +121,8 @@ def soft_alignment(
     sizes = np.abs(_scores(case, measure, inputs).astype(np.float64))
     if not np.isfinite(sizes).all():
         raise InvalidInput(
-            f"{measure} has scores that are not numbers on {case.example.name}. Exclude this "
-            "example or the measure."
+            f"{measure} has NaN or infinite scores on {case.example.name}. Exclude this example or "
+            "the measure."
         )
     shift = 1 if setting == "AWO" else 0
     rows = _indicator([(a - shift, b - shift) for a, b in inputs.target], sizes.shape[1])

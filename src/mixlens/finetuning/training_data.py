@@ -78,7 +78,7 @@ def token_inputs(
     )
     made = tokenized(tokenizer, *texts, **cut)
     if not made["input_ids"]:
-        raise EmptyInput(f"{text!r} is encoded to no tokens. Remove the example.")
+        raise EmptyInput(f"The tokenizer returns no tokens for {text!r}. Remove the example.")
     accepted = inspect.signature(model.forward).parameters
     return {
         name: list(made[name])

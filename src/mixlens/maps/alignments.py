@@ -53,11 +53,14 @@ def align_words(maps: MixingMaps, *, layer: int = -1, setting: str = "AWI") -> W
     if setting not in SETTINGS:
         raise InvalidInput(f"Unknown setting {setting!r}. Choose one of: {', '.join(SETTINGS)}.")
     if maps.per_head:
-        raise InvalidInput("Links need maps of whole layers. Merge the heads, or choose one.")
+        raise InvalidInput(
+            "Word alignments need maps without heads. Merge the heads with maps.heads(), or "
+            "select one with maps.head(k)."
+        )
     if maps.source_row == maps.target_row or len(maps.target_positions) < len(maps.target_row):
         raise InvalidInput(
-            "Links need cross-attention maps of all targets. Measure a pair of texts at the "
-            "site cross, without targets."
+            "Word alignments need cross-attention maps of all targets. Measure a pair of texts "
+            "with site='cross' and without `targets`."
         )
     scores = np.abs(maps.scores[layer_index(layer, maps.layers)])
     source_ranges, source = _words(maps.source_row)

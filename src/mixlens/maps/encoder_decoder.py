@@ -140,9 +140,9 @@ def alti_through(recording: Recording, *, variant: str = "paper") -> list[Source
     sites = recording.structure.sites
     if not {"encoder", "decoder", "cross"} <= set(sites):
         raise UnsupportedModel(
-            f"This model has: {', '.join(sites)}. Contributions through encoder and decoder "
-            "need a recorded encoder, decoder and cross-attention. Use an encoder-decoder "
-            "model."
+            f"This model has only these attention sites: {', '.join(sites)}. Contributions through "
+            "encoder and decoder need the sites encoder, decoder and cross. Use an "
+            "encoder-decoder model."
         )
     maps = {site: _scores(recording, site, variant) for site in ("encoder", "decoder", "cross")}
     about = {

@@ -139,8 +139,8 @@ class Rule:
         if about.facts.signed and normalise and not signed_shares and not adds_identity:
             raise InvalidInput(
                 "These scores have both signs, so their sum may be almost zero and cannot "
-                "normalise them. Choose a measure without signs, take the plain product (not "
-                "normalised), or aggregate absolute values (normalised, absolute)."
+                "normalise them. Choose a measure with non-negative scores, pass normalise=False, "
+                "or aggregate absolute values with maps.normalised(absolute=True)."
             )
         # If a measure has its own residual, scores and identity are on one scale.
         one_scale = about.rollout_residual is not None
@@ -212,8 +212,8 @@ def require_whole_stack(maps: MixingMaps) -> None:
     """Raise an error unless each layer's targets are the next layer's sources."""
     if maps.per_head:
         raise InvalidInput(
-            "Heads cannot be followed from layer to layer. Merge them with "
-            "maps.heads('mean'), or take one with maps.head(k)."
+            "Heads cannot be aggregated over layers. Merge them with maps.heads('mean'), or "
+            "select one with maps.head(k)."
         )
     facts = maps.facts
     if facts.joined_by is not None:
@@ -239,7 +239,7 @@ def require_whole_stack(maps: MixingMaps) -> None:
     if list(maps.layers) != list(range(len(maps.layers))):
         raise InvalidInput(
             f"These maps hold the layers {', '.join(map(str, maps.layers))}, but aggregation "
-            "needs every layer from 0 on. Measure all layers, then select. If the model has "
+            "needs every layer from 0 on. Measure all layers, then select some. If the model has "
             "unsupported layers (`mixlens doctor` lists them), its layers cannot be "
             "aggregated."
         )
@@ -262,8 +262,8 @@ class Collapse(NamedTuple):
     def __str__(self) -> str:
         return (
             f"The rollout has collapsed onto the token {self.token!r} (position "
-            f"{self.source}), whose mean share of the other targets is {self.share:.0%}. It "
-            "hardly distinguishes targets. Use the mean of the layers instead."
+            f"{self.source}), which receives {self.share:.0%} of the scores of other targets on "
+            "average. It hardly distinguishes targets. Use the mean of the layers instead."
         )
 
 

@@ -73,7 +73,7 @@ def read_finished(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
     path = folder / "result.json"
     if not path.is_file():
         raise InvalidInput(
-            f"{folder} exists and holds no result of an experiment. Choose a different --out."
+            f"{folder} exists, but contains no result of an experiment. Choose a different --out."
         )
     try:
         result: dict[str, Any] = parse_json(path.read_text(encoding="utf-8"))

@@ -236,7 +236,8 @@ def _targets(lens: Lens, job: Job, rows: Sequence[TextRow]) -> Targets:
         mask = getattr(lens.tokenizer, "mask_token", None)
         if mask is None:
             raise InvalidInput(
-                "The tokenizer has no mask token, which targets mask needs. Choose other targets."
+                "The tokenizer has no mask token, so targets='mask' does not work. Choose other "
+                "targets."
             )
         return [str(mask)]
     return [0 if job.targets == "first" else -1]

@@ -236,5 +236,5 @@ def write_safely(path: AnyPath, content: str | bytes | memoryview) -> None:
         if getattr(cause, "errno", None) not in (errno.ENOSPC, errno.EDQUOT):
             raise
         raise InvalidInput(
-            f"No space is left for {path}. Free some, then run the same command to resume."
+            f"No space is left for {path}. Free some space, then run the same command to resume."
         ) from error

@@ -143,7 +143,7 @@ def _choice(known: paper.Heard) -> tuple[int, int, int] | None:
             return number, one, other
     raise InvalidInput(
         f"{known.example.foil!r} and the target begin with the same tokens, so no token decides"
-        " between them."
+        " between them. Remove the example."
     )
 
 

@@ -57,7 +57,9 @@ class Heard:
             spans = enumerate(made.offset_mapping)
             places = [place for place, (a, b) in spans if a < last + 1 and begin < b]
             if not places:
-                raise InvalidInput(f"No token covers {self.example.text[first:last]!r}.")
+                raise InvalidInput(
+                    f"No token covers {self.example.text[first:last]!r}. Remove the example."
+                )
             self.tokens.append(places)
 
     def hear(self, audio: bytes) -> dict[str, Any]:

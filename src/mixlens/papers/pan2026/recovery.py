@@ -66,7 +66,9 @@ class _Reasoned:
     def __init__(self, case: Case) -> None:
         example = case.example
         if not isinstance(example, EvidencePrompt):
-            raise InvalidInput(f"{example.kind} examples have no known evidence.")
+            raise InvalidInput(
+                f"{example.kind} examples have no known evidence. Use prompts with evidence."
+            )
         self.example = example
         prompt, _, line = example.text.rpartition("\n")
         sentences = " ".join(example.text[slice(*span)] for span in example.needles)

@@ -40,7 +40,7 @@ def draw(
         return figure, read.name
     if columns is not None:
         raise InvalidInput(
-            "Heads of several layers have one column each, so columns= needs a single layer. "
+            "columns= needs a single layer, because heads of several layers have one column each. "
             "Pass layer=."
         )
     panels = maps.scores.reshape(-1, *maps.scores.shape[2:])

@@ -60,7 +60,9 @@ def payload_of(
         raise InvalidInput("The list of maps is empty. Pass at least one.")
     for each in given:
         if not hasattr(each, "target_row"):
-            raise InvalidInput(f"{each!r:.80} is not MixingMaps. Pass maps from `Lens.measure`.")
+            raise InvalidInput(
+                f"{each!r:.80} is not a MixingMaps object. Pass maps from `Lens.measure`."
+            )
     rows: list[TokenRow] = []
     entries = _entries(given, rows, packing.ALL_BYTES if room is None else room)
     texts = [text_of(row) for row in rows]
