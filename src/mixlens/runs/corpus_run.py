@@ -138,7 +138,8 @@ def _opened(
         plan = cut_into_shards(job.corpus, job.shard_rows)
         if shards is not None and not 0 <= shards[0] < shards[1] <= len(plan):
             raise InvalidInput(
-                f"Shards {shards[0]}:{shards[1]} are out of range. The corpus has {len(plan)} shards."
+                f"Shards {shards[0]}:{shards[1]} are out of range. The corpus has {len(plan)} "
+                "shards."
             )
         settings = {**job.settings(), "model source": asdict(source), **_model(source, engine)}
         begun = (out / SETTINGS).exists()
