@@ -6,9 +6,9 @@ An evaluation file defines
 
 * `SPEC`, an `EvaluationSpec` with the question, the citation, whether higher or lower values are
   better, and the accepted kinds of examples;
-* `observe(case, measure, **options)`, or `observe(case, **options)` for an evaluation of the model.
-  It returns the observation of one text as a number, or as a dict of numbers and arrays. An
-  observation depends only on that text, so that a long run can stop and resume;
+* `observe(case, measure, **options)`, or `observe(case, **options)` for an evaluation of the model,
+  which returns the observation of one text as a number or as a dict of numbers and arrays (it
+  depends only on that text, so that a long run can stop and resume);
 * `conclude(observations, **options) -> Result`, which combines the observations of all texts (by
   default, it takes their mean);
 * `evaluate(...) -> Result`, which runs both functions in one call.

@@ -14,10 +14,10 @@ of all measures by the same factor.
 
 The default bins are 1, 5, 10, 20 and 50 % of the tokens, rounded down to at least one. With
 `unit="tokens"`, you pass numbers of tokens instead (`bins=(1, 2, 3)`), and Samek's curve is
-`bins=range(1, n + 1)`. Removed tokens are replaced by [MASK] (else [UNK], else a zero embedding).
-The target and special tokens always stay. Sources are removed in the order of their signed scores,
-because a negative score is evidence against the output. Ties are broken at random, so that an
-uninformative measure scores at chance level.
+`bins=range(1, n + 1)`. Removed tokens are replaced with [MASK], or with [UNK] or a zero embedding
+if the tokenizer has no mask. The target and special tokens are never removed. Sources are removed
+in the order of their signed scores, because a negative score is evidence against the output. Ties
+are broken at random, so that an uninformative measure scores at chance level.
 """
 
 from __future__ import annotations
@@ -162,8 +162,8 @@ def observe(
 ) -> dict[str, Any]:
     """Return the results of one text: `value`, `comprehensiveness` and `sufficiency`.
 
-    `value` is the mean over the bins, the other two have one number per bin. `value` is NaN if no
-    token can be removed.
+    `value` is the mean over the bins, and the other two have one number per bin. `value` is NaN if
+    no token can be removed.
     """
     if metric not in METRICS:
         raise InvalidInput(f"Unknown metric {metric!r}. Choose one of: {', '.join(METRICS)}.")

@@ -116,7 +116,7 @@ def observe(
 
 
 def _words(case: Case, row: np.ndarray, counting: np.ndarray) -> tuple[list[str], np.ndarray]:
-    """Return the words of which no token is excluded, and the summed scores of their tokens."""
+    """Return the words whose tokens are all included, and the sum of the scores of each word."""
     ranges, named = words(case.row)
     kept = [number for number, (start, stop) in enumerate(ranges) if counting[start:stop].all()]
     return [named.labels[number] for number in kept], np.array(

@@ -4,11 +4,11 @@ blank-out scores: how much the explained output changes when each token is repla
 (`mixlens.measures.blank_out`). Mohebbi et al. (2023), section 7 and table 3; Ferrando et al.
 (2022), section 4 and table 2 (the column of subject-verb agreement).
 
-By default, layers are aggregated by the measure's own rollout. A token becomes [MASK] (else [UNK],
-else a zero embedding). The explained output is the target, contrasted with its foil if the example
-has one. Changes are compared by absolute value. Special tokens and the target are excluded: a text
-without [CLS] is unlike the model's training data, and replacing a mask with a mask changes nothing.
-`variant` selects the protocol of a paper:
+By default, layers are aggregated by the measure's own rollout. A token is replaced with [MASK], or
+with [UNK] or a zero embedding if the tokenizer has no mask. The explained output is the target,
+contrasted with its foil if the example has one. Changes are compared by absolute value. Special
+tokens and the target are excluded: a text without [CLS] is unlike the model's training data, and
+replacing a mask with a mask changes nothing. `variant` selects the protocol of a paper:
 
 * `"mohebbi2023"`: [UNK], softmax over {target, foil}, signed changes, and a rollout of normalised
   scores without a residual. (The authors' code for this table is not public and the paper does not

@@ -4,16 +4,16 @@ Kobayashi et al. (2020), section 4 and appendix A. f(x) is the value vector mult
 output projection, and x is the input of attention (after the input norm, if a layer has one). The
 evaluation answers four questions:
 
-* How much do |f(x)| and |x| vary between tokens (tables 1 and 4)? Measured by coefficients of
-  variation, per head.
+* How much do |f(x)| and |x| vary between tokens (tables 1 and 4)? This is measured by the
+  coefficient of variation of each head.
 * How much weight, and how much of the norm |alpha f(x)|, goes to [CLS], [SEP], comma and full stop,
-  and other tokens (figure 3)? As in the authors' code, summed over the sources of a category, then
-  averaged over targets and over texts.
-* Do weight and |f(x)| cancel out (table 2)? Measured by Spearman's correlation over the
+  and other tokens (figure 3)? As in the authors' code, both are summed over the sources of a
+  category, and averaged over targets and then over texts.
+* Do weight and |f(x)| cancel out (table 2)? This is measured by Spearman's correlation over the
   target-source pairs of all heads and layers, for each category of sources, on a uniform sample of
   bounded size.
-* Do frequent tokens get less weight, and do they have smaller norms (figure 6)? Measured by the
-  correlation of frequency rank (1 is the most frequent) with the weight and |f(x)| of all
+* Do frequent tokens get less weight, and do they have smaller norms (figure 6)? This is measured by
+  the correlation of frequency rank (1 is the most frequent) with the weight and |f(x)| of all
   occurrences, averaged over heads, layers and targets. Tokens without a rank come last.
 
 Pairs whose source the target cannot attend to are excluded. `singular_values` computes figure 9.
@@ -163,8 +163,8 @@ def conclude(
     * `categories`: the names of the categories;
     * `category_weight` and `category_norm` [layer, head, category]: see figure 3 (0 for a category
       that does not occur);
-    * `category_weight_per_pair` and `category_norm_per_pair`: the mean over single sources of the
-      category (NaN if there is none);
+    * `category_weight_per_pair` and `category_norm_per_pair`: the mean over target-source pairs of
+      the category (NaN if there are none);
     * `correlation`: for each category, Spearman's rho between weight and |f(x)|;
     * `pairs`: the sample behind this correlation, as a dict of the arrays `category`, `layer`,
       `head`, `weight` and `norm`;

@@ -87,7 +87,8 @@ def conclude(
 ) -> Result:
     """Return the mean compression over the layers.
 
-    The value of one example is the number of bits saved, out of log2(classes).
+    The value of one example is the number of bits saved, compared with the log2(classes) bits of a
+    uniform code.
 
     `details` has the following results:
 

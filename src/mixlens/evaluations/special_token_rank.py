@@ -6,10 +6,11 @@ the ranks of [CLS], [SEP], comma and period are averaged. Here a rank is (r - 1)
 level is one half for texts of any length. Tied sources share the mean of their ranks. Special
 tokens are those of the tokenizer (whatever their names), except mask tokens and unknown tokens.
 
-The value only describes a measure. The authors argue that these tokens carry little information,
-and that a measure which ranks them high is misled by attention that has no effect. But a model may
-store information in them. Their code (`variant="ferrando2022"`) divides r by n, uses the first
-token of each kind, and averages over tokens, not texts.
+The value describes a measure, and neither high nor low values are better. The authors argue that
+these tokens carry little information, and that a measure which ranks them high is misled by
+attention that has no effect. But a model may store information in them. Their code
+(`variant="ferrando2022"`) divides r by n, uses the first token of each kind, and averages over
+tokens, not texts.
 """
 
 from __future__ import annotations

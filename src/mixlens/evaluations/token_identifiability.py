@@ -1,4 +1,5 @@
-"""Token identifiability: how often can the input token be identified from a hidden state, by layer?
+"""Token identifiability: how often can the input token be identified from the hidden states of each
+layer?
 
 Brunner et al. (2020), section 4 and appendix B. `mixlens.maps.token_identifiability` implements the
 probes and the nearest-neighbour test. The default is the fast `ridge` probe, which has a closed

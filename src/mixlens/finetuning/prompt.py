@@ -110,7 +110,7 @@ def prompts(
 
 
 class _LeftOut(Exception):
-    """Why an example is skipped."""
+    """Raised to skip an example. The message is the reason."""
 
 
 def _prompt(lens: Lens, example: Agreement, longest: int) -> Item:

@@ -3,7 +3,7 @@
 Brunner et al. 2020, On Identifiability in Transformers
 (https://openreview.net/forum?id=BJg1f6EFDB), section 3. A head's output is A T, T = V W_O. The
 paper proves that different weights can give the same output. This module finds such weights by
-linear programmes over
+linear programmes over the following set:
 
     { a' >= 0, sum a' = sum a, a' T = a T, a'_j = 0 if the target cannot see j }.
 """
@@ -120,11 +120,11 @@ def alternative_attention(
     recording
         A recording of whole texts (`lens.record`).
     layer, head, target
-        Numbers from 0.
+        Their numbers, counted from 0.
     site
-        The attention in models with several.
+        The attention site, if the model has several.
     row
-        The text, if the recording has several.
+        The index of the text, if the recording has several.
     starts
         The number of sign vectors to start from. The first one raises small weights, the second one
         lowers them, and the others are random.
@@ -197,11 +197,11 @@ def attention_bounds(
     recording
         A recording of whole texts (`lens.record`).
     layer, head, target
-        Numbers from 0.
+        Their numbers, counted from 0.
     site
-        The attention in models with several.
+        The attention site, if the model has several.
     row
-        The text, if the recording has several.
+        The index of the text, if the recording has several.
 
     Returns
     -------

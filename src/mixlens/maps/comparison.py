@@ -180,14 +180,14 @@ class Comparison:
         ----------
         by
             "sentences", "paragraphs", "turns", or `{name: text or (first character, after the
-            last)}`. By default the segments of the text.
+            last)}`. By default, the segments of the text.
         sink
             If False, leave out the first token and normalise the other scores again.
 
         Returns
         -------
         Comparison
-            One source for each segment.
+            A comparison with one source for each segment.
 
         Raises
         ------

@@ -6,11 +6,11 @@ Ferrando et al. 2022, Towards Opening the Black Box of Neural Machine Translatio
 output of the cross-attention block between the encoder's tokens (C) and the block's residual stream
 (r). It then splits the residual stream between the tokens of the prefix (S), by the self-attention
 block. A layer's output therefore consists of C from the encoder and diag(r) S from the prefix in
-the layer below, and
+the layer below. The contributions are computed by a recursion over layers:
 
     source_l = C_l E + diag(r_l) S_l source_{l-1},      prefix_l = diag(r_l) S_l prefix_{l-1},
 
-where E is the encoder's rollout, source_0 = 0 and prefix_0 is the identity. The rows of [source,
+Here E is the encoder's rollout, source_0 is zero and prefix_0 is the identity. The rows of [source,
 prefix] sum to one. mixlens divides them by their sum after each layer, so that rounding errors do
 not accumulate.
 """

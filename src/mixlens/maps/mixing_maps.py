@@ -464,7 +464,7 @@ class MixingMaps:
         Parameters
         ----------
         targets
-            Positions or tokens. By default all.
+            Positions or tokens. By default, all targets.
         layers
             Layers from which the flow starts, or "all". By default, only the last layer, because
             the computation is slow.
@@ -538,7 +538,7 @@ class MixingMaps:
         Returns
         -------
         MixingMaps
-            One target and one source for each word.
+            Maps with one target and one source for each word.
 
         Raises
         ------
@@ -596,14 +596,14 @@ class MixingMaps:
         ----------
         by
             "sentences", "paragraphs", "turns", or `{name: text or (first character, after the
-            last)}`. By default the turns of a chat, or prompt and answer.
+            last)}`. By default, the turns of a chat, or prompt and answer.
         sink
             If False, leave out the first token, as `without_sink` does.
 
         Returns
         -------
         MixingMaps
-            One source for each segment.
+            Maps with one source for each segment.
 
         Raises
         ------

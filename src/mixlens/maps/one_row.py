@@ -1,7 +1,7 @@
 """Aggregate the layers of one target into one set of scores.
 
-`reading_of` decides how the layers of maps are aggregated if the caller does not select one.
-Python, the command line, figures and the viewer all use it.
+`reading_of` decides how the layers of maps are aggregated if the caller does not select one. The
+Python API, the command line, figures and the viewer all use it.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _last_name(maps: MixingMaps) -> str:
 def layer_rows(maps: MixingMaps, spec: Spec, target: int) -> Float[np.ndarray, "layer source"]:
     """Return the target's scores in each layer.
 
-    A measure that does not score maps of layers has one set of scores, which is returned instead.
+    If the measure does not give a map for each layer, its single set of scores is returned instead.
     """
     return shares(maps.row(target).scores if spec.gives == "maps" else maps.scores[:, 0])
 

@@ -87,9 +87,10 @@ def model_name(model: Any) -> str:
 def weights_digest(model: Any) -> str:
     """Return a hash of the model's weights, computed from a few entries of each tensor.
 
-    It detects that a folder now holds other weights. Weights that the checkpoint lacks (such as an
-    unused pooler) are excluded, because transformers initialises them at random each time. If a
-    model is spread over several processes, call this function in each of them.
+    The hash changes if the folder of the model later holds different weights. Weights that the
+    checkpoint lacks (such as an unused pooler) are excluded, because transformers initialises them
+    at random each time. If a model is spread over several processes, call this function in each of
+    them.
     """
     digest, drawn = hashlib.sha256(), newly_initialised(model)
     for name, weight in model.named_parameters():

@@ -112,7 +112,7 @@ class RankedScores:
         Parameters
         ----------
         path
-            The file.
+            The name of the file.
 
         Raises
         ------
@@ -135,7 +135,7 @@ class RankedScores:
         Parameters
         ----------
         path
-            The file.
+            The name of the file.
 
         Returns
         -------

@@ -3,7 +3,8 @@ of its authors.
 
 Chefer, Gur, Wolf 2021, Generic Attention-model Explainability, section 3.2. R_ab is the relevance
 of the tokens of stream b for those of stream a, and A is the map of one layer. Self-attention of a
-stream s adds A R_ss to R_ss and A R_sq to R_sq. Attention of s to a stream q adds
+stream s adds A R_ss to R_ss and A R_sq to R_sq. Attention of s to a stream q updates the matrices
+as follows:
 
     R_sq += N(R_ss)^T A N(R_qq),   R_ss += A R_qs,   N(R) = (R - I) / row sums + I.
 
@@ -11,9 +12,9 @@ stream s adds A R_ss to R_ss and A R_sq to R_sq. Attention of s to a stream q ad
 zero. `relevance_between` is for models like LXMERT, in which each of two streams attends to the
 other (co-attention). All additions of a block use the matrices from before that block.
 
-If a row of R - I is zero, the authors' code divides 0 by 0, and the addition becomes NaN. In a
-causal decoder, this happens for every target except the last. In mixlens, a zero row stays zero,
-which agrees with the authors' numbers wherever these are defined.
+If a row of R - I is zero, the authors' code divides 0 by 0, which invalidates the whole addition.
+In a causal decoder, this happens for every target except the last. In mixlens, a zero row stays
+zero, which agrees with the authors' numbers wherever these are defined.
 """
 
 from __future__ import annotations

@@ -281,7 +281,7 @@ def writable(path: str | os.PathLike[str]) -> Path:
 
 
 def write_whole(path: AnyPath, content: str | bytes | memoryview) -> None:
-    """Write a file, or an object of an object store, atomically."""
+    """Write a file, or an object in an object store, atomically."""
     data = content.encode() if isinstance(content, str) else content
     if isinstance(path, ObjectPath):
         path.write_bytes(data)

@@ -1,6 +1,6 @@
 """Reproduce figures and tables of papers. There is one file per experiment.
 
-`experiments()` lists them, `reproduce(...)` runs one.
+`experiments()` lists all experiments, and `reproduce(...)` runs one of them.
 
 An experiment file (`brunner2020/fig3a.py`) holds only the protocol:
 

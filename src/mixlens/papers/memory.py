@@ -73,7 +73,7 @@ def label_of(question: Callable[..., Any]) -> str:
 
 
 def _shown(value: Any) -> str:
-    """Return the text of an argument for the label of a question.
+    """Format an argument for the label of a question.
 
     A lens is shown as its class name, because the settings of the run already identify the model.
     """

@@ -2,7 +2,7 @@
 
 For each measure and each layer or head, the aggregates are the mean scores by distance, by kind of
 token (special, punctuation, word) and by part of speech, the distributions of normalised scores and
-of entropies, and the texts in which a single other token has the largest scores.
+of entropies, and the texts with the largest scores of a token other than the target.
 
 Every aggregate is a sum of integers, or a maximum under a strict order. To make scores integers,
 normalised scores are rounded to units of 2^-32. Merging the parts of a corpus in any order
@@ -313,8 +313,8 @@ def totals_by_text(
 
 
 def quantiles(counts: np.ndarray, largest_power: int) -> dict[str, float]:
-    """Estimate quantiles from the counts of a sketch, as the middle of the bin that contains
-    each.
+    """Estimate each quantile from the counts of a sketch, as the middle of the bin that contains
+    it.
     """
     running = np.cumsum(counts)
     return {

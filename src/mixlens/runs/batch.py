@@ -305,7 +305,8 @@ def token_tags(row: TokenRow, tags: Sequence[str], words: Words | None = None) -
 def _begins_in(by_character: Sequence[str], start: int, stop: int) -> str:
     """Return the tag of the word in which a token begins.
 
-    The token may start with the space before its word, so the first character with a tag decides.
+    The token may start with the space before its word, so the first character that has a tag is
+    used.
     """
     return next((tag for tag in by_character[start:stop] if tag != NONE), NONE)
 

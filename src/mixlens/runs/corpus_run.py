@@ -1,7 +1,7 @@
 """Run measures over a corpus. The corpus is split into shards, and an engine measures and writes
 one shard after another.
 
-The folder of a run contains
+The folder of a run contains these files:
 
 * `settings.json`: the settings (a run with different settings in the same folder raises an error);
 * `plan.json`: the shards of the corpus with hashes of their records;

@@ -4,11 +4,11 @@ Each run writes its own object, the lease, and then lists all leases of the fold
 start at the same time, at least one of them finds the lease of the other, because a listing
 includes all objects that were written before. That run deletes its lease and tries again.
 
-The run rewrites its lease every `BEAT` seconds. A killed run no longer renews its lease. If its
-process was on this machine, the lease expires immediately. Otherwise, it expires when it has not
-changed for `EXPIRY` seconds, as measured by the waiting process, so the clocks of the machines need
-not agree. A run that was suspended for longer than that no longer owns the folder and ends with an
-error.
+While a run is active, it rewrites its lease every `BEAT` seconds. A killed run no longer renews its
+lease. If its process was on this machine, the lease expires immediately. Otherwise, it expires when
+it has not changed for `EXPIRY` seconds, as measured by the waiting process, so the clocks of the
+machines need not agree. A run that was suspended for longer than that no longer owns the folder and
+ends with an error.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _TRIES = 20  # if several runs begin at once
 
 @dataclass(frozen=True)
 class _Content:
-    """What a lease contains."""
+    """The content of a lease."""
 
     machine: str
     process: int

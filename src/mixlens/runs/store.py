@@ -36,7 +36,7 @@ METADATA = b"mixlens"
 
 
 def require_parquet() -> None:
-    """Raise an error if pyarrow is missing. Call it first, not after hours of work."""
+    """Raise an error if pyarrow is missing. Call this before a run, not after hours of work."""
     try:
         import pyarrow  # noqa: F401
     except ImportError as error:

@@ -1,7 +1,7 @@
 """Summarise a batch: the main sources of each target and layer.
 
-If s are the scores of a target, its normalised scores are p_j = |s_j| / sum_k |s_k|. The columns of
-a summary are
+If s are the scores of a target, its normalised scores are p_j = |s_j| / sum_k |s_k|. A summary has
+these columns:
 
 * the ten largest normalised scores and their sources, largest first (ties are ordered by position);
 * `entropy`: -sum_j p_j ln p_j, in nats;

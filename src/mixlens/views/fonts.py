@@ -51,7 +51,8 @@ def _codes(text: str) -> frozenset[int]:
 
 @cache
 def _cover(wanted: frozenset[int]) -> tuple[tuple[str, ...], frozenset[int]]:
-    """Return a small set of font families that covers the characters, and those that none covers.
+    """Return a small set of font families that covers the characters, and the characters that no
+    font covers.
 
     The families are found by a greedy search.
     """
@@ -69,9 +70,9 @@ def _cover(wanted: frozenset[int]) -> tuple[tuple[str, ...], frozenset[int]]:
 
 
 def _region(codes: frozenset[int]) -> str:
-    """Return the suffix of the fonts for Chinese characters.
+    """Return the suffix of the names of fonts for Chinese characters.
 
-    It is Japan if the text has kana, Korea if it has hangul, and otherwise simplified Chinese.
+    It is " JP" if the text has kana, " KR" if it has hangul, and otherwise " SC".
     """
     if any(0x3040 <= code <= 0x30FF for code in codes):
         return " JP"

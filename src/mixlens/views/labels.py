@@ -82,7 +82,9 @@ def named_ticks(labels: Sequence[str], most: int) -> tuple[list[int], list[str],
 
 
 def is_right_to_left(text: str) -> bool:
-    """Return whether the text is right-to-left. Its first letter with a direction decides."""
+    """Return whether the text is right-to-left. This depends on the first letter that has a
+    direction.
+    """
     for character in text:
         direction = unicodedata.bidirectional(character)
         if direction in ("L", "R", "AL"):

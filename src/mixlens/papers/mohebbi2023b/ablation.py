@@ -58,8 +58,8 @@ SPEC = ExperimentSpec(
 def observe(case: Case) -> dict[str, dict[str, float]]:
     """Return the effect of each change of the cue.
 
-    An effect has the decrease of the target's probability and of the logit difference. `before`
-    holds both values without a change.
+    Each effect consists of the decrease in the target's probability and in the logit difference.
+    `before` holds both values for the original cue.
     """
     known = paper.heard(case)
     if not known.has_decoder:
@@ -151,8 +151,8 @@ def _choice(known: paper.Heard) -> tuple[int, int, int] | None:
 def _asked(
     known: paper.Heard, states: Any, ids: list[int], choice: tuple[int, int, int] | None
 ) -> dict[str, float]:
-    """Return the mean probability of the target's tokens, and the logit difference of target and
-    foil.
+    """Return the mean probability of the target's tokens, and the difference between the logits of
+    target and foil.
     """
     shift = len(ids) - len(known.ids)  # the other cue may have a different number of tokens
     places = [place + shift for place in _places(known, known.example.target)]

@@ -7,9 +7,9 @@ scores of other measures are summed over the frames or tokens of a word. Scores 
 all words of the sentence, without padding, special tokens and pauses. In the decoder, only the
 words before the target are used.
 
-In the encoder, the target is one of these words, so the experiment also compares the cue with all
-other words. Chance level is the score of the cue if all other words had equal scores. Nearby words
-tend to have higher scores, and this comparison does not correct for that.
+In the encoder, the target is one of these words, so the experiment also normalises the cue's score
+over all words except the target. Chance level is the cue's score if all these words had equal
+scores. Nearby words tend to have higher scores, and this comparison does not correct for that.
 """
 
 from __future__ import annotations

@@ -253,7 +253,7 @@ def _next_end(ray: Any, running: Sequence[_Work]) -> tuple[_Work, Exception | No
 def _death_in(ray: Any, answers: Sequence[Any]) -> Exception | None:
     """Return the error that reports the death of a process in a group, or None.
 
-    A process that fails may only be a consequence of another process that died.
+    If one process dies, other processes of its group may fail as a consequence.
     """
     if len(answers) == 1:
         return None

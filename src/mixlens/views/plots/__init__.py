@@ -1,7 +1,7 @@
-"""Figures of mixing maps, which `maps.plot(kind)` draws. Each module defines one kind of figure.
+"""Figures of mixing maps, which `maps.plot(kind)` draws.
 
-Each module defines `draw(maps, *, target, layer, head, **options)`. The first paragraph of its
-docstring describes the figure.
+Each module of this package draws one kind of figure, with the function `draw(maps, *, target,
+layer, head, **options)`. The first paragraph of its docstring describes the figure.
 """
 
 from __future__ import annotations
