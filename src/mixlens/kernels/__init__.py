@@ -1,17 +1,16 @@
-"""Tensor algebra, exact and fast. Nothing here depends on a model.
+"""Exact and fast tensor algebra. Nothing here depends on a model.
 
-No tensor of targets x sources x d_model is stored, unless it has only a few megabytes. Triton
-kernels are in `fused/`.
+These functions do not store a tensor of targets x sources x d_model, unless it takes only a few
+megabytes. Triton kernels are in `fused/`.
 
-    channels       The channels of a vector in this process, if the processes of a model share them.
-    chords         Split the output of an MLP by source, by the chord of the activation.
-    chunks         Choose block sizes and the precision of small matrices.
+    channels       The channels that this process holds, if the model's vectors are sharded.
+    chords         Split the output of an MLP by source, using the chord of the activation.
+    chunks         Choose block sizes and the precision of computations.
     decomposition  The contributions of sources to the chosen targets, as factors: T_ij = scale_i *
                    sum_h A_hij vectors_hj (+ own_i if j is i itself).
-    differences    Measure the difference of two tensors, token by token, and the difference that
-                   rounding explains.
-    distances      Distances between representations that keep their digits when the two are almost
-                   equal.
+    differences    Measure the difference between two tensors, token by token, and the difference
+                   that rounding explains.
+    distances      Distances between representations, accurate even if the two are almost equal.
     contributions  The L1 contribution of each source to a target: ||y_i||_1 - ||y_i - T_ij||_1.
     gradients      Gradients of explained outputs with respect to hidden states: plain, averaged
                    over noisy copies, and along paths.
@@ -25,7 +24,7 @@ kernels are in `fused/`.
                    *difference* between the input and a baseline, exactly.
     secants        Operations whose derivative propagates the difference between the two halves of a
                    batch, exactly.
-    shares         Share a constant among the sources of a target, in proportion to their vectors.
-    simplex        The shortest attention weights that are still a distribution and give the same
-                   output: a small quadratic programme per target.
+    shares         Divide a constant among the sources of a target, in proportion to their vectors.
+    simplex        Find the attention weights of smallest norm that are still a distribution and
+                   give the same output.
 """

@@ -1,7 +1,7 @@
-"""The channels of a vector that this process holds, if the processes of a model share them.
+"""The channels that this process holds, if the model's vectors are sharded over several processes.
 
-A norm or a sum over all channels combines the results of all processes in a fixed order, so that
-every process gets the same bits.
+To sum or take a norm over all channels, the results of all processes are combined in a fixed order,
+so that every process gets bitwise equal results.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class ChannelSlice:
-    """Some of the channels of a vector, or all of them."""
+    """The channels of a vector that this process holds: a slice, or all of them."""
 
     start: int = 0
     stop: int | None = None
@@ -25,19 +25,19 @@ class ChannelSlice:
     gather: Callable[[Tensor], Tensor] | None = None
 
     def of(self, vectors: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows channel"]:
-        """Return these channels of vectors."""
+        """Return the channels of `vectors` that this process holds."""
         return vectors if self.gather is None else vectors[..., self.start : self.stop]
 
     def joined(self, part: Float[Tensor, "*rows channel"]) -> Float[Tensor, "*rows d_model"]:
-        """Return vectors with all channels from those with these channels."""
+        """Gather the channels of all processes and return the full vectors."""
         return part if self.gather is None else torch.cat(list(self.gather(part)), -1)
 
     def sum(self, part: Tensor) -> Tensor:
-        """Return a sum over all channels from the sum over these channels."""
+        """Return the sum over all channels, given the sum over the channels of this process."""
         return part if self.gather is None else self.gather(part).sum(0)
 
     def norm(self, part: Tensor) -> Tensor:
-        """Return a norm over all channels from the norm over these channels."""
+        """Return the norm over all channels, given the norm over the channels of this process."""
         if self.gather is None:
             return part
         norm: Tensor = torch.linalg.vector_norm(self.gather(part), dim=0)

@@ -1,8 +1,9 @@
-"""Split the output of an MLP by source, by the chord of the activation.
+"""Split the output of an MLP by source, using the chord of the activation.
 
-An MLP g(z W_1 + b_1) W_2 acts on each neuron alone. The integrated gradient of g along the straight
-path to the pre-activation p = sum_j p_j + rest gives every term the same slope, that of the chord:
-q_j = p_j (g(p) - g(start)) / (p - start). No integration steps are needed, and the parts add up.
+An MLP g(z W_1 + b_1) W_2 applies g to each neuron separately. Along the straight path to the
+pre-activation p = sum_j p_j + rest, the integrated gradient of g has the same slope for every term:
+the slope of the chord. Therefore q_j = p_j (g(p) - g(start)) / (p - start). This needs no
+integration steps, and the parts add up to the whole change.
 """
 
 from __future__ import annotations
@@ -41,10 +42,11 @@ def chord_norms(
     stream: Decomposition | None,
     limit: int,
 ) -> Float[Tensor, "batch target source"]:
-    """||(slope * p_ij) second + T_ij||: `first` has the parts p_ij of the pre-activation, `stream`
-    the parts T_ij of the residual stream, if that is included.
+    """Return ||(slope * p_ij) second + T_ij|| for every target i and source j.
 
-    It processes a few sources at a time; `limit` bounds the bytes of a temporary.
+    `first` holds the parts p_ij of the pre-activation. `stream` holds the parts T_ij of the
+    residual stream, or is None to leave them out. The function processes a few sources at a time;
+    `limit` bounds the bytes of each temporary tensor.
     """
     weights = first.weights
     batch, _, targets, sources = weights.shape

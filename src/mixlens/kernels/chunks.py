@@ -1,4 +1,4 @@
-"""Choose block sizes and the precision of computation. No other file defines such sizes."""
+"""Choose block sizes and the precision of computations. All other files take them from here."""
 
 from __future__ import annotations
 
@@ -16,23 +16,29 @@ _DEVICE = 4 * 2**30  # on a GPU few large products, because pieces run one after
 
 
 def block_bytes(budget: int) -> int:
-    """Return the size of one temporary, from the memory that the user allows."""
+    """Return the maximum size in bytes of one temporary tensor under the user's memory budget."""
     return max(_SMALLEST, min(LARGEST, budget // 4))
 
 
 def cached_bytes(budget: int, device: torch.device) -> int:
-    """Return the size of a block that is read several times, element by element."""
+    """Return the size in bytes of a block that several elementwise operations read.
+
+    On a CPU, the block should fit in the cache.
+    """
     return min(block_bytes(budget), CACHED) if device.type == "cpu" else block_bytes(budget)
 
 
 def product_bytes(device: torch.device) -> int:
-    """Return the size of a temporary that is multiplied once."""
+    """Return the maximum size in bytes of a temporary tensor that is used in a single matrix
+    product.
+    """
     return LARGEST // 4 if device.type == "cpu" else _DEVICE // 4
 
 
 def rows_at_once(row_bytes: int, budget: int, device: torch.device | None = None) -> int:
-    """Return how many rows of `row_bytes` fit the budget (at most `LARGEST`, or the best size for a
-    device).
+    """Return how many rows of `row_bytes` fit the memory budget.
+
+    The total is capped at `LARGEST`, or at the size that suits `device` if you pass one.
     """
     if device is None:
         largest = LARGEST
@@ -44,15 +50,19 @@ def rows_at_once(row_bytes: int, budget: int, device: torch.device | None = None
 
 
 def tangents_at_once(bytes_each: int, budget: int, device: torch.device) -> int:
-    """Return how many tangents pass a layer together. On a GPU, a few large products are faster
-    than many small ones.
+    """Return how many tangents to propagate through a layer at once.
+
+    On a GPU, a few large products are faster than many small ones.
     """
     size = rows_at_once(bytes_each, budget)
     return size if device.type == "cpu" else max(size, min(budget // 4, 2 * _DEVICE) // bytes_each)
 
 
 def slices(count: int, bytes_each: int, limit: int) -> Iterator[slice]:
-    """Return slices of 0 .. count, each of at most `limit` bytes (but never empty)."""
+    """Yield slices that cover range(count).
+
+    Each slice takes at most `limit` bytes but contains at least one element.
+    """
     step = max(1, limit // max(1, bytes_each))
     for start in range(0, count, step):
         yield slice(start, min(start + step, count))
@@ -61,30 +71,35 @@ def slices(count: int, bytes_each: int, limit: int) -> Iterator[slice]:
 def sources_first(
     weights: Float[Tensor, "batch head target source"],
 ) -> Float[Tensor, "batch source target head"]:
-    """Return the same values in a layout that is fast to copy in that order. Moving whole rows
-    first leaves one matrix to transpose, which takes half the time of permuting three axes at once.
+    """Permute the axes so that sources come before targets and heads.
+
+    The result is a view whose memory layout makes a contiguous copy fast. Reordering whole rows
+    first leaves a single matrix transpose, which takes half the time of permuting three axes at
+    once.
     """
     return weights.transpose(1, 2).contiguous().permute(0, 3, 1, 2)
 
 
 def chunked(tensor: Tensor, size: int) -> Iterator[Tensor]:
-    """Yield consecutive parts along the first axis, none longer than `size`."""
+    """Yield consecutive chunks of at most `size` entries along the first axis."""
     for start in range(0, len(tensor), size):
         yield tensor[start : start + size]
 
 
 def computing_dtype(dtype: torch.dtype) -> torch.dtype:
-    """Return float32 for half precision, else the same dtype."""
+    """Return float32 for half precision, or the same dtype otherwise."""
     return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
 
 
 def wide(tensor: Tensor) -> Tensor:
-    """Return a tensor in float32 or better."""
+    """Upcast a half-precision tensor to float32. Other tensors keep their dtype."""
     return tensor.to(computing_dtype(tensor.dtype))
 
 
 def in_float64(tensor: Tensor) -> Tensor:
-    """Return a tensor in float64 if the device supports it: squares and normal equations lose half
-    of the digits, and these matrices are small.
+    """Convert a tensor to float64 if the device supports it.
+
+    Squares and normal equations lose half of the digits, and the matrices for which this is used
+    are small.
     """
     return tensor if tensor.device.type == "mps" else tensor.to(torch.float64)

@@ -1,11 +1,12 @@
 """The L1 contribution of each source to a target: ||y_i||_1 - ||y_i - T_ij||_1.
 
-The L1 norm has no Gram form. For a few targets and sources at a time, T_j is the product of a
-(target x head) and a (head x d_model) matrix, so that targets x sources x d_model numbers never
-exist; when causal, targets before the first of these sources are skipped.
+An L1 norm cannot be computed from a Gram matrix. Instead, for a few targets and sources at a time,
+T_j is computed as the product of a (target x head) and a (head x d_model) matrix, so a full tensor
+of targets x sources x d_model never exists. With causal attention, targets before the first of
+these sources are skipped.
 
-The difference is taken channel by channel, sum_k (|y_k| - |y_k - t_k|): two sums over all channels
-would be large and almost equal, and only their rounding would remain.
+The difference is computed channel by channel, as sum_k (|y_k| - |y_k - t_k|). Subtracting two sums
+over all channels would lose precision, because both are large and almost equal.
 """
 
 from __future__ import annotations
@@ -36,12 +37,11 @@ def l1_contributions(
     shift: float = 0.0,
     ends: Sequence[int] | None = None,
 ) -> Float[Tensor, "batch target source"]:
-    """||y_i||_1 - ||T_ij - y_i + shift||_1 for every source, 0 if a target gives a source no weight
-    at all.
+    """Return ||y_i||_1 - ||T_ij - y_i + shift||_1 for every target i and source j.
 
-    `y` has the channels of the vectors. `limit` bounds a block in bytes. `ends` is the number of
-    tokens of each text, if all of them are targets and sources. The rest is padding, which may stay
-    0.
+    If a target gives a source no weight at all, the result is 0. `y` has the same channels as the
+    vectors of `parts`. `limit` bounds the bytes of a block. If all tokens are targets and sources,
+    `ends` is the number of tokens of each text; scores of padding after them may stay 0.
     """
     _, heads, targets, sources = parts.weights.shape
     if parts.vectors.few(targets):
@@ -66,7 +66,7 @@ def l1_contributions(
 def _fused_contributions(
     parts: Decomposition, y: Float[Tensor, "batch target d_model"], limit: int, shift: float
 ) -> Float[Tensor, "batch target source"]:
-    """Compute many targets on a GPU, where only the vectors take much memory."""
+    """Compute the contributions to many targets on a GPU. Only the vectors take much memory."""
     batch, heads, _, sources = parts.weights.shape
     vectors = parts.vectors
     source_bytes = batch * heads * vectors.width * vectors.values.element_size()
@@ -88,8 +88,8 @@ def _fused_contributions(
 def _try_fused(
     parts: Decomposition, y: Float[Tensor, "batch target d_model"], targets: int, sources: int
 ) -> Trial:
-    """Run the fused and the plain form on small data with the dtypes and the block shape of these
-    tensors.
+    """Run the fused and the plain implementation on small data that has the dtypes and the block
+    shape of these tensors.
     """
     sampler, width = Sampler(y.device), y.shape[-1]
     weights = sampler.uniform(2, parts.weights.shape[1], targets, sources)
@@ -127,7 +127,7 @@ def _plain_contributions(
     shift: float,
     ends: Sequence[int] | None,
 ) -> Float[Tensor, "batch target source"]:
-    """Compute many targets, a few texts at a time."""
+    """Compute the contributions to many targets, a few texts at a time."""
     batch, heads, targets, sources = parts.weights.shape
     contributions = y.new_zeros(batch, targets, sources)
     text_bytes = y.element_size() * y.shape[-1] * sources * max(targets, heads)
@@ -151,7 +151,7 @@ def _fill_contributions(
     limit: int,
     shift: float,
 ) -> None:
-    """Compute a few texts, whose vectors stay in the cache."""
+    """Compute the contributions for a few texts, whose vectors stay in the cache."""
     batch, heads, targets, sources = parts.weights.shape
     width, size, offset = y.shape[-1], y.abs(), shift - y
     formed = parts.vectors.of().to(y.dtype).transpose(1, 2).contiguous()
@@ -180,7 +180,7 @@ def _fill_contributions(
 def _direct_contributions(
     parts: Decomposition, y: Float[Tensor, "batch target d_model"], limit: int, shift: float
 ) -> Float[Tensor, "batch target source"]:
-    """Compute few targets: the heads of each pair are summed inside one product."""
+    """Compute the contributions to a few targets, summing the heads of each pair in one product."""
     batch, _, targets, sources = parts.weights.shape
     contributions = y.new_empty(batch, targets, sources)
     for part in slices(sources, 12 * batch * y.shape[-1], limit):
@@ -197,8 +197,9 @@ def _finished(
     shift: float,
     contributions: Float[Tensor, "batch target source"],
 ) -> Float[Tensor, "batch target source"]:
-    """Return scores of all channels, with zeros where there is no weight, and the diagonal with the
-    residual.
+    """Sum the scores over all channels, and set them to zero where the weight is zero.
+
+    The scores on the diagonal include the residual stream if it belongs to the target itself.
     """
     channels = parts.vectors.channels
     contributions = channels.sum(contributions)
@@ -215,5 +216,5 @@ def l1_contribution(
     y: Float[Tensor, "batch _ d_model"],
     shift: float = 0.0,
 ) -> Float[Tensor, "batch _"]:
-    """Return these scores for one part of each target's output."""
+    """Return the L1 contribution of one part of each target's output."""
     return (y.abs() - (part - y + shift).abs()).sum(-1)

@@ -1,13 +1,13 @@
-"""The contributions of sources to the chosen targets, as factors: T_ij = scale_i * sum_h A_hij
-vectors_hj (+ own_i if j is i itself).
+"""The contributions of sources to the chosen targets, stored as factors: T_ij = scale_i * sum_h
+A_hij vectors_hj (+ own_i if j is i itself).
 
-The vectors T_ij, targets x sources x d_model, are never computed, except those on the diagonal.
+The full tensor of T_ij, targets x sources x d_model, is never computed. Only its diagonal is.
 
-`Vectors` keeps the vectors of the sources as two factors: vectors_hj = values_hj matrix_h. All
+`Vectors` stores the vectors of the sources as two factors: vectors_hj = values_hj matrix_h. All
 vectors together are heads x sources x d_model numbers, often the largest tensor of all. They are
-formed a few sources at a time, or not at all: for a single target the heads are summed inside one
-product, (A_hij values_hj) matrix. Products are taken in the precision of the factors, and their
-results have the precision of the weights.
+computed for a few sources at a time, or not at all: for a single target, the heads are summed
+inside one product, (A_hij values_hj) matrix. Products are computed in the precision of the factors,
+and their results are converted to the precision of the weights.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ _DIRECT = {
 
 @dataclass(frozen=True)
 class Vectors:
-    """The vectors of every head and source, not yet multiplied out."""
+    """The vectors of every head and source, stored as two factors that have not been multiplied
+    yet.
+    """
 
     values: Float[Tensor, "batch kv_head source d_head"]
     matrix: Float[Tensor, "head d_head d_model"]
@@ -41,16 +43,16 @@ class Vectors:
     channels: ChannelSlice = ALL_CHANNELS  # the columns of `matrix`
 
     def for_targets(self, take: Callable[[Tensor, int], Tensor]) -> Vectors:
-        """Return the vectors for some targets, which `take(tensor, axis)` selects."""
+        """Return the vectors for some targets, which the function `take(tensor, axis)` selects."""
         return self if self.gate is None else replace(self, gate=take(self.gate, 1))
 
     def of_texts(self, texts: slice) -> Vectors:
-        """Return the vectors of some texts of the batch."""
+        """Return the vectors for some texts of the batch."""
         gate = None if self.gate is None else self.gate[texts]
         return replace(self, values=self.values[texts], gate=gate)
 
     def up_to(self, end: int) -> Vectors:
-        """Return the vectors of the first sources, which are the same for every target."""
+        """Return the vectors of the first `end` sources. They are the same for every target."""
         return replace(self, values=self.values[:, :, :end])
 
     def head(self, number: int) -> Vectors:
@@ -63,22 +65,25 @@ class Vectors:
 
     @property
     def width(self) -> int:
-        """Return the number of channels of a vector."""
+        """Return the number of channels of each vector."""
         return int(self.matrix.shape[-1])
 
     def heads(
         self, part: slice | Int[Tensor, " part"] = slice(None)
     ) -> Float[Tensor, "batch head part d_head"]:
-        """Return the values of some sources, with grouped ones repeated for every head that reads
-        them.
+        """Return the values of some sources for every head.
+
+        With grouped-query attention, values are repeated for every head that shares them.
         """
         values, shared = self.values[:, :, part], len(self.matrix) // self.values.shape[1]
         return values if shared == 1 else values.repeat_interleave(shared, 1)
 
     def of(self, part: slice = slice(None)) -> Float[Tensor, "batch head part d_model"]:
-        """Return the vectors of some sources, the same for every target."""
+        """Compute the vectors of some sources, which are the same for every target."""
         if self.gate is not None:
-            raise ValueError("gated vectors differ from target to target")
+            raise ValueError(
+                "The vectors are gated, so they differ for each target. Use written()."
+            )
         values = self.heads(part)
         batch, _, sources, _ = values.shape
         rows = values.transpose(0, 1).flatten(1, 2)  # one product for each head, not for each text
@@ -86,7 +91,10 @@ class Vectors:
         return made.view(len(made), batch, sources, self.width).transpose(0, 1)
 
     def source(self, limit: int) -> Callable[[slice], Float[Tensor, "batch head part d_model"]]:
-        """Return `of`. Compute all vectors at once if they fit `limit` bytes."""
+        """Return a function that returns the vectors of a slice of sources.
+
+        If all vectors fit in `limit` bytes, they are computed once in advance.
+        """
         batch, _, sources, _ = self.values.shape
         size = batch * len(self.matrix) * sources * self.width * self.matrix.element_size()
         if size > limit:
@@ -103,8 +111,10 @@ class Vectors:
     def written(
         self, weights: Float[Tensor, "batch head part"], part: slice, target: int
     ) -> Float[Tensor, "batch part d_model"]:
-        """Return sum_h weights_hj vectors_hj, the contribution of some sources to one target, in
-        the precision of the vectors.
+        """Return sum_h weights_hj vectors_hj, the contribution of each selected source to one
+        target.
+
+        The result has the precision of the vectors.
         """
         values = self.values[:, :, part].transpose(1, 2)[:, :, :, None]
         batch, sources, groups, _, width = values.shape
@@ -119,10 +129,10 @@ class Vectors:
     def write_pairs(
         self, weights: Float[Tensor, "batch head target part"], part: slice
     ) -> Float[Tensor, "part row d_model"]:
-        """Return the contribution of each of some sources to each target: sum_h weights_hij
-        vectors_hj.
+        """Return sum_h weights_hij vectors_hj, the contribution of each selected source to each
+        target.
 
-        Rows are the targets of all texts, one text after the other.
+        Along the "row" axis, the targets of each text follow those of the text before.
         """
         by_source = weights.permute(0, 3, 2, 1)  # [batch, part, target, head]
         if self.few(weights.shape[2]):
@@ -144,9 +154,10 @@ class Vectors:
         segments: Sequence[Int[Tensor, " _"]],
     ) -> Float[Tensor, "segment row d_model"]:
         """Return the joint contribution of each segment's sources to each target: sum_j sum_h
-        weights_hij vectors_hj over the members j of a segment.
+        weights_hij vectors_hj over all sources j in the segment.
 
-        The values of a segment are summed before the product, so it costs as much as one source.
+        The values of a segment are summed before the product, so a segment costs as much as one
+        source.
         """
         mixed = torch.stack(
             [weights[..., members] @ self.heads(members).to(weights.dtype) for members in segments]
@@ -159,7 +170,7 @@ class Vectors:
     def written_to_each(
         self, weights: Float[Tensor, "batch head target"]
     ) -> Float[Tensor, "batch target d_model"]:
-        """Return the contributions if there is one source for each target."""
+        """Return the contribution to each target if every target has exactly one source."""
         values = self.heads()
         if self.gate is not None:
             values = values * self.gate.transpose(1, 2)
@@ -170,8 +181,9 @@ class Vectors:
 
 @dataclass(frozen=True, kw_only=True)
 class Decomposition:
-    """The parts of one block's output for the chosen targets. All vectors have the channels of
-    `vectors`.
+    """The parts of one block's output for the chosen targets.
+
+    All vectors have the same channels as `vectors`.
     """
 
     weights: Float[Tensor, "batch head target source"]
@@ -195,7 +207,9 @@ class Decomposition:
 
     @cached_property
     def diagonal(self) -> Float[Tensor, "batch own d_model"]:
-        """Return T_ii, summed explicitly, because the residual may cancel most of the attention's
+        """Return T_ii, the contribution of each target to itself.
+
+        It is summed explicitly, because the residual stream may cancel most of the attention's
         contribution.
         """
         batch, heads, _, sources = self.weights.shape
@@ -209,7 +223,7 @@ class Decomposition:
         return written.mul_(self.scale[..., None]).add_(self.own)
 
     def of_texts(self, texts: slice) -> Decomposition:
-        """Return the parts of some texts of the batch."""
+        """Return the decomposition for some texts of the batch."""
         return replace(
             self,
             weights=self.weights[texts],
@@ -224,7 +238,7 @@ class Decomposition:
         )
 
     def up_to(self, end: int) -> Decomposition:
-        """Return the parts of the first targets and sources."""
+        """Return the decomposition for the first `end` targets and sources."""
         return replace(
             self,
             weights=self.weights[:, :, :end, :end],
@@ -239,7 +253,7 @@ class Decomposition:
     def with_diagonal(
         self, scores: Float[Tensor, "batch target source"], values: Float[Tensor, "batch own"]
     ) -> Float[Tensor, "batch target source"]:
-        """Return the scores with the diagonal replaced."""
+        """Return a copy of the scores with the diagonal replaced by `values`."""
         if self.folded:
             return scores.scatter(2, self.positions[:, None], values[:, None])
         return scores.scatter(2, self.positions[..., None], values[..., None])

@@ -1,9 +1,11 @@
-"""Measure the difference of two tensors, token by token, and the difference that rounding explains.
+"""Measure the difference between two tensors, token by token, and the difference that rounding
+explains.
 
-Each vector is compared relative to its own size: a language model's first token may be ten thousand
-times as large as the others, and would hide their errors if the largest number of all counted. A
-vector that is much smaller than its summed terms (or, if these are unknown, than the usual vector)
-is rounding, and is compared relative to the size at which rounding passes the limit.
+Each vector is compared relative to its own size. A language model's first token may be ten thousand
+times as large as the others, so a comparison relative to the largest number of all would hide their
+errors. A vector that is much smaller than the terms of its sum may be mere rounding. It is
+therefore compared relative to a fraction of the size of these terms. If the terms are unknown, the
+median vector size stands in for them.
 """
 
 from __future__ import annotations
@@ -19,8 +21,10 @@ ROUNDING = {torch.float64: 1e-6, torch.float32: 1e-4, torch.float16: 2e-2, torch
 
 
 def rounding(like: Tensor, dtype: torch.dtype | None = None) -> float:
-    """Return the limit for a tensor's dtype and device. float32 products in TF32 or bf16 have fewer
-    digits.
+    """Return the largest relative difference that rounding explains for a tensor's dtype and
+    device.
+
+    The limit is larger if float32 products run in TF32 or bf16, which have fewer digits.
     """
     dtype = like.dtype if dtype is None else dtype
     if dtype == torch.float32:
@@ -33,8 +37,8 @@ def rounding(like: Tensor, dtype: torch.dtype | None = None) -> float:
 
 
 def same_bar(like: Tensor) -> float:
-    """Return the largest difference between two computations of the same values in the same
-    precision.
+    """Return the largest relative difference to expect between two computations of the same values
+    in the same precision.
     """
     if rounding(like) > ROUNDING[like.dtype]:  # products in TF32 or bf16
         return rounding(like) / 4
@@ -42,7 +46,7 @@ def same_bar(like: Tensor) -> float:
 
 
 def row_sizes(tensor: Float[Tensor, "*rows d"]) -> Float[Tensor, "*rows"]:
-    """Return the largest number of each vector."""
+    """Return the largest absolute value of each vector."""
     return tensor.detach().abs().amax(-1)
 
 
@@ -52,7 +56,7 @@ def difference(
     summands: Tensor | None = None,
     dtype: torch.dtype | None = None,
 ) -> float:
-    """Return `largest_difference` as a number."""
+    """Return the result of `largest_difference` as a Python float."""
     return float(largest_difference(actual, expected, summands, dtype))
 
 
@@ -65,8 +69,8 @@ def largest_difference(
     """Return the largest difference of any vector (along the last axis), relative to that vector's
     size.
 
-    `summands` is, for each vector, the size of its summed terms; `dtype` is the precision of the
-    sum, if it differs from that of `expected`.
+    `summands` is the size of the terms that were summed to get each vector. `dtype` is the
+    precision of the sum, if it differs from the dtype of `expected`.
     """
     if actual.shape != expected.shape:
         return torch.tensor(torch.inf)
@@ -86,8 +90,9 @@ def sum_errors(
     expected: Float[Tensor, "entry *expected_rows d"],
     *summands: Float[Tensor, "entry *rows d"],
 ) -> Float[Tensor, " entry"]:
-    """Return this difference for each entry of the first axis, with `expected` in the precision of
-    the sum.
+    """Return the largest relative difference for each entry of the first axis.
+
+    `expected` must have the precision in which the sum was computed.
     """
     if total.shape != expected.shape:
         return total.new_full((len(total),), torch.inf)
@@ -101,8 +106,9 @@ def sum_errors(
 
 
 def _errors_of_rounding(gaps: Tensor, sizes: Tensor) -> Tensor | None:
-    """Return the errors if they are rounding relative to the vectors themselves, or None if the
-    sizes of the summed terms are needed to decide.
+    """Return the errors if they are rounding relative to the vectors themselves.
+
+    Return None if the sizes of the summed terms are needed to decide.
     """
     if not may_look_at(gaps):
         return None
@@ -111,9 +117,7 @@ def _errors_of_rounding(gaps: Tensor, sizes: Tensor) -> Tensor | None:
 
 
 def _floor(dtype: torch.dtype) -> float:
-    """Return the fraction of their terms below which vectors may be rounding, at the limit of the
-    dtype.
-    """
+    """Return the size, relative to its terms, below which a vector may be nothing but rounding."""
     return max(1e-3, torch.finfo(dtype).eps / ROUNDING[dtype])
 
 
@@ -127,7 +131,9 @@ def attention_product(
     output: Float[Tensor, "batch target head d_head"],
     dtype: torch.dtype | None = None,
 ) -> tuple[Float[Tensor, "batch target head d_head"], Float[Tensor, ""]]:
-    """Return the product of weights and values, and the error of an attention output against it."""
+    """Return the product of weights and values, and the relative error of an attention output
+    compared with it.
+    """
     product = (weights @ values).transpose(1, 2)
     none_is_negative = may_look_at(weights) and bool(weights.amin() >= 0)
     parts = weights if none_is_negative else weights.abs()
@@ -141,14 +147,16 @@ def product_errors(
     right: Float[Tensor, "entry *texts inner d"],
     shift: Float[Tensor, "entry d"] | None = None,
 ) -> Float[Tensor, " entry"]:
-    """Return, for each entry of the first axis, the error of `product` against `left @ right +
-    shift`, without computing it: both are applied to two random directions, and each vector is
-    compared relative to its own size.
+    """Return the error of `product` compared with `left @ right + shift`, for each entry of the
+    first axis.
 
-    This is Freivalds' check, at the cost of one column instead of all. Directions are Gaussian:
-    random signs miss an error (e, -e) in two channels if their signs agree.
+    The full matrix product is not computed. Both sides are applied to two random directions, and
+    each vector is compared relative to its own size. This is Freivalds' check, which costs about as
+    much as two columns of the product. The directions are Gaussian, because random signs would miss
+    an error (e, -e) in two channels whose signs agree.
 
-    The summed terms are not needed if the vector's own size shows that the difference is rounding.
+    The sizes of the summed terms are only computed if a vector's own size does not already show
+    that the difference is rounding.
     """
     if right.dim() < left.dim():  # one matrix for all texts of an entry
         right = right[:, None]
@@ -172,8 +180,8 @@ def product_errors(
 def _along(
     directions: Float[Tensor, "two d"], matrix: Float[Tensor, "*entries inner d"]
 ) -> Float[Tensor, "*entries two inner"]:
-    """Return directions @ matrix.mT. It is several times as fast if the matrix is read in its
-    memory order.
+    """Return `directions @ matrix.mT`, several times as fast because the matrix is read in memory
+    order.
     """
     if matrix.stride(-1) == 1:
         return (matrix @ directions.mT).mT
@@ -185,8 +193,10 @@ def weighted_sum_errors(
     weights: Float[Tensor, "entry *rows inner"],
     vectors: Float[Tensor, "entry *texts inner d"],
 ) -> Float[Tensor, " entry"]:
-    """Return `product_errors` for weights that are hardly ever negative, with one pass over them if
-    no number may be read. A negative weight makes the summed terms smaller, and the check stricter.
+    """Return `product_errors` for weights that are hardly ever negative.
+
+    If values cannot be read cheaply, the weights are read only once. Negative weights make the
+    summed terms smaller and therefore the check stricter.
     """
     if may_look_at(weights):
         return product_errors(product, weights, vectors)
@@ -200,7 +210,7 @@ def weighted_sum_errors(
 
 
 def may_look_at(numbers: Tensor) -> bool:
-    """Return whether reading a value is cheap. On a GPU it would synchronise the queue."""
+    """Return whether reading a value is cheap. On a GPU, it would force a synchronization."""
     return numbers.device.type == "cpu"
 
 

@@ -13,17 +13,18 @@ DISTANCES = ("cosine", "euclidean", "spearman")
 
 @dataclass(frozen=True)
 class Distance:
-    """A named distance. With `normalised`, representations first get mean zero and variance one.
+    """A distance with a name. With `normalised`, representations are first scaled to mean zero and
+    variance one.
 
-    "projection" is the inner product of the change with the second representation. It is signed,
-    and with the Euclidean distance it gives the angle between stacked representations.
+    "projection" is the inner product of the change with the second representation. It is signed.
+    Together with the Euclidean distance, it gives the angle between stacked representations.
     """
 
     name: str
     normalised: bool = False
 
     def prepare(self, states: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows d_model"]:
-        """Prepare representations for `between`, only once if they are compared often."""
+        """Prepare representations for `between`. Prepare them once if you compare them often."""
         if self.normalised:
             states = standardise(states)
         if self.name == "cosine":
@@ -35,9 +36,10 @@ class Distance:
     def between(
         self, a: Float[Tensor, "*rows d_model"], b: Float[Tensor, "*others d_model"]
     ) -> Float[Tensor, "*rows"]:
-        """Return the distance of prepared representations.
+        """Return the distance between two prepared representations.
 
-        On unit vectors 1 - cos = |a - b|^2 / 2, which is accurate where 1 - cos cancels.
+        For unit vectors, 1 - cos = |a - b|^2 / 2. The right-hand side is accurate even where 1 -
+        cos suffers from cancellation.
         """
         if self.name == "projection":
             return ((a - b) * b).sum(-1)
@@ -46,7 +48,7 @@ class Distance:
 
 
 def standardise(states: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows d_model"]:
-    """Return representations with mean zero and variance one over their channels."""
+    """Scale representations to mean zero and variance one over their channels."""
     centred = states - states.mean(-1, keepdim=True)
     return centred / centred.square().mean(-1, keepdim=True).sqrt().clamp_min(
         torch.finfo(states.dtype).tiny
@@ -60,7 +62,7 @@ def _unit(states: Tensor) -> Tensor:
 
 
 def _rank(states: Tensor) -> Tensor:
-    """Return the rank of every value among the channels. Ties share the mean of their ranks."""
+    """Return the rank of every value within its vector. Ties get the mean of their ranks."""
     ordered = states.sort(-1).values.contiguous()
     below = torch.searchsorted(ordered, states.contiguous())
     up_to = torch.searchsorted(ordered, states.contiguous(), right=True)

@@ -1,8 +1,9 @@
 """Gradients of explained outputs with respect to hidden states: plain, averaged over noisy copies,
 and along paths.
 
-The model is a function of the hidden states that enter a layer, `value(hidden, rows)`: [copies,
-token, d_model] and the text of each copy -> the explained number of each copy.
+The model is represented by a function `value(hidden, rows)` of the hidden states that enter a
+layer. `hidden` has the shape [copies, token, d_model], and `rows` holds the index of each copy's
+text. The function returns the explained number of each copy.
 """
 
 from __future__ import annotations
@@ -32,9 +33,10 @@ def gradient(value: Value, hidden: Hidden, rows: Int[Tensor, " copies"]) -> Hidd
 
 
 def slope_of(number: Tensor, leaf: Tensor) -> Tensor | None:
-    """Return the gradient of a number with respect to a tensor, or None if the graph is cut or the
-    number does not depend on the tensor. For example, a class of CANINE does not depend on the
-    states of its last characters.
+    """Return the gradient of a number with respect to a tensor.
+
+    Return None if the graph is cut or the number does not depend on the tensor. For example, a
+    class score of CANINE does not depend on the states of its last characters.
     """
     if not number.requires_grad:
         return None
@@ -42,10 +44,10 @@ def slope_of(number: Tensor, leaf: Tensor) -> Tensor | None:
 
 
 def no_gradient(place: str) -> str:
-    """Return the exception for a missing gradient."""
+    """Return the error message for a missing gradient."""
     return (
-        f"no gradient reaches {place} from this output: the model cuts the graph, or its "
-        "output does not depend on these tokens"
+        f"no gradient reaches {place} from this output. Either the model detaches a tensor, or "
+        "its output does not depend on these tokens"
     )
 
 
@@ -60,10 +62,11 @@ def smoothed(
     seed: int,
     size: int,
 ) -> Hidden:
-    """SmoothGrad (Smilkov et al. 2017): return the mean of `explain(gradient, hidden)` over copies
-    with Gaussian noise on their real tokens.
+    """Return the mean of `explain(gradient, hidden)` over copies with Gaussian noise on their real
+    tokens.
 
-    The standard deviation of the noise is `noise` times the range of each text's numbers.
+    This is SmoothGrad (Smilkov et al. 2017). The standard deviation of the noise is `noise` times
+    the range of values in each text.
     """
     rows = torch.arange(len(hidden), device=hidden.device)
     total = torch.zeros_like(hidden)
@@ -85,7 +88,7 @@ def path_mean(value: Value, base: Hidden, hidden: Hidden, *, steps: int, size: i
     """Return the mean gradient on the straight path from `base` to `hidden`, by Gauss-Legendre
     quadrature.
 
-    Steps of several texts share a batch of at most `size` copies.
+    Steps of several texts are batched, up to `size` copies at a time.
     """
     along, share = _quadrature(steps, hidden)
     total, texts = torch.zeros_like(hidden), torch.arange(len(hidden), device=hidden.device)
@@ -101,8 +104,10 @@ def path_mean(value: Value, base: Hidden, hidden: Hidden, *, steps: int, size: i
 def token_path_means(
     value: Value, base: Hidden, hidden: Hidden, lengths: Sequence[int], *, steps: int, size: int
 ) -> Hidden:
-    """Return, for each token, the mean gradient at its own position, on the straight path on which
-    only this token comes from `base`. Padding gets zeros.
+    """Return, for each token, the mean gradient at its own position on the straight path from
+    `base`.
+
+    Only this token moves along the path; all others keep their states. Padding gets zeros.
     """
     along, share = _quadrature(steps, hidden)
     total, device = torch.zeros_like(hidden), hidden.device
@@ -124,8 +129,8 @@ def token_path_means(
 def path_sum(
     value: Value, points: Float[Tensor, "step copies token width"], *, size: int
 ) -> Hidden:
-    """Return gradients at the points of a path times the step to the next one, summed (left
-    sums).
+    """Return the left Riemann sum of the gradients along a path: each gradient is multiplied by the
+    step to the next point.
     """
     steps, texts = len(points) - 1, points.shape[1]
     total, every = torch.zeros_like(points[0]), torch.arange(texts, device=points.device)
@@ -139,6 +144,6 @@ def path_sum(
 
 
 def _quadrature(steps: int, like: Tensor) -> tuple[Tensor, Tensor]:
-    """Return points between 0 and 1, and their weights, which sum to one."""
+    """Return quadrature points between 0 and 1, and their weights, which sum to one."""
     nodes, weights = np.polynomial.legendre.leggauss(steps)
     return like.new_tensor((nodes + 1) / 2), like.new_tensor(weights / 2)

@@ -1,11 +1,11 @@
 """Norms of sums over heads without the sums: ||sum_h a_h f_h||^2 = a^T G a, with G the head x head
 Gram matrix of one source's vectors.
 
-The work per pair is head^2 instead of head * d_model, and memory is `source` matrices of head x
-head. The form is evaluated in float64 even for float32 vectors: if heads cancel, a square in
-float32 keeps only half of the digits of its root. Half-precision vectors have fewer digits than
-that before anything cancels, so on a GPU without the fused kernels they use float32, which is
-several times as fast.
+Each pair takes head^2 operations instead of head * d_model, and each source needs a matrix of head
+x head numbers. a^T G a is evaluated in float64 even for float32 vectors: if heads cancel, the root
+of a float32 square has only half of the digits. Half-precision vectors have fewer digits than that
+to begin with, so on a GPU without the fused kernels they use float32, which is several times as
+fast.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ def summed_norms(
     causal: bool = False,
     ends: Sequence[int] | None = None,
 ) -> Float[Tensor, "batch target source"]:
-    """||sum_h weights_hij vectors_hj||, a few sources at a time: `limit` bounds the bytes of a
-    temporary.
+    """Return ||sum_h weights_hij vectors_hj|| for every target i and source j.
 
-    `causal` means that targets are all positions in order and see only earlier ones. `ends` is the
-    number of tokens of each text, if all of them are targets and sources. The rest is padding,
-    which may stay 0.
+    The function processes a few sources at a time; `limit` bounds the bytes of each temporary
+    tensor. Pass `causal` if the targets are all positions in order and see only themselves and
+    earlier ones. If all tokens are targets and sources, `ends` is the number of tokens of each
+    text; norms of padding after them may stay 0.
     """
     return vectors.channels.norm(_norms_here(weights, vectors, limit, causal, ends))
 
@@ -44,7 +44,7 @@ def summed_norms(
 def _norms_here(
     weights: Tensor, vectors: Vectors, limit: int, causal: bool, ends: Sequence[int] | None
 ) -> Tensor:
-    """Return the norms over the channels of this process."""
+    """Return the norms over the channels that this process holds."""
     if vectors.few(weights.shape[2]):
         return _direct_norms(weights, vectors, limit)
     if not fused_norms.applies(weights):
@@ -65,7 +65,7 @@ def _norms_here(
 
 
 def _direct_norms(weights: Tensor, vectors: Vectors, limit: int) -> Tensor:
-    """Compute few targets by forming each sum."""
+    """Compute the norms for a few targets by forming each sum."""
     batch, _, targets, sources = weights.shape
     parts = list(slices(sources, 12 * batch * vectors.width, limit))
     rows = []
@@ -77,7 +77,7 @@ def _direct_norms(weights: Tensor, vectors: Vectors, limit: int) -> Tensor:
 
 
 def _fused_norms(weights: Tensor, vectors: Vectors, limit: int, causal: bool) -> Tensor:
-    """Compute many targets on a GPU, where only the vectors take much memory."""
+    """Compute the norms for many targets on a GPU. Only the vectors take much memory."""
     batch, heads, _, sources = weights.shape
     gram = weights.new_empty(batch, heads**2, sources, dtype=torch.float64)
     source_bytes = weights.element_size() * heads * vectors.width
@@ -91,7 +91,9 @@ def _fused_norms(weights: Tensor, vectors: Vectors, limit: int, causal: bool) ->
 def _try_fused(
     weights: Tensor, vectors: Vectors, targets: int, sources: int, causal: bool
 ) -> Trial:
-    """Run both forms on small data with the dtypes and the block shape of these tensors."""
+    """Run both implementations on small data that has the dtypes and the block shape of these
+    tensors.
+    """
     sampler, dtype = Sampler(weights.device), vectors.values.dtype
     heads = weights.shape[1]
     few = sampler.uniform(2, heads, targets, sources)
@@ -107,7 +109,7 @@ def _try_fused(
 def _gram_norms(
     weights: Tensor, vectors: Vectors, limit: int, causal: bool, ends: Sequence[int] | None
 ) -> Tensor:
-    """Compute many targets, a few texts at a time."""
+    """Compute the norms for many targets, a few texts at a time."""
     batch, heads, targets, sources = weights.shape
     on_cpu = weights.device.type == "cpu"
     limit = min(limit, CACHED) if on_cpu else limit
@@ -132,8 +134,10 @@ def _fill_norms(
     causal: bool,
     dtype: torch.dtype,
 ) -> None:
-    """Fill in the norms. The upcast copies of all parts reuse one buffer, because allocating new
-    memory takes as long as filling it.
+    """Write the norms into `norms`.
+
+    The upcast copies of all blocks reuse one buffer, because allocating new memory takes as long as
+    filling it.
     """
     batch, heads, targets, _ = weights.shape
     most = max((part.stop - part.start for part in parts), default=0)
@@ -155,7 +159,7 @@ def _fill_norms(
 
 
 def part_norms(parts: Decomposition, limit: int) -> Float[Tensor, "batch target source"]:
-    """||T_ij||. The diagonal is added up explicitly, the rest follows from Gram matrices."""
+    """Return ||T_ij||. The diagonal is summed explicitly; Gram matrices give the other norms."""
     norms = summed_norms(parts.weights, parts.vectors, limit, causal=parts.causal, ends=parts.ends)
     norms = norms * parts.scale.abs()[..., None]
     if not parts.own_is_source:
@@ -167,7 +171,7 @@ def part_norms(parts: Decomposition, limit: int) -> Float[Tensor, "batch target 
 def head_norms(
     weights: Float[Tensor, "batch head target source"], vectors: Vectors, limit: int
 ) -> Float[Tensor, "batch head target source"]:
-    """Return ||A_hij f_hj|| of each head."""
+    """Return ||A_hij f_hj|| for each head."""
     if vectors.gate is None:
         lengths = vectors.channels.norm(torch.linalg.vector_norm(vectors.of(), dim=-1))
         return weights * lengths[:, :, None]
@@ -178,12 +182,12 @@ def head_norms(
 def add_squares(
     norms: Float[Tensor, "batch *head target source"],
 ) -> dict[str, Float[Tensor, "batch target *head source"]]:
-    """Return squared norms, which add up over stacked targets."""
+    """Return the squared norms, which can be added over stacked targets."""
     return {"squares": norms.movedim(-2, 1).square()}
 
 
 def take_roots(
     squares: Mapping[str, Float[Tensor, "batch target *head source"]],
 ) -> Float[Tensor, "batch *head target source"]:
-    """Return the norms from their squares."""
+    """Return the norms, given their squares."""
     return squares["squares"].movedim(1, -2).sqrt()

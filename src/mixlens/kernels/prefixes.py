@@ -1,19 +1,21 @@
 """Effective attention if targets see different sources: causal masks, windows, packed texts.
 
 Brunner's projector is defined for one value matrix that all targets share. A causal target i sees
-only the rows j <= i of V, so only attention over these rows can be exchanged without changing its
-output, and its projector is that of the visible rows: future sources keep weight zero, and the
-product with V stays the same. The projection of weights a is the shortest vector with the same
-product z = a C, which is z G_i^-1 C^T with G_i = sum over visible j of c_j c_j^T. There is no n x n
-projector per target, only a k x k matrix with one Cholesky factor and one solve, for a few targets
-at a time. Its error grows with the condition number of C_i, not with its square.
+only the rows j <= i of V, so attention can only be exchanged among these rows without changing the
+output, and the projector of the target is defined by these rows alone. Future sources keep weight
+zero, and the product with V stays the same. The projection of weights a is the shortest vector with
+the same product z = a C, which is z G_i^-1 C^T with G_i = sum over visible j of c_j c_j^T. This
+does not need an n x n projector per target, only a k x k matrix with one Cholesky factor and one
+solve, for a few targets at a time. The error of the solve grows with the condition number of C_i,
+not with its square.
 
-While fewer than k rows are visible, or when tokens repeat (in the first layer of a model with
-rotary positions equal tokens have equal values), G_i is singular. C is therefore expressed in a
-basis of directions ordered by the row that first shows them: for a prefix of rows G_i is then zero
-outside its leading block, where it gets the identity. If all visible rows are independent, A itself
-is the result. A few targets that certainly see every direction need no such basis. Ill-conditioned
-cases (which show in the residual) use a singular value decomposition, one target at a time.
+G_i is singular while fewer than k rows are visible, or when tokens repeat (in the first layer of a
+model with rotary positions, equal tokens have equal values). C is therefore expressed in a basis of
+directions, ordered by the first row that needs each direction. For a prefix of rows, G_i is then
+zero outside its leading block, and ones are added to the diagonal there. If all visible rows are
+independent, A itself is the result. If there are only a few targets and their sources certainly
+span all directions, this basis is not needed. Ill-conditioned cases show a large residual and use a
+singular value decomposition, one target at a time.
 """
 
 from __future__ import annotations
@@ -38,8 +40,9 @@ def visible_projection(
     seen: Bool[Tensor, "batch heads_or_one target source"],
     limit: int,
 ) -> tuple[Float[Tensor, "batch head target source"], Int[Tensor, "batch head"]]:
-    """Return the attention of each target, projected on the column space of its visible sources,
-    and the rank of all real sources together.
+    """Project the attention of each target on the column space of its visible sources.
+
+    Return the projected attention and, for each head, the rank of all real sources together.
     """
     least = tolerance(weights.dtype)
     direct = _full_rank_projection(weights, columns, seen, least, limit)
@@ -75,8 +78,10 @@ def _full_rank_projection(
     least: float,
     limit: int,
 ) -> tuple[Float[Tensor, "batch head target source"], Int[Tensor, "batch head"]] | None:
-    """Return the projection of a few targets whose visible sources certainly span the whole row
-    space, so that no basis is needed. Return None if the sources of a target may span less.
+    """Return the projection for a few targets whose visible sources certainly span the whole row
+    space, so that no basis is needed.
+
+    Return None if the sources of any target may span less.
     """
     (batch, heads, targets, sources), k = weights.shape, columns.shape[-1]
     fits = 8 * batch * heads * targets * (4 * k * k + 4 * sources) <= limit
@@ -101,8 +106,8 @@ def _shortest(
     seen: Bool[Tensor, "batch heads_or_one target source"],
     born: Bool[Tensor, "batch head target k"],
 ) -> tuple[Float[Tensor, "batch head target source"], Bool[Tensor, "batch head target"]]:
-    """Return the weights of smallest norm with the same product, and where the solve is
-    reliable.
+    """Return the weights of smallest norm that have the same product, and a mask of the targets for
+    which the solve is reliable.
     """
     lower, info = torch.linalg.cholesky_ex(gram)
     lower = torch.where(
@@ -125,8 +130,9 @@ def _visible_grams(
     seen: Bool[Tensor, "batch heads_or_one target source"],
     limit: int,
 ) -> Float[Tensor, "batch head target k k"]:
-    """Return, for each target, the sum of c_j c_j^T over its visible sources: one product for
-    common sources, outer products for the rest.
+    """Return, for each target, the sum of c_j c_j^T over its visible sources.
+
+    Sources that all targets share are summed in one product. The others use outer products.
     """
     batch, heads, _, k = rotated.shape
     by_all = seen.all(2)
@@ -161,9 +167,11 @@ def ordered_directions(
     columns: Float[Tensor, "batch head source k"], least: float
 ) -> tuple[Float[Tensor, "batch head k k"], Int[Tensor, "batch head k"]]:
     """Return an orthonormal basis of the row space, ordered by the first row that needs each
-    direction, and the number of that row. It runs Gram-Schmidt over the rows, for all heads at
-    once, until every head has all its directions. Missing directions are zero and get the row
-    number `source`, one after the last.
+    direction, and the index of that row.
+
+    The function runs Gram-Schmidt over the rows, for all heads at once, until every head has all
+    its directions. Missing directions are zero and get the row index `source`, one past the last
+    row.
     """
     batch, heads, sources, k = columns.shape
     basis = columns.new_zeros(batch, heads, k, k)

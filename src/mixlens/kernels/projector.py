@@ -1,14 +1,15 @@
 """Effective attention A P, with P the projector onto the column space of T = V W_O: attention
 without the part that has no effect on the output.
 
-T has d_head useful columns, not d_model: if W_O has full row rank, T and V have the same column
-space. If not, V times the directions that W_O keeps has it. Therefore P = Q Q^T with Q a thin QR
-factor of a (source x d_head) matrix. Q comes from Cholesky factors in float64, repeated once for
-float64 values, with matrix products only, for whole batches and all heads at once. Its condition
-number is bounded on the way. (Nearly) rank-deficient heads use a singular value decomposition one
-by one, and singular values below `tolerance` times the largest are zero.
+T has d_head useful columns, not d_model. If W_O has full row rank, T and V have the same column
+space. If not, T has the column space of V times the directions that W_O keeps. Therefore P = Q Q^T
+with Q a thin QR factor of a (source x d_head) matrix. Q is computed from Cholesky factors in
+float64, for whole batches and all heads at once, and refined by a second pass for float64 values.
+The condition number is bounded on the way. (Nearly) rank-deficient heads use a singular value
+decomposition, one head at a time, and singular values below `tolerance` times the largest count as
+zero.
 
-If targets see different sources (causal masks, windows), each has its own projector: see
+If targets see different sources (causal masks, windows), each target has its own projector; see
 `prefixes`.
 """
 
@@ -27,23 +28,27 @@ _SAFE_CONDITION = 1e6  # below it, normal equations in float64 keep their digits
 
 
 def tolerance(dtype: torch.dtype) -> float:
-    """Return the relative size below which a singular value counts as rounding: a few dozen units
-    in the last place of the values.
+    """Return the relative size below which a singular value counts as rounding.
+
+    It is 64 times the machine epsilon of the values.
     """
     return 64 * float(torch.finfo(dtype).eps)
 
 
 @dataclass(frozen=True)
 class Inverse:
-    """The inverse of a triangular Cholesky factor, and where it is reliable."""
+    """The inverse of a triangular Cholesky factor, and a mask of the matrices for which it is
+    reliable.
+    """
 
     factor: Float[Tensor, "*batch k k"]
     trusted: Bool[Tensor, "*batch"]
 
 
 def inverse_factor(gram: Float[Tensor, "*batch k k"], least: float) -> Inverse:
-    """Return L^-1 for gram = L L^T, reliable if every singular value of L certainly exceeds `least`
-    times the largest.
+    """Return L^-1 for gram = L L^T.
+
+    The result is trusted if every singular value of L certainly exceeds `least` times the largest.
     """
     lower, info = torch.linalg.cholesky_ex(gram)
     identity = torch.eye(gram.shape[-1], dtype=gram.dtype, device=gram.device).expand_as(gram)
@@ -61,10 +66,10 @@ def value_columns(
     lengths: Int[Tensor, " batch"],
     uncertain: Sequence[int] | None = None,
 ) -> Float[Tensor, "batch head source d_head"]:
-    """Return a matrix with the column space of T for every head, in float64, its Frobenius norm
-    one, zero in padding.
+    """Return, for every head, a float64 matrix with the same column space as T.
 
-    `uncertain` is the result of `uncertain_rows` for the output projection, if already known.
+    Its Frobenius norm is one, and padding is zero. `uncertain` is the result of `uncertain_rows`
+    for the output projection, if it is already known.
     """
     real = torch.arange(values.shape[2], device=values.device) < lengths[:, None]
     columns = in_float64(values) * real[:, None, :, None]
@@ -82,8 +87,10 @@ def value_columns(
 
 
 def uncertain_rows(output_weight: Float[Tensor, "head d_head d_model"]) -> list[int]:
-    """Return the heads whose projection may not have full row rank. Adding columns only increases
-    singular values, so a subset of the columns may be enough.
+    """Return the heads whose output projection may not have full row rank.
+
+    Adding columns can only increase singular values, so checking a subset of the columns may be
+    enough.
     """
     few = output_weight[..., : 2 * output_weight.shape[1]]
     size, least = torch.linalg.matrix_norm(output_weight), torch.linalg.matrix_norm(few)
@@ -96,7 +103,9 @@ def uncertain_rows(output_weight: Float[Tensor, "head d_head d_model"]) -> list[
 def with_ones(
     columns: Float[Tensor, "batch head source k"], lengths: Int[Tensor, " batch"]
 ) -> Float[Tensor, "batch head source k1"]:
-    """Return the columns of [T, 1], for attention weights that also keep their sum."""
+    """Append a column of ones and return [T, 1], so that the projected attention weights keep their
+    sum.
+    """
     real = torch.arange(columns.shape[2], device=columns.device) < lengths[:, None]
     ones = real.to(columns.dtype) / lengths[:, None].sqrt()
     return torch.cat([columns, ones[:, None, :, None].expand(-1, columns.shape[1], -1, 1)], -1)
@@ -104,7 +113,7 @@ def with_ones(
 
 @dataclass(frozen=True)
 class Projector:
-    """P = Q Q^T for every head, or the identity on the real sources if their rows are
+    """P = Q Q^T for every head, or the identity on the real sources if their rows are linearly
     independent.
     """
 
@@ -116,7 +125,7 @@ class Projector:
     def __call__(
         self, weights: Float[Tensor, "batch head target source"]
     ) -> Float[Tensor, "batch head target source"]:
-        """Return effective attention: the projected weights."""
+        """Return effective attention, which is the projected weights."""
         if bool(self.whole.all()):
             return self._real(weights)
         basis = self.basis.to(weights.dtype)
@@ -137,8 +146,9 @@ def projector(
     lengths: Int[Tensor, " batch"],
     dtype: torch.dtype,
 ) -> Projector:
-    """Return the projector onto the column space of each head's matrix; `dtype` is that of the
-    values.
+    """Return the projector onto the column space of each head's matrix.
+
+    `dtype` is the dtype of the values.
     """
     least = tolerance(dtype)
     batch, heads, _, k = columns.shape
@@ -165,7 +175,9 @@ def projector(
 def _orthonormal(
     columns: Float[Tensor, "batch head source k"], least: float, again: bool
 ) -> tuple[Tensor, Bool[Tensor, "batch head"]]:
-    """Return an orthonormal basis of each column space, and where it is reliable."""
+    """Return an orthonormal basis of each column space, and a mask of the heads for which it is
+    reliable.
+    """
     first = inverse_factor(columns.mT @ columns, least)
     basis = columns @ first.factor.mT
     if again:  # the first pass leaves condition^2 units in the last place

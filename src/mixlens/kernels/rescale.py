@@ -2,12 +2,12 @@
 input and a baseline, exactly.
 
 Shrikumar, Greenside, Kundaje, "Learning Important Features Through Propagating Activation
-Differences", ICML 2017. Linear operations keep their gradient, the others are in `secants`.
-Attributions then add up to f(x) - f(baseline), which is checked: an unknown operation would break
-that sum, and raises an error.
+Differences", ICML 2017. Linear operations keep their gradient; `secants` has the rules for the
+others. The attributions then add up to f(x) - f(baseline). This sum is checked, so an operation
+without a rule raises an error.
 
-Input and baseline run as the two halves of one batch; a `TorchFunctionMode` replaces the operations
-while the model's own code runs.
+The input and the baseline run as the two halves of one batch. A `TorchFunctionMode` replaces the
+operations while the model's own code runs.
 """
 
 from __future__ import annotations
@@ -95,8 +95,9 @@ _LOG_SOFTMAX = {F.log_softmax, torch.log_softmax, Tensor.log_softmax}
 
 
 class Rescale(TorchFunctionMode):
-    """Use DeepLIFT's multipliers as derivatives of operations on a batch of inputs and baselines
-    (first and second half), while the context is open.
+    """Context that uses DeepLIFT's multipliers as the derivatives of operations.
+
+    The first half of the batch holds the inputs, the second half the baselines.
     """
 
     def __init__(self) -> None:
@@ -181,8 +182,9 @@ def _rms_arguments(
 
 @contextlib.contextmanager
 def constants(model: nn.Module) -> Iterator[None]:
-    """Treat parameters as constants, so that only tensors that depend on the explained
-    representations require a gradient.
+    """Freeze all parameters in this context.
+
+    Only tensors that depend on the explained representations then require a gradient.
     """
     changed = [parameter for parameter in model.parameters() if parameter.requires_grad]
     try:
@@ -197,8 +199,8 @@ def constants(model: nn.Module) -> Iterator[None]:
 def differences_explained(
     value: Callable[[Tensor], Tensor], x: Tensor, baseline: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return attributions of value(x) - value(baseline), their expected sum, and the error of each
-    sum.
+    """Return the attributions of value(x) - value(baseline), the sum they should have, and the
+    error of their actual sum.
 
     `value` takes inputs and baselines as one batch and returns one number for each.
     """

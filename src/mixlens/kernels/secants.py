@@ -1,10 +1,10 @@
-"""Operations whose derivative propagates the difference between the two halves of a batch, exactly.
+"""Operations whose derivative exactly propagates the difference between the two halves of a batch.
 
 Shrikumar, Greenside, Kundaje, "Learning Important Features Through Propagating Activation
 Differences", ICML 2017. A nonlinear function of one number gets the slope of its secant (the
-Rescale rule). Products of two tensors that both differ share the difference evenly: d(ab) = da (b +
-b')/2 + (a + a')/2 db, the rule of SHAP's deep explainer. Softmax has its own secant form, and norms
-keep their sigma.
+Rescale rule). If both factors of a product differ between the halves, the difference is divided
+evenly: d(ab) = da (b + b')/2 + (a + a')/2 db, as in SHAP's deep explainer. Softmax has its own
+secant rule. Norms treat sigma as in `scaled_by_sigma`.
 """
 
 from __future__ import annotations
@@ -32,8 +32,10 @@ def _with_slope(result: Tensor, linear: Tensor) -> Tensor:
 
 
 def curve(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """Return an elementwise function with the slope of its secant between the two halves, or its
-    own if they coincide.
+    """Apply an elementwise function, with the slope of its secant between the two halves as its
+    derivative.
+
+    Where the halves coincide, use the ordinary derivative.
     """
     result = function(x)
     if len(x) % 2:
@@ -50,8 +52,9 @@ def curve(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
 
 
 class _EvenShare(torch.autograd.Function):
-    """A bilinear function with the derivative at the mean of the two halves, the only tensor that
-    it stores.
+    """A bilinear function whose derivative is taken at the mean of the two halves.
+
+    The mean of each argument is all that is stored for the backward pass.
     """
 
     @staticmethod
@@ -71,7 +74,7 @@ class _EvenShare(torch.autograd.Function):
 
 
 def product(function: Callable[[Tensor, Tensor], Tensor], a: Tensor, b: Tensor) -> Tensor:
-    """Return a bilinear function whose difference is divided evenly between its two arguments."""
+    """Apply a bilinear function, and divide its difference evenly between the two arguments."""
     if not (varies(a) and varies(b)) or len(a) % 2 or len(b) % 2:
         return function(a, b)
     shared: Tensor = _EvenShare.apply(function, a, b)  # type: ignore[no-untyped-call]
@@ -79,7 +82,7 @@ def product(function: Callable[[Tensor, Tensor], Tensor], a: Tensor, b: Tensor) 
 
 
 def _mean_probabilities(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
-    """Softmax of two halves, and the logarithmic mean of the two probabilities."""
+    """Return the softmax of the two halves, and the logarithmic mean of their probabilities."""
     lowest = max(_MASKED, torch.finfo(x.dtype).min / 2)  # float16 ends at -65504
     x = x.clamp_min(lowest)
     result = F.softmax(x, dim)
@@ -94,8 +97,9 @@ def _mean_probabilities(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
 
 
 class _SoftmaxSecant(torch.autograd.Function):
-    """Softmax of two halves with the derivative of its secant, from one mean of their
-    probabilities.
+    """Softmax of the two halves, with the slope of the secant as its derivative.
+
+    Only the logarithmic mean of the two probabilities is stored for the backward pass.
     """
 
     @staticmethod
@@ -117,8 +121,9 @@ class _SoftmaxSecant(torch.autograd.Function):
 
 
 def softmax(x: Tensor, dim: int) -> Tensor:
-    """Return softmax with dy = m (dx - sum(m dx) / sum(m)) exactly, where m is the logarithmic mean
-    of the two probabilities: the secant form of its Jacobian.
+    """Return softmax with the secant as its derivative: dy = m (dx - sum(m dx) / sum(m)).
+
+    This equation is exact. m is the logarithmic mean of the two probabilities.
     """
     if len(x) % 2:
         return F.softmax(x, dim)
@@ -127,8 +132,10 @@ def softmax(x: Tensor, dim: int) -> Tensor:
 
 
 def log_softmax(x: Tensor, dim: int) -> Tensor:
-    """With the same mean m, d log y = dx - sum(m dx) / sum(m), exactly: sum(m d log y) is the
-    difference of two sums of probabilities, which is zero.
+    """Return log-softmax with the secant as its derivative: d log y = dx - sum(m dx) / sum(m).
+
+    m is the logarithmic mean of the two probabilities. The equation is exact because sum(m d log y)
+    is the difference between two sums of probabilities, which is zero.
     """
     if len(x) % 2:
         return F.log_softmax(x, dim)
@@ -139,10 +146,10 @@ def log_softmax(x: Tensor, dim: int) -> Tensor:
 
 
 def scaled_by_sigma(x: Tensor, inverse: Tensor) -> Tensor:
-    """Return x / sigma with d(x / sigma) = dx / sigma + x' d(1 / sigma): sigma keeps its value for
-    the input.
+    """Return x / sigma with the derivative d(x / sigma) = dx / sigma + x' d(1 / sigma).
 
-    An even share would diverge at a baseline of zeros, where sigma is almost zero.
+    Here sigma has its value for the input, and x' is the baseline. An even division would diverge
+    for a baseline of zeros, where sigma is almost zero.
     """
     if len(x) % 2 or len(inverse) % 2:
         return x * inverse
@@ -155,7 +162,7 @@ def scaled_by_sigma(x: Tensor, inverse: Tensor) -> Tensor:
 def norm(
     x: Tensor, shape: Any, weight: Tensor | None, bias: Tensor | None, eps: float, *, centred: bool
 ) -> Tensor:
-    """Compute a layer or RMS norm by its equation."""
+    """Compute a layer norm or RMS norm from elementary operations."""
     dims = tuple(range(-len(shape), 0))
     if centred:
         x = x - x.mean(dims, keepdim=True)
@@ -175,7 +182,10 @@ def attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """Compute attention by its equation, with the arguments of torch's own."""
+    """Compute attention from elementary operations.
+
+    The arguments are those of `F.scaled_dot_product_attention`.
+    """
     if enable_gqa:
         repeats = query.shape[-3] // key.shape[-3]
         key, value = key.repeat_interleave(repeats, -3), value.repeat_interleave(repeats, -3)

@@ -1,7 +1,7 @@
-"""Distribute a constant over the sources of a target, in proportion to their vectors.
+"""Divide a constant among the sources of a target, in proportion to their vectors.
 
-Modarressi et al. 2023, DecompX, section 3.2: a bias is divided among the split vectors it is added
-to, T'_k = T_k + w_k / (sum_k w_k) b, so that they still add up to the whole.
+In DecompX (Modarressi et al. 2023, section 3.2), a bias is divided among the split vectors to which
+it is added, T'_k = T_k + w_k / (sum_k w_k) b, so that they still add up to the whole.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ def share(
     how: str,
     shift: float = 0.0,
 ) -> Float[Tensor, "*targets source width"]:
-    """Add the constant to `parts`, in place, divided by the rule `how`.
+    """Add the constant to `parts` in place, divided among the sources by the rule `how`.
 
-    "column" adds all of it to the last source, "none" nothing. If no source has a weight, the
-    constant is dropped.
+    "column" adds the whole constant to the last source, and "none" drops it. If no source has a
+    weight, the constant is dropped, too.
     """
     if how == "none":
         return parts

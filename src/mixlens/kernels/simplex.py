@@ -1,11 +1,12 @@
-"""The attention weights of smallest norm that are a distribution and give the same output: a small
-quadratic programme per target.
+"""Find the attention weights of smallest norm that are still a distribution and give the same
+output.
 
-min ||a'||^2 with a' C = a C and a' >= 0 (C holds a column of ones, so that the sum stays). With a'
-= a0 + N u, a0 the shortest row without the signs and N a basis of the left null space of C, this is
-the least-distance problem min ||u||, N u >= -a0, which Lawson & Hanson (Solving Least Squares
-Problems, chapter 23.4) reduce to one non-negative least-squares problem: exact, in finitely many
-steps.
+This is a small quadratic program per target: min ||a'||^2 with a' C = a C and a' >= 0. C includes a
+column of ones, so that the sum is kept. Write a' = a0 + N u, where a0 is the shortest solution
+without the sign constraint and N is a basis of the left null space of C. This gives the
+least-distance problem min ||u||, N u >= -a0, which Lawson & Hanson (Solving Least Squares Problems,
+chapter 23.4) reduce to a single non-negative least-squares problem. The solution is exact and takes
+finitely many steps.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ from mixlens.kernels.projector import tolerance
 
 
 def scipy_optimize() -> ModuleType:
-    """Return scipy's optimisers, or raise an error that names the extra."""
+    """Import and return `scipy.optimize`.
+
+    If SciPy is not installed, raise an error that tells you which extra to install.
+    """
     try:
         import scipy.optimize
     except ImportError as error:
@@ -33,7 +37,7 @@ def scipy_optimize() -> ModuleType:
 def left_null_basis(
     columns: Float[np.ndarray, "source k"], least: float
 ) -> Float[np.ndarray, "source free"]:
-    """Return an orthonormal basis of the rows u with u C = 0."""
+    """Return an orthonormal basis of the row vectors u with u C = 0."""
     left, sizes, _ = np.linalg.svd(columns, full_matrices=True)
     rank = int((sizes > least * sizes[0]).sum()) if len(sizes) else 0
     return left[:, rank:]
@@ -44,8 +48,9 @@ def shortest_rows(
     columns: Float[Tensor, "batch head source k"],
     seen: Bool[Tensor, "batch heads_or_one target source"],
 ) -> Float[Tensor, "batch head target source"]:
-    """Return the non-negative weights of smallest norm with the same product with `columns`, over
-    the sources that each target sees.
+    """Return the non-negative weights of smallest norm that have the same product with `columns`.
+
+    Each target uses only the sources that it sees.
     """
     least = tolerance(weights.dtype)
     result = torch.zeros_like(weights)
@@ -70,8 +75,8 @@ def shortest_rows(
 def shortest_distribution(
     weights: Float[np.ndarray, " source"], null: Float[np.ndarray, "source free"]
 ) -> Float[np.ndarray, " source"]:
-    """Return the weights >= 0 of smallest norm that are `weights` plus a combination of the columns
-    of `null`.
+    """Return the non-negative weights of smallest norm that equal `weights` plus a combination of
+    the columns of `null`.
     """
     shortest = weights - null @ (null.T @ weights)
     if null.shape[1] == 0 or shortest.min() >= 0:
@@ -83,8 +88,8 @@ def shortest_distribution(
     residual = system @ multipliers - wanted
     if abs(residual[-1]) < 1e-14:
         raise MixlensError(
-            "No distribution with this output was found, because the recorded weights are "
-            "not one themselves. Use a model with softmax attention."
+            "No distribution has this output, because the recorded attention weights are not a "
+            "distribution themselves. Use a model with softmax attention."
         )
     distribution: np.ndarray = np.clip(shortest - null @ (residual[:-1] / residual[-1]), 0, None)
     return distribution

@@ -1,8 +1,8 @@
-"""Triton kernels for a GPU. Each has a plain form in torch that computes the same numbers.
+"""Triton kernels for GPUs. Each has a plain PyTorch implementation that computes the same numbers.
 
-    checked   Check each fused kernel before its first use, and run the plain form if the kernel
-              fails.
-    sampling  Small random data on which a fused kernel is compared with its plain form.
+    checked   Check each fused kernel before its first use, and fall back to plain PyTorch if the
+              kernel fails.
+    sampling  Small random data for comparing a fused kernel with its plain implementation.
     norms     Norms of sums over heads on a GPU, fused: ||sum_h A_hij vectors_hj|| from the Gram
               matrices of `gram`, in float64 without upcast copies.
     contributions  ALTI's L1 contributions on a GPU, fused: sum_k (|y_ik| - |scale_i sum_h A_hij
@@ -10,8 +10,8 @@
     head_contributions  L1 contributions of each head and source to a few targets on a GPU, fused:
               sum_k (|y_ik| - |A_hij f_hjk - y_ik|) with f_hj = values_hj matrix_h, without the
               vectors f in memory.
-    zeroing   The element-wise steps of Value Zeroing on a GPU, fused: one pass over the data
-              instead of ten.
+    zeroing   The elementwise steps of Value Zeroing on a GPU, fused: one pass over the data instead
+              of ten.
 
 Nothing else in mixlens imports Triton. Code that needs a model belongs in `replay`.
 """

@@ -1,11 +1,12 @@
-"""Check each fused kernel before its first use, and run the plain form if the kernel fails.
+"""Check each fused kernel before its first use, and fall back to plain PyTorch if the kernel fails.
 
-A kernel may fail on one GPU, Triton version, dtype or block shape and work on all others: it does
-not compile, needs more shared memory than the GPU has, or returns wrong numbers. `run_checked`
-therefore first runs the kernel on small random data with the dtypes and block shape of the call,
-once for each combination, and compares the result with the plain form in float64. If the kernel
-raises an error or is wrong, then or later, the plain form runs for this combination from then on,
-and the log (`logging`, level info) gives the reason. Out-of-memory errors are passed on, because a
+A kernel may work everywhere except with one GPU, Triton version, dtype or block shape: there it
+does not compile, needs more shared memory than the GPU has, or returns wrong numbers. Therefore
+`run_checked` first runs the kernel on small random data that has the dtypes and the block shape of
+the call, once for each combination, and compares the result with the plain implementation in
+float64. If the kernel raises an error or returns wrong numbers, the plain implementation is used
+for this combination from then on, and the reason is logged (`logging`, level info). The same
+happens if the kernel raises an error in a later call. Out-of-memory errors are raised, because a
 smaller batch may fit.
 """
 
@@ -26,7 +27,7 @@ _works: dict[Combination, bool] = {}
 
 
 class Combination(NamedTuple):
-    """All properties that lead Triton to compile a separate program."""
+    """All properties for which Triton compiles a separate program."""
 
     kernel: str
     device: torch.device
@@ -35,7 +36,7 @@ class Combination(NamedTuple):
 
 
 class Trial(NamedTuple):
-    """The results of both forms on the same small data."""
+    """The results of the fused and the plain implementation on the same small data."""
 
     fused: Tensor
     plain: Tensor  # in float64
@@ -49,16 +50,16 @@ def run_checked(
     plain: Callable[[], Tensor],
     trial: Callable[[], Trial],
 ) -> Tensor:
-    """Return the result of `fused` if the kernel works for this combination, else that of `plain`.
+    """Run `fused` if the kernel works for this combination, or `plain` otherwise.
 
     Parameters
     ----------
     combination:
-        Decides whether `trial` has to run: it runs once for each combination.
+        Properties of the call. `trial` runs once for each combination.
     fused, plain:
-        Compute the scores of the call in either form.
+        Functions that compute the scores with the kernel and without it.
     trial:
-        Compute both forms on small data with the dtypes and the block shape of the call.
+        Runs both implementations on small data that has the dtypes and the block shape of the call.
     """
     if combination not in _works:
         failure = _find_failure(trial, combination.device)
@@ -78,7 +79,7 @@ def run_checked(
 
 
 def _find_failure(trial: Callable[[], Trial], device: torch.device) -> str | None:
-    """Return why the kernel cannot be used, or None."""
+    """Return the reason why the kernel cannot be used, or None if it works."""
     try:
         with torch.no_grad(), _current(device):
             fused, plain, tolerance = trial()
@@ -89,17 +90,21 @@ def _find_failure(trial: Callable[[], Trial], device: torch.device) -> str | Non
         return _describe(raised)
     if error <= tolerance * size:  # False for NaN
         return None
-    return f"its numbers are off by {error:.1e} (the largest is {size:.1e})"
+    return f"its results are off by {error:.1e} (the largest value is {size:.1e})"
 
 
 def _current(device: torch.device) -> AbstractContextManager[object]:
-    """Make the GPU of the tensors torch's current GPU, on which Triton launches kernels."""
+    """Select the GPU of the tensors as the current CUDA device, because Triton launches kernels
+    there.
+    """
     return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
 
 
 def _describe(error: Exception) -> str:
-    """Return the error in one line. Triton quotes source code between the location and the reason,
-    or stores the reason in the cause.
+    """Describe the error in one line.
+
+    Triton prints source code between the location and the reason, or attaches the reason as the
+    cause of the exception.
     """
     lines = [line.strip() for line in str(error).splitlines() if line.strip(" ^")]
     parts = lines if len(lines) < 2 else [lines[0], lines[-1]]

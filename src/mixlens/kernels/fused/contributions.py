@@ -1,8 +1,9 @@
 """ALTI's L1 contributions on a GPU, fused: sum_k (|y_ik| - |scale_i sum_h A_hij vectors_hjk -
 y_ik|) without a block of vectors in memory.
 
-One program holds a tile of targets and loops over a few sources and all channels; a tile of T
-exists only in registers. Products use full float32. The vectors may be in half precision.
+Each program holds a tile of targets and loops over a few sources and all channels. A tile of T
+exists only in registers. Products are computed in full float32; the vectors may be in half
+precision.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """L1 contributions of each head and source to a few targets on a GPU, fused: sum_k (|y_ik| - |A_hij
-f_hjk - y_ik|) with f_hj = values_hj matrix_h, without the vectors f in memory.
+f_hjk - y_ik|) with f_hj = values_hj matrix_h, without storing the vectors f in memory.
 
-One program forms a tile of f (some sources of one head, some channels) in registers and compares it
-with every target. So the products are made once for all targets, in full float32, and the rest
-grows with the number of targets.
+Each program computes a tile of f (some sources of one head, some channels) in registers and
+compares it with every target. The products are therefore computed only once for all targets, in
+full float32. The cost of the remaining work grows with the number of targets.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def applies(weights: Tensor) -> bool:
 
 
 def tile(d_head: int, dtype: torch.dtype, targets: int) -> tuple[int, int, int]:
-    """Return the sources and targets of one program, and the padded size of a head."""
+    """Return how many sources and targets each program processes, and the padded size of a head."""
     padded = max(16, 1 << (d_head - 1).bit_length())  # a tensor product needs at least 16
     sources = 128 if dtype.itemsize == 2 and padded <= 128 else 32
     return sources, 1 if targets == 1 else MOST_TARGETS, padded

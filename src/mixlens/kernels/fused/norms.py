@@ -1,10 +1,10 @@
 """Norms of sums over heads on a GPU, fused: ||sum_h A_hij vectors_hj|| from the Gram matrices of
 `gram`, in float64 without upcast copies.
 
-The first kernel computes the Gram matrix of each source. The second computes the norms of a tile of
-targets and sources: it reads the weights in place, and a square exists only in registers. Products
-of half-precision vectors are exact in float32. The first kernel sums those of a few channels in
-float32, and the sums of all channels in float64.
+The first kernel computes the Gram matrix of each source. The second kernel computes the norms for a
+tile of targets and sources: it reads the weights in place and keeps each square in registers only.
+Products of half-precision vectors are exact in float32, so the first kernel sums them in float32
+over a few channels, and in float64 over all channels.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ def applies(weights: Tensor) -> bool:
 
 @functools.cache
 def _has_wide_products(device: torch.device) -> bool:
-    """Return whether Triton compiles products in float64 for the device. It does not for all AMD
-    devices, nor for the generations 10 and 11.
+    """Return whether Triton can compile float64 products for the device.
+
+    It cannot on AMD devices, or on NVIDIA GPUs of compute capability 10 and 11.
     """
     generation = torch.cuda.get_device_capability(device)[0]
     return torch.version.hip is None and generation not in (10, 11)
@@ -127,7 +128,7 @@ def _kernels() -> Any:
 def fill_products(
     vectors: Float[Tensor, "batch head source d_model"], gram: Float[Tensor, "batch pair source"]
 ) -> None:
-    """Fill `gram` with the dot products of every pair of heads, row by row."""
+    """Fill `gram` with the dot products of every pair of heads, in row-major order."""
     _, heads, sources, width = vectors.shape
     _kernels()[0][sources, len(vectors)](
         vectors,
@@ -149,7 +150,10 @@ def norms_from(
     *,
     causal: bool = False,
 ) -> Float[Tensor, "batch target source"]:
-    """||sum_h weights_hij vectors_hj||, or if `causal` for those that a target can see."""
+    """Return ||sum_h weights_hij vectors_hj|| for all pairs, computed from Gram matrices.
+
+    With `causal`, only sources that a target attends to are computed; the rest is 0.
+    """
     batch, heads, targets, sources = weights.shape
     out = weights.new_zeros(batch, targets, sources)
     grid = (-(-targets // _TILE), -(-sources // _TILE), batch)

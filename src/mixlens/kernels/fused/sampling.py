@@ -1,4 +1,4 @@
-"""Small random data on which a fused kernel is compared with its plain form."""
+"""Small random data for comparing a fused kernel with its plain implementation."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _D_HEAD = 16  # kernels read the vectors, not the values
 def sample_size(size: int) -> int:
     """Return a small size for which Triton compiles the same program as for `size`.
 
-    Triton compiles separate programs for 1 and for multiples of 16. Larger samples have more than
-    one tile, and the last one is not full.
+    Triton compiles separate programs for the size 1 and for multiples of 16. All other samples have
+    more than one tile, and the last tile is only partly filled.
     """
     if size == 1:
         return 1
@@ -23,28 +23,31 @@ def sample_size(size: int) -> int:
 
 
 class Sampler:
-    """Draw the same random numbers for every trial, without changing torch's own generators."""
+    """Draws the same random numbers for every trial, without changing the random state of
+    PyTorch.
+    """
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
         self._generator = torch.Generator("cpu").manual_seed(0)
 
     def normal(self, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
-        """Return samples from the standard normal distribution."""
+        """Sample from the standard normal distribution."""
         numbers = torch.randn(
             shape, generator=self._generator, dtype=torch.float32, device=self._generator.device
         )
         return numbers.to(self._device, dtype)
 
     def uniform(self, *shape: int) -> Tensor:
-        """Return numbers between 0 and 1."""
+        """Return random numbers between 0 and 1."""
         return self.normal(*shape).sigmoid()
 
     def vectors(
         self, batch: int, heads: int, sources: int, width: int, dtype: torch.dtype
     ) -> Vectors:
-        """Return vectors whose channels are each one of the values or its negative, so that they
-        are exact in any precision.
+        """Return random vectors that are exact in any precision.
+
+        Each channel is one of the values or its negative, so no rounding occurs.
         """
         chosen = torch.randint(_D_HEAD, (heads, width), generator=self._generator, device="cpu")
         matrix = F.one_hot(chosen, _D_HEAD).mT.to(self._device, dtype)

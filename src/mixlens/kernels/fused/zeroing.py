@@ -1,8 +1,8 @@
-"""The element-wise steps of Value Zeroing on a GPU, fused: one pass over the data instead of ten.
+"""The elementwise steps of Value Zeroing on a GPU, fused: one pass over the data instead of ten.
 
-`hidden_change` is what one zeroed source changes in the hidden layer of an MLP, and `distances`
-compares the layer's new output with the unedited one. Both read and write each number
-once and compute in float32 whatever precision the products have.
+`hidden_change` returns how one zeroed source changes the hidden layer of an MLP, and `distances`
+compares the layer's new output with the unedited one. Both read and write each number once and
+compute in float32, whatever the precision of the products.
 """
 
 from __future__ import annotations
@@ -146,9 +146,10 @@ def hidden_change(
     constants: Sequence[Float[Tensor, " d_ff"]] = (),
     dtype: torch.dtype = torch.float32,
 ) -> Float[Tensor, "source target d_ff"]:
-    """Return act((sums + product) * inverse + constant) - base, or the gated form for two products.
+    """Return act((sums + product) * inverse + constant) - base, or the gated version for two
+    products.
 
-    `sums` and `base` belong to the targets. Without `inverse` there is no scale and no constant.
+    `sums` and `base` belong to the targets. Without `inverse`, there is no scale and no constant.
     """
     sources, targets, width = products[0].shape
     out = torch.empty(sources, targets, width, dtype=dtype, device=base.device)
