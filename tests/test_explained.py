@@ -73,7 +73,7 @@ def test_predictions_are_of_one_text() -> None:
 def test_a_recording_for_one_measure_has_no_output_to_explain() -> None:
     lens = Lens.bundled()
     recording = lens.measure_batch("alti", TEXT, device="cpu").recording
-    words = r"made for a measure without output.* lens\.record\(text\)"
+    words = r"has no model output.* lens\.record\(text\)"
     with pytest.raises(InvalidInput, match=words):
         mixlens.measure("gradient_norm", recording)
     with pytest.raises(InvalidInput, match=words):

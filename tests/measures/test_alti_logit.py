@@ -239,7 +239,7 @@ def test_logits_that_are_not_a_sum_of_layers_raise() -> None:
             models.scores(measure, Lens(bent).record(given), word=7)
         with pytest.raises(UnsupportedModel, match="some layers of this model are unsupported"):
             models.scores(measure, Lens(hooked).record(given), word=7)
-        with pytest.raises(UnsupportedModel, match="text 0 differ from those of its head"):
+        with pytest.raises(UnsupportedModel, match="text 0 differ from the logits that"):
             models.scores(measure, changed, word=7)
 
 

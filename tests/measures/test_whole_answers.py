@@ -327,11 +327,11 @@ def test_requests_without_an_answer_raise(llama: Lens) -> None:
         ({"weights": ["a", "b"]}, "not a list of numbers"),
         ({"weights": [1, "b"]}, "not a list of numbers"),
         ({"weights": {1: 1, 2: 2}}, "not a list of numbers"),
-        ({"reduce": "max"}, "choose sum or mean"),
+        ({"reduce": "max"}, "Choose sum or mean"),
     ):
         with pytest.raises(InvalidInput, match=reason):
             explain((2, 4), **options)
-    with pytest.raises(InvalidInput, match="weights is for an answer"):
+    with pytest.raises(InvalidInput, match="`weights` needs an answer"):
         llama.measure("gradient_norm", given, weights=[1.0])
     with pytest.raises(InvalidInput, match="moves='some'"):
         llama.measure("blank_out", given, answer=(2, 4), replacement=3, moves="some")

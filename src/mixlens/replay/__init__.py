@@ -1,17 +1,18 @@
-"""Run recorded layers and models again: with edits, from the attention output on, or as linear
-maps; and the parts that several measures share.
+"""Run recorded layers and models again: with edits, from the attention output on, or linearised.
 
-    attention_slopes     Derivatives in closed form: of plain softmax attention, and of the rest
-                         of a layer with an MLP.
+This package also holds the code that several measures share.
+
+    attention_slopes     Closed-form derivatives of plain softmax attention, and of the rest of a
+                         layer with an MLP.
     attribution          Shared code of the gradient measures: one explained output, the layers at
                          which it is explained, one number per token.
     explained_answer     Explain a whole answer: F = sum of log p(t_k | prompt, t_<k) over its
                          tokens, by one pass.
     explained_output     The output that a gradient or an erasure explains: one number per text,
                          such as the probability of a class or of a word.
-    fallbacks            Log when a slower form is used because a fast one does not apply.
-    folding              The derivative of a layer with the rest after its attention folded into one
-                         matrix per target.
+    fallbacks            Log when a measure falls back to a slower implementation.
+    folding              Compute the derivative of a layer faster: fold everything after its
+                         attention into one matrix per target.
     forward_derivative   Push tangents through one layer, in a way that agrees with its reverse
                          derivative.
     head_chain           Read the head of a model as a chain of products, norms and activations.
@@ -23,7 +24,7 @@ maps; and the parts that several measures share.
     logit_parts          The contribution of each source to a logit in each layer, for `alti_logit`
                          and `logit_update`.
     mlp                  Read the MLP of a layer as matrices, if it is plain or gated.
-    mlp_scopes           Norm-based measures through the MLP: their shared computation.
+    mlp_scopes           Shared code of the norm-based measures that include the MLP.
     predictions          The model's most likely words at the mask or after the last token, or its
                          classes.
     probabilities        Turn the logits of a head into probabilities, with the function that the
@@ -31,16 +32,14 @@ maps; and the parts that several measures share.
     resolve_output       Choose the output that a measure explains: an answer, a word or class, or
                          an embedding.
     route_shares         The normalised scores of information flow routes.
-    shortcuts            Replace submodules around a layer's attention by their known outputs.
-    value_map            Find the value projection of an attention as matrices, one per head, by
-                         comparing numbers.
+    shortcuts            Let the submodules around a layer's attention return known outputs.
+    value_map            Find the value projection of an attention module by comparing numbers.
     vector_parts         The residual stream as a sum of vectors, one for each input token, layer by
                          layer.
     word_embeddings      A recorded model as a function of the vectors of its word embedding.
-    zeroing_fast         The fast form of Value Zeroing: propagate only changes through the rest of
-                         the layer.
-    zeroing_literal      Value Zeroing by the layer's own code: slow, and right for every layer that
-                         can be recorded.
-    zeroing_steps        The element-wise steps between the products of `zeroing_fast`, in plain
-                         torch or fused on a GPU.
+    zeroing_fast         Fast Value Zeroing: propagate only changes through the rest of the layer.
+    zeroing_literal      Value Zeroing with the layer's own code: slow, but correct for every layer
+                         that can be recorded.
+    zeroing_steps        The elementwise steps between the matrix products of `zeroing_fast`, in
+                         plain PyTorch or fused on a GPU.
 """

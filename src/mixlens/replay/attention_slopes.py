@@ -1,22 +1,23 @@
-"""Derivatives in closed form, of plain softmax attention and of the rest of a layer with an MLP.
+"""Closed-form derivatives of plain softmax attention, and of the rest of a layer with an MLP.
 
-The attention is o = W_O [sum_j A_ij v_j], A = softmax(c
-q k^T + bias).
+Attention computes o = W_O z with z_i = sum_j A_ij v_j and A = softmax(c q k^T + bias). Its
+derivatives are
 
     dS = c (dq k^T + q dk^T),    dA = A * (dS - sum_j A dS),    dz = (A * dS) v - (sum_j A dS) z + A
     dv
 
-and dq, dk, dv are one product with the tangent of the stream (through the norm before the
-attention, if there is one). A few large products replace the many small steps of automatic
+where a single product with the tangent of the stream gives dq, dk and dv (through the norm before
+the attention, if there is one). A few large products replace the many small steps of automatic
 differentiation. Queries, keys, weights and values are captured at the two products around the
-softmax; the projections are found by differentiation, not by name. Rotary positions, caps, sinks
-and other forms show in the numbers, and then `folding.py` differentiates the layer's own code.
+softmax; the projections are found by differentiation, not by name. The result is compared with the
+layer's own derivative. If rotary positions, soft-caps, sinks or other variants make it differ,
+`folding.py` differentiates the layer's own code instead.
 
-Everything after an attention block that ends in an MLP has one matrix per target. With u = beta x +
-alpha o, z = N(u) and mlp(z) = act(z W_1 + b_1) W_2 + b_2, the matrix consists of W_1 diag(act'_i)
-W_2 (for gated MLPs (W_g diag(act'_i * up_i) + W_u diag(act_i)) W_2) and of the derivatives of the
-norms, which are a diagonal plus a part of rank one and therefore need no products. Row vectors are
-multiplied from the left: de_i = du_i E_i.
+The rest of the layer, from the attention output to the end of the MLP, has one matrix per target.
+With u = beta x + alpha o, z = N(u) and mlp(z) = act(z W_1 + b_1) W_2 + b_2, this matrix combines
+W_1 diag(act'_i) W_2 (for gated MLPs (W_g diag(act'_i * up_i) + W_u diag(act_i)) W_2) with the
+derivatives of the norms. These are a diagonal plus a rank-one matrix, so they need no matrix
+products. Row vectors are multiplied from the left: de_i = du_i E_i.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ _PRODUCTS = {torch.matmul, torch.bmm, Tensor.matmul, Tensor.bmm, Tensor.__matmul
 
 
 class AttentionSlopes:
-    """Tangents of the attention output of one text, for a layer with one attention."""
+    """Computes tangents of the attention output for one text, in a layer with one attention
+    module.
+    """
 
     def __init__(self, step: LayerFunction, site: Attention) -> None:
         path = site.structure.input_norm
@@ -94,7 +97,7 @@ class AttentionSlopes:
     def __call__(
         self, tangents: Float[Tensor, "tangent token d"]
     ) -> Float[Tensor, "tangents_of_tokens d_mixed"]:
-        """Return the input of the output projection."""
+        """Return the tangents of the output projection's input."""
         tangents = self._normed(tangents)
         (count, tokens, width), heads = tangents.shape, len(self.weights)
         rows = count * tokens
@@ -133,11 +136,11 @@ class AttentionSlopes:
 
 
 class _Captured(Exception):
-    """Stops the run of a layer after its attention was captured."""
+    """Raised to stop the forward pass of a layer once its attention has been captured."""
 
 
 class _Around(TorchFunctionMode):
-    """Keeps the arguments of the products before and after a softmax."""
+    """Captures the arguments of the matrix products before and after a softmax."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -168,14 +171,15 @@ class _Around(TorchFunctionMode):
 
 
 def _attention_factors(step: LayerFunction, norm: str | None, rows: Tensor) -> tuple[Tensor, ...]:
-    """Return queries, keys, weights and values [head, token, ...] of the first attention, from the
-    inputs of its projections.
+    """Return queries, keys, weights and values [head, token, ...] of the first attention.
+
+    `rows` are the inputs of its projections.
     """
     captured = _Around()
     with _returning(step.module, norm, rows), contextlib.suppress(_Captured), captured:
         step(step.point[None] if norm is not None else rows[None])
     if len(captured.parts) != 4:
-        raise ValueError("no softmax between two products")
+        raise ValueError("There is no softmax between two matrix products.")
     return captured.parts
 
 
@@ -194,7 +198,9 @@ def _returning(module: nn.Module, path: str | None, rows: Tensor) -> Iterator[No
 
 
 class MlpSlopes:
-    """Matrices E_i of tokens, for the stream and the attention output of one attention."""
+    """Computes the matrix E_i of each token: the derivative of the layer's output with respect to
+    the sum of the stream and the attention output.
+    """
 
     def __init__(
         self,
@@ -223,7 +229,7 @@ class MlpSlopes:
         self.total = feed_forward.total(normed if self.after_block else self.sums, branch)
 
     def matrices(self, rows: Int[Tensor, " row"] | None = None) -> Float[Tensor, "row d d"]:
-        """Return the matrices for all tokens, or for a few of them."""
+        """Return the matrices for all tokens, or only for the tokens in `rows`."""
         if rows is None:
             rows = torch.arange(len(self.sums), device=self.sums.device)
         width, inner = self.mlp.first[0][0].shape
@@ -253,14 +259,15 @@ class MlpSlopes:
 
 
 def _value_and_slope(function: Callable[[Tensor], Tensor], point: Tensor) -> tuple[Tensor, Tensor]:
-    """Return value and derivative of an elementwise function."""
+    """Return the value and the derivative of an elementwise function."""
     pushed = torch.func.jvp(function, (point,), (torch.ones_like(point),))
     return pushed[0], pushed[1]
 
 
 def _direction(norm: LinearisedNorm, point: Tensor) -> tuple[Tensor, Tensor]:
-    """Return h = centred(u) / sigma and 1 / sigma: dN = (du - mean(du) - h mean(h du)) / sigma *
-    gain.
+    """Return h = centred(u) / sigma, and 1 / sigma.
+
+    They define the derivative of a norm: dN = (du - mean(du) - h mean(h du)) / sigma * gain.
     """
     centred = point - point.mean(-1, keepdim=True) if norm.centred else point
     inverse = norm.inverse_sigma(point)[:, None]
@@ -270,7 +277,7 @@ def _direction(norm: LinearisedNorm, point: Tensor) -> tuple[Tensor, Tensor]:
 def _norm_then(
     norm: LinearisedNorm, point: Float[Tensor, "row d"], block: Float[Tensor, "row d d"]
 ) -> Tensor:
-    """Return J_N times a matrix."""
+    """Multiply the derivative of a norm, J_N, by a matrix."""
     block = block * norm.gain[:, None]
     direction, inverse = _direction(norm, point)
     along = torch.bmm(direction[:, None], block) / -block.shape[-1]
@@ -284,7 +291,7 @@ def _norm_then(
 def _then_norm(
     block: Float[Tensor, "row d d"], norm: LinearisedNorm, point: Float[Tensor, "row d"]
 ) -> Tensor:
-    """Return a matrix times J_N."""
+    """Multiply a matrix by the derivative of a norm, J_N."""
     direction, inverse = _direction(norm, point)
     along = torch.bmm(block, direction[..., None]) / -block.shape[-1]
     if norm.centred:

@@ -1,5 +1,6 @@
-"""Shared code of the gradient measures: one explained output, the layers at which it is explained,
-one number per token.
+"""Shared code of the gradient measures.
+
+They explain one output of the model at the input of one or more layers, with one number per token.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ _PROVED_ROWS = 256  # copies in one batch through the whole model
 
 
 def explained_layers(recording: Recording, request: Request) -> list[Layer]:
-    """Return the layers at whose input the output is explained: the named ones, else the first."""
+    """Return the requested layers, or the first layer by default. The output is explained at their
+    input.
+    """
     positions = request.layers if request.layers_named else (0,)
     layers = [recording.layers(request.site)[position] for position in positions]
     number = layers[0].structure.number
@@ -57,8 +60,9 @@ def attributed(
     reduction: str,
     model: ModelFrom | ModelFromWords | None = None,
 ) -> Scores:
-    """Return attributions at the input of the explained layers, one number per token. `model` is
-    the explained function, if it is not that of a layer's input.
+    """Return attributions at the input of the explained layers, one number per token.
+
+    `model` is the function to explain. By default, it runs the model from a layer's input.
     """
     if reduction not in REDUCTIONS:
         raise InvalidInput(
@@ -101,8 +105,8 @@ def smooth_gradients(
     noise: float,
     seed: int,
 ) -> Scores:
-    """Return attributions `explain(gradient, hidden)` of the text itself, or their mean over noisy
-    copies.
+    """Return the attributions `explain(gradient, hidden)` of the text itself, or with `smooth`
+    their mean over noisy copies.
     """
     lengths = recording.lengths[recording.structure.stack_of(request.site).name]
     size = copies_at_once(recording, request, output) if smooth else 1
@@ -121,8 +125,10 @@ def smooth_gradients(
 def plain_gradients(
     recording: Recording, request: Request, output: Explained
 ) -> dict[int, tuple[Hidden, Hidden]]:
-    """Return, by layer, the gradient of each text's output at the layer's input, and that input. It
-    takes one backward pass for all layers, through the recorded forward pass or a new one.
+    """Return, for each layer, the gradient of each text's output with respect to the layer's input,
+    and that input.
+
+    One backward pass serves all layers. It runs through the recorded forward pass or a new one.
     """
     stack = recording.structure.stack_of(request.site).name
     layers = [layer.index for layer in explained_layers(recording, request)]
@@ -150,8 +156,10 @@ def plain_gradients(
 
 
 def copies_at_once(recording: Recording, request: Request, output: Explained | None = None) -> int:
-    """Return how many copies of a text fit with the whole graph of a forward pass, or one if they
-    are not independent. `output` is the part of the model's output that is read.
+    """Return how many copies of a text fit in memory with the graph of a full forward pass.
+
+    Return 1 if the copies in a batch are not independent. `output` tells the model which logits to
+    compute.
     """
     layers = recording.layers(request.site)
     tokens, d_model = layers[0].native_input.shape[1:]
@@ -169,7 +177,9 @@ def copies_at_once(recording: Recording, request: Request, output: Explained | N
 def _has_independent_copies(
     recording: Recording, request: Request, output: Explained | None, rows: int
 ) -> bool:
-    """Return whether copies of a text are independent in the whole model, tested once."""
+    """Test once whether copies of a text in one batch are independent of each other in the whole
+    model.
+    """
     model = ModelFrom(recording, request.site)
     narrow = {} if output is None else output.only_what_is_read(recording.model)
 
@@ -191,12 +201,13 @@ MOVES = ("prompt", "all")
 def moving_counts(
     recording: Recording, request: Request, output: Explained, moves: str
 ) -> list[int]:
-    """Return how many tokens of each text come from the baseline: those before an answer
-    ("prompt"), or "all" of them. All tokens of an encoder, and of a text whose output is no answer,
-    belong to the prompt.
+    """Return how many tokens of each text are replaced by the baseline.
+
+    With "prompt", these are the tokens before the answer; with "all", every token. In an encoder,
+    or if the explained output is not an answer, all tokens belong to the prompt.
     """
     if moves not in MOVES:
-        raise InvalidInput(f"moves={moves!r}: choose {' or '.join(MOVES)}")
+        raise InvalidInput(f"Unknown moves={moves!r}. Choose {' or '.join(MOVES)}.")
     stack = recording.structure.stack_of(request.site)
     lengths = list(recording.lengths[stack.name])
     is_held = moves == "prompt" and stack is recording.last_stack
@@ -213,8 +224,11 @@ def baseline(
     like: Hidden,
     moving: Sequence[int],
 ) -> Hidden:
-    """Return hidden states without the first `moving` tokens of each text: zeros, or those of a
-    text of "pad" or "mask" tokens or of a token id. Later tokens keep theirs.
+    """Return hidden states in which the first `moving` tokens of each text are replaced by the
+    baseline.
+
+    The baseline is zero, or the states of a text of "pad" tokens, "mask" tokens or a token id.
+    Later tokens keep their states.
     """
     if kind == "zero":
         base = torch.zeros_like(like)
@@ -235,7 +249,9 @@ def _first_tokens(counts: Sequence[int], like: Tensor) -> Bool[Tensor, "batch to
 
 
 def baseline_token(recording: Recording, kind: str | int) -> int:
-    """Return the id of the "pad" or the "mask" token, or an id itself."""
+    """Return the id of the "pad" or "mask" token. A token id is checked and returned as an
+    integer.
+    """
     if isinstance(kind, int) or kind.isdigit():
         check_answer_ids(recording.model, [int(kind)])
         return int(kind)
@@ -252,7 +268,7 @@ def baseline_token(recording: Recording, kind: str | int) -> int:
 def word_places(
     recording: Recording, request: Request, ids: Int[Tensor, "batch token"]
 ) -> Bool[Tensor, "batch token"]:
-    """Return where a text has words, not special tokens or padding."""
+    """Return a mask of the tokens that are neither special tokens nor padding."""
     places = torch.zeros_like(ids, dtype=torch.bool)
     for row in range(recording.batch):
         tokens = recording.target_tokens(request.site, row)

@@ -1,11 +1,12 @@
-"""Explain a whole answer: F = sum of log p(t_k | prompt, t_<k) over its tokens, by one pass.
+"""Explain a whole answer with one backward pass: F = sum of log p(t_k | prompt, t_<k) over its
+tokens.
 
-The answer is read as it is (teacher forcing), so all its tokens are explained by the same pass.
-Only the logits at the positions that produce it are read, in float32 or better. `of="logit"`
-explains the sum of the tokens' logits instead, which is linear in the final states. `weights`
-multiply the tokens' terms and are used as given; `reduce="mean"` divides by their sum.
+The model reads the whole answer (teacher forcing), so one pass explains all of its tokens. Only the
+logits that predict these tokens are used, in float32 or better. `of="logit"` explains the sum of
+the tokens' logits instead, which is linear in the final states. `weights` multiply the terms of the
+tokens and are not normalised; `reduce="mean"` divides them by their sum.
 
-The probability of the answer itself is not explained. Its gradient is that of F times the
+The probability of the answer itself is not supported: its gradient is the gradient of F times the
 probability, which underflows.
 """
 
@@ -44,15 +45,16 @@ EXPLAINS = ("log_probability", "logit")
 def answer_log_probabilities(
     logits: Float[Tensor, "*text token word"], ids: Int[Tensor, "*text token"]
 ) -> Float[Tensor, "*text token"]:
-    """Return log p of each token, in float32 or better, from the logits that produce it."""
+    """Return log p of each token, in float32 or better, from the logits that predict it."""
     wide = logits.float() if logits.element_size() < 4 else logits
     return wide.log_softmax(-1).gather(-1, ids[..., None])[..., 0]
 
 
 @dataclass(frozen=True)
 class ExplainedAnswer(Explained):
-    """The answer of each text as one number. Texts with shorter answers are padded by tokens of
-    weight zero.
+    """The answer of each text as a single number.
+
+    Shorter answers are padded with tokens of weight zero.
     """
 
     places: Int[Tensor, "batch token"]  # positions that produce the tokens
@@ -61,7 +63,9 @@ class ExplainedAnswer(Explained):
     prompts: tuple[int, ...]  # number of tokens before each answer
 
     def __call__(self, output: Any, rows: Int[Tensor, " copies"]) -> Float[Tensor, " copies"]:
-        """Return the explained number in a model's output for copies of the named texts."""
+        """Compute the explained number from a model's output. `rows` holds the index of each copy's
+        text.
+        """
         logits = logits_of(output)
         rows = rows.to(logits.device)
         at_places = self.logits_at(logits, rows, self.places.to(logits.device)[rows])
@@ -75,12 +79,12 @@ class ExplainedAnswer(Explained):
 
     @property
     def places_read(self) -> Int[Tensor, "batch place"]:
-        """Return the positions whose logits are read."""
+        """Return the positions of the logits that predict the answer."""
         return self.places
 
     @property
     def terms(self) -> tuple[Int[Tensor, "batch place term"], Float[Tensor, "batch place term"]]:
-        """Return the outputs whose logits are summed at every position, and their weights."""
+        """Return the token whose logit is read at each position, and its weight."""
         return self.ids[..., None], self.weights[..., None]
 
 
@@ -99,19 +103,19 @@ def explained_answer(
     recording
         A recording of a causal or encoder-decoder language model.
     answer
-        True, words of the answer, or positions (first, end) of its tokens; a list has one for each
-        text.
+        True for the whole answer, some words of it, or the positions (first, end) of its tokens.
+        Pass a list to set it for each text.
     of
         "log_probability" or "logit".
     reduce
         "sum" (default) or "mean" over the tokens.
     weights
-        A number for each token of the answer; a list of lists has them for each text.
+        A number for each token of the answer. Pass a list of lists to set them for each text.
 
     Raises
     ------
     InvalidInput
-        If the requested answer does not exist.
+        If the requested answer is not in the text.
     UnsupportedModel
         If the model does not predict the next token.
     """
@@ -156,7 +160,11 @@ def answer_parts(recording: Recording, answer: Any) -> list[AnswerTokens]:
 
 
 def produced_tokens(recording: Recording, text: int) -> Produced:
-    """Return the token that each position of a text produced, or would have: the next one."""
+    """Return the token that each position of a text predicts.
+
+    For a plain text, this is the next token of the text. For a generated continuation, these are
+    the recorded tokens.
+    """
     if recording.produced is not None:
         return recording.produced[text]
     last = recording.last_stack
@@ -173,18 +181,19 @@ def produced_tokens(recording: Recording, text: int) -> Produced:
 def _check_choices(of: str, reduce: str | None) -> None:
     if of == "probability":
         raise InvalidInput(
-            "of='probability' is not supported for an answer, because its gradient is that "
-            "of the logarithm times a number that underflows. Use of='log_probability', the "
-            "default."
+            "of='probability' is not supported for an answer, because the probability of a "
+            "whole answer underflows. Use of='log_probability', the default."
         )
     if of not in EXPLAINS:
         raise InvalidInput(f"Unknown of={of!r} for an answer. Choose {' or '.join(EXPLAINS)}.")
     if reduce not in (None, *REDUCTIONS):
-        raise InvalidInput(f"reduce={reduce!r}: choose {' or '.join(REDUCTIONS)}")
+        raise InvalidInput(f"Unknown reduce={reduce!r}. Choose {' or '.join(REDUCTIONS)}.")
 
 
 def _require_next_tokens(recording: Recording, logits: Tensor) -> None:
-    """Raise unless the model predicts the next token at every position of its last stack."""
+    """Raise an error unless the model predicts the next token at every position of its last
+    stack.
+    """
     name, stack = type(recording.model).__name__, recording.last_stack
     if logits.dim() != 3 or predicts_classes(recording, logits):
         raise InvalidInput(
@@ -252,7 +261,7 @@ def _weights_by_text(given: Any, texts: int) -> list[Any]:
 
 
 def _padded(rows: Sequence[Sequence[int]], most: int, device: torch.device) -> Tensor:
-    """Return lists of one length, padded with their first entry."""
+    """Pad each list with its first entry to the length `most`."""
     return torch.tensor([[*row, *[row[0]] * (most - len(row))] for row in rows], device=device)
 
 
@@ -262,5 +271,5 @@ def _require_finite(recording: Recording, output: ExplainedAnswer) -> None:
     if not bool(numbers.isfinite().all()):
         raise NonFiniteActivations(
             f"The {output.of.replace('_', '-')} of an answer is not finite. Check the weights "
-            "of the model's head, and whether it excludes a token of the answer."
+            "of the model's head, and whether the model masks out a token of the answer."
         )

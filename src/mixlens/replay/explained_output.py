@@ -1,17 +1,19 @@
-"""The output that a gradient or an erasure explains: one number per text, such as the probability
-of a class or of a word.
+"""The model output that a gradient or an erasure measure explains: one number per text, such as the
+probability of a class or of a word.
 
-* A classifier: the class `label` (name or number), against a class `foil` if there is one.
-* A masked language model: the `word` at a `position`, against a word `foil`.
+* A classifier: the class `label` (name or number), optionally contrasted with a class `foil`.
+* A masked language model: the `word` at a `position`, optionally contrasted with a word `foil`.
 * A causal or encoder-decoder language model: the next `word` after `position` (default: after the
   last token).
 
-The default is the model's own prediction: the most probable class, the most probable word at the
-only mask token, or after the last token. For a continued prompt, the token that the position
-produced is explained; if there are several, pass the position. `of="probability"` is the
-probability as the model's own API computes it (`mixlens.replay.probabilities`), with a foil that of
-the two alone; `of="logit"` is the logit, with a foil the difference of the two. A list has one
-value for each text of a batch.
+By default, the model's own prediction is explained: the most probable class, or the most probable
+word at the only mask token or after the last token. For a continued prompt, this is the token that
+was produced; if there are several, pass `position`.
+
+`of="probability"` is the probability as the model's own API computes it
+(`mixlens.replay.probabilities`). With a foil, it is the probability of the word or class if only
+these two were possible. `of="logit"` is the logit, or with a foil the difference of the two logits.
+Pass a list to set an option for each text of a batch.
 """
 
 from __future__ import annotations
@@ -47,8 +49,8 @@ Named = str | int | list[str | int] | None
 Place = int | list[int] | None
 
 NO_OUTPUT = (
-    "This recording was made for a measure without output, so it has none. Record the text "
-    "with lens.record(text)."
+    "This recording has no model output, because it was made for a measure that needs none. "
+    "Record the text with lens.record(text)."
 )
 
 
@@ -64,7 +66,9 @@ class Explained:
     link: Link | None  # function from logits to probabilities; None if no probability is needed
 
     def __call__(self, output: Any, rows: Int[Tensor, " copies"]) -> Float[Tensor, " copies"]:
-        """Return the explained number in a model's output for copies of the named texts."""
+        """Compute the explained number from a model's output. `rows` holds the index of each copy's
+        text.
+        """
         logits = logits_of(output)
         rows = rows.to(logits.device)
         if self.positions is not None:
@@ -81,14 +85,14 @@ class Explained:
 
     @property
     def places_read(self) -> Int[Tensor, "batch place"] | None:
-        """Return the positions whose logits are read, or None if there is one vector of logits per
-        text.
+        """Return the positions whose logits are read, or None if the model has one vector of logits
+        per text.
         """
         return None if self.positions is None else self.positions[:, None]
 
     @property
     def terms(self) -> tuple[Int[Tensor, "batch place term"], Float[Tensor, "batch place term"]]:
-        """Return the outputs whose logits are summed at every position, and their weights."""
+        """Return the outputs whose logits are summed at each position, and their weights."""
         outputs = [self.chosen] if self.foils is None else [self.chosen, self.foils]
         chosen = torch.stack(outputs, 1)[:, None]
         signs = torch.tensor([1.0, -1.0][: len(outputs)], device=chosen.device)
@@ -96,7 +100,7 @@ class Explained:
 
     @property
     def read(self) -> Int[Tensor, " position"] | None:
-        """Return the same for all texts, in order."""
+        """Return the positions that are read in any text, in ascending order."""
         places = self.places_read
         return None if places is None else torch.unique(places)
 
@@ -106,15 +110,16 @@ class Explained:
         rows: Int[Tensor, " copies"],
         places: Int[Tensor, "copies place"],
     ) -> Float[Tensor, "copies place word"]:
-        """Return logits at positions of each copy."""
+        """Return the logits at some positions of each copy."""
         read = self.read
         if read is not None and logits.shape[1] == len(read):  # as in `only_what_is_read`
             places = torch.searchsorted(read.to(places.device), places)
         return logits[torch.arange(len(rows), device=rows.device)[:, None], places]
 
     def only_what_is_read(self, model: nn.Module) -> dict[str, Tensor]:
-        """Return inputs with which a language model computes logits only at the explained
-        positions, because a vocabulary is wide. It is empty if the model has no such input.
+        """Return model inputs that restrict the logits to the explained positions, to save memory.
+
+        The result is empty if the model does not accept `logits_to_keep`.
         """
         read = self.read
         if read is None or "logits_to_keep" not in inspect.signature(model.forward).parameters:
@@ -123,8 +128,9 @@ class Explained:
 
 
 def no_logits(output: Any, *, or_embedding: bool = False) -> str | None:
-    """Return why no prediction can be explained, or None. `or_embedding` is set if an embedding
-    could be explained instead.
+    """Return the reason why no prediction can be explained, or None.
+
+    Set `or_embedding` if the measure could explain an embedding instead.
     """
     if isinstance(getattr(output, "logits", None), Tensor):
         return None
@@ -140,7 +146,7 @@ def no_logits(output: Any, *, or_embedding: bool = False) -> str | None:
 
 
 def logits_of(output: Any) -> Tensor:
-    """Return the logits in a model's output."""
+    """Return the logits of a model's output, or raise `InvalidInput` if there are none."""
     reason = no_logits(output)
     if reason is not None:
         raise InvalidInput(reason)
@@ -157,7 +163,7 @@ def explained(
     position: Place = None,
     of: str = "probability",
 ) -> Explained:
-    """Return the output that the options name, or the model's own prediction."""
+    """Return the output that the options select. The default is the model's own prediction."""
     if of not in ("probability", "logit"):
         raise InvalidInput(
             f"Unknown of={of!r}. Choose probability, logit, similarity or embedding."
@@ -176,8 +182,8 @@ def explained(
     if logits.dim() == 3 and per_text:
         return _of_token(recording, logits, label, word, foil, position, of, link)
     raise InvalidInput(
-        f"Logits of shape {tuple(logits.shape)} for {recording.batch} texts are neither "
-        "classes of a text nor of its tokens. Use a model with a head for words or classes."
+        f"Logits of shape {tuple(logits.shape)} for {recording.batch} texts belong neither to "
+        "whole texts nor to tokens. Use a model with a head for words or classes."
     )
 
 
@@ -246,7 +252,7 @@ def _of_token(
 def _require_different(chosen: Tensor, foils: Tensor | None) -> None:
     if foils is not None and bool((chosen == foils).any()):
         raise InvalidInput(
-            "The foil is the explained output itself, so their difference is zero. Pass a "
+            "The foil is the same as the explained output, so their difference is zero. Pass a "
             "different foil."
         )
 
@@ -280,12 +286,12 @@ def _positions(recording: Recording, logits: Tensor, position: Any) -> Int[Tenso
 
 
 def _only_produced(recording: Recording, lengths: Sequence[int]) -> list[int]:
-    """Return the only produced token, or raise if there are several."""
+    """Return the position of the only produced token, or raise an error if there are several."""
     known = recording.targets or [range(length) for length in lengths]
     if any(len(places) > 1 for places in known):
         raise InvalidInput(
-            f"{len(known[0])} tokens were produced, but one is explained. Pass the position "
-            f"that produced it ({known[0][0]} to {known[0][-1]}) as `position`."
+            f"The model produced {len(known[0])} tokens, but only one can be explained. Pass the "
+            f"position that produced it ({known[0][0]} to {known[0][-1]}) as `position`."
         )
     return [places[0] for places in known]
 

@@ -1,4 +1,6 @@
-"""Log when a slower form is used because a fast one does not apply."""
+"""Log when a measure falls back to a slower implementation because a layer does not support the
+fast one.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ _collected: ContextVar[dict[str, list[str]] | None] = ContextVar("collected", de
 
 
 def note_fallback(layer: Layer, reason: str) -> None:
-    """Log why a layer does not use the fast form."""
+    """Log the reason why a layer does not use the fast implementation."""
     path = layer.structure.path
     _log.debug("layer `%s`: %s", path, reason)
     collected = _collected.get()
@@ -24,7 +26,9 @@ def note_fallback(layer: Layer, reason: str) -> None:
 
 @contextlib.contextmanager
 def fallbacks_collected() -> Iterator[dict[str, list[str]]]:
-    """Collect the logged reasons, by the path of the layer."""
+    """Context that collects the logged reasons in a dictionary, with the path of each layer as the
+    key.
+    """
     collected: dict[str, list[str]] = {}
     token = _collected.set(collected)
     try:

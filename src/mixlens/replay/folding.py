@@ -1,16 +1,17 @@
-"""The derivative of a layer with the rest after its attention folded into one matrix per target.
+"""Compute the derivative of a layer faster: fold everything after its attention into one matrix per
+target.
 
-After its attention a layer works on single tokens, so with attention outputs o the layer's output
-e_i = R(x_i, o_i) has the derivative de_i = dx_i R_x(i) + do_i R_o(i), with two d x d matrices that
-are the same for all tangents. If x and o enter as one sum beta x + alpha o (no norm on the branch,
-no parallel MLP), one matrix is enough. Each tangent then needs the attention and one product,
-instead of an MLP that is several times as large.
+After its attention, a layer processes each token separately. With attention outputs o, the layer's
+output e_i = R(x_i, o_i) therefore has the derivative de_i = dx_i R_x(i) + do_i R_o(i), with two d x
+d matrices that are the same for all tangents. If x and o enter as one sum beta x + alpha o (no norm
+on the branch, no parallel MLP), one matrix is enough. Each tangent then needs the attention and one
+product, instead of an MLP that is several times as large.
 
-The matrices come from the layer's own code, by pushing the unit vectors through all tokens at once.
-For an MLP they are J W_1 diag(act') W_2 with the norms' derivatives as a diagonal plus a rank-one
-part, which halves the work. Each folded layer is compared with the derivative of the whole layer
-before it is used. The quantity is that of Brunner et al., "On Identifiability in Transformers",
-ICLR 2020, eq. 11.
+The matrices are computed with the layer's own code, by pushing the unit vectors through all tokens
+at once. For an MLP, they are J W_1 diag(act') W_2, where the derivatives of the norms are a
+diagonal plus a rank-one matrix; this closed form halves the work. Before a folded layer is used, it
+is compared with the derivative of the whole layer. The derivative is the one in Brunner et al., "On
+Identifiability in Transformers", ICLR 2020, eq. 11.
 """
 
 from __future__ import annotations
@@ -49,13 +50,13 @@ Parts = Callable[[tuple[Tensor, ...], tuple[Tensor, ...]], list[Tensor]]
 
 @dataclass(frozen=True)
 class FoldedLayer:
-    """Push tangents through the attention of a layer, then through the matrices of its rest."""
+    """Pushes tangents through the attention of a layer, then through the matrices of its rest."""
 
     parts: Parts  # the tangents that enter the rest: of x and every o, or of beta x + alpha o
     matrices: tuple[Float[Tensor, "token d d"], ...]
 
     def __call__(self, primals: tuple[Tensor, ...], tangents: tuple[Tensor, ...]) -> Tensor:
-        """Return the tangents of the output, by one product for each argument."""
+        """Return the tangents of the output, with one product for each matrix."""
         parts = self.parts(primals, tangents)
         total = torch.bmm(parts[0].transpose(0, 1), self.matrices[0])
         for part, matrix in zip(parts[1:], self.matrices[1:], strict=True):
@@ -64,7 +65,7 @@ class FoldedLayer:
 
 
 def folded_bytes(step: object) -> int:
-    """Return the bytes of a step's matrices, or zero if it cannot be folded."""
+    """Return the size of a step's matrices in bytes, or zero if the step cannot be folded."""
     if not isinstance(step, LayerFunction):
         return 0
     tokens, width = step.point.shape
@@ -72,7 +73,9 @@ def folded_bytes(step: object) -> int:
 
 
 def is_worth_folding(step: object, tangents: int) -> bool:
-    """Return whether this many tangents save more products than the matrices need."""
+    """Return whether folding pays off: with this many tangents, it must save more than the matrices
+    cost.
+    """
     if not isinstance(step, LayerFunction):
         return False
     width, count = int(step.point.shape[-1]), _matrices(step)
@@ -88,9 +91,9 @@ def is_worth_folding(step: object, tangents: int) -> bool:
 
 
 def fold(step: object, push: Push, *, size: int) -> Push | None:
-    """Return a faster push that agrees with `push`, or None.
+    """Return a faster function that agrees with `push`, or None if there is none.
 
-    `size`: tangents that fit in memory at once.
+    `size` is the number of tangents that fit in memory at once.
     """
     if not isinstance(step, LayerFunction):
         return None
@@ -143,9 +146,9 @@ def _agreeing(
 
 
 def _written_out(step: LayerFunction, rest: AfterAttention) -> Parts:
-    """Return plain softmax attention in closed form."""
+    """Return a function that pushes tangents through plain softmax attention in closed form."""
     if len(rest.sites) > 1 or step.states is not None:
-        raise ValueError("one attention only")
+        raise ValueError("The closed form supports only one self-attention per layer.")
     site = rest.sites[0]
     slopes, structure, joined = AttentionSlopes(step, site), site.structure, _joined(site.structure)
     output = structure.scaled(slopes.output) if joined else slopes.output
@@ -165,7 +168,9 @@ def _written_out(step: LayerFunction, rest: AfterAttention) -> Parts:
 
 
 def _differentiated(step: LayerFunction, rest: AfterAttention) -> Parts:
-    """Return any attention, by the forward derivative of the layer's own code."""
+    """Return a function that pushes tangents through any attention, with the forward derivative of
+    the layer's own code.
+    """
     attention, site = attention_outputs(step), step.layer.structure.sites[0]
     joined = _joined(site)
 
@@ -215,7 +220,9 @@ def _matrices(step: LayerFunction) -> int:
 
 
 def _slopes(step: LayerFunction, rest: AfterAttention, point: Sequence[Tensor]) -> MlpSlopes | None:
-    """Return the closed form, if it agrees with the layer's own code on a few tokens."""
+    """Return the closed form of the rest of the layer, if it agrees with the layer's own code on a
+    few tokens.
+    """
     mlp = find_mlp(step.layer)
     if mlp is None or mlp.after is not None:
         return None
@@ -234,7 +241,10 @@ def _slopes(step: LayerFunction, rest: AfterAttention, point: Sequence[Tensor]) 
 def _by_basis(
     rest: AfterAttention, point: Sequence[Tensor], number: int, size: int
 ) -> Float[Tensor, "token d d"]:
-    """Return the derivative by one argument, for all tokens at once, with a unit vector in each."""
+    """Return the derivative with respect to one argument, as one matrix per token.
+
+    Each forward pass pushes the same unit vector through all tokens at once.
+    """
     tokens, width = point[number].shape
 
     def single(argument: Tensor) -> tuple[Tensor, ...]:
@@ -251,11 +261,14 @@ def _by_basis(
 
 
 class _Enough(Exception):
-    """Stops the run of a layer whose rest is not needed."""
+    """Raised to stop the forward pass of a layer whose remaining output is not needed."""
 
 
 def attention_outputs(step: LayerFunction) -> Callable[..., tuple[Tensor, ...]]:
-    """Return the outputs of the attention projections. The layer stops after the last of them."""
+    """Return a function that computes the outputs of the attention projections.
+
+    It stops the layer after the last projection.
+    """
     paths = [site.output_projection for site in step.layer.structure.sites]
 
     def single(*primals: Tensor) -> tuple[Tensor, ...]:
@@ -276,8 +289,8 @@ def attention_outputs(step: LayerFunction) -> Callable[..., tuple[Tensor, ...]]:
 
 
 class AfterAttention:
-    """The output of a layer as a function of its input tokens and of the outputs of all its
-    attentions.
+    """The output of a layer as a function of its input tokens and the outputs of all its attention
+    modules.
     """
 
     def __init__(self, step: LayerFunction) -> None:
@@ -290,7 +303,7 @@ class AfterAttention:
         )
 
     def __call__(self, hidden: Tensor, *outputs: Tensor) -> Tensor:
-        """Return the layer's output, from input tokens and the output of each attention's
+        """Return the layer's output, given its input tokens and the output of each attention's
         projection.
         """
         layer, module, structures = self.layer, self.step.module, self.layer.structure.sites
@@ -314,7 +327,7 @@ def pushed(
     primals: tuple[Tensor, ...],
     tangents: tuple[Tensor, ...],
 ) -> tuple[Tensor, ...]:
-    """Return tangents [tangent, ...] of a function's output, from those of its arguments."""
+    """Push the tangents [tangent, ...] of a function's arguments forward to its outputs."""
 
     def one(*tangent: Tensor) -> tuple[Tensor, ...]:
         result: tuple[Tensor, ...] = torch.func.jvp(function, primals, tangent)[1]

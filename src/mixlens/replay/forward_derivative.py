@@ -1,7 +1,8 @@
-"""Push tangents through one layer, in a way that agrees with its reverse derivative.
+"""Push tangents through one layer, and check that the result agrees with reverse-mode
+differentiation.
 
-It uses `torch.func.jvp` under `vmap` (the layer itself runs once for all tangents), or dual numbers
-on copies.
+The tangents are pushed with `torch.func.jvp` under `vmap`, where the layer itself runs once for all
+tangents, or with dual numbers on copies of the input.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from mixlens.replay.fallbacks import note_fallback
 from mixlens.replay.intervention import LayerFunction
 
 Push = Callable[[tuple[Tensor, ...], tuple[Tensor, ...]], Tensor]
-"""Takes the point and tangents [tangent, token, d] of a step's arguments, and returns the tangents
-of its output.
+"""Takes the arguments of a step and their tangents [tangent, token, d], and returns the tangents of
+the output.
 """
 
 # Some models compute a softmax in float32, whatever their dtype.
@@ -28,8 +29,8 @@ _AGREES = {torch.float64: 1e-5, torch.float32: 1e-3}
 
 @runtime_checkable
 class Step(Protocol):
-    """One layer at its recorded input: a function of copies of its hidden states, and of the states
-    it attends to.
+    """One recorded layer as a function of copies of its hidden states and, if it has
+    cross-attention, of the encoder's states.
     """
 
     @property
@@ -38,15 +39,16 @@ class Step(Protocol):
 
     @property
     def states(self) -> Tensor | None:
-        """Return the states of the stack that the step reads, if any."""
+        """Return the encoder's states that the step attends to, or None."""
 
     def __call__(self, hidden: Tensor, states: Tensor | None = None, /) -> Tensor:
         """Run the step."""
 
 
 def forward_derivative(step: Step) -> Push | None:
-    """Return a function that pushes tangents through a step and agrees with its reverse derivative,
-    or None.
+    """Return a function that pushes tangents through a step, or None.
+
+    The function is only returned if its result agrees with the reverse-mode derivative.
     """
     with matmul_precision("float32"):
         push = _agreeing(step)
@@ -91,7 +93,7 @@ def _agreeing(step: Step) -> Push | None:
 def _pulled(
     step: Step, primals: tuple[Tensor, ...], generator: torch.Generator
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """Return a random cotangent, and its pullback through the step."""
+    """Draw a random cotangent, and return it with its pullback through the step."""
     with torch.enable_grad():
         leaves = tuple(primal.detach().clone().requires_grad_() for primal in primals)
         output = step(*(leaf[None] for leaf in leaves))[0]

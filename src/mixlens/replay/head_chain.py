@@ -1,12 +1,13 @@
-"""Read the head of a model as a chain of products, norms and activations.
+"""Read the head of a model as a chain of matrix products, norms and activations.
 
-From the hidden state that the output is read from (the first or last token of a classifier, the
-explained position of a language model), each step is the module whose input is the current state,
-or an activation of it, until the logits are reached. At the end the logits may be multiplied by a
-number (Cohere, Granite) or capped by a tanh (Gemma 2). No names are used.
+The chain starts at the hidden state from which the output is computed: the first or last token in a
+classifier, or the explained position in a language model. Each step is the module whose input is
+the current state, or an activation of it, until the logits are reached. At the end, the logits may
+be multiplied by a number (Cohere, Granite) or capped by a tanh (Gemma 2). Modules are not
+identified by name.
 
-Text is truncated to a dozen tokens for this, and the chain is cached until the weights change. It
-is then compared with the logits of the recording itself.
+To find the chain, mixlens runs the model on at most a dozen tokens of the text. The chain is cached
+until the weights change. Each time it is used, its result is compared with the recorded logits.
 """
 
 from __future__ import annotations
@@ -54,11 +55,11 @@ def head_chain(
     positions: Int[Tensor, "batch place"] | None,
     lengths: Sequence[int],
 ) -> Head:
-    """Return the head of a model with one stack. Raise `UnsupportedModel` if it is not such a
+    """Return the head of a model with one stack, or raise `UnsupportedModel` if it is not such a
     chain.
 
-    `positions` are those of the explained logits; None if the model has one vector of logits per
-    text.
+    `positions` are the positions of the explained logits, or None if the model has one vector of
+    logits per text.
     """
     chain = _known.of(
         recording.model, likeness(recording.inputs), lambda: _discovered_chain(recording)
@@ -66,7 +67,7 @@ def head_chain(
     if chain is None:
         raise UnsupportedModel(
             "the steps after the last layer are not a chain of products, norms and "
-            "activations of one token's state, so its logits cannot be split. Use a layer "
+            "activations of one token's state, so the logits cannot be split. Use a layer "
             "measure, or blank_out"
         )
     if positions is not None:
@@ -82,8 +83,8 @@ def head_chain(
             made = head.logits(states[text, number])
             if not difference(made[None], ends[text][None].to(states)) <= rounding(logits):
                 raise UnsupportedModel(
-                    f"the logits of text {text} differ from those of its head, so they cannot "
-                    "be split. Use a layer measure, or blank_out"
+                    f"the logits of text {text} differ from the logits that the steps of the head "
+                    "give, so they cannot be split. Use a layer measure, or blank_out"
                 )
     return head
 
@@ -94,7 +95,7 @@ _known: Remembered[_Chain | None] = Remembered()
 def _final_states(
     recording: Recording, places: Sequence[Sequence[int]]
 ) -> Float[Tensor, "batch place d_model"]:
-    """The output of the last layer at these places."""
+    """Return the outputs of the last layer at these positions."""
     if recording.final_states is not None:
         assert recording.logits_at is not None
         known = recording.logits_at.tolist()
@@ -119,7 +120,9 @@ def _steps(
 
 
 def _form(module: nn.Module, width: int, like: Tensor, dtype: torch.dtype) -> Product | Norm | None:
-    """Return the affine map or norm that a module computes in this dtype, or None."""
+    """Return the affine map or norm that a module computes in this dtype, or None if it is
+    neither.
+    """
     module = make_readable(module, dtype)
     there = like.to(next((weight.device for weight in module.parameters()), like.device))
     norm = norm_of(module, there.new_zeros(width))
@@ -149,7 +152,7 @@ def _discovered_chain(recording: Recording) -> _Chain | None:
 
 
 def _calls_behind(recording: Recording, inputs: Any) -> tuple[list[Call], Tensor, Tensor]:
-    """Return leaf modules outside the stack with their inputs, the last layer's output and the
+    """Return the calls of all leaf modules outside the stack, the output of the last layer, and the
     logits.
     """
     calls: list[Call] = []
@@ -171,13 +174,18 @@ def _calls_behind(recording: Recording, inputs: Any) -> tuple[list[Call], Tensor
 
 
 class _ChainSearch:
-    """Search for a chain of modules from a state of the first text to its logits."""
+    """Searches for a chain of modules that leads from a hidden state of the first text to its
+    logits.
+    """
 
     def __init__(self, calls: list[Call], end: Tensor, place: int) -> None:
         self.calls, self.end, self.place = calls, end, place
 
     def links(self, state: Row, first: int, depth: int) -> tuple[Link, ...] | None:
-        """Return the steps from the state to the logits, by the calls from `first` on."""
+        """Return the steps that lead from the state to the logits, or None.
+
+        Only module calls from number `first` on are tried.
+        """
         closing = self._closing(state)
         if closing is not None or depth > 12:
             return closing
@@ -196,7 +204,10 @@ class _ChainSearch:
         return None
 
     def _closing(self, state: Row) -> tuple[Link, ...] | None:
-        """Return nothing, a factor or a cap, if that turns the state into the logits."""
+        """Return the last step of the chain if it turns the state into the logits, or None.
+
+        It is empty if the state already equals the logits; otherwise it is a factor or a soft-cap.
+        """
         if state.shape != self.end.shape:
             return None
         end = self.end.to(state)
@@ -212,7 +223,9 @@ class _ChainSearch:
         return None
 
     def _before(self, state: Row, row: Row) -> tuple[Link, ...] | None:
-        """Return the steps from the state to a module's input: nothing, or an activation."""
+        """Return the activation between the state and a module's input, no step if the two are
+        equal, or None.
+        """
         if self._same(state, row):
             return ()
         for function in _ACTIVATIONS.values():
@@ -221,14 +234,15 @@ class _ChainSearch:
         return None
 
     def _row(self, tensor: Tensor, like: Row) -> Row | None:
-        """Return the first text's vector: at its position, or the only one."""
+        """Return the first text's vector at the position that is read, or its only vector."""
         if tensor.shape[-1] != len(like) or tensor.dim() not in (2, 3):
             return None
         return (tensor[0] if tensor.dim() == 2 else tensor[0, self.place]).to(like)
 
     def _same(self, one: Row, other: Row) -> bool:
-        """Return whether two vectors agree up to one rounding in the model's own precision. Some
-        norms always compute in float32.
+        """Return whether two vectors agree up to one rounding in the model's own precision.
+
+        This tolerance is needed because some norms always compute in float32.
         """
         bar = max(same_bar(one), ROUNDING[torch.float64], 2 * torch.finfo(self.end.dtype).eps)
         return one.shape == other.shape and difference(one[None], other[None]) <= bar
@@ -243,8 +257,9 @@ def _capped(state: Tensor, *, cap: float) -> Tensor:
 
 
 def _cap(state: Row, end: Row) -> float:
-    """Return c with end = c tanh(state / c), from the largest number, which grows with c, by
-    bisection.
+    """Solve end = c tanh(state / c) for the soft-cap c, by bisection.
+
+    Only the entry with the largest absolute value is used; the right-hand side grows with c.
     """
     largest = int(state.abs().argmax())
     given, made = abs(float(state[largest])), abs(float(end[largest]))

@@ -1,7 +1,7 @@
-"""The steps of a model's head, applied to the final state and to its parts.
+"""The steps of a model's head, applied to the final state and to the parts of that state.
 
-The sigma of a norm is fixed, an activation is replaced by its chord from zero, and biases are
-shared by the rules of DecompX or dropped.
+The sigma of each norm is fixed, each activation is replaced by its chord from zero, and biases are
+divided among the parts by the rules of DecompX, or dropped.
 """
 
 from __future__ import annotations
@@ -24,48 +24,48 @@ _WITHOUT_BIASES = PartRules(bias="none")
 
 @dataclass(frozen=True)
 class Product:
-    """The affine map z W + b."""
+    """The affine map z W + b, as a step of the head."""
 
     matrix: Float[Tensor, "d_in d_out"]
     bias: Float[Tensor, " d_out"]
 
     def whole(self, state: Row) -> Row:
-        """Return the next state."""
+        """Apply this step to a state."""
         return state @ self.matrix + self.bias
 
     def parts(self, parts: Tensor, state: Row, rules: PartRules) -> Tensor:
-        """Return the next state's parts [source, width]."""
+        """Apply this step to the parts [source, width] of a state."""
         return rules.shared(parts @ self.matrix, self.bias)
 
 
 @dataclass(frozen=True)
 class Norm:
-    """A norm with fixed sigma."""
+    """A norm with fixed sigma, as a step of the head."""
 
     norm: LinearisedNorm
 
     def whole(self, state: Row) -> Row:
-        """Return the next state."""
+        """Apply this step to a state."""
         return self.norm(state)
 
     def parts(self, parts: Tensor, state: Row, rules: PartRules) -> Tensor:
-        """Return the next state's parts [source, width]."""
+        """Apply this step to the parts [source, width] of a state."""
         made = self.norm.linear(parts) * self.norm.inverse_sigma(state)[..., None]
         return rules.shared(made, self.norm.shift)
 
 
 @dataclass(frozen=True)
 class Activation:
-    """An elementwise function, by its chord from zero."""
+    """An elementwise function, replaced by its chord from zero when applied to parts."""
 
     function: Callable[[Tensor], Tensor]
 
     def whole(self, state: Row) -> Row:
-        """Return the next state."""
+        """Apply this step to a state."""
         return self.function(state)
 
     def parts(self, parts: Tensor, state: Row, rules: PartRules) -> Tensor:
-        """Return the next state's parts [source, width]."""
+        """Apply this step to the parts [source, width] of a state."""
         if rules.released:
             return parts * (self.function(state) / (state + SHIFT))
         return parts * chord(self.function, torch.zeros_like(state), state)
@@ -76,14 +76,16 @@ Step = Product | Norm | Activation
 
 @dataclass(frozen=True)
 class Head:
-    """The chain, where each text is read off, and the states that are read there."""
+    """The steps of a model's head, the positions that it reads in each text, and the states
+    there.
+    """
 
     steps: tuple[Step, ...]
     places: tuple[tuple[int, ...], ...]
     states: Float[Tensor, "batch place d_model"]
 
     def logits(self, state: Row) -> Row:
-        """Return all logits of one state."""
+        """Return all logits for one state."""
         for step in self.steps:
             state = step.whole(state)
         return state
@@ -102,8 +104,10 @@ class Head:
         outputs: Int[Tensor, "place term"],
         weights: Float[Tensor, "place term"],
     ) -> Float[Tensor, "place d_model"]:
-        """Return g such that v . g is the contribution of a term v of each state to the weighted
-        sum of a few of its logits. `written` is linear, so its derivative at zero is exact.
+        """Return a vector g for each state, such that the dot product v . g is the contribution of
+        a term v of the state to a weighted sum of a few logits.
+
+        g is the gradient of `written`. Since `written` is linear, the gradient is exact.
         """
         few, columns = torch.unique(outputs.to(states.device), return_inverse=True)
         with torch.enable_grad():
@@ -120,9 +124,11 @@ class Head:
         outputs: Int[Tensor, " output"],
         rules: PartRules = _WITHOUT_BIASES,
     ) -> Float[Tensor, "vector output"]:
-        """Return the contributions of a state's terms to a few logits, by default without biases.
-        With one state per vector, each is a separate part. It is for rules that need no other
-        logits.
+        """Return the contributions of vectors in a state to a few logits, by default without
+        biases.
+
+        If you pass one state per vector, each vector is a part of its own state. The rules must not
+        depend on other logits.
         """
         products = [i for i, step in enumerate(self.steps) if isinstance(step, Product)]
         for number, step in enumerate(self.steps):

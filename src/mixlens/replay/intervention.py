@@ -1,7 +1,7 @@
 """Run a layer, or the model from one layer on, as a function of its input.
 
-The model is not changed: layers are called with other tensors, or a hook replaces their input and
-is removed afterwards.
+The model itself is not modified. Layers are called with other tensors, or a hook replaces their
+input and is removed afterwards.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ _STATES = "encoder_hidden_states"
 
 
 class LayerFunction:
-    """One recorded layer as a function of hidden states (and of the encoder's states), for one
-    text; copies form a batch.
+    """One recorded layer as a function of the hidden states of one text (and of the encoder's
+    states).
 
-    It holds the layer in float32 or better, and runs it with plain attention, which has forward
-    derivatives.
+    Copies of the text form a batch. The layer runs in float32 or better, with plain attention,
+    which has forward derivatives.
     """
 
     def __init__(self, layer: Layer, row: int, *, of_states: bool = False) -> None:
@@ -67,7 +67,7 @@ class LayerFunction:
         hidden: Float[Tensor, "copies target d_model"],
         states: Float[Tensor, "copies source d_states"] | None = None,
     ) -> Float[Tensor, "copies target d_model"]:
-        """Return the layer's output. It is differentiable in both modes."""
+        """Return the layer's output, which can be differentiated in forward and reverse mode."""
         copies = int(hidden.shape[0])
         if copies > 1 and not self.layer.has_independent_copies():
             others = [None] * copies if states is None else states[:, None]
@@ -89,8 +89,9 @@ def _with_argument(
 
 
 class ModelFrom:
-    """The whole model as a function of the hidden states that enter one layer of an attention's
-    stack.
+    """The whole model as a function of the hidden states that enter one layer.
+
+    `site` selects the attention whose stack contains the layer.
     """
 
     def __init__(self, recording: Recording, site: str | None = None) -> None:
@@ -110,8 +111,9 @@ class ModelFrom:
         rows: Int[Tensor, " copies"],
         edits: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Return the model's output for copies of the named texts with other hidden states
-        there.
+        """Run the model with other hidden states at the input of a layer, and return its output.
+
+        `rows` holds the index of each copy's text, and `edits` replaces model inputs.
         """
         calls, layouts = self.recording.structure.calls, self.recording.structure.layouts
         wanted = _call_number(self.recording, self.site, layer)
@@ -130,14 +132,18 @@ class ModelFrom:
 def model_output(
     recording: Recording, rows: Int[Tensor, " copies"], edits: Mapping[str, Any]
 ) -> Any:
-    """Return the model's output for copies of the named texts with other inputs."""
+    """Run copies of the texts with edited model inputs. `rows` holds the index of each copy's
+    text.
+    """
     inputs = {**input_rows(recording, rows), **edits}
     return _on_copies(recording.model, lambda: forward(recording.model, inputs))
 
 
 def _on_copies(model: nn.Module, run: Callable[[], Any]) -> Any:
-    """Return the model's output for copies of its texts, with plain expert products in float64, in
-    which grouped ones cannot run.
+    """Run the model on copies of its texts.
+
+    If the run fails, retry with plain expert products, because grouped products do not support
+    float64.
     """
     if torch.is_grad_enabled():
         require_gradients(model)
@@ -154,16 +160,16 @@ def _on_copies(model: nn.Module, run: Callable[[], Any]) -> Any:
                     raise
                 said = " ".join(str(error).split())[:200]
                 raise UnsupportedModel(
-                    f"{type(model).__name__} does not run on copies of a text of this input "
-                    f"({said}), as models with packed images do not. Record one text at a "
-                    "time, or choose a layer measure"
+                    f"{type(model).__name__} cannot run a batch of copies of one text "
+                    f"({said}). This is common for models with packed images. Record one text "
+                    "at a time, or choose a layer measure"
                 ) from error
 
 
 def layer_input(
     recording: Recording, site: str, layer: int, edits: Mapping[str, Any]
 ) -> Float[Tensor, "batch target d_model"]:
-    """Return a layer's input for other model inputs. The pass stops there."""
+    """Return a layer's input for edited model inputs. The forward pass stops there."""
     calls, wanted = recording.structure.calls, _call_number(recording, site, layer)
     seen: list[Tensor] = []
 
@@ -180,17 +186,19 @@ def layer_input(
 
 
 def _call_number(recording: Recording, site: str | None, layer: int) -> int:
-    """Return the number of a layer's call among all layer calls."""
+    """Return the index of a layer's call among all layer calls."""
     chosen, calls = recording.structure.stack_of(site), recording.structure.calls
     return next(i for i, call in enumerate(calls) if call[0] is chosen and call[1] == layer)
 
 
 class _Reached(Exception):
-    """Stops a pass when the wanted tensor is known."""
+    """Raised to stop a forward pass once the requested tensor is known."""
 
 
 def input_rows(recording: Recording, rows: Int[Tensor, " copies"]) -> dict[str, Any]:
-    """Return the recorded inputs, with the named texts as the batch."""
+    """Return the recorded inputs for a batch of copies. `rows` holds the index of each copy's
+    text.
+    """
     batch = recording.batch
     return {
         name: (
@@ -203,7 +211,7 @@ def input_rows(recording: Recording, rows: Int[Tensor, " copies"]) -> dict[str, 
 
 
 def token_input(recording: Recording, site: str | None) -> tuple[str, Tensor]:
-    """Return name and ids of the input with the tokens of an attention's stack."""
+    """Return the name and the token ids of the model input that an attention's stack reads."""
     stack = recording.structure.stack_of(site)
     width = recording.tokens_of(stack)
     names = (
@@ -216,16 +224,17 @@ def token_input(recording: Recording, site: str | None) -> tuple[str, Tensor]:
         if isinstance(ids, Tensor) and ids.shape[1] == width:
             return name, ids
     raise InvalidInput(
-        f"The tokens of {stack.name} are not passed as ids, so none of them can be replaced. "
-        "Pass token ids."
+        f"The inputs of {stack.name} are not token ids, so no token can be replaced. Pass token "
+        "ids."
     )
 
 
 def embedding_norm(
     recording: Recording, site: str | None
 ) -> tuple[LinearisedNorm, Float[Tensor, "batch target d_model"]]:
-    """Return the norm whose output is the first layer's input, and its input: the sum of the
-    embeddings.
+    """Return the norm between the embeddings and the first layer, and the norm's input.
+
+    This input is the sum of all embeddings.
     """
     stack = recording.structure.stack_of(site)
     first = recording.stack_layers[stack.name][0]

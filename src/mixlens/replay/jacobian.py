@@ -1,16 +1,17 @@
 """Squared Frobenius norms of the blocks of d e_i / d x_j, for every layer of a stack at once.
 
-Forward mode: a tangent at one source token passes from layer to layer and gives one column of the
-Jacobian of every layer's output. Source x d_model one-hot vectors give the norms of the blocks
-exactly. Gaussian ones estimate them, because E|Jv|^2 = |J|_F^2.
+In forward mode, a tangent at one source token passes from layer to layer and gives one column of
+the Jacobian of every layer's output. Source x d_model one-hot vectors give the norms of the blocks
+exactly. Gaussian vectors estimate them, because E|Jv|^2 = |J|_F^2.
 
-Layers are linearised by `forward_derivative`. If a layer has no forward derivative (an autograd
-function without one), reverse mode gives the same numbers, with one backward pass from every output
-of every layer.
+Layers are linearised by `forward_derivative`. If a layer has no forward derivative (for example, a
+custom autograd function without one), reverse mode gives the same numbers, with one backward pass
+from every output of every layer.
 
-With many tangents it is faster to fold the rest of a layer after its attention into one matrix per
-target (`folding`). The matrices of all layers are kept if they fit in memory. If not, tangents pass
-in bands, as many at once as fit, and a layer's matrices are kept only for a band.
+With many tangents, it is faster to fold everything after a layer's attention into one matrix per
+target (`folding`). The matrices of all layers are kept if they fit in memory. If not, the tangents
+are processed in bands. Each band has as many tangents as fit in memory, and the matrices of a layer
+are recomputed for each band.
 """
 
 from __future__ import annotations
@@ -32,7 +33,10 @@ Tangents = Float[Tensor, "tangent token d"]
 
 @dataclass(frozen=True)
 class SquaredNorms:
-    """|J_ij|_F^2 for every step, and its variance if it is an estimate."""
+    """The squared norms |J_ij|_F^2 for every step.
+
+    If they are estimated, `variance` is the variance of the estimate.
+    """
 
     mean: Float[Tensor, "step target source"]
     variance: Float[Tensor, "step target source"] | None
@@ -40,8 +44,8 @@ class SquaredNorms:
 
 @dataclass(frozen=True)
 class Seeds:
-    """Input vectors, one at a time: one-hot for all channels of every token, or `probes` Gaussian
-    ones for each.
+    """The input vectors that are pushed through the layers: one-hot vectors for all channels of
+    every token, or `probes` Gaussian vectors per token.
     """
 
     tokens: int
@@ -51,12 +55,12 @@ class Seeds:
 
     @classmethod
     def exact(cls, tokens: int, width: int, like: Tensor) -> Seeds:
-        """Return every unit vector of every token, for exact norms."""
+        """Use all unit vectors of every token, for exact norms."""
         return cls(tokens, width, None, like)
 
     @classmethod
     def gaussian(cls, tokens: int, width: int, probes: int, seed: int, like: Tensor) -> Seeds:
-        """Return random vectors, `probes` for each token."""
+        """Draw `probes` random vectors for each token, to estimate the norms."""
         generator = torch.Generator().manual_seed(seed)
         noise = torch.randn(tokens, probes, width, generator=generator, dtype=torch.float64)
         return cls(tokens, width, noise.to(like), like)
@@ -67,7 +71,10 @@ class Seeds:
         return self.width if self.noise is None else int(self.noise.shape[1])
 
     def chunks(self, size: int, length: int) -> Iterator[tuple[Int[Tensor, " tangent"], Tangents]]:
-        """Yield tokens, and vectors [tangent, length, width] that are zero outside them."""
+        """Yield batches of token indices and vectors [tangent, length, width].
+
+        Each vector is zero everywhere except at its token.
+        """
         for index in chunked(
             torch.arange(self.tokens * self.per_token, device=self.like.device), size
         ):
@@ -82,7 +89,7 @@ class Seeds:
 
 
 class Sums:
-    """Sums of squared norms in float64, for each seeded token."""
+    """Accumulates squared norms in float64, for each token at which vectors enter."""
 
     def __init__(self, steps: int, tokens: tuple[int, int], seeds: Seeds, *, along: str) -> None:
         self.targets, self.sources = tokens
@@ -95,7 +102,7 @@ class Sums:
         self.squares = torch.zeros_like(self.total)
 
     def add(self, step: int, token: Int[Tensor, " tangent"], vectors: Tangents) -> None:
-        """Add the output of a step for vectors that entered at these tokens."""
+        """Add the squared norms of a step's output for vectors that entered at the given tokens."""
         lengths = (
             torch.linalg.vector_norm(vectors[:, : self.total.shape[-1]], dim=-1).double().square()
         )
@@ -105,7 +112,7 @@ class Sums:
             self.squares[step].index_add_(0, token, lengths.square())
 
     def result(self) -> SquaredNorms:
-        """Return the sums, or their means over the probes."""
+        """Return the sums for one-hot vectors, or the means over Gaussian probes."""
         if self.seeds.noise is None:
             return SquaredNorms(self._oriented(self.total), None)
         count = self.seeds.per_token
@@ -125,10 +132,11 @@ def squared_norms(
     size: int,
     memory: int = 0,
 ) -> SquaredNorms:
-    """Return the norms for `steps` in their order. `tokens` are the real targets and sources,
-    `size` the tangents pushed at once.
+    """Return the squared norms for `steps`, in order.
 
-    `memory` is the number of bytes for matrices and waiting tangents; with zero nothing is folded.
+    `tokens` is the number of real targets and of real sources, and `size` is the number of tangents
+    to push at once. `memory` is the number of bytes for the matrices and for tangents that wait for
+    the next layer. If it is zero, no layer is folded.
     """
     pushes = [forward_derivative(step) for step in steps]
     if any(push is None for push in pushes):
@@ -171,7 +179,9 @@ def _forward(
 
 
 class _Schedule:
-    """The functions that push tangents through each step, and the number of chunks per step."""
+    """Chooses the function that pushes tangents through each step, and the number of chunks per
+    band.
+    """
 
     def __init__(
         self, steps: Sequence[Step], pushes: Sequence[Push], tangents: int, size: int, memory: int
@@ -208,7 +218,9 @@ def _reverse(
     tokens: tuple[int, int],
     size: int,
 ) -> SquaredNorms:
-    """Return the transposed blocks: cotangents enter at every output and leave at the sources."""
+    """Compute the norms in reverse mode: cotangents enter at every output and leave at the
+    sources.
+    """
     norms = [
         _reverse_from(steps[: number + 1], seeds, tokens, size) for number in range(len(steps))
     ]

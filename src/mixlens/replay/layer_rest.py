@@ -1,13 +1,14 @@
 """The rest of a layer after its attention, as a function of single tokens.
 
-After its attention a layer treats every target separately: e_i depends only on x_i and on the
-attention output o_i. When only o_i changes, whole sequences need not run: any number of pairs (x_i,
-o_i), from any text, pass the rest of the layer at once.
+After its attention, a layer processes every target separately: e_i depends only on x_i and on the
+attention output o_i. If only o_i changes, there is no need to run whole sequences. Any number of
+pairs (x_i, o_i), from any text, can pass through the rest of the layer at once.
 
-The layer's own code does the work, without its attention (`shortcuts`). This is tested with many
-tokens, shuffled and repeated: an MLP may depend on a token's position (BLIP-2's Q-Former has a
-different one for its text), on the number of tokens (experts with a capacity) or on its neighbours
-(convolutions). Such layers run whole sequences instead, which is always right.
+The layer's own code is used, but its attention is skipped (`shortcuts`). This is tested with many
+tokens, shuffled and repeated, because an MLP may depend on a token's position (BLIP-2's Q-Former
+has a different MLP for its text tokens), on the number of tokens (experts with a capacity) or on
+neighbouring tokens (convolutions). For such layers, whole sequences are run instead, which is
+always correct.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _PROVED_ROWS = 1024
 
 @dataclass(frozen=True)
 class _Proved:
-    """Shortcuts, and the number of tokens with which they were tested."""
+    """The shortcuts of a layer, and the number of tokens with which they were tested."""
 
     shortcuts: tuple[Shortcut, ...]
     rows: int
@@ -46,9 +47,9 @@ _of_layers: Remembered[_Proved | None] = Remembered()
 
 
 class LayerRest:
-    """The rest of one layer after one of its attentions.
+    """The rest of one layer after one of its attention modules.
 
-    `mode` is sum, shortcut, or sequences if single tokens cannot run.
+    `mode` is "sum", "shortcut", or "sequences" if the layer cannot run on single tokens.
     """
 
     def __init__(self, layer: Layer, kind: AttentionKind, *, rows: int = 4096) -> None:
@@ -63,7 +64,7 @@ class LayerRest:
 
     @property
     def module(self) -> nn.Module:
-        """Return the layer in float32 or better."""
+        """Return the layer's module in float32 or better."""
         return self.layer.module
 
     def __call__(
@@ -72,8 +73,9 @@ class LayerRest:
         targets: Int[Tensor, " row"],
         projected: Float[Tensor, "row d_model"],
     ) -> Float[Tensor, "row d_model"]:
-        """Return the layer's output for these targets, each with a different output of the
-        attention's projection.
+        """Return the layer's output for these targets.
+
+        `projected` holds an edited output of the attention's projection for each target.
         """
         assert self.mode != "sequences", "its tokens depend on each other"
         run = self._by_sum if self.mode == "sum" else self._by_shortcut
@@ -83,8 +85,8 @@ class LayerRest:
     def require_recorded_output(
         self, texts: Int[Tensor, " row"], targets: Int[Tensor, " row"]
     ) -> None:
-        """Fall back to whole sequences if a few unedited tokens do not reproduce the layer's
-        output.
+        """Check that a few unedited tokens reproduce the layer's output, or fall back to whole
+        sequences.
         """
         if self.mode == "sequences":
             return
@@ -105,8 +107,10 @@ class LayerRest:
     # ------------------------------------------------------------------------------------- two ways
 
     def _by_sum(self, texts: Tensor, targets: Tensor, projected: Tensor) -> Tensor:
-        """Return the output of a layer with a parallel MLP, which does not depend on the attention
-        output, or without an MLP: e then changes like y.
+        """Return the output of a layer whose MLP runs parallel to the attention, or that has no
+        MLP.
+
+        In both cases, e changes by the same amount as the output y of the attention block.
         """
         residual = self.site.residual[texts, targets]
         block = self.site.structure.levels(self.module, residual, projected)["block"]
@@ -156,13 +160,15 @@ class LayerRest:
         return "shortcut"
 
     def _proved_alike(self) -> _Proved | None:
-        """Test once for all identical layers."""
+        """Test the shortcuts once for all identical layers."""
         key = (self.kind, self.layer.submodule("").training, self.layer.signature)
         return _known.of(self.layer.model, key, self._proved_whole)
 
     @torch.no_grad()
     def _proved_whole(self) -> _Proved | None:
-        """Test on the full layer; partial layers cannot run again."""
+        """Test the shortcuts on the full layer, because a layer that was restricted to some targets
+        cannot run again.
+        """
         whole = self.layer.whole
         if whole is self.layer:
             return self._proved(find_shortcuts(self.layer))
@@ -174,8 +180,10 @@ class LayerRest:
         )
 
     def _proved(self, candidates: Sequence[Shortcut | None]) -> _Proved | None:
-        """Return the shortcuts, if many tokens of two edited copies of a text, shuffled and
-        repeated, agree with a re-run of the whole layer.
+        """Return the shortcuts if they give the same results as a new run of the whole layer, or
+        None.
+
+        The test uses many tokens from two edited copies of a text, shuffled and repeated.
         """
         shortcuts = tuple(shortcut for shortcut in candidates if shortcut is not None)
         if len(shortcuts) < len(self.sites):
@@ -208,14 +216,16 @@ _widest: Remembered[int] = Remembered()
 
 
 def _largest_axis(module: nn.Module) -> int:
-    """Return the largest axis of any matrix in a layer."""
+    """Return the size of the largest axis of any weight matrix in a layer."""
     matrices = (weight for weight in module.parameters() if weight.dim() > 1)
     return max((max(weight.shape) for weight in matrices), default=0)
 
 
 def bytes_of_a_row(module: nn.Module, d_model: int, dtype: torch.dtype) -> int:
-    """Return the bytes that one token needs in the rest of a layer: a few copies of itself in
-    float32 or better, and of the widest product in its precision.
+    """Return the number of bytes that one token needs in the rest of a layer.
+
+    This counts a few copies of its hidden state in float32 or better, and of the widest activation
+    in the model's precision.
     """
     widest = _widest.of(module, None, lambda: _largest_axis(module)) or d_model
     return 6 * d_model * computing_dtype(dtype).itemsize + 4 * widest * dtype.itemsize

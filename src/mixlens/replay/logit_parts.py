@@ -1,14 +1,16 @@
 """The contribution of each source to a logit in each layer, for `alti_logit` and `logit_update`.
 
 Ferrando et al. 2023, Explaining How Transformers Use Context to Build Predictions (ACL): in a
-pre-norm model the state that a logit is read from is a sum of the embedding and of the outputs of
-every attention and MLP block. With a fixed sigma of the final norm, each term's contribution to the
-logit is a product. The output of an attention block is split by head and source, exactly. Biases of
-the output projection, the MLP, the final norm's shift and the head's bias belong to no source.
+pre-norm model, the final state that gives a logit is the sum of the embedding and the outputs of
+all attention and MLP blocks. If the sigma of the final norm is fixed, the contribution of each term
+to the logit is a dot product. The output of an attention block is split exactly by head and source.
+The biases of the output projection, the MLP, the shift of the final norm and the bias of the head
+do not belong to any source.
 
-Beyond the authors' models: RMS norms, grouped heads, parallel blocks, norms on the attention branch
-(with fixed sigma), scaled branches, logits that are multiplied by a number, and soft-caps of the
-logits, which use their chord from zero, so that the parts still add up to the logit.
+mixlens also supports cases that the paper does not cover: RMS norms, grouped heads, parallel
+blocks, norms on the attention branch (with fixed sigma), scaled branches, logits that are
+multiplied by a number, and soft-capped logits. Soft-caps are replaced by their chord from zero, so
+that the parts still add up to the logit.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def not_a_sum(layer: LayerStructure, site: AttentionStructure) -> str | None:
-    """Return why the state of the logits is not a sum over layers of this structure."""
+    """Return the reason why the final state is not a sum over layers of this structure, or None."""
     use = ". Use decompx_logit or attention_gradient instead"
     if layer.has_other_parts:
         return (
@@ -59,11 +61,11 @@ def not_a_sum(layer: LayerStructure, site: AttentionStructure) -> str | None:
 
 @dataclass(frozen=True)
 class LogitParts:
-    """The explained logits of each text (one, the difference of two, or a weighted sum over an
-    answer) as a sum over layers and sources.
+    """The explained logits of each text, as a sum over layers and sources.
 
-    Methods take a layer, whole or restricted to some targets, and the `targets` of it that
-    are `places`.
+    For each text, this is one logit, the difference of two, or a weighted sum over an answer. The
+    methods take a layer, which may be restricted to some targets; `targets` selects the tokens at
+    `places`.
     """
 
     places: tuple[tuple[int, ...], ...]  # the tokens of each text whose logits are read
@@ -74,7 +76,9 @@ class LogitParts:
 
     @classmethod
     def of(cls, name: str, recording: Recording, request: Request, output: Explained) -> LogitParts:
-        """Return the parts of a recorded output. `name` is that of the measure, for errors."""
+        """Return the parts of a recorded output. Error messages mention `name`, the name of the
+        measure.
+        """
         if output.of != "logit":
             raise InvalidInput(
                 f"A {output.of.replace('_', '-')} is not a sum of parts. Pass of='logit' to {name}."
@@ -91,7 +95,7 @@ class LogitParts:
         return cls(head.places, torch.stack(directions), tuple(reach))
 
     def initial(self, first: Layer, targets: Targets) -> Float[Tensor, "batch place"]:
-        """Return the contribution of these tokens' embeddings."""
+        """Return the contribution of the embeddings of these tokens."""
         scale = first.structure.sites[0].residual_scale * _scale_after(first.structure)
         return self._read(self.reach[0] * scale * targets.take(first.input, 1))
 
@@ -99,7 +103,9 @@ class LogitParts:
         self, layer: Layer, site: Attention, targets: Targets
     ) -> Float[Tensor, "batch source"]:
         """Return the contribution of each source in one layer: sum_i,h A_hij v_hj . (W_O^h g_i).
-        The products with the directions come first, so that no vector of a source is computed.
+
+        The directions g are multiplied by the output projection first, so the d_model vectors of
+        the sources are never computed.
         """
         parts, take = site.parts(), targets.take
         factor = self.reach[layer.index] * _scale_after(layer.structure)
@@ -117,7 +123,9 @@ class LogitParts:
     def unattributed(
         self, layer: Layer, updates: Float[Tensor, "batch source"], targets: Targets
     ) -> Float[Tensor, " batch"]:
-        """Return the contribution of a layer that belongs to no source: biases and the MLP."""
+        """Return the part of a layer's contribution that does not belong to any source: biases and
+        the MLP.
+        """
         kept = layer.structure.sites[0].residual_scale * _scale_after(layer.structure)
         added = targets.take(layer.output, 1) - kept * targets.take(layer.input, 1)
         return self._read(self.reach[layer.index] * added).sum(-1) - updates.sum(-1)
@@ -127,14 +135,17 @@ class LogitParts:
 
 
 class StreamCheck:
-    """Raise an error if the residual stream changes between two layers."""
+    """Checks that the residual stream does not change between two layers."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._last: _Ends | None = None
 
     def add(self, layer: Layer, targets: Targets) -> None:
-        """Compare the layer with the one before it, which is next to it, at these targets."""
+        """Compare the input of a layer with the output of the layer below it, at these targets.
+
+        Call this for adjacent layers, in ascending or descending order.
+        """
         take = targets.take
         own = _Ends(layer.structure.path, layer.index, take(layer.input, 1), take(layer.output, 1))
         last, self._last = self._last, own
@@ -143,8 +154,8 @@ class StreamCheck:
         below, above = (last, own) if last.number < own.number else (own, last)
         if difference(above.entered.to(below.left.device), below.left) > layer.rounding:
             raise UnsupportedModel(
-                f"{self._name}: the stream is changed between `{below.path}` and `{above.path}`,"
-                f" {_NO_SUM}"
+                f"{self._name}: the model changes the residual stream between `{below.path}` and "
+                f"`{above.path}`, {_NO_SUM}"
             )
 
 
@@ -159,7 +170,7 @@ _NO_SUM = "so a logit is not a sum over the layers. Use gradient_x_input or blan
 
 
 def _scale_after(layer: LayerStructure) -> float:
-    """Return the factor between the attention block's output and the layer's."""
+    """Return the factor by which the layer multiplies the output of the attention block."""
     feed_forward = layer.feed_forward
     if feed_forward is None or layer.sites[0].parallel:
         return 1.0

@@ -1,8 +1,8 @@
 """Read the MLP of a layer as matrices, if it is plain or gated.
 
-mlp(z) = act(z W_1 + b_1) W_2 + b_2, or (act(z W_g + b_g) * (z W_u + b_u)) W_2 + b_2, for the output
-z of a norm, or for the stream itself. Mixtures of experts, convolutions and other forms are not
-recognised.
+A plain MLP computes act(z W_1 + b_1) W_2 + b_2, and a gated MLP (act(z W_g + b_g) * (z W_u + b_u))
+W_2 + b_2. z is the output of a norm, or the stream itself. Mixtures of experts, convolutions and
+other kinds of MLPs are not recognised.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ class _Paths:
 
 @dataclass(frozen=True)
 class _MlpModules:
-    """The modules of one layer, not their matrices, which would outlive a move to a different
+    """The modules of one layer's MLP.
+
+    Their matrices are not stored, because they would become stale if the model moved to another
     device.
     """
 
@@ -56,7 +58,7 @@ class _MlpModules:
 
 @dataclass(frozen=True)
 class Mlp:
-    """The matrices of one layer."""
+    """The matrices of one layer's MLP."""
 
     norm: LinearisedNorm  # norm with output z
     first: tuple[Affine, ...]  # [d_model, d_ff]
@@ -67,16 +69,16 @@ class Mlp:
 
     @property
     def activation(self) -> Callable[[Tensor], Tensor]:
-        """Return the activation of the hidden layer."""
+        """Return the activation function of the hidden layer."""
         return ACTIVATIONS[self.activation_name]
 
     def normed(
         self, rows: Float[Tensor, "*rows d_model"], *, needed: bool = True
     ) -> tuple[Float[Tensor, "*rows d_model"], Float[Tensor, "*rows 1"]]:
-        """Return z and 1 / sigma of vectors before the norm, in few passes, because there are n^2
-        vectors.
+        """Return z and 1 / sigma for vectors before the norm.
 
-        Without centring, z is computed only if `needed`; else the vectors are returned.
+        This takes few passes over the data, because there are n^2 vectors. For a norm that does not
+        centre, z is computed only if `needed`; otherwise the vectors are returned unchanged.
         """
         norm, width = self.norm, rows.shape[-1]
         if norm.centred:
@@ -89,16 +91,17 @@ class Mlp:
         return (rows * inverse).mul_(norm.gain).add_(norm.shift) if needed else rows, inverse
 
     def hidden(self, products: list[Tensor]) -> Tensor:
-        """Return the input of the second product."""
+        """Return the input of the second matrix product."""
         made = self.activation(products[0])
         return made if len(products) == 1 else made.mul_(products[1])
 
 
 def find_mlp(layer: Layer, dtype: torch.dtype | None = None, *, normed: bool = True) -> Mlp | None:
-    """Return the MLP of a layer, or None if the layer has no MLP of the expected form.
+    """Return the MLP of a layer, or None if the layer has no plain or gated MLP.
 
-    The matrices are in `dtype`, or by default in float32 or better. If `dtype` is the model's own,
-    they are not copied. With `normed=False`, an MLP without a norm in front is accepted too.
+    The matrices have the dtype `dtype`, or by default float32 or better. If `dtype` is the model's
+    own dtype, they are not copied. With `normed=False`, the MLP does not need a norm in front of
+    it.
     """
     key = (layer.structure, layer.has_one_token)
     parts = _modules.of(layer.submodule(""), key, lambda: _modules_of(layer))
@@ -155,7 +158,7 @@ def _modules_of(layer: Layer) -> _MlpModules | None:
 
 @dataclass(frozen=True)
 class _ModuleCall:
-    """The last call of a submodule, flattened over tokens."""
+    """The last call of a submodule. The batch and token axes of its tensors are flattened."""
 
     path: str
     module: nn.Module
@@ -217,7 +220,9 @@ def _discovered_paths(layer: Layer) -> _Paths | None:
 
 
 def _explained(hidden: Tensor, firsts: list[_ModuleCall]) -> tuple[tuple[str, ...], str] | None:
-    """Return the first products and the activation that give the input of the second product."""
+    """Return the paths of the first matrix products and the activation whose result equals
+    `hidden`.
+    """
     wide = [event for event in firsts if event.output.shape == hidden.shape]
     for name, activation in ACTIVATIONS.items():
         for one in wide:

@@ -1,14 +1,14 @@
-"""Norm-based measures through the MLP: their shared computation.
+"""Shared code of the norm-based measures that include the MLP.
 
 Kobayashi et al. 2024, Analyzing Feed-Forward Blocks in Transformers through the Lens of Attention
 Maps (https://openreview.net/forum?id=mYWsyTuiRp): each source's part of the attention block passes
-through the MLP, the activation by integrated gradients from the zero vector (their equation 12),
-which is a chord in closed form (`mixlens.kernels.chords`); then through the residual stream, then
-through the last norm with its sigma fixed.
+through the MLP, then through the residual connection, then through the last norm with its sigma
+fixed. For the activation, the paper uses integrated gradients from the zero vector (equation 12),
+which mixlens computes in closed form as a chord (`mixlens.kernels.chords`).
 
-The treatment of biases cannot be compared with the authors' code. With `bias="joint"`, terms that
-belong to no source (biases and shifts) grow along the path like the tokens. With `bias="fixed"`,
-they are there from the start, and the chord begins at them.
+The authors' code does not show how they treat biases. With `bias="joint"`, terms that belong to no
+source (biases and shifts) are scaled along the path of integration like the tokens. With
+`bias="fixed"`, they are already present at the start of the path.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ BIASES = ("joint", "fixed")
 
 
 def scope_spec(*, summary: str, use_when: str, also: str = "") -> Spec:
-    """Return the common spec of these measures; `also` is one more limitation."""
+    """Return the spec that these measures share. `also` adds a limitation."""
     return Spec(
         summary=summary,
         citation=(
@@ -65,7 +65,9 @@ def scope_spec(*, summary: str, use_when: str, also: str = "") -> Spec:
 
 
 def no_mlp(layer: LayerStructure, site: AttentionStructure) -> str | None:
-    """Return why parts cannot pass through the MLP of such a layer."""
+    """Return the reason why parts cannot pass through the MLP of a layer of this structure, or
+    None.
+    """
     use = ". Use attention_norm_res_ln or value_zeroing instead"
     if layer.has_other_parts:
         return f"more than one part adds to the stream next to its attention{use}"
@@ -83,13 +85,15 @@ def no_mlp(layer: LayerStructure, site: AttentionStructure) -> str | None:
 
 
 def require_plain_mlp(layer: Layer) -> Mlp:
-    """Return the MLP of a layer, if it has the only form for which these parts are defined."""
+    """Return the MLP of a layer, or raise an error if the parts are not defined for this kind of
+    MLP.
+    """
     mlp = find_mlp(layer, normed=False)
     if mlp is None or len(mlp.first) > 1 or mlp.after is not None:
         raise UnsupportedModel(
-            f"`{layer.structure.path}`: its MLP is not one activation between two products "
-            "(it is gated, a mixture, or has its own norm), for which the parts are not "
-            "defined. Use value_zeroing instead"
+            f"`{layer.structure.path}`: its MLP is gated, is a mixture of experts, or has its own "
+            "norm. The parts are only defined for one activation between two products. Use "
+            "value_zeroing instead"
         )
     return mlp
 
@@ -104,8 +108,10 @@ def scope_norms(
     residual: bool,
     last_norm: bool = False,
 ) -> LayerScores:
-    """Return norms of each source's part after the MLP, with or without the `residual` stream and
-    the `last_norm`.
+    """Return the norm of each source's part after the MLP.
+
+    Set `residual` to include the residual stream, and `last_norm` to include the norm after the
+    MLP.
     """
     if bias not in BIASES:
         raise InvalidInput(f"Unknown bias {bias!r}. Choose one of: {', '.join(BIASES)}.")
@@ -132,7 +138,7 @@ def scope_norms(
 def _first_product(
     stream: Decomposition, mlp: Mlp, site: Attention, bias: str
 ) -> tuple[Decomposition, Float[Tensor, "batch target d_ff"]]:
-    """Return each source's part of the pre-activation, and their common slope."""
+    """Return each source's part of the pre-activation, and the slope that all sources share."""
     matrix, shift = mlp.first[0]
     if site.output_norm is None:  # the norm before the MLP
         stream = after_norm(stream, mlp.norm)
@@ -151,7 +157,7 @@ def _first_product(
 
 
 def after_norm(stream: Decomposition, norm: LinearisedNorm) -> Decomposition:
-    """Return the parts of the stream after a norm that reads it, with fixed sigma."""
+    """Return the parts of the stream after a norm with fixed sigma."""
     assert stream.constant is not None
     inverse = norm.inverse_sigma(stream.total)
     return replace(

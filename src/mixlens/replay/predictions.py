@@ -1,4 +1,4 @@
-"""The model's most likely words at the mask or after the last token, or its classes."""
+"""The model's most likely words at the mask or after the last token, or its most likely classes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def predicted(
     recording: Recording, top: int = 5, position: int | None = None
 ) -> list[tuple[str, float]]:
-    """Return words or classes and their probabilities, most likely first, for a recording of one
+    """Return the most likely words or classes and their probabilities, for a recording of one
     text.
     """
     if top < 1:

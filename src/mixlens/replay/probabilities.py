@@ -1,12 +1,13 @@
 """Turn the logits of a head into probabilities, with the function that the model's own API applies.
 
 * Words (masked, causal and encoder-decoder language models): softmax over the vocabulary.
-* Classes of a text, an image or audio: by `config.problem_type`, as in the pipelines of
-  transformers. Several labels: a sigmoid of each logit. One label: softmax. Regression: none.
-* Classes of tokens, next sentences, multiple choice: softmax.
+* Classes of a text, an image or audio: `config.problem_type` decides, as in the pipelines of
+  transformers. Multi-label models use a sigmoid of each logit, single-label models a softmax.
+  Regression models have no probabilities.
+* Classes of tokens, next-sentence prediction, multiple choice: softmax.
 
 Other heads (replaced tokens, table cells, speakers, boxes) have their own conventions. You can
-explain their logits; a probability raises `InvalidInput`.
+explain their logits, but asking for a probability raises `InvalidInput`.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _ADVICE = "pass of=logit"
 def to_probabilities(
     logits: Float[Tensor, "*rows outputs"], link: Link
 ) -> Float[Tensor, "*rows outputs"]:
-    """Apply the function to logits."""
+    """Apply the link function, softmax or sigmoid, to logits."""
     return torch.sigmoid(logits) if link == "sigmoid" else torch.softmax(logits, -1)
 
 
@@ -48,11 +49,11 @@ def find_link(model: nn.Module, output: Any) -> Link:
     problem = getattr(config, "problem_type", None)
     labels = getattr(model, "num_labels", getattr(config, "num_labels", None))
     if _is_a(model, _OWN_CONVENTION):
-        raise InvalidInput(f"The logits of {name} do not score words or classes: {_ADVICE}")
+        raise InvalidInput(f"The logits of {name} are not scores of words or classes: {_ADVICE}")
     if getattr(output, "pred_boxes", None) is not None:
         if outputs != (labels or 0) + 1:  # the last class is "no object"
             raise InvalidInput(
-                f"{name} computes the probabilities of boxes by an unknown function: {_ADVICE}"
+                f"mixlens does not know how {name} computes the probabilities of boxes: {_ADVICE}"
             )
         return "softmax"
     if logits.dim() == 2:

@@ -2,11 +2,12 @@
 
 Measures can explain the embedding of a text, or its similarity to another text:
 
-* `of="similarity"`: the cosine of the text's embedding and that of the text `to`, which is fixed.
-* `of="embedding"`: the component of the embedding along its own direction, which is fixed. For the
-  unchanged text this is the embedding's norm.
+* `of="similarity"`: the cosine similarity between the text's embedding and the embedding of the
+  text `to`, which is held constant.
+* `of="embedding"`: the component of the embedding along its own direction, which is held constant.
+  For the unchanged text, this is the norm of the embedding.
 
-An embedding is pooled from the encoder's token states (`mixlens.model.sentence_folder`), or
+The embedding is pooled from the token states of the encoder (`mixlens.model.sentence_folder`), or
 computed by the modules of a SentenceTransformer (`mixlens.model.sentence_encoder`).
 """
 
@@ -48,14 +49,16 @@ _SHOWN = 40  # characters of a text in a label
 
 @dataclass(frozen=True)
 class ExplainedEmbedding(Explained):
-    """One number of each text's embedding."""
+    """One number computed from each text's embedding."""
 
     real: Bool[Tensor, "batch token"]
     embed: Embed
     directions: Float[Tensor, "batch d_embedding"]  # unit vectors
 
     def __call__(self, output: Any, rows: Int[Tensor, " copies"]) -> Float[Tensor, " copies"]:
-        """Return the explained number in a model's output for copies of the named texts."""
+        """Compute the explained number from a model's output. `rows` holds the index of each copy's
+        text.
+        """
         states = _states(output)
         rows = rows.to(states.device)
         vectors = self.embed(states, self.real[rows])
@@ -66,7 +69,10 @@ class ExplainedEmbedding(Explained):
 def explained_embedding(
     recording: Recording, *, of: str, to: str | Sequence[str] | None, pooling: str | None
 ) -> ExplainedEmbedding:
-    """Return the embedding, or its similarity to a text; a list has one text for each."""
+    """Return the embedding as the explained output, or its similarity to the text `to`.
+
+    Pass a list as `to` to compare each text of the batch with a different text.
+    """
     if (to is None) != (of == "embedding"):
         raise InvalidInput(
             "of='similarity' needs `to`. Pass the text to compare with."
@@ -134,8 +140,8 @@ def _states(output: Any) -> Float[Tensor, "text token d_model"]:
     states = getattr(output, "last_hidden_state", None)
     if not isinstance(states, Tensor):
         raise UnsupportedModel(
-            "this model does not return the states of its tokens, so it has no embedding to "
-            "explain. Load the encoder without a head (AutoModel)"
+            "this model does not return the hidden states of its tokens, so there is no embedding "
+            "to explain. Load the encoder without a head (AutoModel)"
         )
     return states.float() if states.element_size() < 4 else states
 
@@ -151,16 +157,16 @@ _OF_EMBEDDINGS, _OF_ANSWERS = ("to", "pooling"), ("answer", "reduce", "weights")
 def resolve_output(
     name: str, spec: Spec, recording: Recording, options: dict[str, Any]
 ) -> Explained:
-    """Return the output that the options name, or the model's own prediction.
+    """Return the output that the options select. The default is the model's own prediction.
 
     Parameters
     ----------
     name, spec
-        The measure that explains it.
+        The name and spec of the measure that explains the output.
     recording
-        A recording with the output of the model.
+        A recording that includes the model's output.
     options
-        Those of `measures.OUTPUT_OPTIONS` and `of` that were passed.
+        The options from `measures.OUTPUT_OPTIONS`, and `of`, that the user passed.
 
     Raises
     ------
@@ -174,7 +180,7 @@ def resolve_output(
     named.pop("answer", None)
     for key in _OF_ANSWERS:
         if key in named:
-            raise InvalidInput(f"{key} is for an answer. Pass answer=… as well.")
+            raise InvalidInput(f"`{key}` needs an answer. Pass answer=… as well.")
     of = spec.explains_by_default if of is None else of
     chosen = {key: named.pop(key, None) for key in _OF_EMBEDDINGS}
     if of not in _EMBEDDINGS:
@@ -198,8 +204,9 @@ def resolve_output(
 
 
 def _answer(spec: Spec, recording: Recording, of: str | None, named: dict[str, Any]) -> Explained:
-    """Return the answer's log-probability, or the sum of its logits for measures that split
-    logits.
+    """Return the answer as the explained output.
+
+    The default is its log-probability, or for measures that split logits the sum of its logits.
     """
     others = [key for key in named if key not in _OF_ANSWERS]
     if others:

@@ -1,26 +1,28 @@
 """The normalised scores of information flow routes.
 
 Ferrando & Voita 2024, Information Flow Routes: Automatically Interpreting Language Models at Scale
-(EMNLP). For a sum y = sum_k z_k + rest, the fraction of z_k is proportional to max(0, ||y||_1 - ||y
-- z_k||_1). There are two such sums in a layer. In the attention block the terms are each head's
-vector of each source, and the residual stream. After the MLP they are its output and the stream it
-is added to.
+(EMNLP). For a sum y = sum_k z_k + rest, the score of z_k is proportional to max(0, ||y||_1 - ||y -
+z_k||_1). A layer has two such sums. In the attention block, the terms are the vector of each head
+and source, and the residual stream. After the MLP, the terms are the output of the MLP and the
+stream to which it is added.
 
-As in the authors' tool the bias of the values belongs to no term, unless `value_bias` is set:
-attention weights sum to one, so it is a constant.
+As in the authors' tool, the bias of the values does not belong to any term, unless you set
+`value_bias`. It is a constant, because attention weights sum to one.
 
-Beyond the authors: a norm after a sum, or on a branch, has a fixed sigma, and every term passes its
-linear part (post-norm and sandwich layers). In a parallel layer the block is the stream and the
-attention, and the MLP is added to that.
+mixlens also supports layers that the paper does not cover. In post-norm and sandwich layers, the
+sigma of a norm after a sum or on a branch is fixed, and the linear part of the norm is applied to
+every term. In parallel layers, the attention block is the sum of the stream and the attention
+output, and the MLP is added to that sum.
 
 For each head and source, `head_contributions` computes ||y_i||_1 - ||y_i - z||_1 with z = a_hij
-f_hj. Channel by channel |y| - |y - z| = u - 2 max(0, u - |y|), with u = sign(y) z. The sum of the
-first term is a matrix product. The second counts only channels in which z is larger than y itself.
-Those are among the channels with the smallest |y|, and most pairs have few or none of them, because
-a weight is small. For each pair only as many of them are read as its largest channel allows. This
-is exact, and takes an order of magnitude less time than all channels of all heads. A few pairs, as
-in one route, are compared channel by channel, which is faster than sorting. On a GPU a fused kernel
-does so for a few targets.
+f_hj. For each channel, |y| - |y - z| = u - 2 max(0, u - |y|), with u = sign(y) z. The sum of the
+first term over channels is a matrix product. The second term is non-zero only in channels where u
+is larger than |y|. These are among the channels with the smallest |y|, and most pairs have few or
+none of them, because attention weights are small. For each pair, the largest possible |z| limits
+how many of these channels have to be read. The result is exact, and takes an order of magnitude
+less time than reading all channels of all heads. If there are only a few pairs, as in one route,
+all channels are compared directly, which is faster than sorting them. On a GPU, a fused kernel does
+this for a few targets.
 """
 
 from __future__ import annotations
@@ -52,9 +54,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RouteRules:
-    """Rules for fractions. The released code adds 1e-6 to every difference, has a floor of 1e-5 for
-    every term, and counts sources that a target cannot see. Contributions below the threshold count
-    as zero.
+    """Rules for computing the normalised scores.
+
+    The released code adds 1e-6 to every difference, sets every term to at least 1e-5, and counts
+    sources that a target cannot see. Contributions below `threshold` count as zero.
     """
 
     value_bias: bool = False
@@ -63,22 +66,22 @@ class RouteRules:
 
     @classmethod
     def of(cls, value_bias: bool, variant: str, threshold: float = 0.0) -> RouteRules:
-        """Return the rules from the options of a measure."""
+        """Create the rules from the options of a measure."""
         return cls(value_bias, is_released(variant), threshold)
 
     @property
     def shift(self) -> float:
-        """Return the number added to every difference."""
+        """Return the constant that is added to every difference."""
         return 1e-6 if self.released else 0.0
 
     @property
     def floor(self) -> float:
-        """Return the smallest value of a term."""
+        """Return the smallest value that a term can have."""
         return 1e-5 if self.released else 0.0
 
 
 def no_routes(layer: LayerStructure, site: AttentionStructure) -> str | None:
-    """Return why a layer of this structure has no such fractions."""
+    """Return the reason why routes are not defined for a layer of this structure, or None."""
     if len(layer.sites) > 1:
         return (
             "a cross-attention block is between the self-attention and the MLP, and routes "
@@ -99,20 +102,22 @@ def no_routes(layer: LayerStructure, site: AttentionStructure) -> str | None:
 
 @dataclass(frozen=True)
 class AttentionShares:
-    """Fractions in the attention block of some targets; with the residual's they sum to one."""
+    """Normalised scores in the attention block of some targets. Heads, sources and the residual
+    stream sum to one.
+    """
 
     heads: Float[Tensor, "batch head target source"]
     residual: Float[Tensor, "batch target"]
 
     def merged(self, positions: Tensor) -> Float[Tensor, "batch target source"]:
-        """Return the sum over heads, with the residual stream on the diagonal."""
+        """Return the scores summed over heads, with the residual stream on the diagonal."""
         return self.heads.sum(1).scatter_add(2, positions[..., None], self.residual[..., None])
 
 
 def attention_shares(
     layer: Layer, site: Attention, targets: Targets, rules: RouteRules
 ) -> AttentionShares:
-    """Return the fractions of the requested targets."""
+    """Return the normalised scores in the attention block, for the requested targets."""
     parts = route_parts(layer, site, targets, rules)
     heads, residual = route_contributions(parts, layer.memory_budget, rules)
     heads = heads.clamp_min_(rules.floor)
@@ -125,7 +130,9 @@ def attention_shares(
 def route_parts(
     layer: Layer, site: Attention, targets: Targets, rules: RouteRules
 ) -> Decomposition:
-    """Return the block's output by head and source, with the residual stream as a separate part."""
+    """Return the output of the attention block by head and source, with the residual stream as a
+    separate part.
+    """
     bias = None if rules.value_bias else bias_of_values(layer, site)
     if bias is not None:
         shared = site.structure.heads // site.values.shape[1]
@@ -136,14 +143,14 @@ def route_parts(
 def route_contributions(
     parts: Decomposition, budget: int, rules: RouteRules
 ) -> tuple[Float[Tensor, "batch head target source"], Float[Tensor, "batch target"]]:
-    """Return the L1 contributions of each head's part of each source, and of the residual."""
+    """Return the L1 contributions of each head and source, and of the residual stream."""
     limit = cached_bytes(budget, parts.total.device)
     heads = head_contributions(parts, parts.total, limit, rules.shift)
     return heads, l1_contribution(parts.own, parts.total, rules.shift)
 
 
 def above(contributions: Tensor, threshold: float) -> Tensor:
-    """Return the contributions, with 0 for those below the threshold."""
+    """Set contributions below the threshold to 0."""
     if not threshold:
         return contributions
     return torch.where(contributions >= threshold, contributions, torch.zeros_like(contributions))
@@ -152,7 +159,7 @@ def above(contributions: Tensor, threshold: float) -> Tensor:
 def as_shares(
     heads: Float[Tensor, "batch head target source"], residual: Float[Tensor, "batch target"]
 ) -> AttentionShares:
-    """Return non-negative contributions divided by their sum."""
+    """Divide non-negative contributions by their sum."""
     whole = (heads.sum((1, 3)) + residual).clamp_min(torch.finfo(heads.dtype).tiny)
     return AttentionShares(heads.div_(whole[:, None, :, None]), residual / whole)
 
@@ -160,8 +167,9 @@ def as_shares(
 def feed_forward_parts(
     layer: Layer, site: Attention, targets: Targets
 ) -> dict[str, Float[Tensor, "batch target d_model"]]:
-    """Return the layer's output, and the two terms of its sum: the MLP and the stream. Return
-    nothing if there is no MLP.
+    """Return the layer's output, and the two terms of its sum: the MLP and the residual stream.
+
+    Return an empty dictionary if the layer has no MLP.
     """
     structure = layer.structure.feed_forward
     if structure is None:
@@ -181,7 +189,7 @@ def feed_forward_parts(
 def feed_forward_shares(
     layer: Layer, site: Attention, targets: Targets, rules: RouteRules
 ) -> tuple[Float[Tensor, "batch target"], Float[Tensor, "batch target"]]:
-    """Return the fractions of the MLP and of the stream that it is added to."""
+    """Return the normalised scores of the MLP, and of the residual stream to which it is added."""
     parts = feed_forward_parts(layer, site, targets)
     if not parts:
         like = targets.take(site.block_output, 1)[..., 0]
@@ -207,9 +215,9 @@ def head_contributions(
     limit: int,
     shift: float = 0.0,
 ) -> Float[Tensor, "batch head target source"]:
-    """Return ||y_i||_1 - ||z - y_i + shift||_1 for every head and source.
+    """Return ||y_i||_1 - ||z - y_i + shift||_1 for every head, target and source.
 
-    `limit` is the largest size of a block in bytes.
+    `limit` is the maximum size of a block in bytes.
     """
     if not fused_heads.applies(parts.weights):
         return _plain_head_contributions(parts, y, limit, shift)
@@ -242,7 +250,9 @@ def _fused_head_contributions(
 def _try_fused(
     parts: Decomposition, y: Float[Tensor, "batch target d_model"], targets: int
 ) -> Trial:
-    """Run both forms on small data with the dtypes and the block shape of these tensors."""
+    """Run the fused and the plain implementation on small data that has the dtypes and the block
+    shape of these tensors.
+    """
     sampler, (d_head, width) = Sampler(y.device), parts.vectors.matrix.shape[1:]
     dtype, shift = parts.vectors.values.dtype, 0.25
     weights, values = sampler.uniform(2, 4, targets, 150), sampler.normal(2, 2, 150, d_head)
@@ -271,7 +281,9 @@ def _plain_head_contributions(
     limit: int,
     shift: float,
 ) -> Float[Tensor, "batch head target source"]:
-    """Compute one text after the other, from the channels that a pair needs."""
+    """Compute the contributions for one text at a time, reading only the channels that each pair
+    needs.
+    """
     sources = parts.weights.shape[-1]
     vector_bytes = 4 * len(parts.vectors.matrix) * parts.vectors.width
     contributions = [
@@ -295,7 +307,7 @@ def _of_text(
     limit: int,
     shift: float,
 ) -> Float[Tensor, "head target part"]:
-    """Return the contributions of some sources of one text."""
+    """Return the contributions of some sources in one text."""
     weights = parts.weights[text, ..., part] * parts.scale[text, :, None]
     values, matrix = parts.vectors.heads(part)[text], parts.vectors.matrix
     if y.device.type == "cpu":  # a GPU has fast products of half-precision numbers
@@ -331,7 +343,9 @@ def _overshoots(
     bound: Float[Tensor, "head target source"],
     limit: int,
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Return pairs (head, target, source) and the sum of their vectors beyond the output."""
+    """Yield pairs (head, target, source), and by how much their vectors exceed the output, summed
+    over channels.
+    """
     smallest = _Channels.sorted(wanted, signs)
     width = int(wanted.shape[-1])
     widths = [count for count in _WIDTHS if count < width]
@@ -358,7 +372,7 @@ def _overshoots(
 
 @dataclass(frozen=True)
 class _Channels:
-    """The channels of each target, those with the smallest |y| first."""
+    """The channels of each target, in ascending order of |y|."""
 
     order: Tensor
     size: Float[Tensor, "target d_model"]

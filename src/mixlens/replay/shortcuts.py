@@ -1,8 +1,9 @@
-"""Replace submodules around a layer's attention by their known outputs.
+"""Let the submodules around a layer's attention return known outputs, so that attention is not
+computed.
 
-The outermost submodule around an attention call with a known output (the block's output y, or the
+The outermost submodule around an attention call whose output is known (the block's output y, or the
 output of the projection) gets an instance-level `forward` that returns the edited tokens. Queries,
-keys, values and attention are then never computed.
+keys, values and attention weights are then never computed.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ _LEVELS = ("block", "branch", "projected")
 
 @dataclass(frozen=True)
 class Shortcut:
-    """A submodule around an attention call, its output, and the structure of that output."""
+    """A submodule around an attention call, the tensor that it returns, and how the tensor is
+    packed into its output.
+    """
 
     path: str
     level: str
@@ -32,13 +35,14 @@ class Shortcut:
     dims: int
 
     def packed(self, rows: Tensor) -> Any:
-        """Return the output of the submodule with these tokens."""
+        """Return the output of the submodule with these tokens in it."""
         return _filled(self.packing, rows if self.dims == 3 else rows[0])
 
 
 def find_shortcuts(layer: Layer) -> list[Shortcut | None]:
-    """Return, for each attention, the outermost submodule around it with a known output, from one
-    run of the layer.
+    """Return, for each attention, the outermost submodule around it whose output is known.
+
+    The layer runs once to find all of them.
     """
     seen, stream = layer.observed(), layer.input[:1]
     ends = [core.tick for core in seen.cores[1:]] + [seen.events[-1].end + 1]
@@ -80,7 +84,7 @@ def _filled(packing: Any, rows: Tensor) -> Any:
 def answered_run(
     layer: Layer, row: int, given: dict[str, Any], hidden: Float[Tensor, "one row d_model"]
 ) -> Float[Tensor, "row d_model"]:
-    """Run the layer on tokens, while the submodules around its attention return known outputs."""
+    """Run the layer on tokens while the submodules around its attention return known outputs."""
     args, kwargs = layer.arguments(row)
     with _answering(layer.module, given), _looped_experts(layer.module):
         return layer.run(args, kwargs, hidden=hidden, attends=False)[0]
@@ -88,7 +92,7 @@ def answered_run(
 
 @contextlib.contextmanager
 def _answering(module: nn.Module, given: dict[str, Any]) -> Iterator[None]:
-    """Make submodules return known outputs instead of computing."""
+    """Context in which submodules return known outputs instead of computing them."""
     parts = [module.get_submodule(path) for path in given]
     before = [vars(part).get("forward", HERE) for part in parts]
 
@@ -109,8 +113,10 @@ def _answering(module: nn.Module, given: dict[str, Any]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _looped_experts(module: nn.Module) -> Iterator[None]:
-    """Run experts one after the other: products that gather expert weights for every token would
-    not fit many tokens.
+    """Context that runs experts one after the other.
+
+    The alternative, products that gather the expert weights for every token, would not fit many
+    tokens in memory.
     """
     name = "_experts_implementation_internal"
     configs = {

@@ -1,7 +1,8 @@
-"""Find the value projection of an attention as matrices, one per head, by comparing numbers.
+"""Find the value projection of an attention module by comparing numbers, and return one matrix per
+head.
 
-It is the affine module whose output contains the recorded values as columns, either alone (a value
-projection) or fused with queries and keys. No names are used.
+The value projection is the affine module whose output contains the recorded values as columns. It
+may be a separate module, or fused with queries and keys. Modules are not identified by name.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ Places = slice | Int[Tensor, " column"]
 
 @dataclass(frozen=True)
 class _ValueColumns:
-    """Location of the values in the output of a module of the layer."""
+    """The module of the layer that computes the values, and the columns of its output that hold
+    them.
+    """
 
     path: str
     width: int  # of the module's input
@@ -35,8 +38,9 @@ class _ValueColumns:
 
 @torch.no_grad()
 def value_map(layer: Layer, site: Attention) -> ValueMap:
-    """Return weights and biases of v = z W + b, where z is the input of that module. Their location
-    is cached until the weights change.
+    """Return the weights and biases of v = z W + b, where z is the input of the value projection.
+
+    The location of the values is cached until the weights change.
     """
     weight, bias, places = _affine_columns(layer, site)
     shape = (site.structure.heads, site.structure.d_head)
@@ -44,7 +48,9 @@ def value_map(layer: Layer, site: Attention) -> ValueMap:
 
 
 def _affine_columns(layer: Layer, site: Attention) -> tuple[Tensor, Tensor, Places]:
-    """Return weight and bias of the module that computes the values, and their columns."""
+    """Return the weight and bias of the module that computes the values, and the columns that hold
+    them.
+    """
     columns = _columns(layer, site)
     affine = affine_map(layer.submodule(columns.path), columns.width, layer.input)
     assert affine is not None  # it was one when the columns were found, and weights are the same
@@ -63,23 +69,25 @@ _known: Remembered[_ValueColumns] = Remembered()
 
 
 def value_bias(layer: Layer, site: Attention) -> Float[Tensor, "head d_head"] | None:
-    """Return b, or None if it is zero."""
+    """Return the bias of the values, or None if it is zero."""
     try:
         if not may_add_bias(layer.submodule(_columns(layer, site).path)):
             return None
         _, every, places = _affine_columns(layer, site)
     except UnsupportedModel as error:
         raise UnsupportedModel(
-            f"{error}, so it is unknown whether they have a bias. Pass value_bias=True to "
-            "keep it in them"
+            f"{error}, and mixlens cannot tell whether the values have a bias. Pass "
+            "value_bias=True to keep the bias in the values"
         ) from error
     bias = every[places].view(site.structure.heads, site.structure.d_head)
     return bias.to(site.head_maps) if bool(bias.any()) else None
 
 
 def _discovered_columns(layer: Layer, site: Attention) -> _ValueColumns:
-    """Return the affine module that computes the values. It is found by a run on noise, because
-    columns of different weights may be equal on a text by chance.
+    """Find the affine module that computes the values.
+
+    The layer runs on noise, because on a text, columns with different weights may be equal by
+    chance.
     """
     whole, heads = layer.whole, site.structure.heads
     drawn = torch.randn(
@@ -116,7 +124,7 @@ def _discovered_columns(layer: Layer, site: Attention) -> _ValueColumns:
 
 
 def _sliced(places: Int[Tensor, " column"]) -> Places:
-    """Return consecutive indices as a slice."""
+    """Convert consecutive indices to a slice. Other indices are returned unchanged."""
     first, count = int(places[0]), len(places)
     follows = torch.equal(places, torch.arange(first, first + count, device=places.device))
     return slice(first, first + count) if follows else places

@@ -3,14 +3,16 @@
 Modarressi et al. 2023, DecompX: Explaining Transformers Decisions by Propagating Token
 Decomposition (ACL), equations 3-13. Attention weights, the sigma of each norm and the slope of each
 activation (output over input) are fixed at their recorded values. Every constant (bias, shift) is
-shared among the sources of its target (`mixlens.kernels.shares`).
+divided among the sources of its target (`mixlens.kernels.shares`).
 
 `variant="paper"` follows the equations. `"released"` follows the authors' code: the value bias of
-the first layer stays inside its vectors, the attention bias is shared by attention and residual
-together, and 1e-12 is added to denominators. Beyond the authors: norms before a block, RMS norms,
-grouped heads, any activation g with g(0) = 0, causal models (a constant is shared among the sources
-that a target sees), and gated MLPs act(z W_g) * (z W_u): the gate act(z W_g) is fixed like
-attention weights, since both control how much passes, and z W_u is split.
+the first layer stays part of the tokens' own vectors, the attention bias is divided among the sums
+of attention and residual, and 1e-12 is added to denominators.
+
+mixlens also supports cases that the paper does not cover: norms before a block, RMS norms, grouped
+heads, any activation g with g(0) = 0, causal models (a constant is divided among the sources that a
+target sees), and gated MLPs act(z W_g) * (z W_u). In a gated MLP, the gate act(z W_g) is fixed like
+attention weights, since both control how much passes through, and z W_u is split.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ Parts = Float[Tensor, "_ source d_model"]
 
 @dataclass(frozen=True)
 class PartRules:
-    """Rules for distributing constants over the sources."""
+    """Rules for dividing constants among the sources."""
 
     bias: str = "absdot"
     released: bool = False
@@ -51,16 +53,16 @@ class PartRules:
 
     @property
     def shift(self) -> float:
-        """Return the number added to denominators."""
+        """Return the constant that is added to denominators."""
         return SHIFT if self.released else 0.0
 
     def shared(self, parts: Tensor, constant: Tensor) -> Tensor:
-        """Return parts, changed in place, with a constant shared among them."""
+        """Divide a constant among the parts, in place, and return them."""
         return share(parts, constant, self.bias, self.shift)
 
     def with_own(self, values: Tensor, bias: Tensor) -> Tensor:
-        """Return values [token, source, channel] with a bias that each token carries as its own
-        source.
+        """Add the bias to each token's own part of the values [token, source, channel], and return
+        the values.
         """
         own = torch.arange(len(values), device=values.device)
         values[own, own] += bias
@@ -68,7 +70,7 @@ class PartRules:
 
 
 def require_followed(layer: Layer) -> None:
-    """Raise `UnsupportedModel` if vectors cannot pass through a layer."""
+    """Raise `UnsupportedModel` if the vectors cannot be propagated through a layer."""
     value_map(layer, layer.site(AttentionKind.SELF))
     _require_mlp(layer)
 
@@ -77,15 +79,15 @@ def _require_mlp(layer: Layer) -> Mlp:
     mlp = find_mlp(layer, normed=False)
     if mlp is None or mlp.after is not None:
         raise UnsupportedModel(
-            f"`{layer.structure.path}`: its MLP is not one activation or gate between two "
-            "products (it is a mixture, computes gate and values in one product, or has its "
-            "own norm), for which the split is not defined. Use alti or value_zeroing instead"
+            f"`{layer.structure.path}`: its MLP is a mixture of experts, computes gate and values "
+            "in one product, or has its own norm. The split is only defined for one activation "
+            "or gate between two products. Use alti or value_zeroing instead"
         )
     return mlp
 
 
 class VectorLayer:
-    """One layer as a map from the parts of its input to those of its output, for one text."""
+    """One layer as a map from the parts of its input to the parts of its output, for one text."""
 
     def __init__(
         self, layer: Layer, site: Attention, text: int, length: int, rules: PartRules
@@ -111,7 +113,9 @@ class VectorLayer:
             self.entering_last = seen[text, :length]
 
     def _require_values_of_the_stream(self, layer: Layer, text: int) -> None:
-        """Raise unless the value projection reads the stream after its norm."""
+        """Raise an error unless the value projection reads the residual stream (after the norm, if
+        there is one).
+        """
         read = self.stream if self.input_norm is None else self.input_norm(self.stream)
         width, heads = int(read.shape[-1]), len(self.biases)
         if width == self.matrices.shape[1]:
@@ -131,8 +135,9 @@ class VectorLayer:
     def of(
         self, parts: Parts, targets: Int[Tensor, " wanted"], *, first: bool, block: int
     ) -> Parts:
-        """Return the parts of the output at some targets. With `first`, each token is still its own
-        source.
+        """Return the parts of the layer's output at some targets.
+
+        Set `first` for the first layer, where each token is its own only source.
         """
         normed = parts
         if self.input_norm is not None:
@@ -194,8 +199,11 @@ class VectorLayer:
         return self._normed(total, self.last_norm, self.entering_last[targets])
 
     def _slope(self, entering: Parts, hidden: Tensor, whole: Tensor) -> Tensor:
-        """Return the common factor of the hidden layer: the chord of its activation, or the gate.
-        `hidden` are the parts before it, `whole` is the recorded input.
+        """Return the factor by which the hidden layer multiplies all parts: the chord of its
+        activation, or the gate.
+
+        `hidden` holds the parts of the pre-activation, and `whole` is the recorded input of the
+        MLP.
         """
         gated, (matrix, bias) = len(self.mlp.first) > 1, self.mlp.first[0]
         alone = self.rules.one_source and not gated
@@ -225,8 +233,9 @@ def _norm(layer: Layer, path: str | None) -> LinearisedNorm | None:
 
 
 def own_parts(stream: Float[Tensor, "token d_model"], *, column: bool) -> Parts:
-    """Return parts in which each token is its own and only source, with a last, empty one for the
-    biases.
+    """Return parts in which each token is its own and only source.
+
+    With `column`, append an empty part to collect the biases.
     """
     count = len(stream)
     parts = stream.new_zeros(count, count + column, stream.shape[-1])
@@ -243,9 +252,9 @@ def carried(
     budget: int,
     last_targets: Sequence[int] | None = None,
 ) -> Iterator[tuple[Int[Tensor, " wanted"], Parts]]:
-    """Yield targets and parts after each layer, computed from those of the layer below.
+    """Yield the targets and their parts after each layer.
 
-    After the last layer only `last_targets` are returned, if set.
+    After the last layer, yield only `last_targets`, if set.
     """
     parts = own_parts(layers[0].input[text, :length], column=rules.bias == "column")
     targets = torch.arange(length, device=parts.device)
@@ -266,8 +275,9 @@ def through(
     *,
     first: bool,
 ) -> Parts:
-    """Return the parts after one layer, on its device, in blocks of targets that fit the memory
-    budget.
+    """Return the parts after one layer, on the device of that layer.
+
+    Targets are processed in blocks that fit the memory budget.
     """
     parts, targets = parts.to(layer.input.device), targets.to(layer.input.device)
     step = VectorLayer(layer, layer.site(AttentionKind.SELF), text, len(parts), rules)

@@ -1,7 +1,8 @@
 """A recorded model as a function of the vectors of its word embedding.
 
-The embedding is the only module that looks up the tokens of an attention. A hook replaces its
-output, and is removed afterwards. Factors and norms after it are the model's own.
+The word embedding is the only module that looks up the token ids that the attention reads. A hook
+replaces its output and is removed afterwards. The model still applies its own scaling factors and
+norms to these vectors.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from mixlens.replay.intervention import input_rows, layer_input, model_output, t
 
 
 class ModelFromWords:
-    """The whole model as a function of word vectors, which replace the first layer's input."""
+    """The whole model as a function of word vectors, which replace the output of the word
+    embedding.
+    """
 
     def __init__(self, recording: Recording, site: str) -> None:
         self.recording = recording
@@ -29,18 +32,18 @@ class ModelFromWords:
         self.embedding = self._embedding()
 
     def hidden(self, layer: int) -> Float[Tensor, "batch token width"]:
-        """Return the vectors of the text's own words."""
+        """Return the word vectors of the text itself."""
         if layer != 0:
             raise UnsupportedModel(
-                "a path through words needs word embeddings, which only the first layer reads. "
-                "Drop `layers`, or choose a different path"
+                "A path through words replaces word embeddings, which only the first layer reads. "
+                "Drop `layers`, or choose a different path."
             )
         with torch.no_grad():
             vectors: Tensor = self.embedding(self.ids)
         return vectors
 
     def vocabulary(self) -> Float[Tensor, "vocabulary width"]:
-        """Return the vectors of all words."""
+        """Return the vectors of all words in the vocabulary."""
         with torch.no_grad():
             rows = self.embedding.num_embeddings
             vectors: Tensor = self.embedding(torch.arange(rows, device=self.ids.device))
@@ -53,7 +56,9 @@ class ModelFromWords:
         rows: Int[Tensor, " copies"],
         edits: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Return the model's output for copies of the named texts with other word vectors."""
+        """Run the model with other word vectors, and return its output. `rows` holds the index of
+        each copy's text.
+        """
         ids, handles = input_rows(self.recording, rows)[self.name], list[Any]()
 
         def replaced(module: nn.Module, given: tuple[Any, ...], output: Any) -> Tensor | None:
@@ -64,7 +69,7 @@ class ModelFromWords:
             return model_output(self.recording, rows, edits or {})
 
     def _embedding(self) -> nn.Embedding:
-        """Return the module that looks up the words, found in a pass that stops at the first
+        """Find the module that looks up the words, in a forward pass that stops at the first
         layer.
         """
         calls, handles = list[nn.Embedding](), list[Any]()
@@ -81,8 +86,7 @@ class ModelFromWords:
         if len(calls) != 1:
             raise UnsupportedModel(
                 f"{type(self.recording.model).__name__} looks up its tokens in {len(calls)} "
-                "embeddings, so there is no single vector for each word. Choose a different "
-                "path"
+                "embeddings, so words do not have a single vector. Choose a different path."
             )
         return calls[0]
 

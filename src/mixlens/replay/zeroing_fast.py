@@ -1,19 +1,18 @@
-"""The fast form of Value Zeroing: propagate only changes through the rest of the layer.
+"""Fast Value Zeroing: propagate only changes through the rest of the layer.
 
-For an MLP after a norm, with t_ij = u_i - s c_ij the sum without source j and z = norm(t):
+For an MLP after a norm, let t_ij = u_i - s c_ij be the sum without source j, and z = norm(t):
 
     change of the hidden layer   h_ij - h_i, from z_ij W_1 = z_i W_1 + (z_ij - z_i) W_1
     change of the output         (h_ij - h_i) W_2
 
-Only changes are multiplied, so the rounding of a product is as small as the change, and a product
-in half precision loses digits of the change and not of the whole. The weights of a half-precision
-model are used as they are.
+Only changes are multiplied, so the rounding error of each product is small relative to the change,
+not to the whole. The weights of a half-precision model can therefore be used without an upcast.
 
-For many pairs the first product is folded into the values: W_1 c_ij = sum_h A^h_ij (W_1 f^h_j)
+For many pairs, the first product is folded into the values: W_1 c_ij = sum_h A^h_ij (W_1 f^h_j)
 costs heads x d_ff operations for each pair instead of d_model x d_ff.
 
-The form is used for a layer only if it reproduces the layer's output, and agrees with the literal
-form (`zeroing_literal`) for a few pairs of the same layer.
+The fast implementation is used for a layer only if it reproduces the layer's output and agrees with
+`zeroing_literal` for a few pairs of the same layer.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ Take = Callable[[Tensor, int], Tensor]
 
 @dataclass(frozen=True)
 class _Unedited:
-    """The unedited targets: [batch, target, ...], or [row, ...] of a block."""
+    """Values for the unedited targets: [batch, target, ...], or [row, ...] for a block."""
 
     sums: Tensor  # before the norm
     normed: Tensor
@@ -54,7 +53,7 @@ class _Unedited:
     outputs: Tensor
 
     def part(self, block: ZeroedBlock) -> _Unedited:
-        """Return the targets of all texts of a block, one text after the other."""
+        """Return the values for a block, with the targets of all its texts along one axis."""
 
         def rows(tensor: Tensor) -> Tensor:
             return tensor[block.texts, block.targets].flatten(0, 1)
@@ -65,7 +64,7 @@ class _Unedited:
 
 
 class FastZeroing:
-    """Distances of the requested targets from products on the changes."""
+    """Computes the distances of the requested targets by propagating only the changes."""
 
     mixes = False
 
@@ -79,8 +78,9 @@ class FastZeroing:
         *,
         folded: bool,
     ) -> None:
-        """Create it from the `weights` of the requested targets; `take` selects these in the
-        layer's tensors.
+        """Prepare the computation for the requested targets.
+
+        `weights` are their attention weights, and `take` selects them in the layer's tensors.
         """
         self.mlp, self.weights, self.distance, self.folded = mlp, weights, distance, folded
         layer, site = layer_rest.layer, layer_rest.site
@@ -114,7 +114,9 @@ class FastZeroing:
     def distances(
         self, block: ZeroedBlock, linked: Bool[Tensor, "text target column"]
     ) -> Float[Tensor, "text target column"]:
-        """Return the change of each target if a column is zeroed, zero if they are not linked."""
+        """Return how far each target moves if a column is zeroed, or zero if target and column are
+        not linked.
+        """
         rows = self.unedited.part(block)
         moved = (rows.sums - block.write(self.written, self.weights)).contiguous()
         normed, inverse = self._normed(moved)
@@ -145,13 +147,13 @@ class FastZeroing:
         )
 
     def _normed(self, sums: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Return z, and 1 / sigma if the first product is folded."""
+        """Return z. If the first product is folded, return 1 / sigma as well."""
         if not self.folded:
             return self.mlp.norm(sums), None
         return self.mlp.normed(sums, needed=self.structure.output_norm is not None)
 
     def _stream(self, sums: Tensor, normed: Tensor) -> Tensor:
-        """Return the stream to which the MLP is added."""
+        """Return the stream to which the output of the MLP is added."""
         return sums if self.structure.output_norm is None else normed
 
     def _biased(self, product: Tensor, bias: Tensor) -> Tensor:
@@ -159,12 +161,12 @@ class FastZeroing:
 
 
 def _times(rows: Float[Tensor, "*rows d_in"], matrix: Float[Tensor, "d_in d_out"]) -> Tensor:
-    """Multiply in the dtype of the matrix, and return the product in the dtype of `rows`."""
+    """Multiply in the dtype of `matrix`, and convert the product to the dtype of `rows`."""
     return (rows.to(matrix.dtype) @ matrix).to(rows.dtype)
 
 
 def read_mlp(layer_rest: LayerRest) -> Mlp | None:
-    """Return the matrices of the MLP if the layer allows the fast form, else None."""
+    """Return the matrices of the MLP if the layer supports the fast implementation, or None."""
     if layer_rest.mode != "shortcut":
         return None
     site = layer_rest.site
@@ -189,9 +191,9 @@ def fast_zeroing(
     *,
     folded: bool,
 ) -> FastZeroing | None:
-    """Return the fast form if the layer has one that passes the test, else None.
+    """Return the fast implementation if the layer supports it and it passes the test, or None.
 
-    If the checks of a pass are deferred, the comparison with the layer's output is one of them.
+    If checks are deferred, the comparison with the layer's output is deferred as well.
     """
     mlp, layer = read_mlp(layer_rest), layer_rest.layer
     if mlp is None:
@@ -206,11 +208,13 @@ def fast_zeroing(
         asked = real.any(2)
         errors = row_errors(outputs[asked][None], recorded[asked][None])
         if not bool(errors <= bar):
-            note_fallback(layer, f"{_OWN_CODE} products of its matrices miss the layer's output")
+            note_fallback(
+                layer, f"{_OWN_CODE} the products of its matrices differ from the layer's output"
+            )
             return None
     key = (layer.path, layer_rest.kind, distance, folded, mlp.second[0].dtype, layer.has_one_token)
     if not _proofs.of(layer.model, key, lambda: _prove(layer_rest, distance, folded)):
-        note_fallback(layer, f"{_OWN_CODE} products of its matrices are off")
+        note_fallback(layer, f"{_OWN_CODE} the products of its matrices give different distances")
         return None
     return fast
 
@@ -220,13 +224,15 @@ _OWN_CODE = "Value Zeroing runs the layer's own code, because"
 
 def _failure(path: str) -> Callable[[float], Exception]:
     return lambda error: TargetsUnavailable(
-        f"layer `{path}`: products of its matrices are off by {error:.1e} from its output"
+        f"layer `{path}`: the products of its matrices differ from its output by {error:.1e}"
     )
 
 
 @torch.no_grad()
 def _prove(layer_rest: LayerRest, distance: Distance, folded: bool) -> bool:
-    """Compare both forms on a few pairs of the first text of the whole layer."""
+    """Return whether the fast and the literal implementation agree on a few pairs of the first
+    text.
+    """
     whole = LayerRest(layer_rest.layer.whole, layer_rest.kind, rows=layer_rest.rows)
     native = layer_rest.site.values.dtype
     mlp = find_mlp(whole.layer, native)

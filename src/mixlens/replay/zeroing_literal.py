@@ -1,9 +1,10 @@
-"""Value Zeroing by the layer's own code: slow, and right for every layer that can be recorded.
+"""Value Zeroing with the layer's own code: slow, but correct for every layer that can be recorded.
 
-With v_j = 0 the attention output o_i of target i loses c_ij = sum_h A^h_ij f^h_j and nothing else
-changes before the rest of the layer. So the rest of the layer runs on o_i - c_ij, for many pairs
-(i, j) at once. If it does not work on single tokens (`layer_rest`), whole sequences run with every
-target edited. If no output projection is known, whole sequences run with other values.
+With v_j = 0, the attention output o_i of target i loses c_ij = sum_h A^h_ij f^h_j, and nothing else
+changes before the rest of the layer. Therefore, the rest of the layer runs on o_i - c_ij, for many
+pairs (i, j) at once. If it does not work on single tokens (`layer_rest`), whole sequences are run
+in which every target is edited. If the output projection is unknown, whole sequences are run with
+edited values.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ _OUTLIER = 1e3  # times the usual value
 
 @dataclass(frozen=True)
 class ZeroedBlock:
-    """Sources, or segments of them, that are zeroed one at a time, and targets to compare."""
+    """A block of sources, or segments of sources, that are zeroed one at a time, and of targets to
+    compare.
+    """
 
     texts: slice
     targets: slice  # among the wanted ones
@@ -39,8 +42,8 @@ class ZeroedBlock:
     def write(
         self, vectors: Vectors, weights: Float[Tensor, "batch head target source"]
     ) -> Float[Tensor, "column row d"]:
-        """Return the contribution of each column to each target; rows are the targets of all
-        texts.
+        """Return the contribution of each column to each target. Along the "row" axis are the
+        targets of all texts.
         """
         vectors = vectors.of_texts(self.texts) if weights.shape[0] > 1 else vectors
         if vectors.gate is not None:
@@ -55,11 +58,12 @@ class ZeroedBlock:
 
 
 class LiteralZeroing:
-    """Distances of the requested targets by the layer's own code.
+    """Computes the distances of the requested targets with the layer's own code.
 
     If a norm follows the attention module (or may follow it), or a value is an outlier, o_i - c_ij
-    is formed in float64: a source may carry nearly all of o_i (the first token of a causal model
-    all of its own), and the norm scales up the rest, rounding included.
+    is computed in float64. A single source may contribute nearly all of o_i (the first token of a
+    causal model contributes all of it), and the norm then scales up the remainder, including its
+    rounding error.
     """
 
     def __init__(
@@ -69,8 +73,9 @@ class LiteralZeroing:
         places: Int[Tensor, "batch target"],
         distance: Distance,
     ) -> None:
-        """Create it from the `weights` of the requested targets, and their `places` in the layer's
-        tensors.
+        """Prepare the computation for the requested targets.
+
+        `weights` are their attention weights, and `places` their positions in the layer's tensors.
         """
         self.layer_rest, self.places, self.distance = layer_rest, places, distance
         self.weights, site = weights, layer_rest.site
@@ -79,8 +84,8 @@ class LiteralZeroing:
         if self.runs_sequences:
             if layer_rest.layer.whole is not layer_rest.layer:
                 raise TargetsUnavailable(
-                    f"Layer `{layer_rest.layer.path}`: the rest of the layer after its attention"
-                    " depends on other tokens, so a few targets cannot be measured alone"
+                    f"Layer `{layer_rest.layer.path}`: after its attention, the layer still mixes"
+                    " tokens, so a few targets cannot be measured alone"
                 )
             self.weights = site.weights
             every = torch.arange(site.weights.shape[2], device=places.device)
@@ -97,7 +102,9 @@ class LiteralZeroing:
     def distances(
         self, block: ZeroedBlock, linked: Bool[Tensor, "text target column"]
     ) -> Float[Tensor, "text target column"]:
-        """Return the change of each target if a column is zeroed, zero if they are not linked."""
+        """Return how far each target moves if a column is zeroed, or zero if target and column are
+        not linked.
+        """
         made = self.unedited.new_zeros(linked.shape)
         for number, text in enumerate(range(len(self.places))[block.texts]):
             one = replace(block, texts=slice(text, text + 1))
@@ -112,7 +119,7 @@ class LiteralZeroing:
     def _outputs(
         self, text: int, block: ZeroedBlock | None, linked: Bool[Tensor, "column target"]
     ) -> Float[Tensor, "pair d_model"]:
-        """Return the layer's output of the linked pairs; without a block nothing is zeroed."""
+        """Return the layer's output for the linked pairs. Without a block, nothing is zeroed."""
         column, target = linked.nonzero().unbind(1)
         places = self.places[text, slice(None) if block is None else block.targets][target]
         if self.runs_sequences:
@@ -153,8 +160,8 @@ class LiteralZeroing:
             return values
         if block.head is not None and site.structure.kv_heads < site.structure.heads:
             raise UnsupportedModel(
-                f"Layer `{self.layer_rest.layer.path}`: its heads share their values, and it has no"
-                " known output projection. Measure without per_head."
+                f"Layer `{self.layer_rest.layer.path}`: its heads share their values, and its"
+                " output projection is unknown. Measure without `per_head`."
             )
         members: Sequence[int | Tensor] = range(values.shape[2])[block.columns]
         if block.segments is not None:
@@ -165,7 +172,7 @@ class LiteralZeroing:
         return edited
 
     def _changes_others(self) -> bool:
-        """Return whether a target changes with the value of a source that it does not read."""
+        """Return whether zeroing a source changes targets that do not attend to it."""
         layer_rest, site = self.layer_rest, self.layer_rest.site
         reads = site.weights[0].any(0)
         few = sorted({0, reads.shape[1] // 2, reads.shape[1] - 1})
@@ -183,8 +190,9 @@ class LiteralZeroing:
 def _split_output(
     site: Attention, weights: Tensor, places: Int[Tensor, "batch target"]
 ) -> tuple[Vectors, Float[Tensor, "batch target d_model"]]:
-    """Return the contributions of sources, and the output of the projection at these places, in
-    float64 if small differences matter.
+    """Return the vectors of the sources, and the output of the projection at these positions.
+
+    Both are in float64 if small differences matter.
     """
     texts = torch.arange(len(places), device=places.device)[:, None]
     gate = None if site.gate is None else site.gate[texts, places]
@@ -205,8 +213,8 @@ def _split_output(
 
 
 def has_outliers(site: Attention) -> bool:
-    """Return whether some value is so much larger than the usual one that o_i - c_ij without it is
-    rounding.
+    """Return whether some value vector is so much larger than the median that subtracting its
+    contribution from o_i leaves mostly rounding error.
     """
     sizes = row_sizes(site.values)
     return bool((sizes.amax(-1) > _OUTLIER * sizes.median(-1).values).any())

@@ -1,8 +1,9 @@
-"""The element-wise steps between the products of `zeroing_fast`, in plain torch or fused on a GPU.
+"""The elementwise steps between the matrix products of `zeroing_fast`, in plain PyTorch or fused on
+a GPU.
 
-`hidden_change` returns the change of the hidden layer of an MLP if one source is zeroed. An
-`Ending` is the end of a layer, from the output of the MLP's second product to the distance between
-the layer's new output and the unedited one.
+`hidden_change` returns how the hidden layer of an MLP changes if one source is zeroed. `Ending`
+covers the end of a layer, from the output of the MLP's second product to the distance between the
+layer's new output and the unedited one.
 """
 
 from __future__ import annotations
@@ -35,11 +36,12 @@ def hidden_change(
     constants: Sequence[Float[Tensor, " d_ff"]],
     dtype: torch.dtype,
 ) -> Float[Tensor, "source target d_ff"]:
-    """Return act((sums + product) * inverse + constant) - base, or the gated form for two products.
+    """Return act((sums + product) * inverse + constant) - base, or the gated version for two
+    products.
 
-    `sums` and `base` belong to the targets. Without `inverse` there is no scale and no constant.
-    A fused kernel returns numbers of `dtype`, plain torch those of `sums`. The products may be
-    overwritten.
+    `sums` and `base` belong to the targets. Without `inverse`, there is no scale and no constant.
+    The result has the dtype `dtype` if a fused kernel computes it, and the dtype of `sums`
+    otherwise. The products may be overwritten.
     """
     if not _can_be_fused(products[0]):
         return _plain_change(products, sums, base, activation, inverse, constants)
@@ -94,8 +96,9 @@ def _try_change(
     count: int,
     scaled: bool,
 ) -> Trial:
-    """Run both forms on small data with the dtypes (of products, sums, base and result) and options
-    of a call.
+    """Run the fused and the plain implementation on small data.
+
+    The data has the dtypes (of products, sums, base and result) and the options of the call.
     """
     sampler, (of_products, of_sums, of_base, dtype) = Sampler(device), dtypes
     products = [sampler.normal(2, targets, width, dtype=of_products) for _ in range(count)]
@@ -134,7 +137,7 @@ class Ending:
     def outputs(
         self, stream: Float[Tensor, "*rows d_model"], branch: Float[Tensor, "*rows d_model"]
     ) -> Float[Tensor, "*rows d_model"]:
-        """Return the layer's output, from the residual and the output of the MLP."""
+        """Return the layer's output, given the residual stream and the output of the MLP."""
         branch = branch if self.branch_norm is None else self.branch_norm(branch)
         total = self.residual.total(stream, branch)
         return total if self.output_norm is None else self.output_norm(total)
@@ -147,7 +150,7 @@ class Ending:
         unedited: Float[Tensor, "target d_model"],
         distance: Distance,
     ) -> Float[Tensor, "source target"]:
-        """Return the distance of the output with `branch + change` from the unedited one."""
+        """Return the distance between the output for `branch + change` and the unedited output."""
 
         def plain() -> Tensor:
             return self._plain_distances(change, stream, branch, unedited, distance)
@@ -202,7 +205,9 @@ class Ending:
 
 
 def end_of_layer(layer: Layer, mlp: Mlp, like: Tensor) -> Ending:
-    """Return the end of a layer whose MLP is known, in the precision of `like`."""
+    """Return the end of a layer whose MLP is known. Its norms are read in the precision of
+    `like`.
+    """
     structure = layer.structure.feed_forward
     assert structure is not None
 
@@ -222,8 +227,10 @@ def _try_distances(
     distance: str,
     centred: bool | None,
 ) -> Trial:
-    """Run both forms on small data with the dtypes (of change, stream, branch and output) and the
-    width of a call; `centred` is that of the norm, None without one.
+    """Run the fused and the plain implementation on small data.
+
+    The data has the dtypes (of change, stream, branch and output) and the width of the call.
+    `centred` says whether the norm centres; it is None if there is no norm.
     """
     sampler, name = Sampler(device), Distance(distance)
     change, stream = (sampler.normal(2, targets, width, dtype=dtype) for dtype in dtypes[:2])
