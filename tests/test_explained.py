@@ -93,7 +93,7 @@ def test_a_damaged_head_predicts_nothing() -> None:
 def test_of_a_continued_prompt_a_produced_token_is_explained() -> None:
     lens = Lens(built("bart", head=True))
     made = lens.generate({"input_ids": [5, 6, 7]}, answer=[8, 9], site="decoder")
-    with pytest.raises(InvalidInput, match=r"2 tokens were produced.* position .*\(0 to 1\)"):
+    with pytest.raises(InvalidInput, match=r"produced 2 tokens.* position .*\(0 to 1\)"):
         mixlens.measure("gradient_norm", made, site="encoder")
     for position, token in enumerate((8, 9)):
         maps = mixlens.measure("gradient_norm", made, site="encoder", position=position)

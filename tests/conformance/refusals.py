@@ -72,7 +72,7 @@ def _of_parts_of_a_logit(family: str, recording: Recording) -> str | None:
         return "not a chain"
     if family == "deberta":
         return "no affine module computes its values"
-    return "not one activation" if family in NOT_SPLIT else None
+    return "only defined for one activation" if family in NOT_SPLIT else None
 
 
 def _with_feed_forward(family: str, has_cross: bool, measure: str) -> str | None:
@@ -87,4 +87,4 @@ def _with_feed_forward(family: str, has_cross: bool, measure: str) -> str | None
     if measure == "decompx" and family == "deberta":
         return "no affine module computes its values"
     refused = NOT_SPLIT if measure == "decompx" else NOT_SPLIT | GATED
-    return "not one activation" if family in refused else None
+    return "only defined for one activation" if family in refused else None

@@ -211,5 +211,5 @@ def test_a_hybrid_is_measured_in_its_attention_layers(name: str) -> None:
         lens.measure("attention", inputs(name, rows=1), layers=[0])
     with pytest.raises(InvalidInput, match="every layer from 0 on"):
         maps.rollout()
-    with pytest.raises(UnsupportedModel, match="every layer from the first on"):
+    with pytest.raises(UnsupportedModel, match="all layers, starting with the first"):
         lens.measure("hidden_token_attribution", inputs(name, rows=1), probes=2)

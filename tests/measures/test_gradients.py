@@ -449,7 +449,10 @@ def test_output_measures_without_a_tokenizer(
     ("change", "message"),
     [
         (lambda logits: logits[:, 1:], "logits have 5 positions, but the last layer has 6 tokens"),
-        (lambda logits: logits[None], r"Logits of shape \(1, 1, 6, 50\) for 1 texts belong neither"),
+        (
+            lambda logits: logits[None],
+            r"Logits of shape \(1, 1, 6, 50\) for 1 texts belong neither",
+        ),
     ],
 )
 def test_logits_of_an_unknown_form_are_refused(

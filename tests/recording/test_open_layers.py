@@ -180,7 +180,7 @@ def test_hyper_connections(without_value: dict[str, Any]) -> None:
 
 def test_heads_that_share_a_value_are_not_measured_without_a_projection() -> None:
     lens = mixlens.Lens(deepseek_v4("sliding_attention"))
-    with pytest.raises(mixlens.UnsupportedModel, match="Measure without per_head"):
+    with pytest.raises(mixlens.UnsupportedModel, match="Measure without `per_head`"):
         lens.measure("value_zeroing", GIVEN, per_head=True)
 
 

@@ -81,9 +81,7 @@ class Vectors:
     def of(self, part: slice = slice(None)) -> Float[Tensor, "batch head part d_model"]:
         """Compute the vectors of some sources, which are the same for every target."""
         if self.gate is not None:
-            raise ValueError(
-                "The vectors are gated, so they differ for each target. Use written()."
-            )
+            raise ValueError("The vectors are gated, so they differ for each target.")
         values = self.heads(part)
         batch, _, sources, _ = values.shape
         rows = values.transpose(0, 1).flatten(1, 2)  # one product for each head, not for each text

@@ -1,8 +1,8 @@
 """Infer the structure of one attention block from the activations of one run.
 
-The output projection is the affine module that takes A V, plain or gated. The norms and scales
-after it form the branch. The residual sum is the first tensor that is a linear combination of the
-residual stream and the branch.
+The output projection is the affine module whose input is A V, with or without a gate. The norms and
+scales after it form the branch. The residual sum is the first tensor that is a linear combination
+of the residual stream and the branch.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mixlens.structure.trace_matching import Evidence, outermost_first
 
 @dataclass
 class ObservedSum:
-    """total = residual_scale * residual + branch_scale * branch"""
+    """The sum total = residual_scale * residual + branch_scale * branch, as found in a trace."""
 
     total: Tensor
     residual_from: str | None
@@ -36,7 +36,7 @@ class ObservedSum:
 
 
 class TurnedProjection(UnsupportedModel):
-    """The module that takes A V has the tokens before the batch."""
+    """Raised if the module that reads A V has its tokens before the batch."""
 
     def __init__(self, path: str) -> None:
         super().__init__(f"`{path}` has the tokens before the batch")
@@ -44,8 +44,9 @@ class TurnedProjection(UnsupportedModel):
 
 
 def projection_of(evidence: Evidence, index: int, *, any_width: bool = False) -> tuple[Event, bool]:
-    """Return the affine module that takes A V, and whether A V is gated. With `any_width`, it may
-    return a different number of channels than the stream.
+    """Return the affine module whose input is A V, and whether A V is gated.
+
+    With `any_width`, the module may return a different number of channels than the stream has.
     """
     core = evidence.trace.cores[index]
     weights, values = core.call.weights, core.call.values
@@ -94,13 +95,13 @@ def projection_of(evidence: Evidence, index: int, *, any_width: bool = False) ->
 
 
 def _is_turned(evidence: Evidence, given: Tensor, product: Tensor) -> bool:
-    """Return whether this is A V with its first two axes exchanged."""
+    """Return whether `given` is A V with its first two axes exchanged."""
     turned = given.dim() == 3 and given.shape[:2] == product.shape[1::-1]
     return turned and evidence.same(given.transpose(0, 1), product)
 
 
 def _other_width(evidence: Evidence, core: Core, product: Tensor) -> int | None:
-    """Return the number of channels of the module that takes A V, if it differs from that of the
+    """Return the number of output channels of the module that reads A V, if it differs from the
     stream.
     """
     for event in evidence.trace.events:
@@ -118,7 +119,9 @@ def _other_width(evidence: Evidence, core: Core, product: Tensor) -> int | None:
 def _may_take(
     evidence: Evidence, event: Event, core: Core, product: Tensor, any_width: bool
 ) -> bool:
-    """Return whether this is an affine module from the size of A V to the stream."""
+    """Return whether a module is an affine map whose input has the size of A V and whose output has
+    the size of the stream.
+    """
     if event.start < core.tick or not event.inputs or event.output is None:
         return False
     axes = slice(0, 2 if any_width else 3)
@@ -131,8 +134,10 @@ def _may_take(
 
 
 def branch_of(evidence: Evidence, projection: Event) -> tuple[Tensor, tuple[str, ...], bool, int]:
-    """Return the norms and scales between the projection and the residual: value, paths, whether
-    one is a norm, end tick.
+    """Follow the norms and scales between the projection and the residual sum.
+
+    Return the output of the last one, the paths of all of them, whether one is a norm, and the tick
+    at which the last one ends.
     """
     assert projection.output is not None
     value, paths, any_norm, end = projection.output, [], False, projection.end
@@ -152,7 +157,7 @@ def branch_of(evidence: Evidence, projection: Event) -> tuple[Tensor, tuple[str,
 
 
 def input_norm_of(evidence: Evidence, core: Core, stream: Tensor) -> str | None:
-    """Return the norm between the stream and the attention call."""
+    """Return the path of the norm between the stream and the attention call, or None."""
     for event in evidence.trace.events:
         if event.end < core.tick and event.inputs and evidence.same(event.inputs[0], stream):
             form = evidence.norm(event)
@@ -162,8 +167,8 @@ def input_norm_of(evidence: Evidence, core: Core, stream: Tensor) -> str | None:
 
 
 def _feeds(evidence: Evidence, norm: Event, core: Core) -> bool:
-    """Return whether a module that runs before or around the attention call takes the norm's
-    output.
+    """Return whether the norm's output enters a module that runs before the attention call or
+    contains it.
     """
     return any(
         norm.end < event.start < core.tick
@@ -175,8 +180,9 @@ def _feeds(evidence: Evidence, norm: Event, core: Core) -> bool:
 def residual_sum(
     evidence: Evidence, stream: Tensor, branch: Tensor, end: int, detours: bool
 ) -> ObservedSum | None:
-    """Return the first tensor that is stream + branch (scaled), or the same with the output of an
-    earlier module as the residual (`detours`).
+    """Return the first tensor that is the sum of the stream and the branch (each may be scaled).
+
+    With `detours`, the output of an earlier norm may replace the stream as the residual.
     """
     later = list(evidence.after(end))
     residuals: list[tuple[str | None, Tensor]] = [(None, stream)]
@@ -211,9 +217,10 @@ def residual_sum(
 
 
 def entries(evidence: Evidence) -> Iterator[tuple[HookPoint, Tensor]]:
-    """Return streams that may enter the first attention block instead of the layer's input: sums of
-    that input and one earlier part that acts on each token alone (the first half MLP of a
-    Conformer).
+    """Yield the tensors that may enter the first attention block in place of the layer's input.
+
+    Each is the sum of that input and the output of one earlier part that acts on each token alone
+    (the first half MLP of a Conformer).
     """
     start = evidence.trace.cores[0].tick
     before = [event for event in evidence.trace.events if event.end < start]
@@ -235,8 +242,8 @@ def entries(evidence: Evidence) -> Iterator[tuple[HookPoint, Tensor]]:
 
 
 def _by_token(evidence: Evidence, event: Event) -> bool:
-    """Return whether the input of a module at one token depends on the layer's input at that token
-    alone.
+    """Return whether the input of a module at each token depends only on the layer's input at that
+    token.
     """
     given = evidence.hidden.clone()
     place = given.shape[1] // 2
@@ -254,14 +261,14 @@ def _is_identity(matrix: Tensor) -> bool:
 
 
 def all_ones(position: int) -> ValueEdit:
-    """Set every value of one attention call of a layer to one."""
+    """Return an edit that sets every value of one attention call of a layer to one."""
     return lambda number, values: torch.ones_like(values) if number == position else values
 
 
 def gate_of(
     entered: Tensor, weights: Float[Tensor, "batch head target source"]
 ) -> Float[Tensor, "batch target head d_head"]:
-    """Return the factors, from the input of the projection when every value was one."""
+    """Return the gate, computed from the projection's input in a run with all values set to one."""
     batch, heads, targets, _ = weights.shape
     sums = weights.sum(-1).transpose(1, 2)[..., None]
     entered = entered.reshape(batch, targets, heads, -1)

@@ -1,7 +1,7 @@
-"""Find the layers of a model from one pass in which all attention is captured.
+"""Find the layers of a model in one forward pass that captures all attention.
 
-Layers are found by activations, not by names. A layer is the outermost item of a `ModuleList` in
-which attention was captured and which returns its input in the same shape.
+Layers are identified by their activations, not by their names. A layer is the outermost item of a
+`ModuleList` in which attention was captured and whose output has the shape of its input.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _Chain = tuple[tuple[str, int], ...]  # list items around an attention call, out
 
 @dataclass(frozen=True)
 class CapturedLayers:
-    """The layers that ran, and those in which attention was captured through one backend."""
+    """The layers that ran, and the layers in which one backend captured attention."""
 
     backend: str
     calls: tuple[LayerCall, ...]  # calls of the layers with attention
@@ -36,8 +36,9 @@ class CapturedLayers:
     spread: Mapping[str, Spread]  # layers that may continue in other lists
 
     def numbers(self) -> Iterator[tuple[str, int]]:
-        """Return each call of a layer with its number in its list. Layers without attention count
-        too.
+        """Yield the path of each called layer, and its index in its list.
+
+        Layers without attention count as well.
         """
         counts: dict[str, int] = {}
         for path in self.order:
@@ -48,8 +49,10 @@ class CapturedLayers:
 
 
 def capture_layers(model: nn.Module, inputs: Inputs, backends: str) -> list[CapturedLayers]:
-    """Run the model once and capture attention with `backends`. Return the layers that were
-    captured through the interface, and all layers if there are more.
+    """Run the model once, and capture attention with `backends`.
+
+    Return the layers whose attention was captured through the attention interface. If other
+    backends captured more layers, return all of these as a second entry.
     """
     chains: list[tuple[str, _Chain]] = []
     around: list[tuple[str, int]] = []
@@ -108,7 +111,9 @@ def _heard(
 
 
 def _spread(layers: tuple[str, ...], calls: list[LayerCall]) -> dict[str, Spread]:
-    """Return layers that may continue in items of other lists that run before the next layer."""
+    """Return the layers that may continue in items of other lists, which run before the next
+    layer.
+    """
     inside = tuple(f"{path}." for path in layers)
     outside = [call for call in calls if not call.path.startswith(inside)]
     starts = [number for number, call in enumerate(outside) if call.path in layers]
@@ -123,8 +128,9 @@ def _spread(layers: tuple[str, ...], calls: list[LayerCall]) -> dict[str, Spread
 
 
 def _list_items(model: nn.Module) -> dict[str, nn.Module]:
-    """Return items of every `ModuleList`, and of a `Sequential` if no list is around or inside
-    it.
+    """Return the items of every `ModuleList`.
+
+    Items of a `Sequential` count too, if it neither contains a `ModuleList` nor is inside one.
     """
     lists = {
         path: parent
@@ -141,7 +147,7 @@ def _list_items(model: nn.Module) -> dict[str, nn.Module]:
 
 
 def _hands_on(call: LayerCall) -> bool:
-    """Return whether its hidden states keep their shape."""
+    """Return whether the hidden states keep their shape in this call."""
     try:
         return call.hidden_in.shape == call.hidden_out.shape
     except TypeError:
@@ -149,16 +155,17 @@ def _hands_on(call: LayerCall) -> bool:
 
 
 def _within_a_stream(chain: _Chain, changing: set[str]) -> _Chain:
-    """Drop outer items that change the shape of their input (a stage that ends by pooling), if an
-    inner one does not.
+    """Drop outer items that change the shape of their input (a stage that ends with pooling), if an
+    inner item keeps it.
     """
     kept = next((i for i, (path, _) in enumerate(chain) if path not in changing), 0)
     return chain[kept:]
 
 
 def _layer_of(chain: _Chain, seen: list[_Chain], items: Mapping[str, nn.Module]) -> tuple[str, int]:
-    """Return the outermost item, or the one below it if an item is a group of identical layers
-    (ALBERT's groups).
+    """Return the outermost item around an attention call.
+
+    If this item is a group of identical layers (as in ALBERT), return the layer inside it instead.
     """
     for depth, item in enumerate(chain):
         below = {other[depth + 1] for other in seen if item in other and len(other) > depth + 1}
@@ -169,7 +176,7 @@ def _layer_of(chain: _Chain, seen: list[_Chain], items: Mapping[str, nn.Module])
 
 
 def _silent(layers: tuple[str, ...], called: Mapping[str, nn.Module]) -> tuple[str, ...]:
-    """Return layers without captured attention. How they mix tokens is unknown."""
+    """Return the layers without captured attention. mixlens cannot tell how they mix tokens."""
     parents = {path.rpartition(".")[0] for path in layers}
     silent = [
         path

@@ -1,8 +1,9 @@
-"""Infer the structure of a language model that also reads images or audio, from its words alone.
+"""Infer the structure of a multimodal language model from its text tokens alone.
 
-A truncated prompt with an image is not an input: the model expects a token for each patch. The
-words without the image are one, and they show every layer of the language model. The towers that
-encode images and audio run as they are. Targets are verified on the real input, as always.
+A prompt with an image cannot be truncated, because the model expects a token for each patch. The
+text tokens without the image are a valid input, and they run through every layer of the language
+model. The image and audio towers are not analysed. Targets are verified on the real input, as
+always.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ from mixlens.text.media_spans import media_tokens
 
 
 def words_alone(model: nn.Module, inputs: Inputs) -> dict[str, Any] | None:
-    """Return the token ids of the first text without those of images, videos and audio, or None if
-    the model has no such tokens. A text without words is replaced by one word.
+    """Return the token ids of the first text without the tokens of images, videos and audio.
+
+    Return None if the model has no such tokens. A text without any words is replaced by one word.
     """
     ids, media = inputs.get("input_ids"), media_tokens(model.config)
     if is_plain_text(inputs) or not media or not isinstance(ids, Tensor) or ids.dim() != 2:
@@ -45,9 +47,11 @@ def words_alone(model: nn.Module, inputs: Inputs) -> dict[str, Any] | None:
 def language_structure(
     model: nn.Module, site: str | None, inputs: Inputs
 ) -> tuple[ModelStructure, Inputs] | None:
-    """Return the structure of the language model and the words that showed it, or None if the words
-    do not show it, or if `site` belongs to another tower. The language model is called by its path,
-    as in the structure of the whole model.
+    """Return the structure of the language model, and the text tokens from which it was inferred.
+
+    Return None if the structure cannot be inferred from these tokens, or if `site` belongs to
+    another tower. The name of the language model is taken from its path, as in the structure of the
+    whole model.
     """
     words = words_alone(model, inputs)
     if words is None:

@@ -1,20 +1,21 @@
 """Infer the structure of a layer from the activations of one run.
 
-For each attention call, `attention_reading` finds its block, and `mlp_reading` the part after it.
-Whether a norm after the residual sum is the block's output norm (post-norm) or the MLP's input norm
-(pre-norm) is decided by trying both: only one of them explains the layer's output. If none does,
-the layer may be open: its output is not a known sum, its attention is captured, and the rest runs
-unchanged.
+For each attention call, `attention_reading` finds the attention block, and `mlp_reading` the part
+after it. A norm after the residual sum is either the block's output norm (post-norm) or the MLP's
+input norm (pre-norm). mixlens tries both, and only one of them explains the layer's output. If
+neither does, the layer may be open: its output is not a known sum, but its attention can be
+captured, and the rest of the layer runs unchanged.
 
-Several streams of a token that are mixed in each layer (Gemma 3n, DeepSeek V4), a norm between A V
-and the output projection (BitNet) or factors on the residual (Doge) have no block that could be
-split by source. Attention weights and values are still known, and the layer can run again with
-other values, which is enough for `attention` and `value_zeroing`. If a linear module takes A V, the
-norms of each source's vectors are known too.
+Some layers have no attention block that can be split by source: they mix several streams per token
+(Gemma 3n, DeepSeek V4), apply a norm between A V and the output projection (BitNet), or multiply
+the residual by factors (Doge). Their attention weights and values are still known, and the layer
+can run again with edited values, which is enough for `attention` and `value_zeroing`. If a linear
+module reads A V, the norms of each source's vectors are known, too.
 
 mixlens verifies that A V is the output of attention, that each value depends on one token alone
-(Inkling uses a convolution), and that the layer passes its own states on next to its attention. A
-list of attentions whose residual is added outside of it (XLM) is not a list of layers.
+(Inkling uses a convolution), and that the layer passes its own states on besides attending to
+others. A list of attention modules whose residual is added outside the list (XLM) is not a list of
+layers.
 """
 
 from __future__ import annotations
@@ -53,8 +54,9 @@ _LAST_WORDS = " mixlens reports nothing rather than a wrong number."
 
 
 def structure_of(path: str, trace: LayerTrace, axes: Any) -> LayerStructure:
-    """Return the layer's structure, or an open one if a step could not be explained. Raise
-    `UnsupportedModel` with that step if nothing is known.
+    """Return the structure of the layer, or an open structure if a step could not be explained.
+
+    Raise `UnsupportedModel` with that step if the attention is unknown, too.
     """
     evidence = Evidence(path, trace)
     try:
@@ -102,7 +104,9 @@ class _Explainer:
         return list(entries(self.evidence))
 
     def starts(self) -> Iterator[tuple[HookPoint | None, Tensor]]:
-        """Yield streams that may enter the first block: the layer's input, or a part's output."""
+        """Yield the streams that may enter the first attention block: the layer's input, or a sum
+        after an earlier part.
+        """
         yield None, self.trace.hidden
         yield from self.entries
 
@@ -124,8 +128,8 @@ class _Explainer:
     def sites(
         self, index: int, stream: Tensor
     ) -> Iterator[tuple[AttentionStructure, Tensor, FeedForwardStructure | None]]:
-        """Yield readings of one attention: its structure, the stream after it, and the MLP if it is
-        parallel.
+        """Yield possible explanations of one attention call: its structure, the stream after it,
+        and the MLP if it is parallel.
         """
         core = self.trace.cores[index]
         projection, gated = self.projection(index)
@@ -184,8 +188,10 @@ class _Explainer:
 
 
 def open_sites(evidence: Evidence, why: str) -> tuple[AttentionStructure, ...] | None:
-    """Return the attentions of a layer that cannot be explained for the reason `why`, or None if
-    they are unknown too.
+    """Return the attention modules of a layer that cannot be explained, or None if they are
+    unknown, too.
+
+    `why` is the reason, which is stored in the result.
     """
     for core in evidence.trace.cores:
         weights, values = core.call.weights, core.call.values
@@ -231,8 +237,10 @@ def _open_site(evidence: Evidence, index: int, why: str) -> AttentionStructure:
 
 
 def _run_without_attention(evidence: Evidence) -> tuple[Tensor, Tensor]:
-    """Return the layer's output if attention adds nothing and one token has a different input, and
-    the values of its first attention in that run.
+    """Run the layer with all attention values set to zero and the input of one token changed.
+
+    Return the layer's output, and the values of its first attention call in this run before they
+    were zeroed.
     """
     first: list[Tensor] = []
 
@@ -249,8 +257,9 @@ def _run_without_attention(evidence: Evidence) -> tuple[Tensor, Tensor]:
 
 
 def _passes_states_on(output: Tensor, tolerance: float) -> bool:
-    """Return whether the input of a token reaches its output if attention adds nothing. The two
-    texts of the run have different states.
+    """Return whether the layer passes the input of each token on to its output without attention.
+
+    The two texts of the run have different inputs, so their outputs must differ as well.
     """
     first, second = output
     apart, size = row_sizes(first - second), torch.maximum(row_sizes(first), row_sizes(second))
@@ -258,7 +267,7 @@ def _passes_states_on(output: Tensor, tolerance: float) -> bool:
 
 
 def _require_values_of_tokens(evidence: Evidence, moved: Tensor) -> None:
-    """Raise unless changing the input of one token changes at most one value of the first
+    """Raise an error if changing the input of one token changes more than one value of the first
     attention.
     """
     values = evidence.trace.cores[0].call.values
@@ -272,8 +281,10 @@ def _require_values_of_tokens(evidence: Evidence, moved: Tensor) -> None:
 
 
 def sources_of(evidence: Evidence, index: int) -> tuple[AttentionKind, str | None]:
-    """Return the stack whose tokens an attention reads, and the place of its own tokens if it reads
-    others as well.
+    """Return which stack's tokens an attention reads.
+
+    If it reads its own tokens and those of another stack, also return whether its own come "first"
+    or "last".
     """
     own, targets = evidence.trace.own_sources[index], int(evidence.hidden.shape[1])
     others = len(own) - targets
@@ -297,7 +308,7 @@ def sources_of(evidence: Evidence, index: int) -> tuple[AttentionKind, str | Non
 
 
 def is_causal(evidence: Evidence, index: int) -> bool:
-    """Return whether no token reads a later one of its own stack."""
+    """Return whether no token attends to a later token of its own stack."""
     kind, own_sources = sources_of(evidence, index)
     if kind is AttentionKind.CROSS:
         return False
@@ -313,9 +324,11 @@ def _no_later(weights: Tensor) -> bool:
 
 
 def has_sink(weights: Float[Tensor, "batch head target source"]) -> bool:
-    """Return True if a sink takes a part of the softmax, so that weights sum to less than one.
+    """Return whether an attention sink takes part of the softmax, so that the weights sum to less
+    than one.
 
-    Half-precision weights are rounded one by one. A target that sees nothing has no weights.
+    The tolerance is larger for half-precision weights, because each of them is rounded. Targets
+    that attend to nothing are ignored.
     """
     sums = weights[0].detach().double().sum(-1)
     bar = 2e-2 if weights.element_size() < 4 else 1e-4

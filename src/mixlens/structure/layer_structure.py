@@ -1,7 +1,7 @@
-"""The structure of a transformer layer as plain data, and the sums that it describes.
+"""The structure of a transformer layer as plain data, and the residual sums that it describes.
 
-`affine_map` reads an output projection as a matrix from any module (Linear, Conv1D, an adapter, a
-quantised layer).
+`affine_map` reads an output projection as a matrix. It accepts any affine module (Linear, Conv1D,
+an adapter, a quantised layer).
 """
 
 from __future__ import annotations
@@ -29,9 +29,7 @@ Affine = tuple[Float[Tensor, "d_in d_out"], Float[Tensor, " d_out"]]
 
 
 def affine_map(module: nn.Module, d_in: int, like: Tensor) -> Affine | None:
-    """Return weight and bias of `module` as x -> x W + b, or None if it is not affine (or the
-    identity).
-    """
+    """Return the weight and bias of a module that computes x W + b, or None if it is not affine."""
     matrix = plain_matrix(module)
     if matrix is None:
         return _probed(module, d_in, like)
@@ -46,7 +44,7 @@ def _bias(module: nn.Module, width: int, like: Tensor) -> Float[Tensor, " d_out"
 
 
 def plain_matrix(module: nn.Module) -> Float[Tensor, "d_in d_out"] | None:
-    """Return the weight, if the module only multiplies by it and adds a bias."""
+    """Return the weight if the module only multiplies by it and adds a bias, or None."""
     if not _is_plain(module):
         return None
     weight: Tensor = module.weight.detach()  # type: ignore[operator]
@@ -54,7 +52,7 @@ def plain_matrix(module: nn.Module) -> Float[Tensor, "d_in d_out"] | None:
 
 
 def may_add_bias(module: nn.Module) -> bool:
-    """Return False if the module is known to only multiply."""
+    """Return False if the module certainly has no bias."""
     return not _is_plain(module) or module.bias is not None
 
 
@@ -98,14 +96,14 @@ class ResidualSum:
     branch_scale: float | Tensor = 1.0  # tensor: one factor per channel
 
     def scaled(self, branch: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows d_model"]:
-        """Return the branch as it enters the sum."""
+        """Multiply the branch by its factor in the sum."""
         factor = self.branch_scale
         if isinstance(factor, Tensor):
             return branch * factor.to(branch)
         return branch if factor == 1.0 else branch * factor
 
     def own(self, residual: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows d_model"]:
-        """Return the residual as it enters the sum."""
+        """Multiply the residual by its factor in the sum."""
         return residual if self.residual_scale == 1.0 else residual * self.residual_scale
 
     def total(
@@ -113,15 +111,17 @@ class ResidualSum:
         residual: Float[Tensor, "*rows d_model"],
         branch: Float[Tensor, "*rows d_model"],
     ) -> Float[Tensor, "*rows d_model"]:
-        """Return the sum."""
+        """Return the sum of the scaled residual and the scaled branch."""
         return torch.add(self.scaled(branch), residual, alpha=self.residual_scale)
 
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionStructure(ResidualSum):
-    """The structure of one attention: y = output_norm(residual_scale * residual + branch_scale *
-    branch(A V W_O + b)), with gates (g * A V) W_O + b. If it is open, its sources and values are
-    known, and the rest can be run again but is not such a sum.
+    """The structure of one attention block: y = output_norm(residual_scale * residual +
+    branch_scale * branch(A V W_O + b)).
+
+    With gates, the projection is (g * A V) W_O + b. If the block is open, its sources and values
+    are known and the layer can run again, but its output is not such a sum.
     """
 
     kind: AttentionKind  # of its sources, or of its own tokens if it reads both at once
@@ -153,25 +153,28 @@ class AttentionStructure(ResidualSum):
 
     @property
     def rows_sum_to_one(self) -> bool:
-        """Return whether the weights of a target over the sources of one kind sum to one."""
+        """Return whether the attention weights of a target sum to one over the sources of a single
+        stack.
+        """
         return not self.has_sink and self.own_sources is None
 
     @property
     def output_projection(self) -> str:
-        """Return the path of W_O."""
+        """Return the path of W_O, or raise an error if it is unknown."""
         if self.projection is None:
-            raise UnsupportedModel(f"its output projection is unknown: {self.open}")
+            raise UnsupportedModel(f"the output projection of this layer is unknown: {self.open}")
         return self.projection
 
     @property
     def kinds(self) -> tuple[AttentionKind, ...]:
-        """Return the stacks whose tokens it reads. T5Gemma 2 reads those of decoder and encoder in
-        one call.
+        """Return the kinds of this attention: self, cross, or both.
+
+        For example, T5Gemma 2 reads the tokens of the decoder and the encoder in one call.
         """
         return (self.kind,) if self.own_sources is None else tuple(AttentionKind)
 
     def columns(self, kind: AttentionKind, targets: int, sources: int) -> slice:
-        """Return the sources of one kind among all of them."""
+        """Return the slice of the source axis that holds the sources of one kind."""
         if self.own_sources is None:
             return slice(0, sources)
         others = sources - targets
@@ -181,7 +184,7 @@ class AttentionStructure(ResidualSum):
 
     @property
     def signature(self) -> Hashable:
-        """Return a key that attentions of the same structure share."""
+        """Return a key that is equal for attention blocks of the same structure."""
         return (
             self.kind,
             self.projection,
@@ -196,7 +199,7 @@ class AttentionStructure(ResidualSum):
         )
 
     def residual(self, module: nn.Module, stream: Tensor) -> Tensor:
-        """Return the residual of the block, from the stream that reaches it."""
+        """Return the residual of the block, given the stream that reaches it."""
         if self.residual_from is None:
             return stream
         residual: Tensor = module.get_submodule(self.residual_from)(stream)
@@ -208,8 +211,9 @@ class AttentionStructure(ResidualSum):
         residual: Float[Tensor, "*rows d_model"],
         projected: Float[Tensor, "*rows d_model"],
     ) -> dict[str, Tensor]:
-        """Return the outputs after the projection, by the layer's own modules: the projection, the
-        branch after its norms, and the block's output y.
+        """Run the layer's own modules after the projection, and return the output at each level.
+
+        The levels are the projection, the branch after its norms, and the block's output y.
         """
         branch = projected
         for path in self.branch:
@@ -222,7 +226,9 @@ class AttentionStructure(ResidualSum):
 
 @dataclass(frozen=True, kw_only=True)
 class FeedForwardStructure(ResidualSum):
-    """e = output_norm(residual_scale * y + branch_scale * feed_forward(y))."""
+    """The structure of an MLP: e = output_norm(residual_scale * y + branch_scale *
+    feed_forward(y)).
+    """
 
     output: str  # the module whose output is added
     input_norm: str | None = None
@@ -231,8 +237,9 @@ class FeedForwardStructure(ResidualSum):
 
 @dataclass(frozen=True, eq=False)  # identity of a layer, and its cache key
 class LayerStructure:
-    """The structure of one layer: its attentions in call order, and its MLP (None if it has none,
-    or if several parts add to the stream).
+    """The structure of one layer: its attention blocks in call order, and its MLP.
+
+    The MLP is None if the layer has none, or if several parts add to the stream.
     """
 
     path: str
@@ -251,18 +258,20 @@ class LayerStructure:
 
     @property
     def open(self) -> str | None:
-        """Return why its output is not a known sum, or None if it is."""
+        """Return the reason why the layer's output is not a known sum, or None."""
         return self.sites[0].open
 
     @property
     def has_other_parts(self) -> bool:
-        """Return whether more than attention and one MLP add to the stream."""
+        """Return whether any part besides attention and one MLP adds to the stream."""
         return bool(self.further) or self.sites[0].enters is not None
 
     @property
     def style(self) -> str:
-        """Return post, pre, sandwich, branch (a norm on the branch only), parallel, bare (no norm),
-        or open (the rest after attention is not a known sum).
+        """Return where the norms are: post, pre, sandwich, branch (a norm on the branch only),
+        parallel, or bare (no norm).
+
+        The style is "open" if the rest of the layer after its attention is not a known sum.
         """
         site = self.sites[0]
         if self.open is not None:
@@ -276,13 +285,13 @@ class LayerStructure:
         return "pre" if site.input_norm is not None else "bare"
 
     def signature(self, module: nn.Module) -> Hashable:
-        """Return a key that layers with the same modules and the same structure share."""
+        """Return a key that is equal for layers with the same modules and the same structure."""
         parts = tuple((path, type(part)) for path, part in module.named_modules())
         return parts, tuple(site.signature for site in self.sites), self.further
 
     @functools.cached_property
     def watched(self) -> frozenset[HookPoint]:
-        """Return the tensors that a recording keeps for its verification."""
+        """Return the hook points of the tensors that a recording keeps to verify the layer."""
         if self.feed_forward is None or self.feed_forward.output_norm is None:
             return self.blocks
         # GlobEnc needs the second norm's true input
@@ -290,7 +299,7 @@ class LayerStructure:
 
     @functools.cached_property
     def blocks(self) -> frozenset[HookPoint]:
-        """Return the outputs of its attention blocks."""
+        """Return the hook points of the attention blocks: their projections and outputs."""
         projecting = [site for site in self.sites if site.projection is not None]
         seen = {HookPoint(site.output_projection, "out") for site in projecting}
         seen |= {HookPoint(site.output_projection, "in") for site in projecting if site.gated}

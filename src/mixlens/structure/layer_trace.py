@@ -1,4 +1,4 @@
-"""Trace one layer, module by module, while it runs."""
+"""Trace one layer: record the inputs and the output of each submodule while it runs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HERE = object()  # marks the hidden states in the output of a submodule
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """One submodule that ran from `start` to `end` (ticks of one clock)."""
+    """One call of a submodule. `start` and `end` are ticks of a clock that counts calls."""
 
     path: str
     module: nn.Module
@@ -41,7 +41,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Core:
-    """One attention call, its tick, and the submodules that were running around it."""
+    """One attention call, the tick at which it ran, and the submodules that contain it."""
 
     call: AttentionCall
     tick: int
@@ -50,20 +50,22 @@ class Core:
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a layer: the calls of its submodules, by start, and of attention."""
+    """One run of a layer: the calls of its submodules, in the order in which they start, and its
+    attention calls.
+    """
 
     output: Tensor
     events: tuple[Event, ...]
     cores: tuple[Core, ...]
 
     def at(self, path: str) -> Event | None:
-        """Return the first call of a submodule."""
+        """Return the first call of the submodule at a path, or None."""
         return next((event for event in self.events if event.path == path), None)
 
 
 @dataclass(frozen=True)
 class LayerTrace(Run):
-    """One run on the layer's recorded input, and other inputs that discovery uses."""
+    """A run on the layer's recorded input. It can be repeated with other inputs."""
 
     module: nn.Module
     hidden: Tensor
@@ -73,14 +75,18 @@ class LayerTrace(Run):
     rerun: Callable[..., Tensor]
 
     def again(self, **edits: Any) -> Run:
-        """Return a different run: with other outputs of modules (`replaced={path: tensor}`), other
-        attention values (`edit_values`) or other hidden states (`given`).
+        """Run the layer again with edits.
+
+        You can replace module outputs (`replaced={path: tensor}`), attention values (`edit_values`)
+        or hidden states (`given`).
         """
         return observed_run(self.module, self.hidden, lambda on_call: self.rerun(on_call, **edits))
 
 
 def _rows_like(tensor: Tensor, hidden: Tensor) -> Tensor:
-    """Return [batch * n, d] as [batch, n, d]. Some layers flatten the batch for the MLP."""
+    """Reshape [batch * n, d] to [batch, n, d], because some layers flatten the batch for the
+    MLP.
+    """
     if (
         tensor.shape != hidden.shape
         and tensor.shape[:2] != hidden.shape[1::-1]  # tokens before batch: a different order
@@ -156,8 +162,10 @@ def observed_run(
 
 
 def trace_layer(call: LayerCall, axes: Any, backend: str) -> LayerTrace:
-    """Run a recorded layer on two copies of its first text, the second with a different input, in
-    float32 or better, and return the trace.
+    """Run a recorded layer on two copies of its first text, in float32 or better, and return the
+    trace.
+
+    The second copy has a different input.
     """
     module, (args, kwargs) = call.readable, expanded(call, axes, 0, 2)
     if call.hidden_in.dtype in (torch.float16, torch.bfloat16):
@@ -192,8 +200,9 @@ def trace_layer(call: LayerCall, axes: Any, backend: str) -> LayerTrace:
 
 
 def _telling(hidden: Tensor) -> Tensor:
-    """Return hidden states that show a sum. DETR's decoder begins with zeros, from which a sum
-    cannot be inferred.
+    """Replace hidden states that are all zero by noise.
+
+    DETR's decoder starts with zeros, from which no sum can be inferred.
     """
     if bool(hidden.any()):
         return hidden
@@ -203,10 +212,10 @@ def _telling(hidden: Tensor) -> Tensor:
 
 
 def _own_sources(call: AttentionCall) -> tuple[bool, ...]:
-    """Return for each source whether its value differs in the second copy, whose input is
-    different.
+    """Return, for each source, whether its value depends on the layer's input.
 
-    Values that are equal at every position do not come from a different sequence either: their
+    The second copy has a different input, so its values differ from those of the first copy. Values
+    that are equal at every position count as well: they do not come from another sequence, their
     value projection is zero.
     """
     values, square = call.values, call.weights.shape[-1] == call.weights.shape[-2]

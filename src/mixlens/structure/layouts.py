@@ -1,10 +1,10 @@
-"""View layers whose hidden states are not [batch, tokens, d_model] in that form.
+"""Convert the hidden states of layers with other layouts to [batch, tokens, d_model].
 
 Image towers use a grid of patches, detectors put the channels first, time series models have one
 sequence per variable, and models for images of any size pack the tokens of all images into one
 sequence. Such a layer is wrapped: it receives [batch, tokens, d_model], runs unchanged, and its
-output is converted back. Its submodules are the layer's own, so hooks and weights are those of the
-model.
+output is converted back. The wrapper shares the submodules of the layer, so the model's own hooks
+and weights are used.
 """
 
 from __future__ import annotations
@@ -34,53 +34,57 @@ _Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 @dataclass(frozen=True)
 class Layout:
-    """A form of hidden states, with conversions from and to [batch, tokens, d_model]."""
+    """A layout of hidden states, with conversions to and from [batch, tokens, d_model]."""
 
     rows: Callable[[Tensor, int], Tensor]  # from the form, for this batch size
     form: Callable[[Tensor, Size], Tensor]  # back, to a shape like this one
     packed: bool = False  # whether texts follow each other on the token axis
 
     def call(self, call: LayerCall) -> LayerCall:
-        """Return a layer call as [batch, tokens, d_model], without its output."""
+        """Convert a layer call to [batch, tokens, d_model]. The result does not include its
+        output.
+        """
         (args, kwargs), shape = self.entered(call.args, call.kwargs)
         return LayerCall(call.path, ArrangedLayer(call.module, self, shape), args, kwargs)
 
     def entered(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[_Arguments, Any]:
-        """Return arguments as [batch, tokens, d_model], and their original shape."""
+        """Convert the arguments to [batch, tokens, d_model], and return them with their original
+        shape.
+        """
         hidden = hidden_argument(args, kwargs)
         rows = self.rows(hidden, 1 if self.packed else int(hidden.shape[0]))
         return with_hidden_argument(args, kwargs, rows), hidden.shape
 
     def entering(self, args: tuple[Any, ...], kwargs: dict[str, Any], shape: Any) -> _Arguments:
-        """Return arguments in the form that the layer expects."""
+        """Convert the arguments to the layout that the layer expects."""
         hidden = hidden_argument(args, kwargs)
         return with_hidden_argument(args, kwargs, self.form(hidden, shape))
 
     def left(self, output: Any, batch: int) -> Tensor:
-        """Return the layer's output as [batch, tokens, d_model] for this batch size."""
+        """Convert the layer's output to [batch, tokens, d_model] for this batch size."""
         return self.rows(first_tensor(output), batch)
 
     def attention(self, call: LayerCall) -> None:
-        """Combine the attention calls of a layer, if it ran in pieces."""
+        """Combine the attention calls of a layer that processed its sequence in pieces."""
         if self.packed:
             call.attention = placed(call.attention, *call.hidden_in.shape[:2])
 
     def whole(self, module: nn.Module) -> nn.Module:
-        """Return the layer with all its parts, from the module at its path."""
+        """Return the complete layer, given the module at its path."""
         return module
 
     def last(self, module: nn.Module) -> nn.Module:
-        """Return the module whose output is that of the layer."""
+        """Return the module whose output is the layer's output."""
         return module
 
     def inside(self, tensor: Tensor, hook_point: HookPoint, batch: int, tokens: int) -> Tensor:
-        """Return a tensor of a submodule with the batch first."""
+        """Convert a tensor of a submodule so that the batch comes first."""
         return tensor
 
     def running(
         self, layer: nn.Module, batch: int, tokens: int, shape: Any
     ) -> contextlib.AbstractContextManager[None]:
-        """Return the context in which the layer runs on [batch, tokens, d_model]."""
+        """Return a context in which the layer can run on [batch, tokens, d_model]."""
         if not self.packed:
             return contextlib.nullcontext()
         return _heard_by(lambda outer: PackedAttention(outer, batch, tokens))
@@ -88,7 +92,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class TwoStreams(Layout):
-    """Two tensors of tokens, one after the other: the words and entities of LUKE, the words and
+    """Two tensors of tokens that are concatenated: the words and entities of LUKE, or the words and
     boxes of LXMERT.
     """
 
@@ -96,7 +100,7 @@ class TwoStreams(Layout):
 
     @classmethod
     def of(cls, call: LayerCall) -> TwoStreams | None:
-        """Return the layout if two tensors of tokens enter and leave the layer."""
+        """Return the layout if two tensors of tokens enter the layer and leave it, or None."""
         first, returned = call.hidden_in, call.output
         if not call.args or call.args[0] is not first or not isinstance(returned, tuple):
             return None
@@ -108,58 +112,60 @@ class TwoStreams(Layout):
         return None
 
     def entered(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[_Arguments, Any]:
-        """Return both streams in place of the first."""
+        """Concatenate both streams, and pass them in place of the first."""
         first, second = args[0], args[self.second]
         joined = torch.cat([first, second], 1)
         changed = (joined, *args[1 : self.second], None, *args[self.second + 1 :])
         return (changed, kwargs), (first.shape[1], second.shape[1])
 
     def entering(self, args: tuple[Any, ...], kwargs: dict[str, Any], shape: Any) -> _Arguments:
-        """Return each stream in its place."""
+        """Split the concatenated streams, and pass each as its own argument."""
         first, second = torch.split(args[0], shape, 1)
         return (first, *args[1 : self.second], second, *args[self.second + 1 :]), kwargs
 
     def left(self, output: Any, batch: int) -> Tensor:
-        """Return both streams."""
+        """Concatenate the outputs of both streams."""
         return torch.cat(output[:2], 1)
 
     def attention(self, call: LayerCall) -> None:
-        """Combine the calls of both streams, if each has its own."""
+        """Combine the attention calls of the two streams, if each stream has its own."""
         assert isinstance(call.module, ArrangedLayer)
         call.attention = paired(call.attention, call.module.shape)
 
     def running(
         self, layer: nn.Module, batch: int, tokens: int, shape: Any
     ) -> contextlib.AbstractContextManager[None]:
-        """Combine the calls of both streams while the layer runs."""
+        """Return a context that combines the attention calls of the two streams while the layer
+        runs.
+        """
         return _heard_by(lambda outer: PairedAttention(outer, shape))
 
 
 @dataclass(frozen=True)
 class TokensFirst(Layout):
-    """[tokens, batch, channel] in some parts of the layer."""
+    """A layer in which some parts use [tokens, batch, channel]."""
 
     sides: frozenset[HookPoint] = frozenset()
 
     def inside(self, tensor: Tensor, hook_point: HookPoint, batch: int, tokens: int) -> Tensor:
-        """Return the tensor with the batch first, if that side of the part is transposed."""
+        """Put the batch first if this side of the part is transposed."""
         is_turned = hook_point._replace(position=0) in self.sides
         return turned(tensor, tokens, batch) if is_turned else tensor
 
     def running(
         self, layer: nn.Module, batch: int, tokens: int, shape: Any
     ) -> contextlib.AbstractContextManager[None]:
-        """Transpose its parts while the layer runs."""
+        """Return a context that transposes these parts while the layer runs."""
         return turned_parts(layer, batch, tokens, self.sides)
 
 
 def same(states: Tensor, _: Any) -> Tensor:
-    """Return the arguments unchanged. They are already [batch, tokens, d_model]."""
+    """Return the states unchanged, because they are already [batch, tokens, d_model]."""
     return states
 
 
 def turned_part(path: str) -> TokensFirst:
-    """Return the layout of a layer in which one part has the tokens first (MLCD's output
+    """Return the layout of a layer in which one part has its tokens first (as MLCD's output
     projection).
     """
     return TokensFirst(same, same, sides=frozenset({HookPoint(path, "in"), HookPoint(path, "out")}))
@@ -205,8 +211,10 @@ _TOKENS_FIRST = TokensFirst(
 
 
 def possible_layouts(call: LayerCall, resized: LayerCall, rows: tuple[int, int]) -> list[Any]:
-    """Return possible forms of the hidden states of a layer, from calls with these batch sizes;
-    None is [batch, tokens, d_model].
+    """Return the layouts that the hidden states of a layer may have, given two calls with different
+    batch sizes.
+
+    `rows` holds these batch sizes. None stands for [batch, tokens, d_model].
     """
     shape, other = call.hidden_in.shape, resized.hidden_in.shape
     in_step = int(shape[0]) * rows[1] == int(other[0]) * rows[0]
@@ -226,12 +234,12 @@ def possible_layouts(call: LayerCall, resized: LayerCall, rows: tuple[int, int])
 
 
 def _is_second(shape: Size, other: Size, rows: tuple[int, int]) -> bool:
-    """Return whether the second axis grows with the batch."""
+    """Return whether the size of the second axis is proportional to the batch size."""
     return shape[1] != other[1] and shape[1] * rows[1] == other[1] * rows[0]
 
 
 def why_unknown(call: LayerCall, resized: LayerCall, rows: tuple[int, int]) -> str:
-    """Return why hidden states have none of the forms."""
+    """Return an explanation of why the hidden states match none of the layouts."""
     shape, other = tuple(call.hidden_in.shape), tuple(resized.hidden_in.shape)
     seen = f"{shape} for {rows[0]} rows, {other} for {rows[1]}"
     return (
@@ -241,7 +249,7 @@ def why_unknown(call: LayerCall, resized: LayerCall, rows: tuple[int, int]) -> s
 
 
 class ArrangedLayer(nn.Module):
-    """A layer that takes and returns [batch, tokens, d_model]."""
+    """Wraps a layer so that it takes and returns [batch, tokens, d_model]."""
 
     layer: nn.Module
     layout: Layout
@@ -271,6 +279,8 @@ class ArrangedLayer(nn.Module):
 def _heard_by(
     joining: Callable[[Listener], Listener],
 ) -> contextlib.AbstractContextManager[None]:
-    """Send attention calls to a function that combines them for the current one."""
+    """Return a context that sends attention calls to a listener that combines them for the current
+    one.
+    """
     outer = current_listener()
     return contextlib.nullcontext() if outer is None else listening(joining(outer))

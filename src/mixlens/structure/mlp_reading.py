@@ -1,5 +1,5 @@
-"""Infer the part of a layer after, or next to, its last attention block from the activations of one
-run.
+"""Infer the part of a layer after its last attention block, or parallel to it, from the activations
+of one run.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from mixlens.structure.trace_matching import Evidence, outermost_first
 
 
 def feed_forwards(evidence: Evidence, stream: Tensor) -> Iterator[FeedForwardStructure | None]:
-    """Yield explanations of the layer's output from the stream after its last attention."""
+    """Yield possible structures of the MLP that explain the layer's output, given the stream after
+    the last attention.
+    """
     last = evidence.trace.cores[-1]
     after = [event for event in evidence.trace.events if event.start > last.tick]
     if evidence.same(stream, evidence.output):
@@ -56,7 +58,9 @@ def feed_forwards(evidence: Evidence, stream: Tensor) -> Iterator[FeedForwardStr
 
 
 def _totals(evidence: Evidence, after: list[Event]) -> list[tuple[str | None, Tensor]]:
-    """Return the layer's output, and the inputs of the norms that return it."""
+    """Return the candidates for the residual sum: the layer's output, and the input of each norm
+    that returns this output.
+    """
     totals: list[tuple[str | None, Tensor]] = [(None, evidence.output)]
     for event in reversed(after):
         if event.inputs and evidence.same(event.output, evidence.output) and evidence.norm(event):
@@ -65,9 +69,11 @@ def _totals(evidence: Evidence, after: list[Event]) -> list[tuple[str | None, Te
 
 
 def several_parts(evidence: Evidence, stream: Tensor) -> Iterator[tuple[str, ...]]:
-    """Yield explanations of the layer's output by several parts that add to the stream, one after
-    the other (a convolution and half an MLP in Conformers) or in one sum (experts and a shared
-    one).
+    """Yield possible groups of parts that add to the stream after attention and explain the layer's
+    output.
+
+    The parts may add to the stream one after the other (a convolution and half an MLP in
+    Conformers), or in one sum (experts and a shared expert).
     """
     last = evidence.trace.cores[-1]
     after = [event for event in evidence.trace.events if event.start > last.tick]
@@ -86,7 +92,9 @@ def several_parts(evidence: Evidence, stream: Tensor) -> Iterator[tuple[str, ...
 def _steps(
     evidence: Evidence, stream: Tensor, total: Tensor, after: list[Event], most: int
 ) -> Iterator[tuple[str, ...]]:
-    """Return sums that lead from the stream to the total, each with the output of one part."""
+    """Yield sequences of at most `most` parts whose outputs, added one by one, lead from the stream
+    to the total.
+    """
     for part in _parts(evidence, stream, total, after):
         assert part.output is not None
         later = [event for event in after if event.start > part.end]
@@ -106,7 +114,7 @@ def _steps(
 def _parts(
     evidence: Evidence, stream: Tensor, total: Tensor, after: list[Event]
 ) -> Iterator[Event]:
-    """Return modules that may add to the stream."""
+    """Yield the modules whose output may be added to the stream."""
     for event in outermost_first(after):
         output = event.output
         if output is None or output.shape != total.shape:
@@ -118,7 +126,7 @@ def _parts(
 
 
 def _idle(evidence: Evidence, stream: Tensor, after: list[Event]) -> FeedForwardStructure | None:
-    """Return an MLP that adds nothing to these tokens but may to others, or None if the layer has
+    """Return an MLP that adds nothing to these tokens but may add to others, or None if there is
     none.
     """
     for event in outermost_first(after):
@@ -133,7 +141,9 @@ def _idle(evidence: Evidence, stream: Tensor, after: list[Event]) -> FeedForward
 def parallel(
     evidence: Evidence, site: AttentionStructure, core: Core, stream: Tensor, branch: Tensor
 ) -> Iterator[tuple[AttentionStructure, Tensor, FeedForwardStructure]]:
-    """Return the reading output = stream + attention + MLP, in one sum."""
+    """Yield the structure of a parallel layer, whose output is stream + attention + MLP in one
+    sum.
+    """
     for event in outermost_first(evidence.trace.events):
         if (
             event.output is None
@@ -160,7 +170,7 @@ def parallel(
 
 
 def _unmoved(evidence: Evidence, event: Event, projection: str) -> bool:
-    """Return whether the output of a module stays the same if the attention output changes."""
+    """Return whether the output of a module stays the same when the attention output changes."""
     returned = evidence.trace.at(projection)
     assert returned is not None
     assert returned.output is not None

@@ -1,7 +1,7 @@
-"""Infer the structure of a whole model on a short probe made from the user's input.
+"""Infer the structure of a whole model from a short probe made from the user's input.
 
-Each layer is verified separately. A verified layer is measured. Other layers (a recurrent layer of
-a hybrid, a tower with window attention) are excluded, with the reason.
+Each layer is verified separately, and only verified layers are measured. Other layers (a recurrent
+layer of a hybrid model, a tower with window attention) are excluded, and the reason is recorded.
 """
 
 from __future__ import annotations
@@ -56,16 +56,17 @@ _Choice = TypeVar("_Choice")
 
 
 class InPieces(UnsupportedModel):
-    """Attention does not connect every token with every source."""
+    """Raised if attention does not connect every token with every source."""
 
 
 class OnWholeInput(UnsupportedModel):
-    """An error on the whole input, which counts more than one on a shortened input."""
+    """Raised for the whole input. It takes precedence over an error for a shortened input."""
 
 
 def discovered(model: nn.Module, inputs: Inputs) -> ModelStructure:
-    """Return the model's structure, from a probe like `inputs`. Raise `UnsupportedModel` if no
-    probe shows it.
+    """Infer the model's structure from probes similar to `inputs`.
+
+    Raise `UnsupportedModel` if no probe works.
     """
     with restored(model) as turned:
         chosen = probes(inputs, model)
@@ -82,9 +83,10 @@ def discovered(model: nn.Module, inputs: Inputs) -> ModelStructure:
 
 
 def _require_own_switches(model: nn.Module, inputs: Inputs, turned: list[str]) -> None:
-    """Raise unless this input also flips the switches that the probe flipped (SeamlessM4T stores
-    whether its input is text or audio). Submodules must never be exchanged, because a layer that
-    runs again would be a different one.
+    """Raise an error unless this input changes the same settings of the model as the probe did.
+
+    For example, SeamlessM4T stores whether its input is text or audio. Replaced submodules always
+    raise an error, because a layer that runs again would be a different one.
     """
     if not turned:
         return
@@ -116,9 +118,11 @@ def _on_probe(model: nn.Module, probe: Probe) -> ModelStructure:
 def _best(
     choices: Iterable[_Choice], attempt: Callable[[_Choice], ModelStructure], in_part: bool
 ) -> ModelStructure:
-    """Return the first structure that explains every layer (with `in_part`, or some), else the one
-    that explains most. If there is none, raise the most informative error: that of the whole input,
-    or of the first backend that captured attention.
+    """Return the first structure that explains every layer, or otherwise the one that explains
+    most.
+
+    With `in_part`, the first structure is good enough. If there is none, raise the most informative
+    error, which is the error for the whole input, or for the first backend that captured attention.
     """
     best: ModelStructure | None = None
     reason: UnsupportedModel | None = None
@@ -142,7 +146,7 @@ def _best(
 
 
 def _shared(structure: ModelStructure, other: ModelStructure) -> dict[str, str]:
-    """Return the reasons of layers that two structures exclude."""
+    """Return the layers that both structures exclude, with the reasons of the first."""
     return {path: why for path, why in structure.left_out.items() if path in other.left_out}
 
 
@@ -159,8 +163,9 @@ def _assembled(model: nn.Module, probe: Probe, passes: Passes) -> ModelStructure
 
 
 def _verdicts(passes: Passes, probe: Probe) -> tuple[list[LayerStructure], dict[str, str]]:
-    """Return the verified layers, and the reasons for the others. A module that runs several times
-    is measured only if all its runs are verified.
+    """Return the verified layers, and for all others the reason why they are excluded.
+
+    A module that runs several times is measured only if all of its runs are verified.
     """
     structures: list[LayerStructure] = []
     left_out = {
@@ -198,8 +203,9 @@ def _verdicts(passes: Passes, probe: Probe) -> tuple[list[LayerStructure], dict[
 
 
 def _open_among_read(structures: Sequence[LayerStructure]) -> dict[str, str]:
-    """Return open layers of lists in which others are explained, because most measures would be
-    lost for all.
+    """Return the open layers of lists that also have explained layers.
+
+    They are excluded, because most measures could otherwise not be used for any layer of the list.
     """
     read = {_list_of(layer) for layer in structures if layer.open is None}
     return {
@@ -231,7 +237,9 @@ def _require_native(ours: LayerCall, theirs: LayerCall, backend: str, inputs: In
 def _layer_structure(
     call: LayerCall, resized: LayerCall, number: int, backend: str, layouts: list[Layout | None]
 ) -> LayerStructure:
-    """Return the structure in the first form that explains the layer, or else an open one."""
+    """Return the structure in the first layout that explains the layer, or an open structure
+    otherwise.
+    """
     if call.hidden_in.shape != call.hidden_out.shape:
         raise UnsupportedModel(
             f"layer `{call.path}`: hidden states enter with shape "
@@ -287,8 +295,9 @@ def _in_rows(
 def _require_whole_sequence(
     call: LayerCall, attention: AttentionCall, hidden: Tensor, shape: tuple[int, ...]
 ) -> None:
-    """Raise unless attention leads from every token to every source. `shape` is that of the hidden
-    states in their own form.
+    """Raise an error unless the attention weights cover all tokens and all sources.
+
+    `shape` is the shape of the hidden states in their original layout.
     """
     path, weights, values = call.path, attention.weights, attention.values
     whole = weights.dim() == 4 and weights.shape[:3:2] == hidden.shape[:2]
@@ -313,7 +322,7 @@ def _require_whole_sequence(
 
 
 def _is_taken_too(call: LayerCall, size: Size) -> bool:
-    """Return whether a layer takes states of this [batch, tokens] that are not its own."""
+    """Return whether the layer receives other states of size [batch, tokens] besides its own."""
     given = (value for value in (*call.args, *call.kwargs.values()) if isinstance(value, Tensor))
     states = (tensor for tensor in given if tensor.is_floating_point() and tensor.dim() == 3)
     return any(tensor.shape[:2] == size for tensor in states)
@@ -333,8 +342,10 @@ _structures: Remembered[ModelStructure] = Remembered()
 
 
 def model_structure(model: nn.Module, inputs: Inputs, *, whole: bool = False) -> ModelStructure:
-    """Return `discovered`, cached until a weight, submodule, setting or hook of the model changes,
-    for similar inputs. With `whole`, use the whole input even if a short probe worked.
+    """Return the structure of the model, cached for similar inputs.
+
+    The cache is valid until a weight, submodule, setting or hook of the model changes. With
+    `whole`, the whole input is used even if a short probe worked.
     """
     state = state_of(model)
     return _structures.of(
@@ -346,8 +357,10 @@ def model_structure(model: nn.Module, inputs: Inputs, *, whole: bool = False) ->
 
 
 def likeness(inputs: Inputs) -> object:
-    """Return a key of inputs that show the same structure: the argument names of plain text, else
-    the shapes of all tensors and the values of small ones (the sizes of packed images).
+    """Return a key that is equal for inputs with which the model has the same structure.
+
+    For plain text, these are the argument names. For other inputs, they are the shapes of all
+    tensors and the values of small ones (such as the sizes of packed images).
     """
     if is_plain_text(inputs):
         return frozenset(inputs)

@@ -1,5 +1,5 @@
-"""The structure of a whole model: its stacks of layers, their attention, and the backend that
-captures it.
+"""The structure of a whole model: its stacks of layers, their attention blocks, and the backend
+that captures attention.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ class StackStructure:
 
     @functools.cached_property
     def has_cross(self) -> bool:
-        """Return whether some of its layers read a different stack."""
+        """Return whether some of its layers attend to a different stack."""
         return bool(self.positions(AttentionKind.CROSS))
 
     def positions(self, kind: AttentionKind) -> tuple[int, ...]:
-        """Return the layers that have attention of this kind. In some models only every fourth has
-        cross-attention.
+        """Return the positions of the layers that have attention of this kind.
+
+        In some models, only every fourth layer has cross-attention.
         """
         return tuple(
             position
@@ -38,22 +39,23 @@ class StackStructure:
         )
 
     def require_every_layer(self, what: str, count: int | None = None) -> None:
-        """Raise unless all layers from the first on (or the first `count`) are measured. A
-        computation across layers needs each of them.
+        """Raise an error unless all layers (or the first `count`) can be measured.
+
+        A computation across layers needs each of them. `what` names it in the error message.
         """
         numbers = [layer.number for layer in self.layers[:count]]
         if numbers != list(range(len(numbers))):
             raise UnsupportedModel(
-                f"only the layers {', '.join(map(str, numbers))} of {self.name} are supported "
-                f"(`mixlens doctor` lists the reasons), but {what} needs every layer from the "
-                "first on"
+                f"only the layers {', '.join(map(str, numbers))} of {self.name} are supported, but "
+                f"{what} needs all layers, starting with the first. Run `mixlens doctor` for the "
+                "reasons"
             )
 
 
 @dataclass(frozen=True)
 class AttentionSite:
-    """A measured attention: its stack, and whether it reads its own tokens or those of another
-    stack.
+    """An attention that can be measured: its stack, and whether it attends to its own tokens or to
+    another stack.
     """
 
     name: str
@@ -68,13 +70,13 @@ class AttentionSite:
 
     @functools.cached_property
     def numbers(self) -> tuple[int, ...]:
-        """Return the numbers of its layers in the model."""
+        """Return the indices of its layers in the model."""
         return tuple(self.stack.layers[i].number for i in self.stack.positions(self.kind))
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelStructure:
-    """The stacks of a model, and the call order of their layers."""
+    """The stacks of a model, and the order in which their layers are called."""
 
     backend: str
     stacks: tuple[StackStructure, ...]
@@ -85,26 +87,27 @@ class ModelStructure:
 
     @property
     def open(self) -> dict[str, str]:
-        """Return the layers whose output is not a known sum, with the reason."""
+        """Return the layers whose output is not a known sum, and the reason for each."""
         layers = (layer for stack in self.stacks for layer in stack.layers)
         return {layer.path: layer.open for layer in layers if layer.open is not None}
 
     @property
     def unread(self) -> tuple[int, int]:
-        """Return the number of unsupported or open layers, and of unsupported ones."""
+        """Return the number of unsupported or open layers, and the number of unsupported layers."""
         return len(self.left_out) + len(self.open), len(self.left_out)
 
     @property
     def layouts(self) -> dict[str, Layout]:
-        """Return the layouts of layers whose hidden states are not [batch, tokens, d_model], by
+        """Return the layout of each layer whose hidden states are not [batch, tokens, d_model], by
         path.
         """
         layers = (layer for stack in self.stacks for layer in stack.layers)
         return {layer.path: layer.layout for layer in layers if layer.layout is not None}
 
     def site(self, name: str | None) -> AttentionSite:
-        """Return the named attention, or the first one. A part of its path is a name, too, if it is
-        in no other stack's path.
+        """Return the attention with this name, or the first one.
+
+        A component of its path also works as a name, unless it occurs in the path of another stack.
         """
         if name is None:
             name = next(iter(self.sites))
@@ -127,8 +130,10 @@ class ModelStructure:
 def assembled(
     backend: str, layers: Sequence[LayerStructure], left_out: Mapping[str, str], whole: bool
 ) -> ModelStructure:
-    """Group layers into stacks and name their attentions. Layers of one list form several stacks if
-    their numbers of texts or tokens differ, because no map could hold them all.
+    """Group layers into stacks, and name their attention blocks.
+
+    The layers of a list form several stacks if their numbers of texts or tokens differ, because a
+    single map could not hold them all.
     """
     lists: dict[str, dict[tuple[int, int], list[LayerStructure]]] = {}
     order: list[tuple[str, tuple[int, int], int]] = []
@@ -157,8 +162,10 @@ def assembled(
 
 
 def _sites(stacks: Sequence[StackStructure]) -> Iterator[AttentionSite]:
-    """Return names of attentions: self-attention has its stack's name; cross-attention is "cross",
-    with the stack's name if several stacks have it.
+    """Yield the attention blocks with their names.
+
+    Self-attention has the name of its stack. Cross-attention is called "cross", preceded by the
+    name of the stack if several stacks have it.
     """
     crossing = sum(stack.has_cross for stack in stacks)
     for stack in stacks:
@@ -170,8 +177,8 @@ def _sites(stacks: Sequence[StackStructure]) -> Iterator[AttentionSite]:
 
 
 def _stack_names(grouped: Mapping[str, list[LayerStructure]]) -> dict[str, str]:
-    """Return encoder and decoder if these exist, else the part of the path in which the towers
-    differ.
+    """Return the name of each stack: encoder and decoder if the model has these, otherwise the part
+    of the path in which the towers differ.
     """
     crossed = [
         path

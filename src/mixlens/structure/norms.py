@@ -1,7 +1,8 @@
 """Find the linear part of a norm by evaluating it: N(u) = gain * centred(u) / sigma(u) + shift.
 
-Layer norms, RMS norms (with gain or 1 + gain), norms without bias and per-channel scales all have
-this form. The outputs for a few chosen vectors tell which one a module is. No class names are used.
+This equation covers layer norms, RMS norms (with gain or 1 + gain), norms without bias, and
+per-channel scales. The outputs for a few chosen vectors show which of them a module is. Class names
+are not used.
 """
 
 from __future__ import annotations
@@ -30,13 +31,15 @@ class LinearisedNorm:
     shifted: bool = True  # False if the shift is zero and is not added
 
     def linear(self, vectors: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows d_model"]:
-        """Return gain * centred(u), the norm without its division and its shift."""
+        """Return gain * centred(u): the norm without the division by sigma and without the
+        shift.
+        """
         if self.centred:
             return (vectors - vectors.mean(-1, keepdim=True)).mul_(self.gain)
         return vectors * self.gain
 
     def inverse_sigma(self, vectors: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows"]:
-        """Return 1 / sigma of each vector, epsilon included."""
+        """Return 1 / sigma of each vector, including epsilon."""
         if not self.scaled:
             return torch.ones_like(vectors[..., 0])
         if self.centred:
@@ -44,7 +47,7 @@ class LinearisedNorm:
         return torch.rsqrt(vectors.square().mean(-1) + self.epsilon)
 
     def __call__(self, vectors: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows d_model"]:
-        """Return the norm of vectors, with their own sigma."""
+        """Apply the norm to vectors, each with its own sigma."""
         if not self.scaled:
             return self._shifted(self.linear(vectors))
         width = [vectors.shape[-1]]
@@ -55,14 +58,14 @@ class LinearisedNorm:
     def with_inverse(
         self, vectors: Float[Tensor, "*rows d_model"], inverse: Float[Tensor, "*rows"]
     ) -> Float[Tensor, "*rows d_model"]:
-        """Return the norm with a fixed 1 / sigma."""
+        """Apply the norm with a fixed 1 / sigma."""
         return self._shifted(self.linear(vectors) * inverse[..., None])
 
     def _shifted(self, vectors: Tensor) -> Tensor:
         return vectors + self.shift if self.shifted else vectors
 
     def to(self, like: Tensor) -> LinearisedNorm:
-        """Return the norm in the dtype and on the device of a tensor."""
+        """Convert the norm to the dtype and device of a tensor."""
         return replace(self, gain=self.gain.to(like), shift=self.shift.to(like))
 
 
@@ -134,8 +137,9 @@ _casts: Remembered[LinearisedNorm | None] = Remembered()
 
 
 def norm_of(module: nn.Module, like: Tensor) -> LinearisedNorm | None:
-    """Return `linearised`, cached until the module's weights change, in the dtype and on the device
-    of `like`.
+    """Return the result of `linearised` in the dtype and on the device of `like`.
+
+    It is cached until the weights of the module change.
     """
 
     def cast() -> LinearisedNorm | None:

@@ -1,8 +1,9 @@
 """Build small batches for structure discovery.
 
-Plain text is truncated to a dozen tokens, which show the structure as well as a long prompt. Other
-inputs (an image next to its text, boxes, audio) are tried in the same way, and whole if the model
-does not run on a truncated one or shows a different structure.
+Plain text is truncated to a dozen tokens, from which the structure can be inferred as well as from
+a long prompt. Other inputs (an image next to its text, boxes, audio) are truncated as well at
+first. If the model cannot run on a truncated input, or shows a different structure, the whole input
+is used.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ _SIZED = tuple(name for name in TEXT_INPUTS if not name.endswith("input_ids"))
 
 @dataclass(frozen=True)
 class Probe:
-    """An input, and the same with a different batch size: axes that grow with it are batch axes."""
+    """An input, and the same input with a different batch size.
+
+    Axes whose size changes with the batch size are batch axes.
+    """
 
     inputs: Inputs
     resized: Inputs
@@ -40,12 +44,14 @@ def probes(inputs: Inputs, model: nn.Module) -> Iterator[Probe]:
 
 
 def may_be_whole(inputs: Inputs) -> bool:
-    """Return whether the input is short enough to be a probe."""
+    """Return whether the whole input is short enough to serve as a probe."""
     return _width(inputs) <= _MOST_TOKENS
 
 
 def too_long_to_probe(inputs: Inputs) -> UnsupportedModel:
-    """Return the error for an input that shows no structure in part and is too long as a whole."""
+    """Return the error for an input that cannot be truncated and is too long to be analysed as a
+    whole.
+    """
     others = ", ".join(sorted(set(inputs) - set(TEXT_INPUTS)))
     return UnsupportedModel(
         f"{_width(inputs):,} tokens with {others} are too many to analyse. The first few tokens of "
@@ -64,8 +70,10 @@ def _width(inputs: Inputs) -> int:
 
 
 def short_probe(inputs: Inputs, model: nn.Module) -> Probe:
-    """Return two texts of a dozen tokens (or as many as the model accepts), one of them padded to
-    show the masks.
+    """Return a probe of two texts with a dozen tokens each, or fewer if the model does not accept
+    as many.
+
+    One of the texts is padded, so that masks can be tested.
     """
     probe: dict[str, Any] = {}
     tokens = {
@@ -109,13 +117,14 @@ def short_probe(inputs: Inputs, model: nn.Module) -> Probe:
 
 
 def _ids_of(name: str) -> str:
-    """Return the name of the ids that a mask, token types or positions describe."""
+    """Return the name of the token ids that a mask, token types or positions refer to."""
     return "decoder_input_ids" if name.startswith("decoder_") else "input_ids"
 
 
 def whole_probe(inputs: Inputs) -> Probe:
-    """Return the input itself, once and repeated. Images may be packed, so no text can be
-    removed.
+    """Return a probe of the input itself, and the input repeated twice.
+
+    No text is removed, because images may be packed.
     """
     twice = {
         name: torch.cat([value, value])

@@ -1,8 +1,8 @@
-"""The probe passes of discovery: with captured attention, with another batch size, and natively.
+"""Run the model on a probe: with captured attention, with another batch size, and natively.
 
-A short probe has two texts, and one of them for the second pass. With the run of each layer on two
-texts that `layer_trace` records, these are seven text passes of the probe, and nine for layers with
-a parallel MLP, which one more run verifies.
+A short probe has two texts, of which the pass with another batch size uses one. `layer_trace` also
+runs each layer on two texts. In total, this costs as much as seven forward passes of one short
+text, or nine if layers have a parallel MLP, because verifying it takes one more run.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from mixlens.structure.probe import Probe
 
 
 class NoAttention(UnsupportedModel):
-    """No layer with softmax attention was found."""
+    """Raised if no layer with softmax attention was found."""
 
 
 class FailsOnProbe(UnsupportedModel):
-    """The model itself raises an error on a probe."""
+    """Raised if the model itself raises an error on a probe."""
 
 
 @dataclass(frozen=True)
 class Passes:
-    """The layer calls of a model on a probe: with captured attention, with a different batch size,
-    and natively.
+    """The layer calls of a model on a probe, in three passes: with captured attention, with a
+    different batch size, and natively.
     """
 
     captured: CapturedLayers
@@ -49,12 +49,14 @@ class Passes:
 
     @property
     def calls(self) -> tuple[Sequence[LayerCall], ...]:
-        """Return the calls of the layers: captured, with a different batch size, and native."""
+        """Return the layer calls of the three passes: captured, with a different batch size, and
+        native.
+        """
         return self.captured.calls, self.resized, self.native
 
     @property
     def unsteady(self) -> list[str]:
-        """Return layers that are not called equally often in each pass, whose output may be
+        """Return the layers that are not called equally often in each pass. Their output may be
         cached.
         """
         counts = [Counter(call.path for call in calls) for calls in self.calls]
@@ -62,9 +64,10 @@ class Passes:
 
 
 def passes_on(model: nn.Module, probe: Probe) -> Iterator[Passes]:
-    """Yield passes for each capture backend. All are tried in one pass; a model that then computes
-    something different (Falcon with ALiBi has two kinds of attention) runs again with one at a
-    time.
+    """Yield the passes for each capture backend.
+
+    All backends are tried in one pass. If capturing changes what the model computes (Falcon with
+    ALiBi has two attention implementations), the model runs again with a single backend.
     """
     captured = _capture(model, probe)
     if not captured:
@@ -110,7 +113,7 @@ def _compared(
 
 
 def _differ(passes: Passes, probe: Probe) -> bool:
-    """Return whether the output of some layer changes when its attention is captured."""
+    """Return whether capturing attention changes the output of any layer."""
     ours, _, native = passes.calls
     if [call.path for call in ours] != [call.path for call in native]:
         return False
@@ -121,7 +124,9 @@ def _differ(passes: Passes, probe: Probe) -> bool:
 
 
 def _capture(model: nn.Module, probe: Probe) -> list[CapturedLayers]:
-    """Capture with all backends at once, or with one if the model does not run so."""
+    """Capture attention with all backends at once, or with fewer if the model does not run with all
+    of them.
+    """
     *ways, last = reversed(BACKENDS)
     for way in ways:
         with contextlib.suppress(Exception):
@@ -132,7 +137,7 @@ def _capture(model: nn.Module, probe: Probe) -> list[CapturedLayers]:
 
 @contextlib.contextmanager
 def _own_words(model: nn.Module, probe: Probe) -> Iterator[None]:
-    """Raise errors of the model as `UnsupportedModel`."""
+    """Context that raises errors of the model as `UnsupportedModel`."""
     try:
         yield
     except UnsupportedModel:
@@ -153,8 +158,9 @@ def _named(probe: Probe) -> str:
 
 
 def _without_attention(call: LayerCall, seen: object) -> None:
-    """Drop attention weights, because those of all layers may not fit. Each layer runs again
-    later.
+    """Drop the attention weights, because the weights of all layers may not fit in memory.
+
+    Each layer runs again later.
     """
     call.attention = []
     call.output = call.hidden_out
@@ -166,9 +172,10 @@ def native_calls(
     paths: set[str],
     layouts: Mapping[str, Layout] | None = None,
 ) -> list[LayerCall]:
-    """Return the layer calls of the model as the user loaded it.
+    """Return the layer calls of the model with its original attention implementation.
 
-    Use plain expert products in float64, in which grouped ones cannot run.
+    If the run fails, retry with plain expert products, because grouped products do not support
+    float64.
     """
     try:
         return layer_calls(model, inputs, paths, None, layouts=layouts)[0]
@@ -180,8 +187,10 @@ def native_calls(
 def native_error(
     outputs: Sequence[Tensor], native: Sequence[LayerCall], inputs: Inputs
 ) -> tuple[float, str]:
-    """Return the largest relative difference of a layer's output between the captured and the
-    native run, on real tokens.
+    """Return the largest relative difference between the captured and the native layer outputs, and
+    the layer in which it occurs.
+
+    Padding is ignored.
     """
     worst, where = 0.0, native[0].path
     for ours, theirs in zip(outputs, native, strict=True):
@@ -192,10 +201,12 @@ def native_error(
 
 
 def layer_error(ours: LayerCall, theirs: LayerCall, backend: str, inputs: Inputs) -> float:
-    """Return the error of one captured layer against the native one. If its input differs only by
-    rounding and its output by more, it runs again on the native states, because a layer with large
-    scores (CLIPSeg's decoder) amplifies rounding a hundredfold. It keeps its own masks: a native
-    run may have none and rely on the module's `is_causal`.
+    """Return the relative difference between the outputs of a captured and a native layer call.
+
+    If the inputs differ only by rounding but the outputs differ by more, the captured layer runs
+    again on the native input, because a layer with large scores (CLIPSeg's decoder) amplifies
+    rounding a hundredfold. It keeps its own masks, because a native run may have none and rely on
+    the module's `is_causal`.
     """
     left, bar = ours.hidden_out, rounding(ours.hidden_out)
     error = _real_difference(left, theirs.hidden_out, inputs)
@@ -211,7 +222,7 @@ def layer_error(ours: LayerCall, theirs: LayerCall, backend: str, inputs: Inputs
 
 
 def _native_states(ours: Any, theirs: Any) -> Any:
-    """Return the native input of the layer, if it has the form [batch, tokens, width]."""
+    """Replace the input of the captured layer by the native one if it is [batch, tokens, width]."""
     states = isinstance(theirs, Tensor) and theirs.dim() == 3 and theirs.is_floating_point()
     return theirs if states and isinstance(ours, Tensor) and ours.shape == theirs.shape else ours
 
@@ -228,8 +239,10 @@ def _real_difference(ours: Tensor, theirs: Tensor, inputs: Inputs) -> float:
 def require_same_unpadded(
     model: nn.Module, probe: Probe, structure: ModelStructure, padded: Sequence[LayerCall]
 ) -> None:
-    """Compare the first text alone with the native run of the padded probe (`padded`), if a causal
-    layer holds a module that claims not to be causal.
+    """Raise an error if padding changes the output of a causal layer on the first text.
+
+    Only causal layers with a module whose `is_causal` is False are checked. `padded` is the native
+    run on the padded probe.
     """
     paths = {
         layer.path

@@ -1,9 +1,9 @@
 """Treat layers that are spread over several module lists (XLM, Flaubert) as one.
 
-XLM has a list of attentions, two lists of norms and one of MLPs, and the model's code sums their
-outputs. One pass shows these sums: the input of each list item is the sum of earlier tensors. A
-layer assembled in this way gives the same numbers as the model, and is analysed and verified like
-any other.
+XLM has a list of attention modules, two lists of norms and one list of MLPs, and the model's code
+adds up their outputs. mixlens finds these sums in a single pass: the input of each list item is the
+sum of earlier tensors. A layer that is assembled in this way gives the same numbers as the model,
+and is analysed and verified like any other layer.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ from mixlens.structure.layouts import Layout, same
 
 @dataclass(frozen=True)
 class SpreadStep:
-    """An item of a different list, and its input: a sum of the layer's input (0), the output of the
-    first item (1) and the outputs of earlier steps (2 …).
+    """An item of another list, and which earlier tensors add up to its input.
+
+    They are numbered: the layer's input (0), the output of the first item (1) and the outputs of
+    earlier steps (2 …).
     """
 
     name: str
@@ -34,16 +36,18 @@ class SpreadStep:
 
 @dataclass(frozen=True)
 class Spread(Layout):
-    """A layer whose first item is at its path, and others follow."""
+    """A layer that begins with the module at its path and continues with items of other lists."""
 
     name: str = ""
     steps: tuple[SpreadStep, ...] = ()
 
     @classmethod
     def of(cls, items: Sequence[LayerCall], following: LayerCall | None) -> Spread | None:
-        """Return the layer if the items after the first one take sums of earlier tensors, one of
-        them adds to the layer's input, and the next layer of the first list takes the output of the
-        last.
+        """Return the layout if the items form one layer, or None.
+
+        The inputs of the later items must be sums of earlier tensors, one of these sums must
+        include the layer's input, and the last item's output must enter the next layer of the first
+        list.
         """
         first, *later = items
         known: list[Tensor] = [first.hidden_in, first.hidden_out]
@@ -63,7 +67,7 @@ class Spread(Layout):
         return cls(same, same, name=names[0], steps=tuple(steps))
 
     def call(self, call: LayerCall) -> LayerCall:
-        """Return a call of the first item as one of the whole layer."""
+        """Convert a call of the first item to a call of the whole layer."""
         return LayerCall(call.path, self.whole(call.module), call.args, call.kwargs)
 
     def whole(self, module: nn.Module) -> SpreadLayer:
@@ -71,11 +75,11 @@ class Spread(Layout):
         return SpreadLayer(self.name, module, self.steps)
 
     def last(self, module: nn.Module) -> nn.Module:
-        """Return the item that ends the layer."""
+        """Return the last item of the layer."""
         return self.steps[-1].module
 
     def left(self, output: Any, batch: int) -> Tensor:
-        """Return the output of the last item, copied because XLM sets padding to zero in place."""
+        """Return a copy of the last item's output, because XLM sets padding to zero in place."""
         return first_tensor(output).clone()
 
 
@@ -88,7 +92,7 @@ def _name(call: LayerCall) -> str:
 
 
 def _summands(given: Tensor, known: Sequence[Tensor]) -> tuple[int, ...] | None:
-    """Return the one or two known tensors that add up to the input."""
+    """Return the indices of the one or two known tensors that add up to `given`, or None."""
     numbers = [i for i, tensor in enumerate(known) if tensor.device == given.device]
     for chosen in (*((i,) for i in numbers), *itertools.combinations(numbers, 2)):
         if difference(_total([known[i] for i in chosen]), given) <= same_bar(given):
@@ -101,7 +105,7 @@ def _total(parts: Sequence[Tensor]) -> Tensor:
 
 
 class SpreadLayer(nn.Module):
-    """Items of several lists, one after the other."""
+    """A module that runs the items of several lists, one after the other."""
 
     def __init__(self, name: str, first: nn.Module, steps: Sequence[SpreadStep]) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
 """Compare the tensors in the trace of one layer.
 
-A structure is accepted only if its sum is exact, number by number: a large channel of one token
-must not hide the others.
+A structure is accepted only if its sum is exact for every single number. Otherwise, a large channel
+of one token could hide errors in the others.
 """
 
 from __future__ import annotations
@@ -19,12 +19,16 @@ _NEGLIGIBLE = 1e-3  # smaller coefficients are noise, not a part of the sum
 
 
 def outermost_first(events: Iterable[Event]) -> list[Event]:
-    """Return whole parts before their own parts, and of these the last to end first."""
+    """Sort modules so that each comes before its submodules. At the same depth, the last to end
+    comes first.
+    """
     return sorted(events, key=lambda event: (event.path.count("."), -event.end))
 
 
 class Evidence:
-    """The run of one layer, with comparisons at the precision of its numbers."""
+    """The trace of one layer, with methods that compare tensors up to the precision of their
+    dtype.
+    """
 
     def __init__(self, path: str, trace: LayerTrace) -> None:
         self.path = path
@@ -36,8 +40,10 @@ class Evidence:
         self._norms: dict[int, LinearisedNorm | None] = {}
 
     def after(self, end: int) -> Iterator[tuple[Tensor, Event | None, int]]:
-        """Yield tensors like the stream that modules take after a tick, with the module and the
-        index among its inputs, and the layer's output at last.
+        """Yield tensors of the stream's shape that enter modules after a tick, and finally the
+        layer's output.
+
+        Each comes with the module and its position among the module's inputs.
         """
         for event in self.trace.events:
             for position, tensor in enumerate(event.inputs):
@@ -52,14 +58,17 @@ class Evidence:
         return difference(b, a) <= self.tolerance
 
     def negligible(self, branch: Tensor, stream: Tensor) -> bool:
-        """Return whether the branch is rounding next to the stream, at every token."""
+        """Return whether the branch is as small as rounding relative to the stream, at every
+        token.
+        """
         return bool((row_sizes(branch) <= self.tolerance * row_sizes(stream)).all())
 
     def exact(self, total: Tensor, parts: list[Tensor]) -> bool:
-        """Return whether the total is the sum of the parts, number by number.
+        """Return whether the total is the sum of the parts, comparing every single number.
 
-        One large channel of one token must not hide the others. A sum rounds in proportion to its
-        terms, and a norm before it by one digit of its vector's largest number.
+        A large channel of one token must not hide errors in the others. The tolerance accounts for
+        the rounding of a sum, which is proportional to its terms, and of a preceding norm, which is
+        one digit of the largest number in its vector.
         """
         summands = torch.stack([part.abs() for part in parts]).sum(0)
         error = (torch.stack(parts).sum(0) - total).abs()
@@ -68,8 +77,9 @@ class Evidence:
         return bool((error <= self.tolerance * (summands + slack)).all())
 
     def fitted(self, total: Tensor, parts: list[Tensor]) -> list[float] | None:
-        """Return coefficients of total = sum of c_k part_k, or None if no such sum is exact or a
-        part has no effect.
+        """Return the coefficients c_k of total = sum of c_k part_k.
+
+        Return None if no such sum is exact, or if a part has no effect.
         """
         target, *rows = (x.reshape(-1, x.shape[-1]).double() for x in (total, *parts))
         size = row_sizes(torch.stack([target, *rows])).amax(0)[:, None]
@@ -85,8 +95,9 @@ class Evidence:
         return None
 
     def fitted_by_channel(self, total: Tensor, residual: Tensor, branch: Tensor) -> Tensor | None:
-        """Return one factor per channel for the branch: layer scales stored as bare parameters
-        (BEiT).
+        """Return one factor per channel by which the branch is multiplied, or None.
+
+        Some models (BEiT) store such layer scales as parameters outside any submodule.
         """
         t, r, b = (x.reshape(-1, self.d_model).double() for x in (total, residual, branch))
         if len(t) < 3:
@@ -99,7 +110,9 @@ class Evidence:
         return scale.to(total.dtype)
 
     def norm(self, event: Event) -> LinearisedNorm | None:
-        """Return the module's linear form if it is a norm or a scale that changes its input."""
+        """Return the linear form of a module if it is a norm or a scale that changes its input, or
+        None.
+        """
         if event.output is None or not event.inputs or event.output.shape != self.hidden.shape:
             return None
         if event.inputs[0].shape != self.hidden.shape or self.same(event.inputs[0], event.output):

@@ -1,10 +1,12 @@
-"""Handle submodules that put tokens before the batch: [tokens, batch, channel].
+"""Handle submodules whose tensors are [tokens, batch, channel] instead of [batch, tokens, channel].
 
-While such a layer runs, each of these parts is transposed for all other hooks: two hooks around
-them pass the batch first and transpose the output back. No other code has to handle it.
+While such a layer runs, two hooks around each of these parts transpose its tensors and transpose
+them back, so that all other hooks see the batch first. Other code does not have to handle this
+case.
 
-These parts are found once, from a call whose shapes are unambiguous. With as many texts as tokens
-they are not, and some parts transpose their states back inside (Mask2Former's self-attention).
+The parts are found once, from a call with different numbers of texts and tokens, because the order
+of the axes would be ambiguous otherwise. Some parts transpose their states back internally
+(Mask2Former's self-attention).
 """
 
 from __future__ import annotations
@@ -26,14 +28,16 @@ def _fits(tensor: Tensor, first: int, second: int) -> bool:
 
 
 def turned(value: Any, first: int, second: int) -> Any:
-    """Return a value with the first two axes of every tensor [first, second, channel] exchanged."""
+    """Exchange the first two axes of every tensor [first, second, channel] in a value."""
     return changed(value, lambda t: t.transpose(0, 1) if _fits(t, first, second) else t)
 
 
 @torch.no_grad()
 def turned_sides(call: LayerCall) -> frozenset[HookPoint]:
-    """Return where parts of a layer take ("in") or return ("out") the tokens first, from a call
-    that does. A part may do one and not the other.
+    """Return the parts of a layer whose input ("in") or output ("out") has the tokens first.
+
+    They are found in a call of a layer that has its tokens first. A part may have one side
+    transposed and not the other.
     """
     tokens, batch = call.hidden_in.shape[:2]
     assert tokens != batch  # otherwise shapes are ambiguous
@@ -58,9 +62,7 @@ def turned_sides(call: LayerCall) -> frozenset[HookPoint]:
 def turned_parts(
     layer: nn.Module, batch: int, tokens: int, sides: frozenset[HookPoint]
 ) -> Iterator[None]:
-    """Show these sides of parts with the batch first to existing hooks, while the context is
-    open.
-    """
+    """Context in which existing hooks see the batch first at these sides of the parts."""
 
     def rows_first(module: nn.Module, args: Any, kwargs: Any) -> Any:
         return turned(args, tokens, batch), turned(kwargs, tokens, batch)

@@ -1,7 +1,7 @@
-"""Detect hooks that the user put on layers, for instance to steer a model.
+"""Detect hooks that the user registered on layers, for example to steer a model.
 
-A hook changes the output of a module without changing a weight. A layer whose hooks change
-something is excluded, and the cached structure is valid while its hooks stay the same.
+A hook changes the output of a module without changing any weight. A layer is excluded if its hooks
+change its output. The cached structure of a layer stays valid as long as its hooks stay the same.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LISTS = (nn.ModuleList, nn.Sequential)
 
 
 def hook_numbers(model: nn.Module) -> tuple[int, ...]:
-    """Return the ids of hooks inside layers."""
+    """Return the ids of the hooks inside layers."""
     parts = parts_of(model)
     numbers = [(id(part), number) for part, number, _ in hooks_of_others(parts, _KINDS)]
     if not numbers:
@@ -34,7 +34,7 @@ def hook_numbers(model: nn.Module) -> tuple[int, ...]:
 
 
 def require_unchanged_by_hooks(call: LayerCall, backend: str) -> None:
-    """Raise if a layer computes something different without its hooks, on its own input."""
+    """Raise an error if the layer's hooks change its output on its own input."""
     names = hooks_inside(call.module, call.path)
     if not names:
         return
@@ -55,7 +55,7 @@ def require_unchanged_by_hooks(call: LayerCall, backend: str) -> None:
 
 
 def hooks_inside(module: nn.Module, path: str) -> list[str]:
-    """Return the hooks on a module and inside it, with their paths."""
+    """Describe each hook on a module and on its submodules by name and path."""
     return [
         f"`{_name(hook)}` on `{'.'.join(filter(None, (path, inner)))}`"
         for inner, part in module.named_modules()
@@ -65,7 +65,9 @@ def hooks_inside(module: nn.Module, path: str) -> list[str]:
 
 @contextlib.contextmanager
 def _taken_off(module: nn.Module) -> Iterator[None]:
-    """Run without hooks, and restore them in their order, even after an exception."""
+    """Remove the hooks in this context, and restore them in the same order, even after an
+    exception.
+    """
     tables = [getattr(part, kind) for part in module.modules() for kind in _KINDS]
     before = [dict(table) for table in tables]
     try:
