@@ -173,9 +173,9 @@ def test_marks_without_blanks_and_what_only_looks_like_one() -> None:
     ("names", "words"),
     [
         (["doc", "doc"], "Duplicate segment name"),
-        (["answer"], "Reserved segment name 'answer'"),
-        (["(other)"], "Reserved segment name"),
-        (["(first token)"], "Reserved segment name"),
+        (["answer"], "The segment name 'answer' is reserved"),
+        (["(other)"], "is reserved"),
+        (["(first token)"], "is reserved"),
     ],
 )
 def test_marks_have_names_of_their_own(names: list[str], words: str) -> None:
@@ -280,9 +280,9 @@ def test_a_page_groups_by_named_documents(tmp_path: Path) -> None:
         ("words", "Choose one of: sentences, paragraphs, turns"),
         ({1: "Nobody knows"}, "1 is not a segment name"),
         ([("a", 0, 5), ("a", 8, 12)], "Duplicate segment name"),
-        ({"answer": "Nobody knows"}, "Reserved segment name 'answer'"),
-        ({FIRST: "Nobody knows"}, "Reserved segment name"),
-        ({"(other)": "Nobody knows"}, "Reserved segment name"),
+        ({"answer": "Nobody knows"}, "The segment name 'answer' is reserved"),
+        ({FIRST: "Nobody knows"}, "is reserved"),
+        ({"(other)": "Nobody knows"}, "is reserved"),
         ({"a": (17, 18)}, "No token starts in segment 'a' "),
         ({"a": "nowhere"}, "not in"),
         ({"a": "The"}, "2 times in"),

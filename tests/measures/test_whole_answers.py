@@ -302,7 +302,7 @@ def test_requests_without_an_answer_raise(llama: Lens) -> None:
         lens.measure("gradient_norm", text, answer=answer, **options)
 
     for answer, reason in (
-        ((0, 2), r"No position produces the first token. The text has 4 tokens"),
+        ((0, 2), r"No position predicts the first token. The text has 4 tokens"),
         ((2, 5), r"answer=\(2, 5\) is out of range"),
         ((3, 2), "out of range"),
         ((-2, 4), "out of range"),

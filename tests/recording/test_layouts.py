@@ -151,7 +151,7 @@ def test_entities_are_behind_the_words() -> None:
     assert len(recording.target_tokens("encoder", 1)) == 8
     padded = {**given, "attention_mask": given["attention_mask"].clone()}
     padded["attention_mask"][1, -2:] = 0
-    with pytest.raises(mixlens.InvalidInput, match="would have padding in between"):
+    with pytest.raises(mixlens.InvalidInput, match="padding would separate the two streams"):
         mixlens.Lens(model).record(padded)
 
 

@@ -1,8 +1,8 @@
-"""Find the tokens of an answer that is explained: the whole answer, words of it, or a range.
+"""Find the answer tokens to explain: the whole answer, some words of it, or a range.
 
-Position t of a causal model, or of a decoder, produces the token at t + 1. So the token at position
-k is explained by the position k - 1 that produced it, and the first token of a text, which nothing
-produced, cannot be explained.
+Position t of a causal model, or of a decoder, predicts the token at t + 1. The token at position k
+is therefore explained at position k - 1. The first token of a text cannot be explained, because no
+position predicts it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _HOW = "Pass answer=(first, end), the positions of its tokens."
 
 @dataclass(frozen=True)
 class AnswerTokens:
-    """The explained tokens of one text."""
+    """The tokens to explain in one text."""
 
     positions: tuple[int, ...]  # that produced them
     ids: tuple[int, ...]
@@ -32,13 +32,15 @@ class AnswerTokens:
 
 
 def following_tokens(row: TokenRow, ids: Sequence[int]) -> Produced:
-    """Return the token that each position of a text would have produced: the next one."""
+    """Return the token that each position of a text should predict, which is the next token."""
     offsets = None if row.offsets is None else row.offsets[1:]
     return Produced(TokenRow(row.labels[1:], row.text, offsets), tuple(ids[1:]))
 
 
 def answer_for_each(answer: Any, texts: int) -> list[Answer]:
-    """Return the answer of each text: the entries of a list, or the same for all texts."""
+    """Return one answer per text. A list has one entry for each text; anything else applies to all
+    texts.
+    """
     answers = list(answer) if isinstance(answer, list) else [answer] * texts
     if len(answers) != texts:
         raise InvalidInput(
@@ -49,7 +51,7 @@ def answer_for_each(answer: Any, texts: int) -> list[Answer]:
 
 
 def find_answer(answer: Answer, produced: Produced, *, is_continued: bool) -> AnswerTokens:
-    """Return the tokens of one text that `answer` names.
+    """Return the tokens of one text that `answer` selects.
 
     Parameters
     ----------
@@ -59,13 +61,13 @@ def find_answer(answer: Answer, produced: Produced, *, is_continued: bool) -> An
     produced
         The token that each position of the text produced.
     is_continued
-        Whether the text is a prompt with its continuation. Otherwise the text has no answer of its
-        own, and words are looked up in all of it.
+        Whether the text is a prompt with its continuation. If not, words are searched in the whole
+        text, and True is not allowed.
 
     Raises
     ------
     InvalidInput
-        If the requested answer does not exist.
+        If the requested answer is not in the text.
     """
     count = len(produced.ids)
     if isinstance(answer, str):
@@ -73,8 +75,8 @@ def find_answer(answer: Answer, produced: Produced, *, is_continued: bool) -> An
     elif answer is True:
         if not is_continued:
             raise InvalidInput(
-                "answer=True, but this text has no answer of its own. Record it with"
-                f" lens.generate(prompt, answer=…), or name a part of the text. {_HOW}"
+                "answer=True needs a prompt with an answer. Record it with"
+                f" lens.generate(prompt, answer=…), or choose a part of this text. {_HOW}"
             )
         positions = range(produced.first, count)
     else:
@@ -88,7 +90,9 @@ def find_answer(answer: Answer, produced: Produced, *, is_continued: bool) -> An
 
 
 def _range(answer: Any, tokens: int) -> tuple[int, int]:
-    """Return the first position and the one after the last, checked."""
+    """Return the first position of an answer and the position after its last token. Raise an error
+    if they are invalid.
+    """
     try:
         if isinstance(answer, (str, bool)) or len(answer) != 2:
             raise TypeError
@@ -102,7 +106,7 @@ def _range(answer: Any, tokens: int) -> tuple[int, int]:
     if end == first:
         raise EmptyInput(f"answer=({first}, {end}) is empty. Pass at least one token.")
     if first < 1 or end > tokens or end < first:
-        reason = " No position produces the first token." if first == 0 else ""
+        reason = " No position predicts the first token." if first == 0 else ""
         raise InvalidInput(
             f"answer=({first}, {end}) is out of range.{reason} The text has {tokens} tokens, so"
             f" 1 ≤ first < end ≤ {tokens}."
@@ -111,7 +115,7 @@ def _range(answer: Any, tokens: int) -> tuple[int, int]:
 
 
 def _positions_of_words(words: str, produced: Produced, is_continued: bool) -> range:
-    """Return the positions that produced these words, which must occur once."""
+    """Return the positions that predict these words. The words must occur exactly once."""
     if not words.strip():
         raise EmptyInput(f"answer={words!r} is empty. Pass at least one word.")
     text, offsets = produced.tokens.text, produced.tokens.offsets
@@ -139,13 +143,18 @@ def _positions_of_words(words: str, produced: Produced, is_continued: bool) -> r
         if offsets[position][0] < stop and offsets[position][1] > start
     ]
     if not inside:
-        raise InvalidInput(f"{words!r} is the first token of the text, which nothing produces.")
+        raise InvalidInput(
+            f"{words!r} is the first token of the text, which no position predicts. Choose a"
+            " later word."
+        )
     return range(inside[0], inside[-1] + 1)
 
 
 def _occurrences(words: str, text: str, begins: int) -> list[tuple[int, int]]:
-    """Return the characters of every occurrence: of whole words, else of parts of words; for
-    `words#2` the second.
+    """Return the character span of each occurrence of `words`.
+
+    Matches inside longer words count only if there is no match of whole words. For `words#2`,
+    return the second occurrence.
     """
     exact = re.escape(words.strip())
     for pattern in (rf"(?<!\w){exact}(?!\w)", exact):
@@ -163,13 +172,15 @@ def _require_own_first_token(produced: Produced, positions: Sequence[int]) -> No
     if produced.merges and produced.first in positions:
         label = produced.tokens.labels[produced.first]
         raise InvalidInput(
-            f"{label!r} covers the end of the prompt and the beginning of the answer, so the answer"
-            " has no first token of its own. Begin it where a token begins, such as with a space."
+            f"{label!r} covers the end of the prompt and the beginning of the answer, so its score"
+            " would mix both. Begin the answer at a token boundary, for example with a space."
         )
 
 
 def _name(produced: Produced, positions: Sequence[int]) -> str:
-    """Return the label of these tokens in results: their text, or their positions."""
+    """Return the label of these tokens in results: their text, or their positions if the text is
+    unknown.
+    """
     text, offsets = produced.tokens.text, produced.tokens.offsets
     if text is not None and offsets is not None:
         spans = [offsets[position] for position in positions]

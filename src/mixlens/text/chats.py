@@ -1,18 +1,18 @@
 """Render the messages of a chat as one text, and locate each message in it.
 
-A message may contain images and audio. The template of the processor then writes a placeholder for
-each.
+A message may contain images and audio. The chat template of the processor then writes a placeholder
+for each of them.
 
-The tokenizer's own chat template formats the messages. To locate them, the template also formats
-the same chat with markers in place of the messages. The text around the markers comes from the
-template. It must occur in the real text too, and the text between must be the messages, unchanged
-or without the spaces at their ends. Otherwise the template changes the messages, and the turns are
+The tokenizer's own chat template formats the messages. To locate them, the same chat is formatted
+again with markers in place of the messages. The text around the markers comes from the template. It
+must also occur in the real text, and the text in between must be the messages, unchanged or
+stripped of spaces at their ends. Otherwise, the template changes the messages, and the turns are
 unknown.
 
-The time and the output of a template, which may be any program, are limited. Jinja's sandbox keeps
-a template away from files and the network, but not from running and writing without end. A trace
-function of the rendering thread (`sys.settrace`) sees every line of the template and all its
-output, so that the template can be stopped in any thread without a second one.
+A template may be any program, so its running time and its output are limited. Jinja's sandbox
+prevents access to files and the network, but not endless loops or endless output. A trace function
+of the rendering thread (`sys.settrace`) sees every line of the template and all its output, so the
+template can be stopped in any thread without starting a second one.
 """
 
 from __future__ import annotations
@@ -41,7 +41,10 @@ other parts, such as {"type": "image", "image": picture}
 
 
 def written_out(tokenizer: Any, messages: Iterable[Message]) -> tuple[str, Spans | None]:
-    """Return the text that the template makes of messages, and the span of each message."""
+    """Format messages with the chat template, and return the text and the span of each message.
+
+    The spans are None if the template changes a message.
+    """
     messages = list(messages)
     for number, message in enumerate(messages, 1):
         _check(number, message)
@@ -67,8 +70,8 @@ def _check(number: int, message: Any) -> None:
         ids = " Pass token ids as {'input_ids': ids}." if hasattr(message, "__int__") else ""
         raise InvalidInput(
             f"A list of {type(message).__name__} is not a prompt. Pass one text, or a list of "
-            f"messages such as {{'role': 'user', 'content': '…'}}; generate several prompts "
-            f"one at a time.{ids}"
+            f"messages such as {{'role': 'user', 'content': '…'}}. If you have several prompts, "
+            f"generate one at a time.{ids}"
         )
     if not isinstance(message.get("role"), str):
         raise InvalidInput(f"Message {number} of the chat has no role. Add one, such as 'user'.")
@@ -97,13 +100,13 @@ def _require_texts_only(messages: Sequence[Message]) -> None:
     media = next(media_parts(messages), None)
     if media is not None:
         raise InvalidInput(
-            f"The chat template does not support parts of messages, and a message has a part of "
-            f"type {media['type']!r}. Use the processor of a model that reads them."
+            f"A message has a part of type {media['type']!r}, but the chat template only supports "
+            "text. Use a model whose processor supports such parts."
         )
 
 
 def media_parts(messages: Any) -> Iterator[Mapping[str, Any]]:
-    """Yield the images and audio of messages in their order."""
+    """Yield the image, audio and video parts of messages, in order."""
     for message in messages:
         content = message.get("content") if isinstance(message, Mapping) else None
         for part in content if isinstance(content, list) else ():
@@ -164,7 +167,7 @@ def _texts(message: Message) -> list[str]:
 
 
 def _with_texts(message: Message, texts: Sequence[str]) -> Message:
-    """Return the same message with other texts."""
+    """Return the message with its texts replaced."""
     content = message.get("content")
     if content is None:
         return message
@@ -176,7 +179,9 @@ def _with_texts(message: Message, texts: Sequence[str]) -> Message:
 
 
 def _marks(messages: Sequence[Message]) -> list[list[str]]:
-    """Return a marker for each text that is not blank. A template may omit a blank one."""
+    """Return a marker for each text that is not blank. Blank texts are kept, because a template may
+    omit them.
+    """
     return [
         [f"Text-{i}-{j}-" if text.strip() else text for j, text in enumerate(_texts(message))]
         for i, message in enumerate(messages)
@@ -184,7 +189,7 @@ def _marks(messages: Sequence[Message]) -> list[list[str]]:
 
 
 def _marked(tokenizer: Any, messages: Sequence[Message]) -> str | None:
-    """Return the template's text for markers in place of the messages, or None if it rejects
+    """Format the chat with markers in place of the texts, or return None if the template rejects
     them.
     """
     pairs = zip(messages, _marks(messages), strict=True)
@@ -192,8 +197,9 @@ def _marked(tokenizer: Any, messages: Sequence[Message]) -> str | None:
 
 
 def _takes_parts(tokenizer: Any, messages: Sequence[Message]) -> bool:
-    """Return whether the template supports parts of messages. A template for plain texts fails,
-    omits them or writes the list as Python or JSON.
+    """Return whether the template supports messages with a list of parts.
+
+    A template for plain texts fails, omits the parts, or writes the list as Python or JSON.
     """
     if not any(_in_parts(message) for message in messages):
         return True
@@ -206,7 +212,9 @@ def _takes_parts(tokenizer: Any, messages: Sequence[Message]) -> bool:
 
 
 def _require_silence(tokenizer: Any, text: str, messages: Sequence[Message]) -> None:
-    """Raise if a message without content (a tool call) is written as "None"."""
+    """Raise an error if the template writes "None" for a message without content, such as a tool
+    call.
+    """
 
     def instead(content: str) -> str | None:
         known = [
@@ -255,14 +263,18 @@ def _turns(tokenizer: Any, text: str, messages: Sequence[Message]) -> Spans | No
 
 
 def _end_of(text: str, piece: str, start: int) -> int | None:
-    """Return the end of a piece that follows a position in the text, possibly after spaces."""
+    """Return the end of a piece that follows a position in the text, or None if it does not.
+
+    Only spaces may come in between.
+    """
     at = text.find(piece, start)
     return None if at < 0 or text[start:at].strip() else at + len(piece)
 
 
 def turn_names(messages: Sequence[Message]) -> list[str]:
-    """Return names of turns: a role that occurs once keeps its name, unless it is reserved; others
-    are numbered.
+    """Return the name of each turn.
+
+    A role that occurs once is the name itself, unless it is reserved. Other roles are numbered.
     """
     roles = [str(message["role"]) for message in messages]
     taken = {*RESERVED, PROMPT, CHAT}
@@ -278,17 +290,17 @@ CHARACTERS = 1_000_000  # characters that a template may add to the messages
 
 
 class EndlessTemplate(InvalidInput):
-    """A chat template ran too long or wrote too much."""
+    """Raised if a chat template ran for too long or wrote too much text."""
 
 
 class _Stop(BaseException):
-    """Stop a template. It is not an Exception, so that the template's code does not catch it."""
+    """Raised to stop a template. It is not an Exception, so the template's code cannot catch it."""
 
 
 @contextlib.contextmanager
 def template_limits(characters: int) -> Iterator[None]:
-    """Stop the code inside after `SECONDS`, or after a template has written this many
-    characters.
+    """Context that stops the code inside after `SECONDS`, or after a template has written more than
+    `characters`.
     """
     watch = _Watch(time.monotonic() + SECONDS, characters)
     before = sys.gettrace()
@@ -308,7 +320,7 @@ class _Watch:
         self._left = characters
 
     def called(self, frame: FrameType, event: str, value: Any) -> Any:
-        """Trace all calls, and lines in templates and in Jinja's runtime."""
+        """Trace all calls, and the lines of templates and of Jinja's runtime."""
         self._require_time()
         file = frame.f_code.co_filename
         if file.startswith("<"):  # compiled by Jinja, not read from a file
@@ -317,7 +329,9 @@ class _Watch:
         return self._in_runtime if "jinja2" in file else None
 
     def _in_template(self, frame: FrameType, event: str, value: Any) -> Any:
-        """Count the output of a template, which its generators yield and its macros return."""
+        """Count the characters that a template writes: generators yield them, and macros return
+        them.
+        """
         self._require_time()
         if event == "return" and isinstance(value, str):
             self._left -= len(value)

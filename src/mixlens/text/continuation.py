@@ -2,7 +2,7 @@
 
 Position t of a causal model, or of a decoder, produces the token at t + 1. The last token of the
 continuation is therefore produced, but is never an input. A passed answer is tokenised together
-with the prompt, as the model would read them, and its tokens are those that overlap it.
+with the prompt, as the model would read them. Tokens that overlap the answer belong to it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _ANCHOR = 8  # preceding tokens that decide whether a generated token begins wit
 
 @dataclass(frozen=True)
 class Continued:
-    """A continued prompt, and the positions that produced its continuation."""
+    """A prompt with its continuation, and the positions that produced the continuation."""
 
     ready: Prepared
     targets: tuple[int, ...]
@@ -56,8 +56,10 @@ def continued(
     explain_end: bool = True,
     processor: Any = None,
 ) -> Continued:
-    """Return the prompt with the model's continuation (`options` as in `generate`), or with
-    `answer`. Without `explain_end`, special tokens at the end of the generated text are dropped.
+    """Return the prompt with the model's continuation, or with `answer` if you pass one.
+
+    `options` are passed to `generate`. Without `explain_end`, special tokens at the end of the
+    generated text are dropped.
     """
     if answer is not None and options:
         raise InvalidInput(
@@ -104,15 +106,16 @@ def continued(
 
 
 def _inputs(model: nn.Module, prompt: Prompt, ids: Sequence[int]) -> dict[str, Any]:
-    """Return the model's inputs for token ids that begin with those of the prompt."""
+    """Return the model inputs for a sequence of token ids that begins with the prompt."""
     if isinstance(prompt, MediaPrompt):
         return made_ready(model, continued_tensors(model, prompt, ids))
     return made_ready(model, with_mask(model, {"input_ids": torch.tensor([list(ids)])}))
 
 
 def _part(row: TokenRow, part: slice) -> TokenRow:
-    """Return some tokens of a sequence in their order. Segments are those of all tokens but the
-    last.
+    """Return a slice of the tokens of a sequence.
+
+    If the slice starts at the first token, its segments include all tokens but the last.
     """
     segments = None
     if part.start is None and row.segments is not None:
@@ -132,7 +135,7 @@ def _part(row: TokenRow, part: slice) -> TokenRow:
 
 
 def _checked_ids(model: nn.Module, answer: Any) -> list[int]:
-    """Return token ids that the model has."""
+    """Return the token ids of an answer, or raise an error if they are not in the vocabulary."""
     alone = not hasattr(answer, "__iter__") or getattr(answer, "ndim", 1) == 0
     if alone or isinstance(answer, (bytes, bytearray)):
         raise InvalidInput(
@@ -148,8 +151,8 @@ def _checked_ids(model: nn.Module, answer: Any) -> list[int]:
 def _with_given(
     tokenizer: Any, prompt: Prompt, answer: str | Sequence[int]
 ) -> tuple[tuple[list[int], TokenRow], int]:
-    """Return prompt and answer as one sequence of tokens, and the number of tokens before the
-    answer.
+    """Join the prompt and the answer to one sequence of tokens, and return it with the number of
+    tokens before the answer.
     """
     if not isinstance(answer, str):
         return _with_generated(tokenizer, prompt, answer), len(prompt.ids)
@@ -180,7 +183,10 @@ def _with_given(
 
 
 def _ids_after(tokenizer: Any, prompt: MediaPrompt, answer: str) -> list[int]:
-    """Return the tokens of an answer after a prompt with images, whose tokens stay as they are."""
+    """Return the token ids of an answer that follows a prompt with images.
+
+    The tokens of the prompt must not change.
+    """
     text = prompt.row.text or ""
     before, _ = tokenised(tokenizer, text, specially=prompt.begins_specially)
     both, offsets = tokenised(tokenizer, text + answer, specially=prompt.begins_specially)
@@ -219,7 +225,9 @@ def _warn_of_joined_words(text: str, answer: str) -> None:
 def _with_generated(
     tokenizer: Any, prompt: Prompt, new: Sequence[int]
 ) -> tuple[list[int], TokenRow]:
-    """Return prompt and generated tokens as one sequence, with their text."""
+    """Join the tokens of the prompt and the generated tokens to one sequence, and return it with
+    its text.
+    """
     own = prompt.row
     behind = token_row(tokenizer, new)
     text, places = own.text, own.offsets
@@ -240,10 +248,10 @@ def _with_generated(
 def _spelled(
     tokenizer: Any, before: Sequence[int], new: Sequence[int], shift: int
 ) -> tuple[str, tuple[tuple[int, int], ...]]:
-    """Return the text of new tokens after others, and the characters of each.
+    """Return the text of new tokens that follow others, and the character span of each.
 
-    Several tokens may write one character; each of them then covers all of it. Until its last byte
-    is known, it is decoded as a replacement character.
+    Several tokens may encode one character, and each of them then covers all of it. Until the last
+    byte of a character is known, it is decoded as a replacement character.
     """
     anchor = list(before[-_ANCHOR:])
     plain = {"skip_special_tokens": True, "clean_up_tokenization_spaces": False}
@@ -280,8 +288,9 @@ def _decoded(
     options: Mapping[str, Any],
     explain_end: bool,
 ) -> Continued:
-    """Return encoder and decoder tokens. The prompt is the encoder's, and the decoder's positions
-    produce the continuation.
+    """Return the tokens of encoder and decoder.
+
+    The encoder reads the prompt, and the positions of the decoder produce the continuation.
     """
     tensors = _inputs(model, prompt, prompt.ids)
     text, offsets = "", None

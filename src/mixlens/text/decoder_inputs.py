@@ -1,8 +1,8 @@
 """Prepare the tokens that the decoder of an encoder-decoder model reads.
 
-The model's own rule shifts labels and target texts: BART begins with one token, MBart with the last
-label, T5 with the padding token, and each replaces labels of -100 differently. A classification
-head computes the decoder's input from the encoder's.
+Labels and target texts are shifted by the model's own rule. BART begins with one token, MBart with
+the last label, T5 with the padding token, and each replaces labels of -100 in its own way. With a
+classification head, the model computes the decoder's input from the encoder's.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ IGNORED = -100  # labels that transformers ignores in a loss
 
 
 class _Read(Exception):
-    """Stop a forward pass at its decoder, with the tokens that it receives."""
+    """Raised to stop a forward pass at the decoder. Holds the token ids that the decoder
+    receives.
+    """
 
     def __init__(self, ids: Any) -> None:
         super().__init__()
@@ -29,7 +31,7 @@ class _Read(Exception):
 
 
 def start_token(model: nn.Module) -> int:
-    """Return the first token of a decoder."""
+    """Return the id of the token with which the decoder starts."""
     for config in (
         getattr(model, "generation_config", None),
         model.config,
@@ -43,8 +45,9 @@ def start_token(model: nn.Module) -> int:
 
 
 def target_prefix(model: nn.Module, tokenizer: Any, ids: Sequence[int]) -> list[int]:
-    """Return the tokens that a decoder reads before a target text with these ids, without its last
-    one; none if the tokenizer adds the start token itself (Whisper).
+    """Return the tokens that the decoder reads before a target text.
+
+    The result is empty if the tokenizer adds the start token itself (Whisper).
     """
     if begins_by_itself(tokenizer, ids[0], start_token(model)):
         return []
@@ -63,8 +66,9 @@ def begins_by_itself(tokenizer: Any, first: int, start: int) -> bool:
 
 
 def labels_of_texts(model: nn.Module, tokenizer: Any, texts: Any) -> Int[Tensor, "text token"]:
-    """Return the labels of target texts, with -100 for padding. A start token of the tokenizer is
-    dropped, because the model adds it.
+    """Tokenise target texts and return their labels, with -100 for padding.
+
+    If the tokenizer adds a start token, it is dropped, because the model adds it as well.
     """
     rows = [tokenizer(text)["input_ids"] for text in ([texts] if isinstance(texts, str) else texts)]
     start = start_token(model)
@@ -74,8 +78,10 @@ def labels_of_texts(model: nn.Module, tokenizer: Any, texts: Any) -> Int[Tensor,
 
 
 def from_labels(model: nn.Module, tensors: Mapping[str, Any], labels: Any) -> dict[str, Tensor]:
-    """Return the decoder's ids for labels [text, token], and the mask of those that belong to a
-    label. `tensors` are the inputs of the encoder.
+    """Return the decoder's token ids for labels [text, token], and the mask of positions that
+    belong to a label.
+
+    `tensors` are the inputs of the encoder.
     """
     if not isinstance(labels, Tensor) or labels.dim() != 2 or labels.is_floating_point():
         shape = tuple(labels.shape) if isinstance(labels, Tensor) else type(labels).__name__
@@ -110,7 +116,10 @@ def _shifted(model: nn.Module, tensors: Mapping[str, Any], labels: Tensor) -> Te
 
 @torch.no_grad()
 def read_by_decoder(model: nn.Module, tensors: Mapping[str, Any]) -> Tensor:
-    """Return the ids that the model's own `forward` passes to its decoder. The pass stops there."""
+    """Return the token ids that the model's own `forward` passes to its decoder.
+
+    The forward pass stops there.
+    """
 
     def stop(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         raise _Read(kwargs.get("input_ids", args[0] if args else None))
@@ -132,15 +141,15 @@ def read_by_decoder(model: nn.Module, tensors: Mapping[str, Any]) -> Tensor:
         handle.remove()
     if not isinstance(ids, Tensor) or ids.is_floating_point():
         raise WrongKeys(
-            f"The decoder of {type(model).__name__} reads no token ids here. Pass "
+            f"The decoder of {type(model).__name__} receives no token ids for this input. Pass "
             "decoder_input_ids."
         )
     return ids.clone()
 
 
 def repeats_the_source(model: nn.Module) -> bool:
-    """Return whether a head (for classes or spans) computes the decoder's input from the
-    encoder's.
+    """Return whether the model computes the decoder's input from the encoder's, as with a head for
+    classes or spans.
     """
     generates = getattr(model, "can_generate", lambda: False)()
     ends = ("ForSequenceClassification", "ForQuestionAnswering")

@@ -1,7 +1,8 @@
-"""Find documents that are named inside the messages of a chat, in the formatted prompt.
+"""Find documents that are marked in the messages of a chat, and locate them in the formatted
+prompt.
 
-A line such as === document 1 === begins a document, which ends at the next such line or with the
-message. The text of a message before its first document keeps the name of the turn.
+A line such as === document 1 === begins a document. It ends at the next such line or at the end of
+the message. The text of a message before its first document keeps the name of the turn.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ from mixlens.text.chats import Message, turn_names, written_out
 from mixlens.text.segments import Spans, read_marks
 
 Documents = Mapping[int, Spans]
-"""Number of a message -> its documents, as character spans of its content."""
+"""Maps the index of a message to its documents, as character spans of its content."""
 
 
 def read_documents(messages: Sequence[Any]) -> tuple[list[Any], Documents]:
-    """Return the messages without the lines that name documents, and the documents of each."""
+    """Return the messages without the lines that mark documents, and the documents of each
+    message.
+    """
     plain, documents = [], {}
     for number, message in enumerate(messages):
         content = message.get("content") if isinstance(message, Mapping) else None
@@ -41,8 +44,8 @@ def _names_documents(part: Any) -> bool:
 
 
 def place_documents(tokenizer: Any, messages: Sequence[Message], documents: Documents) -> Spans:
-    """Return the documents and the rest of every turn, as character spans of the formatted
-    prompt.
+    """Return the character spans of all documents in the formatted prompt, and of the remaining
+    text of each turn.
     """
     text, turns = written_out(tokenizer, messages)
     if turns is None:

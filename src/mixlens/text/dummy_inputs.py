@@ -1,4 +1,4 @@
-"""Dummy inputs for a model when the user has none."""
+"""Dummy inputs for a model if the user passes none."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ def default_input(model: nn.Module, tokenizer: Any) -> Any:
 
 
 def stand_in_inputs(model: nn.Module) -> dict[str, Tensor]:
-    """Return random token ids, an image or audio, whichever the model takes (several for models
-    with several towers).
+    """Return random token ids, an image or audio, depending on what the model accepts.
+
+    A model with several towers gets an input for each.
     """
     generator = torch.Generator().manual_seed(0)
     config = model.config

@@ -1,6 +1,6 @@
 """Tokenise texts: ids, padding, labels and offsets of tokens.
 
-If a tokenizer fails or gives a malformed answer, mixlens raises an error of its own.
+If a tokenizer raises an error or returns a malformed result, mixlens raises `InvalidInput`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _FOR_EACH_TOKEN = ("token_type_ids", "attention_mask", "offset_mapping", "specia
 
 
 def tokenized(tokenizer: Any, *texts: str, **options: Any) -> Any:
-    """Return one text or pair tokenised, with one entry per token in each column."""
+    """Tokenise one text or pair. Columns with one entry per token are checked."""
     with tokenizer_errors(tokenizer):
         made = tokenizer(*texts, **options)
     _require_columns(tokenizer, made)
@@ -30,7 +30,7 @@ def tokenized(tokenizer: Any, *texts: str, **options: Any) -> Any:
 
 
 def tokenized_batch(tokenizer: Any, count: int, **options: Any) -> tuple[Any, list[dict[str, Any]]]:
-    """Return `count` texts tokenised: the tokenizer's output, and the columns of each text."""
+    """Tokenise `count` texts, and return the tokenizer's output and the columns of each text."""
     with tokenizer_errors(tokenizer):
         made = tokenizer(**options)
     _require_columns(tokenizer, made)
@@ -49,7 +49,9 @@ def tokenized_batch(tokenizer: Any, count: int, **options: Any) -> tuple[Any, li
 
 
 def token_names(tokenizer: Any, ids: Sequence[int]) -> list[str]:
-    """Return the name of each token id, or its number if the tokenizer has none."""
+    """Return the name of each token id, or the id itself as a string if the tokenizer has no name
+    for it.
+    """
     with tokenizer_errors(tokenizer):
         names = tokenizer.convert_ids_to_tokens(list(ids))
     if not isinstance(names, (list, tuple)) or len(names) != len(ids):
@@ -67,7 +69,7 @@ def _label(number: int, name: Any) -> str:
 
 
 def decoded(tokenizer: Any, ids: Sequence[int], **options: Any) -> str:
-    """Return the text of token ids."""
+    """Decode token ids to a text."""
     with tokenizer_errors(tokenizer):
         text = tokenizer.decode(list(ids), **options)
     if not isinstance(text, str):
@@ -92,7 +94,9 @@ def _require_columns(tokenizer: Any, encoded_batch: Any) -> None:
 
 
 def _require_row(tokenizer: Any, row: Mapping[str, Any]) -> None:
-    """Raise unless the ids of one text are integers, with one entry per token in other columns."""
+    """Raise an error unless the ids of one text are integers and all other columns have one entry
+    per token.
+    """
     ids = row["input_ids"]
     listed = hasattr(ids, "__len__") and hasattr(ids, "__iter__") and not isinstance(ids, str)
     if not listed or not all(hasattr(kind, "__index__") for kind in set(map(type, ids))):
@@ -103,8 +107,8 @@ def _require_row(tokenizer: Any, row: Mapping[str, Any]) -> None:
     offsets = row.get("offset_mapping")
     if offsets is not None and not all(isinstance(each, (tuple, list)) for each in offsets):
         raise InvalidInput(
-            f"{_named(tokenizer)} returned an offset_mapping without pairs. Use the tokenizer "
-            "of this model."
+            f"{_named(tokenizer)} returned an offset_mapping that does not consist of pairs. Use "
+            "the tokenizer of this model."
         )
     for name in _FOR_EACH_TOKEN:
         column = row.get(name)
@@ -118,7 +122,7 @@ def _require_row(tokenizer: Any, row: Mapping[str, Any]) -> None:
 
 @contextlib.contextmanager
 def tokenizer_errors(tokenizer: Any) -> Iterator[None]:
-    """Raise any error inside as `InvalidInput` that names the tokenizer."""
+    """Context that raises any error as `InvalidInput`, with the name of the tokenizer."""
     try:
         yield
     except (MixlensError, MemoryError):
@@ -135,13 +139,13 @@ def _named(tokenizer: Any) -> str:
 
 
 Encoding = dict[str, list[Any]]
-"""The tokenised form of one text: ids, offsets, types by name."""
+"""The result of tokenising one text: lists of ids, offsets and types, by name."""
 
 
 def encoded(
     tokenizer: Any, texts: Sequence[str], pairs: Sequence[str] | None, as_target: bool = False
 ) -> list[Encoding]:
-    """Return texts tokenised, with offsets if the tokenizer has them."""
+    """Tokenise texts, with offsets if the tokenizer supports them."""
     fast = bool(getattr(tokenizer, "is_fast", False))
     words: dict[str, Any] = {"text_target": list(texts)} if as_target else {"text": list(texts)}
     if pairs is not None:
@@ -169,7 +173,7 @@ def encoded(
 def padded(
     rows: Sequence[Mapping[str, list[Any]]], tokenizer: Any, accepted: set[str]
 ) -> dict[str, Tensor]:
-    """Return sequences padded on the right, with their mask."""
+    """Pad sequences on the right, and return them as tensors with an attention mask."""
     lengths = np.array([len(row["input_ids"]) for row in rows])
     real = np.arange(lengths.max()) < lengths[:, None]
     pad = getattr(tokenizer, "pad_token_id", None) or 0
@@ -188,7 +192,7 @@ def padded(
 def token_row(
     tokenizer: Any, ids: Sequence[int], text: str | None = None, offsets: Any = None
 ) -> TokenRow:
-    """Return the tokens of one text by their names, with their offsets if known."""
+    """Return the tokens of one text as a `TokenRow`, with their offsets if known."""
     return token_rows(tokenizer, [ids], [text], [offsets])[0]
 
 
@@ -198,7 +202,9 @@ def token_rows(
     texts: Sequence[str | None],
     offsets: Sequence[Any],
 ) -> list[TokenRow]:
-    """Return the tokens of many texts. Each token is looked up once."""
+    """Return the tokens of many texts as a list of `TokenRow`. Each distinct token is looked up
+    once.
+    """
     rows = [list(map(int, row)) for row in ids]
     if tokenizer is None:
         return [TokenRow(tuple(map(str, row))) for row in rows]

@@ -35,8 +35,10 @@ _NEW_TOKENS = 20
 def generated(
     model: Any, ids: Sequence[int], options: Mapping[str, Any], tensors: Any = None
 ) -> list[int]:
-    """Return the prompt's ids (for a decoder, its start token) and the tokens that the model
-    generates after them, by greedy search unless the options differ.
+    """Return the token ids of the prompt (for a decoder, its start token), followed by the
+    generated tokens.
+
+    The model uses greedy search unless `options` change this.
     """
     row, reads = _run(model, ids, options, tensors)
     before = row[:1] if takes_decoder_ids(model) else list(ids)
@@ -49,10 +51,10 @@ def generated(
 def generated_by_decoder(
     model: Any, ids: Sequence[int], options: Mapping[str, Any], tensors: Any
 ) -> tuple[list[int], list[int]]:
-    """Return the tokens that a decoder begins with, and those that it generates after them.
+    """Return the tokens with which a decoder starts, and the tokens that it generates after them.
 
-    Whisper begins with several tokens (language, task), which `generate` does not return. They are
-    the first that it reads.
+    Whisper starts with several tokens (language, task), which `generate` does not return. They are
+    taken from the decoder's first forward pass.
     """
     row, reads = _run(model, ids, options, tensors)
     known = [read[0].tolist() for read in reads if read is not None and len(read) == 1]
@@ -76,7 +78,7 @@ def generated_by_decoder(
 
 
 def require_generation(model: Any) -> None:
-    """Raise if the model cannot generate text."""
+    """Raise an error if the model cannot generate text."""
     if not getattr(model, "can_generate", lambda: False)():
         raise UnsupportedModel(
             f"{type(model).__name__} cannot generate text. Use a causal or encoder-decoder"
@@ -87,7 +89,9 @@ def require_generation(model: Any) -> None:
 def _run(
     model: Any, ids: Sequence[int], options: Mapping[str, Any], tensors: Any
 ) -> tuple[list[int], list[Tensor | None]]:
-    """Return the ids that `generate` returns, and those of every forward pass."""
+    """Run `generate`, and return the ids that it returns and the ids that each forward pass
+    read.
+    """
     require_generation(model)
     options = _checked(model, len(ids), options)
     if tensors is None:
@@ -117,7 +121,7 @@ def _run(
 
 @contextlib.contextmanager
 def _tokens_read(model: nn.Module, decodes: bool) -> Iterator[list[Tensor | None]]:
-    """Collect the token ids of every forward pass."""
+    """Context that collects the token ids that each forward pass reads."""
     reads: list[Tensor | None] = []
     name = "decoder_input_ids" if decodes else "input_ids"
 
@@ -134,7 +138,9 @@ def _tokens_read(model: nn.Module, decodes: bool) -> Iterator[list[Tensor | None
 def _require_read(
     model: nn.Module, reads: Sequence[Tensor | None], before: list[int], row: list[int]
 ) -> None:
-    """Raise unless the model read the tokens of `row` except the last, beginning with `before`."""
+    """Raise an error unless the model read all tokens of `row` except the last, starting with
+    `before`.
+    """
     ids = [read for read in reads if read is not None]
     is_known = bool(ids) and len(ids) == len(reads) and row[: len(before)] == before
     beams = max((len(read) for read in ids), default=0)
@@ -155,9 +161,9 @@ def _require_read(
 
 
 def without_end(model: Any, tokenizer: Any, new: Sequence[int]) -> list[int]:
-    """Return generated ids without the end-of-turn and other special tokens at their end.
+    """Drop the end-of-turn token and other special tokens at the end of generated ids.
 
-    Ids that are all special tokens are returned unchanged.
+    If all ids are special tokens, they are returned unchanged.
     """
     ends = getattr(model.generation_config, "eos_token_id", None)
     stops = set(ends if isinstance(ends, list) else [ends])
@@ -169,7 +175,7 @@ def without_end(model: Any, tokenizer: Any, new: Sequence[int]) -> list[int]:
 
 
 def with_mask(model: nn.Module, tensors: dict[str, Any]) -> dict[str, Any]:
-    """Return token ids with masks of ones, if the model takes masks."""
+    """Add masks of ones for all token ids, if the model accepts masks."""
     accepted = inspect.signature(model.forward).parameters
     for name in list(tensors):
         mask = name.replace("input_ids", "attention_mask")
@@ -179,7 +185,7 @@ def with_mask(model: nn.Module, tensors: dict[str, Any]) -> dict[str, Any]:
 
 
 def _checked(model: Any, tokens: int, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of `generate`: greedy search, unless they differ."""
+    """Return the checked options of `generate`. The default is greedy search."""
     options = dict(given)
     config = options.get("generation_config")
     check_options(model, options, config)
@@ -206,14 +212,18 @@ def _checked(model: Any, tokens: int, given: Mapping[str, Any]) -> dict[str, Any
 
 
 def _numbers_only(ids: Any, logits: Tensor) -> Tensor:
-    """Check the logits of one step. `generate` would return a token even for NaN."""
+    """Raise an error if the logits of a step are NaN, because `generate` would still return a
+    token.
+    """
     if logits.isnan().any():
         raise NonFiniteActivations("The model's logits are NaN. Check the weights of its head.")
     return logits
 
 
 def _check_lengths(model: nn.Module, tokens: int, options: dict[str, Any]) -> None:
-    """Raise `InvalidInput` if the allowed length is not a number of tokens, or does not fit."""
+    """Raise `InvalidInput` if the allowed length is not a positive integer, and `InputTooLong` if
+    it does not fit.
+    """
     decodes = takes_decoder_ids(model)
     read = 1 if decodes else tokens
     config = options.get("generation_config")
@@ -242,8 +252,10 @@ def _whole_number(name: str, given: Any) -> int:
 
 
 def require_room(model: nn.Module, prefix: str, prompt: int, more: int) -> None:
-    """Raise `InputTooLong` if a continuation of this many tokens does not fit. Its last token is
-    produced, not read.
+    """Raise `InputTooLong` if a continuation with this many tokens does not fit the model's
+    positions.
+
+    The last token of the continuation is produced but not read, so it does not need a position.
     """
     limit = position_limit(model, prefix)
     if limit is None or prompt + more - 1 <= limit:

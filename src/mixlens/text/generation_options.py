@@ -1,8 +1,9 @@
-"""List the options of `generate` that keep the model's input as it is recorded.
+"""Check that the options of `generate` do not change the input of the model.
 
-An option may choose among the model's own logits, stop, or change the returned value. Unknown names
-could reach the model's `forward` (`inputs_embeds`, `past_key_values`), so they raise. Options with
-a second model, a second prompt or a quantised cache always raise.
+Allowed options choose among the model's own logits, stop the generation, or change the returned
+value. Unknown options raise an error, because they could reach the model's `forward`
+(`inputs_embeds`, `past_key_values`). Options with a second model, a second prompt or a quantised
+cache always raise an error.
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ def check_options(model: Any, options: Mapping[str, Any], config: Any) -> None:
 
 
 def _value(model: Any, options: Mapping[str, Any], config: Any, name: str) -> tuple[Any, str]:
-    """Return the value of an option for `generate`, and where it is set."""
+    """Return the value that `generate` will use for an option, and where it is set."""
     if options.get(name) is not None:
         return options[name], ""
     if isinstance(config, GenerationConfig) and getattr(config, name, None) is not None:

@@ -1,8 +1,9 @@
-"""Find the place of each image token in the image: one grid of patches, or several.
+"""Find the position of each image token in its image, in one grid of patches or several.
 
-A model may cut an image into tiles next to an overview of it (Idefics 3, LLaVA-NeXT), crop it, or
-pad it. A grid has a box in the user's image, in fractions of its width and height. Rows and
-columns of patches are counted over all tiles. If the numbers do not fit, the place is unknown.
+A model may cut an image into tiles and add an overview of it (Idefics 3, LLaVA-NeXT), crop it, or
+pad it. Each grid covers a box of the user's image, in fractions of its width and height. Rows and
+columns of patches are counted across all tiles. If the number of tokens does not match, the
+positions are unknown.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ Size = tuple[int, int]
 
 
 class Patches(NamedTuple):
-    """A grid of an image, and how its patches are labelled."""
+    """A grid of patches in an image, and how the patches are labelled."""
 
     grid: PatchGrid
     kind: str = PATCH
@@ -34,7 +35,7 @@ class Patches(NamedTuple):
     left: int = 0
 
     def labels(self) -> dict[int, str]:
-        """Return the label of each token, without the name of the image."""
+        """Return the label of each token of the grid, without the name of the image."""
         named = {}
         for row in range(self.grid.rows):
             start = self.grid.first + row * self.grid.stride
@@ -47,8 +48,10 @@ class Patches(NamedTuple):
 
 @dataclass(frozen=True)
 class ImageInput:
-    """One image of a prompt: its number, the tokens that stand for it with the labels of all
-    tokens, the input tensors, and the height and width of the user's image, if known.
+    """One image of a prompt: its index, its tokens, the labels of all tokens, the input tensors,
+    and the size of the user's image.
+
+    `size` is (height, width), or None if it is unknown.
     """
 
     index: int
@@ -60,7 +63,9 @@ class ImageInput:
 
 
 def find_grids(config: Any, processor: Any, image: ImageInput) -> list[Patches]:
-    """Return the grids of one image, or none if the places of its tokens are unknown."""
+    """Return the grids of one image, or an empty list if the positions of its tokens are
+    unknown.
+    """
     packed = packed_sizes(config, image.tensors)
     if len(packed) == image.count:
         return _one_grid(image, packed[image.index], WHOLE)
@@ -77,8 +82,10 @@ def find_grids(config: Any, processor: Any, image: ImageInput) -> list[Patches]:
 
 
 def packed_sizes(config: Any, tensors: Mapping[str, Any]) -> list[Size]:
-    """Return the rows and columns of the tokens of each image, if the processor returned them with
-    the patches (Qwen-VL, GLM-V). A square of patches becomes one token.
+    """Return the number of rows and columns of tokens in each image.
+
+    They are known if the processor returned them with the patches (Qwen-VL, GLM-V). A square of
+    patches is merged into one token. The list is empty if they are unknown.
     """
     grid = tensors.get("image_grid_thw")
     if not isinstance(grid, Tensor):
@@ -89,8 +96,9 @@ def packed_sizes(config: Any, tensors: Mapping[str, Any]) -> list[Size]:
 
 
 def grid_size(count: int, pixels: Any) -> Size | None:
-    """Return rows and columns of this many patches, in the proportions of the model's image (a
-    square if they are unknown), or None if no grid matches.
+    """Return the rows and columns of a grid with this many patches, or None if no grid matches.
+
+    The grid has the proportions of the model's image, or is a square if these are unknown.
     """
     tall, wide = pixels.shape[-2:] if isinstance(pixels, Tensor) and pixels.dim() >= 4 else (1, 1)
     rows = round((count * tall / wide) ** 0.5)
@@ -114,7 +122,9 @@ def _runs(places: Sequence[int]) -> list[list[int]]:
 
 
 def _tiles(image: ImageInput, runs: Sequence[Sequence[int]]) -> list[Patches]:
-    """Return the tiles, each after a token with its row and column, and the overview."""
+    """Return the grids of all tiles and of the overview. Each tile follows a token with its row and
+    column.
+    """
     marks = [_TILE.search(image.labels[max(0, run[0] - 1)]) for run in runs]
     tiles = [None if mark is None else (int(mark[1]) - 1, int(mark[2]) - 1) for mark in marks]
     known = [tile for tile in tiles if tile is not None]
@@ -136,8 +146,10 @@ def _tiles(image: ImageInput, runs: Sequence[Sequence[int]]) -> list[Patches]:
 
 
 def _with_row_ends(config: Any, image: ImageInput) -> list[Patches]:
-    """Return the overview and the grid of LLaVA-NeXT, whose rows end with a token of their own. The
-    tiles are one grid without the padding around the image.
+    """Return the two grids of LLaVA-NeXT: the overview and the full image.
+
+    All tiles form one grid, without the padding around the image. Each of its rows ends with an
+    extra token.
     """
     points, sizes = getattr(config, "image_grid_pinpoints", None), image.tensors.get("image_sizes")
     vision = getattr(config, "vision_config", None)
@@ -161,8 +173,9 @@ def _with_row_ends(config: Any, image: ImageInput) -> list[Patches]:
 
 
 def _box(processor: Any, image: ImageInput) -> Box:
-    """Return the part of the user's image that the model saw: less than all of it if the processor
-    crops, more if it pads.
+    """Return the part of the user's image that the model saw.
+
+    It is smaller than the image if the processor crops it, and larger if the processor pads it.
     """
     own = getattr(processor, "image_processor", processor)
     mask = image.tensors.get("pixel_attention_mask")
@@ -176,7 +189,7 @@ def _box(processor: Any, image: ImageInput) -> Box:
 
 
 def _crop(size: Size, resized: Mapping[str, Any], cropped: Mapping[str, Any]) -> Box:
-    """Return the box of a crop from the centre, after the image was resized."""
+    """Return the box of a centre crop that is applied after resizing the image."""
     tall, wide = map(float, size)
     if resized.get("shortest_edge"):
         scale = resized["shortest_edge"] / min(tall, wide)

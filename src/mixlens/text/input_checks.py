@@ -1,7 +1,8 @@
 """Check every input tensor against the model and the other inputs: name, dtype, shape and range.
 
-These checks match the model's own embeddings and masks. Without them, a mask shorter than its
-tokens would give a part of the map, and a wrong id an error from inside torch.
+These checks follow the model's own embeddings and masks. Without them, a mask that is shorter than
+its tokens would give only part of a map, and an id outside the vocabulary would raise an error
+inside PyTorch.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ TEXT_INPUTS = (
 )
 _IDS = ("input_ids", "token_type_ids", "position_ids")
 _STACKS = (("", "encoder"), ("decoder_", "decoder"))
-"""The prefix of a stack's input names, and its part of the config."""
+"""The prefix of a stack's input names, and the name of its section in the config."""
 
 
 def check_names(model: nn.Module, tensors: Mapping[str, Any]) -> None:
-    """Raise unless all names are inputs of the model and the required one is present."""
+    """Raise an error unless all names are inputs of the model and the required input is present."""
     accepted = inspect.signature(model.forward).parameters
     for name in tensors:
         if name not in accepted:
@@ -57,13 +58,15 @@ def check_names(model: nn.Module, tensors: Mapping[str, Any]) -> None:
 
 
 def main_inputs(model: nn.Module) -> list[str]:
-    """Return the names of a model's main inputs, usually one."""
+    """Return the names of a model's main inputs. Most models have one."""
     main = getattr(model, "main_input_name", "input_ids")
     return [main] if isinstance(main, str) else list(main)
 
 
 def check_numbers(tensors: Mapping[str, Any]) -> None:
-    """Check that ids are integers, token masks are ones and zeros, and other inputs are finite."""
+    """Check that ids are integers, that token masks contain only ones and zeros, and that other
+    inputs are finite.
+    """
     for name, value in tensors.items():
         if not isinstance(value, Tensor):
             continue
@@ -87,7 +90,9 @@ def check_numbers(tensors: Mapping[str, Any]) -> None:
 
 
 def check_shapes(model: nn.Module, tensors: Mapping[str, Any]) -> None:
-    """Check that batch and length agree: masks, types and positions must fit their tokens."""
+    """Check that batch sizes and lengths agree. Masks, types and positions must match their
+    tokens.
+    """
     books = _codebooks(model)
     batches = {}
     for prefix, _ in _STACKS:
@@ -115,15 +120,18 @@ def check_shapes(model: nn.Module, tensors: Mapping[str, Any]) -> None:
 
 
 def _codebooks(model: nn.Module) -> int:
-    """Return the number of codebooks. Music models have several sequences of codes per text."""
+    """Return the number of codebooks. Music models have one sequence of codes per codebook and
+    text.
+    """
     config: Any = model.config
     holders: tuple[Any, ...] = (config, getattr(config, "decoder", None))
     return next((holder.num_codebooks for holder in holders if hasattr(holder, "num_codebooks")), 1)
 
 
 def _fits(name: str, value: Tensor, batch: int, width: int) -> bool:
-    """Return whether a table is per text, shared by all texts, or has one number per pair of
-    tokens.
+    """Return whether the shape of a mask, token types or positions matches the tokens.
+
+    It may have one row per text, one row for all texts, or one number per pair of tokens.
     """
     shape = tuple(value.shape)
     if name == "token_type_ids":
@@ -137,7 +145,9 @@ def _fits(name: str, value: Tensor, batch: int, width: int) -> bool:
 
 
 def check_range(model: nn.Module, tensors: Mapping[str, Any]) -> None:
-    """Check that the tokens fit the positions, and that every id is in its table."""
+    """Check that there are not more tokens than positions, and that every id is inside its
+    embedding table.
+    """
     for prefix, _ in _STACKS:
         ids = tensors.get(prefix + "input_ids", tensors.get(prefix + "inputs_embeds"))
         if not isinstance(ids, Tensor) or ids.dim() != (3 if ids.is_floating_point() else 2):
@@ -164,19 +174,22 @@ def check_range(model: nn.Module, tensors: Mapping[str, Any]) -> None:
 
 
 def check_answer_ids(model: nn.Module, ids: Sequence[int]) -> None:
-    """Check token ids of an answer, the last of which is never an input."""
+    """Check the token ids of an answer. They are checked here because the last one is never an
+    input.
+    """
     prefix = "decoder_" if takes_decoder_ids(model) else ""
     check_token_ids("answer", ids, _vocabulary(model, prefix))
 
 
 def check_token_ids(name: str, ids: Sequence[int] | Tensor, rows: int | None = None) -> None:
-    """Check that no id is negative or outside a vocabulary of this size."""
+    """Check that no token id is negative or outside a vocabulary of `rows` tokens."""
     _inside(name, "token id", ids, rows, "the model's vocabulary of")
 
 
 def _vocabulary(model: nn.Module, prefix: str) -> int | None:
-    """Return the vocabulary size of a stack, or None if its part of the config describes a whole
-    model.
+    """Return the vocabulary size of a stack.
+
+    Return None if the stack's section of the config describes a whole model.
     """
     inner = getattr(model.config, dict(_STACKS)[prefix], None) if config_is_pair(model) else None
     return vocabulary_size(model, decoder=bool(prefix)) if inner is None else None
@@ -201,8 +214,9 @@ def config_is_pair(model: nn.Module) -> bool:
 
 
 def takes_decoder_ids(model: nn.Module) -> bool:
-    """Return whether the model is an encoder-decoder of tokens. Detectors and forecasters use the
-    same name, and take no decoder ids.
+    """Return whether the model is an encoder-decoder model whose decoder reads token ids.
+
+    Detectors and forecasters are encoder-decoder models too, but do not take decoder ids.
     """
     return config_is_pair(model) and (
         "decoder_input_ids" in inspect.signature(model.forward).parameters
@@ -210,8 +224,9 @@ def takes_decoder_ids(model: nn.Module) -> bool:
 
 
 def padding_token(model: nn.Module, prefix: str = "") -> int | None:
-    """Return the id of padding, because classifiers read the last other token, or None if the
-    config has no such id in the vocabulary.
+    """Return the id of the padding token, or None if the config has no such id in the vocabulary.
+
+    Classifiers need it to find the last token that is not padding.
     """
     config: Any = model.config
     text = _text_config(config, prefix)
@@ -224,7 +239,9 @@ def padding_token(model: nn.Module, prefix: str = "") -> int | None:
 
 
 def _text_config(config: Any, prefix: str) -> Any:
-    """Return the config of these tokens. MusicGen has one for its words and one for its codes."""
+    """Return the config of the text tokens. MusicGen has one for its words and one for its
+    codes.
+    """
     if not hasattr(config, "get_text_config"):
         return config
     try:
@@ -251,10 +268,11 @@ def _position_tables(model: nn.Module) -> list[nn.Embedding]:
 
 
 def position_limit(model: nn.Module, prefix: str = "") -> int | None:
-    """Return the number of positions: the size of the position table without the entries that
-    RoBERTa reserves. Return None if there is no table and a larger limit in the config would change
-    the positions (dynamic NTK, longrope, YaRN), because transformers runs such models on any
-    length.
+    """Return the maximum number of positions, without the entries of the position table that
+    RoBERTa reserves.
+
+    Return None if there is no table and a larger limit in the config would change the positions
+    (dynamic NTK, longrope, YaRN), because transformers runs such models on inputs of any length.
     """
     config: Any = model.config
     inner = getattr(config, dict(_STACKS).get(prefix, ""), None) if config_is_pair(model) else None
@@ -279,7 +297,7 @@ def position_limit(model: nn.Module, prefix: str = "") -> int | None:
 
 
 def is_plain_text(inputs: Mapping[str, Any]) -> bool:
-    """Return whether the input holds only token ids, masks, types and positions."""
+    """Return whether the inputs are only token ids, masks, types and positions."""
     return "input_ids" in inputs and set(inputs) <= set(TEXT_INPUTS)
 
 

@@ -1,4 +1,6 @@
-"""Prepare a text or a dict of tensors for a model: checked, on its device, real tokens first."""
+"""Prepare a text or a dict of tensors for a model: check it, move real tokens to the front, and
+send it to the model's device.
+"""
 
 from __future__ import annotations
 
@@ -50,10 +52,10 @@ Text = str | tuple[str, str]
 
 @dataclass(frozen=True)
 class Prepared:
-    """Inputs ready for the model.
+    """Inputs that are ready for the model.
 
-    Tokens are known for text: those of the main input, and of the decoder's. For a continued
-    prompt, `produced` has the token that each position produced.
+    For text, the tokens of the main input and of the decoder are known. For a continued prompt,
+    `produced` holds the token that each position produced.
     """
 
     tensors: dict[str, Any]
@@ -67,10 +69,10 @@ class Prepared:
 def prepared(
     model: nn.Module, tokenizer: Any, given: Any, encodings: Sequence[Encoding] | None = None
 ) -> Prepared:
-    """Return a text, a list of texts or a dict of tensors as model inputs, and raise for anything
-    else.
+    """Convert a text, a list of texts or a dict of tensors to model inputs. Other types raise an
+    error.
 
-    `encodings` are the tokenised texts, if known.
+    `encodings` are the tokenised texts, if they are already known.
     """
     if isinstance(given, Mapping):
         return _from_tensors(model, tokenizer, dict(given))
@@ -89,12 +91,12 @@ def prepared(
 
 
 def texts_of(given: Any) -> list[Any]:
-    """Return the passed texts in their order, without reading them."""
+    """Return the passed texts as a list. Their contents are not checked."""
     if isinstance(given, str) or is_pair(given):
         return [given]
     wanted = "Pass a text, a list of texts or a dict of input tensors"
     if isinstance(given, AbstractSet):
-        raise InvalidInput(f"{wanted}. A set has no order.")
+        raise InvalidInput(f"A set has no order. {wanted}.")
     if isinstance(given, tuple):
         raise InvalidInput(
             f"A tuple of {len(given)} entries is not a pair of texts. Pass several texts as a list."
@@ -114,7 +116,9 @@ def texts_of(given: Any) -> list[Any]:
 
 
 def check_text(text: Any) -> None:
-    """Raise unless this is a non-empty string, or a pair of them, that UTF-8 can encode."""
+    """Raise an error unless this is a non-empty string, or a pair of strings, that UTF-8 can
+    encode.
+    """
     if not isinstance(text, str) and not is_pair(text):
         hint = ". Pass token ids as {'input_ids': ids}" if isinstance(text, int) else ""
         raise InvalidInput(
@@ -133,7 +137,7 @@ def check_text(text: Any) -> None:
 
 
 def is_pair(text: Any) -> bool:
-    """Return whether this is a tuple of two texts."""
+    """Return whether this is a tuple of two strings."""
     return (
         isinstance(text, tuple) and len(text) == 2 and all(isinstance(part, str) for part in text)
     )
@@ -185,7 +189,7 @@ def _from_texts(
 
 
 def _shifted(model: nn.Module, tokenizer: Any, target: Encoding) -> Encoding:
-    """Return the decoder input for a target text."""
+    """Return the decoder input for a tokenised target text."""
     before = target_prefix(model, tokenizer, target["input_ids"])
     places = [(0, 0)] * len(before) + list(target.get("offset_mapping", []))[:-1]
     return {"input_ids": [*before, *target["input_ids"][:-1]], "offset_mapping": places}
@@ -224,8 +228,9 @@ def _from_tensors(model: nn.Module, tokenizer: Any, given: dict[str, Any]) -> Pr
 
 
 def _with_decoder_ids(model: nn.Module, tensors: dict[str, Any], labels: Any) -> dict[str, Any]:
-    """Return encoder inputs with those of the decoder: from labels, from the source (for a
-    classification head), or the start token.
+    """Add the decoder's token ids to the encoder inputs.
+
+    They come from labels, from the source (for a classification head), or are only the start token.
     """
     if repeats_the_source(model):
         tensors = made_ready(model, tensors)
@@ -242,7 +247,7 @@ def _with_decoder_ids(model: nn.Module, tensors: dict[str, Any], labels: Any) ->
 
 
 def _copied(value: Any) -> Any:
-    """Return a copy that later writes to the caller's tensors or arrays do not change."""
+    """Return a deep copy of the tensors, so that the caller can write to the originals later."""
     if isinstance(value, Tensor):
         return value.clone()
     if isinstance(value, (list, tuple)):
@@ -258,14 +263,16 @@ def _copied(value: Any) -> Any:
 
 
 def _to_check(value: Any) -> Any:
-    """Return ids and token masks on the CPU. Each check of a tensor on a GPU would wait for it."""
+    """Move ids and token masks to the CPU, because each check of a GPU tensor would wait for the
+    GPU.
+    """
     if isinstance(value, Tensor) and value.dim() == 2 and not value.is_floating_point():
         return value.cpu()
     return value
 
 
 def as_tensor(name: str, value: Any) -> Any:
-    """Return an input as a batched tensor, if it holds numbers."""
+    """Convert an input to a batched tensor if it holds numbers."""
     listed = isinstance(value, (list, tuple)) and name.endswith(("ids", "mask", "labels"))
     if listed or (hasattr(value, "__array__") and not isinstance(value, Tensor)):
         try:
@@ -295,7 +302,7 @@ def _rows(tokenizer: Any, tensors: Mapping[str, Any], prefix: str) -> list[Token
 
 
 def made_ready(model: nn.Module, tensors: dict[str, Any]) -> dict[str, Any]:
-    """Return inputs that are checked, with real tokens first, on the model's device and in its
+    """Check the inputs, move real tokens to the front, and convert them to the model's device and
     precision.
     """
     check_names(model, tensors)
@@ -320,7 +327,7 @@ def made_ready(model: nn.Module, tensors: dict[str, Any]) -> dict[str, Any]:
 
 
 def is_raw(raw_inputs: Any) -> bool:
-    """Return whether a processor must convert this to tensors first."""
+    """Return whether the inputs must first be converted to tensors by a processor."""
     if isinstance(raw_inputs, Mapping):
         return bool(set(RAW_INPUTS) & set(raw_inputs))
     return _is_picture(raw_inputs) or (
@@ -331,7 +338,7 @@ def is_raw(raw_inputs: Any) -> bool:
 
 
 def _is_picture(value: Any) -> bool:
-    """Return whether this is a PIL image, by its attributes, because Pillow need not be
+    """Return whether this is a PIL image. The test does not import Pillow, which may not be
     installed.
     """
     return type(value).__module__.startswith("PIL.") and hasattr(value, "convert")

@@ -26,8 +26,9 @@ from mixlens.text.tokens import Picture, Segment, TokenRow
 def find_media(
     config: Any, ids: Sequence[int], regions: Sequence[Region], counts: Sequence[int] = ()
 ) -> list[MediaSpan]:
-    """Return the images and audio clips of one prompt in their order. `counts` are the numbers of
-    tokens of its images, if known.
+    """Return the images and audio clips of one prompt, in order.
+
+    `counts` holds the number of tokens of each image, if known.
     """
     spans: list[MediaSpan] = []
     for kind, token in (("image", image_token(config)), ("audio", audio_token(config))):
@@ -45,8 +46,9 @@ def label_media(
     processor: Any = None,
     images: Sequence[Any] = (),
 ) -> TokenRow:
-    """Return a text whose image tokens are labelled by image, row and column, and its images: those
-    that the user passed, else the pixels that the model sees.
+    """Label the image tokens of a text by image, row and column, and attach the images.
+
+    These are the images that the user passed, or otherwise the pixels that the model sees.
     """
     labels, pictures = list(row.labels), list[Picture]()
     token, named = image_token(config), [span for span in spans if span.kind == "image"]
@@ -67,7 +69,9 @@ def label_media(
 
 
 def _seen(config: Any, processor: Any, image: ImageInput) -> str | None:
-    """Return the pixels of one image as a data URI, if each image has its own."""
+    """Return the pixels of one image as a data URI, or None if images do not have separate
+    pixels.
+    """
     pixels, grid = image.tensors.get("pixel_values"), image.tensors.get("image_grid_thw")
     if not isinstance(pixels, Tensor):
         return None
@@ -82,7 +86,7 @@ def _seen(config: Any, processor: Any, image: ImageInput) -> str | None:
 
 
 def overlay_media(row: TokenRow, spans: Sequence[MediaSpan]) -> TokenRow:
-    """Return a text in which every image is a segment of its own."""
+    """Return the text with a separate segment for each image and audio clip."""
     segments = row.segments or ()
     names = [part.name for part in segments for _ in range(part.start, part.stop)]
     for span in spans:
@@ -102,7 +106,7 @@ def label_texts(
     tensors: Mapping[str, Any],
     processor: Any = None,
 ) -> list[TokenRow]:
-    """Return the texts of a batch, with labelled images."""
+    """Return the texts of a batch with labelled image tokens."""
     return [row for row, _ in locate_media(config, ids, rows, tensors, processor)]
 
 
@@ -113,9 +117,11 @@ def locate_media(
     tensors: Mapping[str, Any],
     processor: Any,
 ) -> list[tuple[TokenRow, list[MediaSpan]]]:
-    """Return the texts of a batch with labelled images, and the images of each. The placeholders
-    are unknown, so a run of image tokens is one image, unless all images have the same number of
-    tokens.
+    """Return the texts of a batch with labelled image tokens, and the image and audio spans of each
+    text.
+
+    The placeholders are unknown, so each run of image tokens counts as one image, unless all images
+    have the same number of tokens.
     """
     media, token = media_tokens(config), image_token(config)
     if not any(bool((ids == token).any()) for token in media):
@@ -141,9 +147,11 @@ def locate_media(
 
 
 def tokens_per_image(config: Any, ids: Tensor, pixels: Any, processor: Any) -> int | None:
-    """Return the number of tokens of each image, if all have the same, or None if it is unknown.
+    """Return the number of tokens per image if it is the same for all images, or None if it is
+    unknown.
 
-    A processor that cuts images into tiles has several entries of pixels for one image.
+    It is unknown if the processor cuts images into tiles, because one image then has several
+    entries in the pixels.
     """
     tiled = getattr(getattr(processor, "image_processor", processor), "crop_to_patches", False)
     image = image_token(config)

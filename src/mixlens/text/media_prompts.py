@@ -1,7 +1,7 @@
 """A prompt with images or audio: a chat with such parts, {"images": …, "text": …}, or tensors.
 
-The processor of the model writes several tokens for each placeholder of the text ("<image>"). The
-text of the prompt is the one with the placeholders, and all tokens of an image cover its
+The model's processor replaces each placeholder in the text ("<image>") by several tokens. The text
+of the prompt keeps its placeholders, and all tokens of an image have the character span of its
 placeholder.
 """
 
@@ -47,7 +47,7 @@ TEXT = "text"  # the segment of the words next to images
 
 @dataclass(frozen=True)
 class MediaPrompt(Prompt):
-    """A prompt with images or audio, and the input tensors that the processor made of them."""
+    """A prompt with images or audio, and the input tensors that the processor returned for it."""
 
     tensors: Mapping[str, Any] = field(default_factory=dict)
     spans: tuple[MediaSpan, ...] = ()
@@ -55,23 +55,25 @@ class MediaPrompt(Prompt):
 
     @property
     def placeholders(self) -> Spans:
-        """Return the characters of each image and audio clip in the text, if they are known."""
+        """Return the character span of the placeholder of each image and audio clip, if known."""
         return [(each.name, *each.placeholder) for each in self.spans if each.placeholder]
 
     def divided(self, row: TokenRow) -> TokenRow:
-        """Return a sequence that begins with this prompt, with the prompt's segments."""
+        """Return a sequence that begins with this prompt, divided into the segments of the
+        prompt.
+        """
         return overlay_media(super().divided(row), self.spans)
 
 
 def has_media(given: Any) -> bool:
-    """Return whether a prompt has images, audio or other tensors than token ids."""
+    """Return whether a prompt has images, audio, or tensors other than token ids and their mask."""
     if isinstance(given, Mapping):
         return bool(set(given) - {*_PLAIN, "text"})
     return isinstance(given, Sequence) and any(True for _ in media_parts(given))
 
 
 def media_prompt(model: nn.Module, tokenizer: Any, processor: Any, given: Any) -> MediaPrompt:
-    """Return the tokens and the tensors of a prompt with images or audio."""
+    """Prepare a prompt with images or audio: its tokens and its input tensors."""
     if isinstance(given, Mapping) and not set(_RAW) & set(given):
         return _from_tensors(model, tokenizer, processor, given)
     if processor is None:
@@ -109,7 +111,7 @@ def media_prompt(model: nn.Module, tokenizer: Any, processor: Any, given: Any) -
 
 
 def _heard(model: nn.Module, processor: Any, raw: Mapping[str, Any]) -> MediaPrompt:
-    """Return audio or an image that an encoder reads, as a prompt without words."""
+    """Return audio or an image that the encoder reads, as a prompt without words."""
     tensors = processed(processor, raw, model)
     main = next((value for value in tensors.values() if isinstance(value, Tensor)), None)
     if main is None or len(main) != 1:
@@ -119,7 +121,7 @@ def _heard(model: nn.Module, processor: Any, raw: Mapping[str, Any]) -> MediaPro
 
 
 def _raw_chat(processor: Any, messages: list[Any]) -> dict[str, Any]:
-    """Return the arguments of the processor for a chat."""
+    """Convert a chat to the arguments of the processor."""
     template = processor if getattr(processor, "chat_template", None) else processor.tokenizer
     text, turns = written_out(template, messages)
     raw: dict[str, Any] = {"text": text, "turns": turns}
@@ -173,10 +175,12 @@ def _from_tensors(
 
 
 def continued_tensors(model: nn.Module, prompt: MediaPrompt, ids: Sequence[int]) -> dict[str, Any]:
-    """Return the input tensors of a prompt with these token ids, which begin with the prompt's.
+    """Return the input tensors for a prompt with its continuation. `ids` begin with the ids of the
+    prompt.
 
-    Tensors with a number for each token (masks, types) grow: an answer is visible, consists of
-    words and sees the same images as the last token of the prompt. Those of images and audio stay.
+    Tensors with one number per token (masks, types) are extended: the answer is visible, consists
+    of words, and sees the same images as the last token of the prompt. The tensors of images and
+    audio stay the same.
     """
     if not prompt.ids:
         return dict(prompt.tensors)
@@ -184,8 +188,8 @@ def continued_tensors(model: nn.Module, prompt: MediaPrompt, ids: Sequence[int])
     media = media_tokens(model.config).intersection(ids[len(prompt.ids) :])
     if media:
         raise InvalidInput(
-            f"The answer contains the token {min(media)}, which stands for an image or audio, but "
-            f"there is none. Generate with suppress_tokens={sorted(media)}."
+            f"The answer contains the placeholder token {min(media)} without an image or audio. "
+            f"Generate with suppress_tokens={sorted(media)}."
         )
     longer = dict(prompt.tensors)
     for name, value in prompt.tensors.items():
@@ -198,8 +202,10 @@ def continued_tensors(model: nn.Module, prompt: MediaPrompt, ids: Sequence[int])
 
 
 def is_per_token(name: str, value: Any, tokens: int) -> bool:
-    """Return whether an input of one prompt has a number (or a row of `_IMAGES_SEEN`) for each
-    token. The mask of an audio may have as many frames as the prompt has tokens.
+    """Return whether an input of one prompt has one entry for each token.
+
+    The name is checked as well, because an audio mask may happen to have as many frames as the
+    prompt has tokens.
     """
     if not isinstance(value, Tensor) or value.shape[:2] != (1, tokens):
         return False
@@ -216,8 +222,9 @@ def _located(
     raw: Mapping[str, Any],
     tensors: Mapping[str, Any],
 ) -> tuple[TokenRow, tuple[MediaSpan, ...]]:
-    """Return the processor's tokens, with their characters in the text if the tokenizer has an
-    offset mapping, and the spans of images and audio.
+    """Return the tokens of the processor, and the spans of images and audio.
+
+    If the tokenizer has an offset mapping, the tokens also have their character spans in the text.
     """
     ids, config = tensors["input_ids"][0].tolist(), model.config
     media = media_tokens(config)
@@ -251,8 +258,10 @@ def _token_counts(
     regions: Sequence[Region],
     images: Sequence[Any],
 ) -> list[int]:
-    """Return the number of tokens of each image. They are needed only for images without a token
-    between them, and then come from the processor, for each image alone.
+    """Return the number of tokens of each image, or an empty list if they are not needed.
+
+    They are needed only for adjacent images without a token in between. In that case, the processor
+    is called for each image separately.
     """
     sizes, token = packed_sizes(config, tensors), image_token(config)
     if sizes:
@@ -272,7 +281,7 @@ _HOW = "Pass {'type': 'image', 'image': …} with a PIL image, an array or the p
 
 
 def open_image(part: Mapping[str, Any]) -> Any:
-    """Return the image of a part of a message. Files are opened; nothing is downloaded."""
+    """Return the image of a message part. Local files are opened; nothing is downloaded."""
     given = next((part[name] for name in _SOURCES if part.get(name) is not None), None)
     if given is None:
         other = ", ".join(name for name in part if name != "type") or "nothing"

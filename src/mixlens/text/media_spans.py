@@ -1,8 +1,9 @@
 """Find the tokens of each image and audio clip of a prompt, and the placeholder that they replace.
 
-A processor replaces a placeholder of the text ("<image>") by many tokens. The tokens of the text
-and those of the processor agree outside the placeholders, so comparing them shows which tokens
-belong to which placeholder. Without a text, each run of such tokens is one image.
+A processor replaces each placeholder in the text ("<image>") by many tokens. Outside the
+placeholders, the tokens of the text and of the processor are equal. Comparing the two sequences
+therefore shows which tokens belong to which placeholder. If there is no text, each run of image or
+audio tokens counts as one image or clip.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 Place = tuple[int, int]
-"""The first character of a token and the one after its last."""
+"""The character span of a token: the first character, and the one after the last."""
 
 
 class MediaSpan(NamedTuple):
-    """The tokens of one image or audio clip, with those that the processor added around them."""
+    """The tokens of one image or audio clip, including tokens that the processor added around
+    them.
+    """
 
     kind: str  # "image" or "audio"
     number: int  # from 1, among those of its kind
@@ -27,12 +30,12 @@ class MediaSpan(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Return its name in labels and segments, such as "image 1"."""
+        """Return the name in labels and segments, such as "image 1"."""
         return f"{self.kind} {self.number}"
 
 
 class Region(NamedTuple):
-    """Tokens that replace one or several adjacent placeholders."""
+    """A range of tokens that replace one placeholder or several adjacent ones."""
 
     first: int
     stop: int
@@ -42,8 +45,11 @@ class Region(NamedTuple):
 def find_regions(
     plain: Sequence[int], places: Sequence[Place], ids: Sequence[int], media: frozenset[int]
 ) -> tuple[list[Place], list[Region]]:
-    """Return the characters of the tokens `ids`, and the regions with tokens of `media`. `plain`
-    are the tokens of the text, and `places` their characters.
+    """Return the character span of each token in `ids`, and the regions that contain tokens of
+    `media`.
+
+    `plain` are the tokens of the text before placeholders are replaced, and `places` their
+    character spans.
     """
     starts, short = _without_runs(ids, media)
     matched = _matched(plain, short)
@@ -73,8 +79,10 @@ def find_regions(
 
 
 def _without_runs(ids: Sequence[int], media: frozenset[int]) -> tuple[list[int], list[int]]:
-    """Return tokens with one for each run of the same media token, and the position of each, with
-    the end as a last one.
+    """Collapse each run of the same media token into one token.
+
+    Return the start position of each remaining token, followed by the total length, and the
+    remaining tokens.
     """
     starts, short = list[int](), list[int]()
     for place, token in enumerate(ids):
@@ -85,7 +93,9 @@ def _without_runs(ids: Sequence[int], media: frozenset[int]) -> tuple[list[int],
 
 
 def _matched(plain: Sequence[int], short: Sequence[int]) -> list[int | None]:
-    """Return the token of the text for each token of the processor, or None if it was added."""
+    """Return, for each token of the processor, the index of the same token in the text, or None if
+    it was added.
+    """
     same = next(
         (i for i, (a, b) in enumerate(zip(plain, short, strict=False)) if a != b),
         min(len(plain), len(short)),
@@ -99,7 +109,7 @@ def _matched(plain: Sequence[int], short: Sequence[int]) -> list[int | None]:
 
 
 def runs_of(ids: Sequence[int], media: frozenset[int]) -> list[Region]:
-    """Return the runs of media tokens in a prompt without a text."""
+    """Return the runs of media tokens in a prompt whose text is unknown."""
     regions, place = [], 0
     for token, run in groupby(ids):
         stop = place + len(list(run))
@@ -112,8 +122,10 @@ def runs_of(ids: Sequence[int], media: frozenset[int]) -> list[Region]:
 def split_regions(
     regions: Sequence[Region], ids: Sequence[int], token: int, kind: str, counts: Sequence[int]
 ) -> list[MediaSpan]:
-    """Return the span of each image (or audio clip) of one kind. `counts` are their numbers of
-    tokens, if known; images without a token between them are told apart by these.
+    """Return the span of each image (or audio clip) of one kind.
+
+    `counts` holds the number of tokens of each, if known. It is needed to separate images that have
+    no token in between.
     """
     own = [region for region in regions if token in ids[region.first : region.stop]]
     if len(counts) == len(own) or not counts:
@@ -139,8 +151,9 @@ def _whole(region: Region) -> tuple[int, int, Place | None]:
 def _parts(
     region: Region, inside: Sequence[int], counts: Sequence[int], kind: str, before: int
 ) -> list[MediaSpan]:
-    """Return the images of a region. Tokens that the processor added belong to the image after
-    them, or to the last one.
+    """Split a region into its images.
+
+    Tokens that the processor added belong to the following image, or to the last one.
     """
     spans, first, done = [], region.first, 0
     each_has_one = len(region.placeholders) == len(counts)
@@ -159,22 +172,22 @@ _AUDIO = ("audio_token_id", "audio_token_index")
 
 
 def image_token(config: Any) -> int | None:
-    """Return the token that stands for each patch of an image."""
+    """Return the id of the token that stands for a patch of an image, or None."""
     return _first(config, _IMAGE)
 
 
 def video_token(config: Any) -> int | None:
-    """Return the token that stands for each patch of a video."""
+    """Return the id of the token that stands for a patch of a video, or None."""
     return _first(config, _VIDEO)
 
 
 def audio_token(config: Any) -> int | None:
-    """Return the token that stands for each frame of audio."""
+    """Return the id of the token that stands for a frame of audio, or None."""
     return _first(config, _AUDIO)
 
 
 def media_tokens(config: Any) -> frozenset[int]:
-    """Return the tokens that stand for anything but words."""
+    """Return the ids of all tokens that stand for images, videos or audio."""
     known = (image_token(config), video_token(config), audio_token(config))
     return frozenset(token for token in known if token is not None)
 

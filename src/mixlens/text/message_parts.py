@@ -1,4 +1,4 @@
-"""Count in words ("1 text", "2 texts"), and suggest the nearest names for an unknown one."""
+"""Parts of messages: counts with nouns ("1 text", "2 texts"), and suggestions for unknown names."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ _LISTED_BY = {"measure": "Run `mixlens measures` for the list."}
 
 
 def no_such(kind: str, name: object, known: Iterable[str], among: str = "Choose one of") -> str:
-    """Return "Unknown measure 'value_zeroin'. Did you mean value_zeroing?", or where the names are
-    listed if none is similar.
+    """Return an error message for an unknown name, with similar names as suggestions.
+
+    For example: "Unknown measure 'value_zeroin'. Did you mean value_zeroing?". If no name is
+    similar, the message lists all names or says how to list them.
     """
     names = {candidate.casefold().replace("-", "_"): candidate for candidate in known}
     wanted = str(name).casefold().replace("-", "_").replace(" ", "_")
@@ -24,10 +26,10 @@ def no_such(kind: str, name: object, known: Iterable[str], among: str = "Choose 
 
 
 def counted(count: int, noun: str) -> str:
-    """Return the count with its noun, in the plural unless it is one."""
+    """Return a count with its noun, such as "2 texts"."""
     return f"{count} {plural(noun, count)}"
 
 
 def plural(noun: str, count: int) -> str:
-    """Return the noun with an s, unless the count is one."""
+    """Return the plural of the noun, or the noun itself if the count is one."""
     return noun if count == 1 else f"{noun}s"

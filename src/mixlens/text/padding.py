@@ -1,8 +1,8 @@
 """Find the real tokens of a batch, and move them to the front.
 
-Padding changes scores only by rounding. Texts that are padded on the left are moved to the front,
-because many models count positions from the first column. Padding on the right is cut off if no
-text needs it, and gets the padding id of the model.
+Padding changes scores by no more than rounding. Texts that are padded on the left are moved to the
+front, because many models count positions from the first column. Columns that contain only padding
+are removed on the right, and the remaining padding gets the padding id of the model.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ PER_TOKEN = ("input_ids", "attention_mask", "token_type_ids", "position_ids", "i
 
 
 def row_lengths(tensors: Mapping[str, Any], prefix: str = "") -> list[int] | None:
-    """Return the number of real tokens of each text, if a mask defines it and they are in front."""
+    """Return the number of real tokens of each text.
+
+    Return None if there is no token mask, or if padding comes before real tokens.
+    """
     mask = tensors.get(prefix + "attention_mask")
     if not isinstance(mask, Tensor) or mask.dim() != 2:
         return None
@@ -30,7 +33,7 @@ def row_lengths(tensors: Mapping[str, Any], prefix: str = "") -> list[int] | Non
 
 
 def masks_more_than_padding(tensors: Mapping[str, Any]) -> bool:
-    """Return whether the inputs hold a mask of token pairs, or one with holes."""
+    """Return whether any attention mask is for token pairs or has holes."""
     return any(
         isinstance(tensors.get(f"{prefix}attention_mask"), Tensor)
         and row_lengths(tensors, prefix) is None
@@ -39,8 +42,9 @@ def masks_more_than_padding(tensors: Mapping[str, Any]) -> bool:
 
 
 def is_padded_sound(tensors: Mapping[str, Any]) -> bool:
-    """Return whether this is a batch of audio of different lengths, whose padding would reach real
-    frames.
+    """Return whether this is a padded batch of audio clips of different lengths.
+
+    Layers below the first attention would mix this padding into real frames.
     """
     mask = tensors.get("attention_mask")
     if (
@@ -53,7 +57,7 @@ def is_padded_sound(tensors: Mapping[str, Any]) -> bool:
 
 
 def unpadded_row(tensors: Mapping[str, Any], row: int) -> dict[str, Any]:
-    """Return one audio of a padded batch, trimmed to its real samples."""
+    """Return one audio clip of a padded batch, trimmed to its real samples."""
     mask = tensors["attention_mask"][row].bool()
     kept = {
         name: value[row : row + 1] if value.dim() else value
@@ -68,7 +72,7 @@ def unpadded_row(tensors: Mapping[str, Any], row: int) -> dict[str, Any]:
 
 
 def unpadded_text(tensors: Mapping[str, Any], number: int, texts: int) -> dict[str, Any]:
-    """Return one of several texts, trimmed to its real tokens."""
+    """Return one text of a batch, trimmed to its real tokens."""
     own = {
         name: value[number : number + 1]
         if isinstance(value, Tensor) and value.shape[:1] == (texts,)
@@ -93,10 +97,10 @@ def unpadded_text(tensors: Mapping[str, Any], number: int, texts: int) -> dict[s
 def real_tokens_first(
     tensors: dict[str, Any], padding: Callable[[str], int | None]
 ) -> dict[str, Any]:
-    """Return the same batch with its padding on the right, and no wider than its longest text.
+    """Move the padding of a batch to the right, and trim the batch to its longest text.
 
-    `padding` is the padding id of the model, by the prefix of an input's name. A classifier uses it
-    to find the last token before the padding.
+    `padding` returns the padding id of the model for the prefix of an input's name. Classifiers use
+    this id to find the last token before the padding.
     """
     moved = dict(tensors)
     for prefix in ("", "decoder_"):
@@ -148,8 +152,8 @@ def _moved(
 
 
 def _is_padding(mask: Tensor) -> bool:
-    """Return whether each mask has zeros at one end only. A mask with holes is the user's
-    intention, not padding.
+    """Return whether each mask has zeros at one end only. A mask with holes is intended by the user
+    and is not padding.
     """
     changes = (mask.bool()[:, 1:] != mask.bool()[:, :-1]).sum(1)
     return bool((changes <= 1).all())

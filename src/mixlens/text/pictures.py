@@ -13,8 +13,9 @@ _LONGEST = 640  # pixels per side
 
 
 def image_uri(image: Any) -> str | None:
-    """Return an image that the user passed as a data URI, or None if it is not a PIL image or an
-    array of pixels.
+    """Convert an image that the user passed to a data URI.
+
+    Return None if it is neither a PIL image nor an array of pixels.
     """
     try:
         from PIL import Image
@@ -27,7 +28,7 @@ def image_uri(image: Any) -> str | None:
 
 
 def image_size(image: Any) -> tuple[int, int] | None:
-    """Return height and width of an image that the user passed, if known."""
+    """Return the height and width of an image that the user passed, or None if they are unknown."""
     if hasattr(image, "convert"):
         return int(image.height), int(image.width)
     shape: tuple[int, ...] = tuple(getattr(image, "shape", ()))
@@ -37,9 +38,9 @@ def image_size(image: Any) -> tuple[int, int] | None:
 
 
 def pixels_uri(pixels: Tensor, processor: Any) -> str | None:
-    """Return pixels [channel, row, column] as a data URI.
+    """Convert pixels [channel, row, column] to a data URI.
 
-    Return None if they are not an image of one or three channels, or if Pillow is not installed.
+    Return None if they do not have one or three channels, or if Pillow is not installed.
     """
     try:
         from PIL import Image
@@ -53,8 +54,9 @@ def pixels_uri(pixels: Tensor, processor: Any) -> str | None:
 
 
 def unpacked_pixels(pixels: Tensor, grid: Tensor, index: int, vision: Any) -> Tensor | None:
-    """Return one image [channel, row, column] of packed patches (Qwen-VL), or None if they have
-    another form.
+    """Return one image [channel, row, column] from packed patches (Qwen-VL).
+
+    Return None if the patches are packed in a different way.
     """
     merged = getattr(vision, "spatial_merge_size", None)
     size, frames = (getattr(vision, name, None) for name in ("patch_size", "temporal_patch_size"))
@@ -79,8 +81,10 @@ def _uri(image: Any) -> str:
 
 
 def _brightness(pixels: np.ndarray, processor: Any) -> np.ndarray:
-    """Return brightness from 0 to 1: undo the processor's normalisation, or stretch the range if it
-    is unknown.
+    """Scale pixels to values between 0 and 1.
+
+    This undoes the processor's normalisation. If the normalisation is unknown, the range of values
+    is stretched.
     """
     own: Any = getattr(processor, "image_processor", processor)
     means, deviations = (

@@ -1,7 +1,7 @@
-"""Turn images and audio into tensors with a processor.
+"""Convert images and audio to tensors with a processor.
 
-A processor of transformers accepts `{"images": picture, "text": "what is this?"}` or `{"audio":
-waveform}`, and also a single PIL image.
+Processors of transformers accept `{"images": picture, "text": "what is this?"}`, `{"audio":
+waveform}`, or a single PIL image.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mixlens.text.inputs import RAW_INPUTS
 
 
 def processed(processor: Any, given: Any, model: nn.Module) -> dict[str, Any]:
-    """Return the model's input tensors, from its own processor."""
+    """Run the model's own processor, and return the input tensors."""
     parts = dict(given) if isinstance(given, Mapping) else {"images": given}
     if processor is None:
         raise MissingTokenizer(
@@ -47,14 +47,15 @@ def processed(processor: Any, given: Any, model: nn.Module) -> dict[str, Any]:
     except (TypeError, ValueError, AttributeError, ImportError) as error:
         raise InvalidInput(
             f"{type(processor).__name__} rejects these {', '.join(parts)} ({error}). Check "
-            "their form."
+            "their types and shapes."
         ) from error
     return {**made, **labels}
 
 
 def audio_seconds(processor: Any, given: Any) -> list[float] | None:
-    """Return the length of each waveform that the user passed, or None if it is unknown. A
-    processor may pad them to a fixed length.
+    """Return the duration of each waveform that the user passed, or None if it is unknown.
+
+    These are the durations before padding, because a processor may pad waveforms to a fixed length.
     """
     waves = given.get("audio") if isinstance(given, Mapping) else None
     rate = _sampling_rate(processor)
@@ -67,20 +68,24 @@ def audio_seconds(processor: Any, given: Any) -> list[float] | None:
 
 
 def _sampling_rate(processor: Any) -> float | None:
-    """Return the samples per second that a processor takes, or None if it does not say."""
+    """Return the sampling rate in Hz that a processor expects, or None if it is unknown."""
     rate = getattr(getattr(processor, "feature_extractor", processor), "sampling_rate", None)
     return rate if isinstance(rate, (int, float)) else None
 
 
 def _waveforms(audio: Any) -> Sequence[Any]:
-    """Return the clips: those of a list, the rows of an array with two dimensions, or only one."""
+    """Return the clips as a sequence: the entries of a list, the rows of a 2-D array, or a single
+    clip.
+    """
     is_list = isinstance(audio, (list, tuple)) and bool(audio) and hasattr(audio[0], "__len__")
     return audio if is_list or len(getattr(audio, "shape", ())) > 1 else [audio]
 
 
 def _check_audio(processor: Any, audio: Any, rate: Any) -> None:
-    """Raise for channels that a processor would read as clips, for integer samples, which it would
-    not scale, and for a different sampling rate.
+    """Raise an error for audio that a processor would misread.
+
+    These are several channels (which it would read as clips), integer samples (which it would not
+    scale), and a wrong sampling rate.
     """
     wanted = _sampling_rate(processor)
     if rate is not None and wanted and rate != wanted:
@@ -103,5 +108,5 @@ def _check_audio(processor: Any, audio: Any, rate: Any) -> None:
 
 
 def _several(rows: Any) -> bool:
-    """Return whether this is a list of inputs, which may have different lengths."""
+    """Return whether this is a list of several inputs, which may have different lengths."""
     return isinstance(rows, (list, tuple)) and len(rows) > 1 and not isinstance(rows[0], float)

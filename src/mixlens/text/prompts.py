@@ -2,7 +2,7 @@
 
 Messages are formatted as one text, which is then tokenised. Every token therefore has its span in
 that text, and every turn of the chat is a segment. Text that the chat template adds around the
-messages belongs to no turn.
+messages does not belong to any turn.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mixlens.text.segments import ANSWER, CHAT, OTHER, PROMPT, Spans, token_segm
 from mixlens.text.tokens import Segment, TokenRow
 
 Given = str | Iterable[Message] | Mapping[str, Any]
-"""The types of a prompt."""
+"""The types that a prompt may have."""
 
 _PAIR = ("input_ids", "attention_mask")
 
@@ -42,13 +42,15 @@ class Prompt:
     mask: tuple[bool, ...] | None = field(default=None, kw_only=True)
 
     def divided(self, row: TokenRow) -> TokenRow:
-        """Return a sequence that begins with this prompt, with the prompt's segments."""
+        """Return a sequence that begins with this prompt, divided into the segments of the
+        prompt.
+        """
         whole = Segment(self.name, 0, len(row))
         return replace(row, segments=token_segments(row, self.turns) or (whole,))
 
 
 def prompt_of(tokenizer: Any, given: Given) -> Prompt:
-    """Return the tokens of a prompt."""
+    """Tokenise a prompt and find its segments."""
     if isinstance(given, Mapping):
         return _from_ids(tokenizer, given)
     if isinstance(given, (bytes, bytearray, torch.Tensor)) or not hasattr(given, "__iter__"):
@@ -80,7 +82,9 @@ def prompt_of(tokenizer: Any, given: Given) -> Prompt:
 def tokenised(
     tokenizer: Any, text: str, *, specially: bool
 ) -> tuple[list[int], list[tuple[int, int]] | None]:
-    """Return token ids, and the characters of each if the tokenizer has offsets."""
+    """Return the token ids of a text, and the character span of each token if the tokenizer has
+    offsets.
+    """
     fast = bool(getattr(tokenizer, "is_fast", False))
     options = {"return_offsets_mapping": True} if fast else {}
     made = tokenized(tokenizer, text, add_special_tokens=specially, **options)
@@ -90,8 +94,10 @@ def tokenised(
 
 
 def with_answer(row: TokenRow, prompt_tokens: int) -> TokenRow:
-    """Return the sequence with the tokens after its prompt named as the answer. A token that
-    overlaps both belongs to the answer. A decoder has no prompt, only its start token.
+    """Name the tokens after the prompt "answer" in the segments of a sequence.
+
+    A token that overlaps prompt and answer belongs to the answer. A decoder has no prompt, only its
+    start token.
     """
     before = row.segments or (Segment(OTHER, 0, prompt_tokens),)
     known = [

@@ -1,12 +1,12 @@
 """Segments: sources grouped by name, such as turns, documents, sentences or paragraphs.
 
 A segment is a range of characters of the text. A token belongs to the segment that contains its
-first character that is not a space. Tokens outside all segments are called "(other)", those after
-the prompt "answer". A prompt file marks its segments by separate lines,
+first character that is not a space. Tokens outside all segments are called "(other)", and tokens
+after the prompt "answer". In a prompt file, you mark segments with separate lines:
 
     === document 1 ===
 
-which are not part of the prompt. The text from such a line to the next one is that segment. The
+These lines are not part of the prompt. Each segment reaches from its line to the next one. The
 spaces around the name are optional.
 """
 
@@ -29,11 +29,11 @@ RESERVED = (ANSWER, OTHER, FIRST)  # reserved names
 CHAT = "chat"  # a prompt from messages whose turns are unknown
 
 Spans = list[tuple[str, int, int]]
-"""Names, with the first character and the one after the last."""
+"""A list of (name, start, stop), where stop is the character after the last."""
 
 By = str | Mapping[str, tuple[int, int] | str] | Spans | None
-"""sentences, paragraphs, turns; or names with characters or with the text itself; None for the
-segments that a text already has.
+"""How to divide a text: "sentences", "paragraphs", "turns", or named segments with their character
+span or their text. None keeps the segments that the text already has.
 """
 
 _MARK = re.compile(r"^===[ \t]*([^=\s](?:.*[^=\s])?)[ \t]*===[ \t]*$\n?", re.MULTILINE)
@@ -45,8 +45,9 @@ KINDS = (*_PATTERNS, "turns")
 
 
 def read_marks(text: str) -> tuple[str, Spans]:
-    """Return a prompt without its marker lines, and the segments that they name. Blank segments are
-    dropped. Line ends are those of Unix.
+    """Return a prompt without its marker lines, and the segments that they define.
+
+    Blank segments are dropped. Line endings are converted to those of Unix.
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     marks = list(_MARK.finditer(text))
@@ -63,7 +64,7 @@ def read_marks(text: str) -> tuple[str, Spans]:
 
 
 def divided(row: TokenRow, by: By = None) -> tuple[Segment, ...]:
-    """Return the segments of a text, in order. Every token is in one of them."""
+    """Divide a text into segments, in order. Every token belongs to one of them."""
     if by == "turns":
         return _turns(row)
     if by is None:
@@ -109,7 +110,9 @@ def _turns(row: TokenRow) -> tuple[Segment, ...]:
 
 
 def token_segments(row: TokenRow, spans: Spans | None) -> tuple[Segment, ...] | None:
-    """Return the tokens of named spans, and those between them, or None if no spans are known."""
+    """Return the token ranges of named spans and of the text between them, or None if the spans are
+    unknown.
+    """
     if spans is None or row.text is None or row.offsets is None:
         return None
     spans = sorted(spans, key=lambda span: span[1:])
@@ -142,8 +145,9 @@ def _spans(row: TokenRow, by: str | Mapping[str, tuple[int, int] | str] | Spans)
 def spans_of(
     text: str, by: str | Mapping[str, tuple[int, int] | str] | Spans, end: int | None = None
 ) -> Spans:
-    """Return the named parts of a text. Sentences and paragraphs are those before the character
-    `end`.
+    """Return the named parts of a text.
+
+    Sentences and paragraphs are only searched before the character `end`.
     """
     if not isinstance(by, str):
         return [(name, *_span(name, given, text)) for name, given in named_parts(by)]
@@ -154,7 +158,9 @@ def spans_of(
 
 
 def named_parts(by: Any) -> list[tuple[str, Any]]:
-    """Return the names and ranges of segments, or raise `InvalidInput` if they have none."""
+    """Return the names and ranges of segments, or raise `InvalidInput` if the segments have no
+    names.
+    """
     if isinstance(by, Mapping):
         named = list(by.items())
     elif isinstance(by, list) and all(isinstance(s, (tuple, list)) and len(s) == 3 for s in by):
@@ -169,12 +175,12 @@ def named_parts(by: Any) -> list[tuple[str, Any]]:
 
 
 def _check_names(names: Sequence[Any]) -> None:
-    """Check that names are strings, unique and not reserved."""
+    """Check that all names are strings, that they are unique, and that none is reserved."""
     for number, name in enumerate(names):
         if not isinstance(name, str):
             raise InvalidInput(f"{name!r} is not a segment name. Pass a string.")
         if name in RESERVED:
-            raise InvalidInput(f"Reserved segment name {name!r}. Choose another one.")
+            raise InvalidInput(f"The segment name {name!r} is reserved. Choose another one.")
         if name in names[:number]:
             raise InvalidInput(f"Duplicate segment name {name!r}. Give each segment its own name.")
 
@@ -202,8 +208,10 @@ def _span(name: str, given: Any, text: str) -> tuple[int, int]:
 def grouped(
     segments: tuple[Segment, ...], *, sink: bool, apart: bool = True
 ) -> dict[str, list[int]]:
-    """The tokens of each segment by its name. With `apart` the first token is in none of them: with
-    `sink` it is a segment of its own, else it is left out.
+    """Return the tokens of each segment, by name.
+
+    With `apart`, the first token does not belong to any named segment. It then forms a segment of
+    its own if `sink` is set, and is left out otherwise.
     """
     groups: dict[str, list[int]] = {FIRST: [0]} if sink else {}
     for name, start, stop in segments:
@@ -216,10 +224,11 @@ def grouped(
 def segment_positions(
     row: TokenRow, by: By | Sequence[Sequence[int]] = None
 ) -> dict[str, list[int]]:
-    """Return the tokens of each segment by its name.
+    """Return the tokens of each segment, by name.
 
-    Segments are those of `MixingMaps.segments` (the first token is one of its own), or lists of
-    positions, which are called "segment 1", "segment 2" and so on and may overlap.
+    `by` may be anything that `MixingMaps.segments` accepts; the first token is then a separate
+    segment. It may also be a list with the positions of each segment. These segments are called
+    "segment 1", "segment 2" and so on, and may overlap.
     """
     if by is None or isinstance(by, (str, Mapping)):
         return grouped(divided(row, by), sink=True)
@@ -227,8 +236,8 @@ def segment_positions(
         return grouped(divided(row, list(by)), sink=True)  # type: ignore[arg-type]
     if not isinstance(by, Sequence) or not by:
         raise InvalidInput(
-            f"segments={by!r} has no segments. Pass a kind such as 'sentences', names with their"
-            " text, or a list with the positions of each segment."
+            f"segments={by!r} defines no segments. Pass a kind such as 'sentences', names with"
+            " their text, or a list with the positions of each segment."
         )
     return {f"segment {number}": _positions(part, len(row)) for number, part in enumerate(by, 1)}
 
@@ -242,20 +251,23 @@ def _positions(part: Any, length: int) -> list[int]:
         places = resolved([operator.index(place) for place in part], length)
     except (TypeError, IndexError) as error:
         raise InvalidInput(
-            f"Segment {part!r} is not a list of positions in a text of {length} tokens."
+            f"Segment {part!r} is not a list of token positions. Pass integers from 0 to"
+            f" {length - 1}."
         ) from error
     if not places or len(set(places)) < len(places):
-        raise InvalidInput(f"Segment {part!r} is empty or names a token twice.")
+        raise InvalidInput(
+            f"Segment {part!r} is empty or repeats a token. Pass each position once."
+        )
     return places
 
 
 def require_apart(spans: Sequence[tuple[str, int, int]], length: int) -> None:
-    """Raise `InvalidInput` if sorted spans overlap, are empty or leave the text."""
+    """Raise `InvalidInput` if sorted spans overlap, are empty, or reach beyond the text."""
     end, before = 0, ""
     for name, start, stop in spans:
         if not 0 <= start < stop <= length:
             raise InvalidInput(
-                f"Segment {name!r} ({start}–{stop}) is empty or outside the text of {length}"
+                f"Segment {name!r} ({start}–{stop}) is empty or out of range. The text has {length}"
                 " characters."
             )
         if start < end:

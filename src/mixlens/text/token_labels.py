@@ -1,7 +1,7 @@
 """Label tokens that are not words: patches by row and column, frames by time.
 
-Labels are used only if the numbers fit: as many patches as the image has, and a sampling rate of
-the processor. Otherwise tokens are numbered.
+Patches are labelled only if the number of tokens matches the image, and frames only if the
+processor has a sampling rate. Otherwise, the tokens are numbered.
 """
 
 from __future__ import annotations
@@ -31,8 +31,10 @@ _MOST_SPECIAL = 9  # class, distillation and register tokens come before the pat
 def token_rows(
     recording: Recording, ready: Prepared, processor: Any = None
 ) -> dict[str, list[TokenRow]]:
-    """Return the tokens of every stack: of the text if they fit its length, else patches, frames or
-    numbers.
+    """Return the tokens of every stack.
+
+    If the text has as many tokens as the stack, these are its tokens. Otherwise, they are patches,
+    frames or numbers.
     """
     by_stack = {}
     for stack in recording.structure.stacks:
@@ -63,11 +65,11 @@ def _text_rows(
 def _with_second(
     kind: str, second: str, tensors: Mapping[str, Any], rows: Sequence[TokenRow], words: int
 ) -> list[TokenRow]:
-    """Return words, then the tokens of a second stream."""
+    """Append the tokens of a second stream to the words."""
     if any(len(row) < words for row in rows):
         raise InvalidInput(
-            f"Texts of different lengths with a second stream ({kind}) would have padding in "
-            "between. Record them one at a time."
+            f"The texts have different lengths and a second stream ({kind}), so padding would "
+            "separate the two streams. Record the texts one at a time."
         )
     everyone = [int(tensors[second].shape[1])] * len(rows)
     counts = row_lengths(tensors, f"{second.partition('_')[0]}_") or everyone
@@ -102,7 +104,7 @@ def _other_rows(
 
 
 class Grid(NamedTuple):
-    """The patches of an image, and the number of tokens before the first."""
+    """A grid of image patches, and the number of special tokens before the first patch."""
 
     rows: int
     columns: int
@@ -110,8 +112,9 @@ class Grid(NamedTuple):
 
 
 def patch_grid(config: Any, tensors: Mapping[str, Any], width: int) -> Grid | None:
-    """Return the patches of one image, if they and a few special tokens match the number of
-    tokens.
+    """Return the patch grid of an image, or None if it does not match the number of tokens.
+
+    A few special tokens may come before the patches.
     """
     image = tensors.get("pixel_values")
     if not isinstance(image, Tensor) or image.dim() < 4:
@@ -129,7 +132,10 @@ def patch_grid(config: Any, tensors: Mapping[str, Any], width: int) -> Grid | No
 
 
 def patch_row(grid: Grid, pixels: Tensor, processor: Any) -> TokenRow:
-    """Return patches of one image as "patch (row, column)"; tokens before them are numbered."""
+    """Return the patches of one image as tokens labelled "patch (row, column)".
+
+    Special tokens before them are numbered.
+    """
     places = [f"patch ({r}, {c})" for r in range(grid.rows) for c in range(grid.columns)]
     marks = (True,) * grid.first + (False,) * len(places)
     names = tuple(f"special {i}" for i in range(grid.first))
@@ -142,8 +148,9 @@ def patch_row(grid: Grid, pixels: Tensor, processor: Any) -> TokenRow:
 def frame_row(
     processor: Any, tensors: Mapping[str, Any], width: int, length: float | None = None
 ) -> TokenRow | None:
-    """Return the frames of one audio clip by their start time in seconds. Frames that begin after
-    its `length` are padding, and have a segment of their own.
+    """Return the frames of one audio clip as tokens labelled with their start time in seconds.
+
+    Frames that begin after `length` (in seconds) are padding and form a segment of their own.
     """
     extractor = getattr(processor, "feature_extractor", processor)
     rate = getattr(extractor, "sampling_rate", None)

@@ -1,6 +1,6 @@
-"""The tokens of one text: their labels and offsets, and the positions of named ones.
+"""The tokens of one text: their labels and offsets, and lookup by label.
 
-You name a token by its position, by its label, or by a label and its number (`dogs#2`).
+You can select a token by its position, by its label, or by a label with a number (`dogs#2`).
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from mixlens.errors import InvalidInput
 from mixlens.text.message_parts import no_such
 
 Box = tuple[float, float, float, float]
-"""Left, top, right and bottom, as fractions of the width and height of an image. A padded image
-reaches beyond 1.
+"""Left, top, right and bottom, as fractions of the width and height of an image. Values above 1 are
+possible if the image was padded.
 """
 
 
 class PatchGrid(NamedTuple):
-    """Patches that are tokens: row by row, from the token `first` on."""
+    """A grid of patches that are tokens, row by row, starting with the token `first`."""
 
     first: int
     rows: int
@@ -33,7 +33,7 @@ class PatchGrid(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Picture:
-    """An image whose patches are tokens: one grid, or several if the model reads tiles."""
+    """An image whose patches are tokens, in one grid or several (if the model reads tiles)."""
 
     src: str  # a data URI
     grids: tuple[PatchGrid, ...]
@@ -41,7 +41,9 @@ class Picture:
 
     @property
     def is_plain(self) -> bool:
-        """Return whether the tokens are one grid over the whole image, without others between."""
+        """Return whether the tokens form a single grid over the whole image, with no other tokens
+        in between.
+        """
         first = self.grids[0]
         is_whole = first.box == (0.0, 0.0, 1.0, 1.0) and first.stride == first.columns
         return len(self.grids) == 1 and is_whole
@@ -73,19 +75,23 @@ class TokenRow:
 
     @property
     def segment_names(self) -> tuple[str, ...] | None:
-        """Return the segment of each token, or None if there are no segments."""
+        """Return the name of each token's segment, or None if there are no segments."""
         if self.segments is None:
             return None
         return tuple(part.name for part in self.segments for _ in range(part.start, part.stop))
 
     @classmethod
     def numbered(cls, count: int) -> TokenRow:
-        """Return numbered tokens, for frames, patches and inputs without a tokenizer."""
+        """Return `count` tokens labelled with numbers, for frames, patches and inputs without a
+        tokenizer.
+        """
         return cls(tuple(str(i) for i in range(count)))
 
 
 class Produced(NamedTuple):
-    """The token that each position of a continued prompt produced: the next one."""
+    """The tokens that the positions of a continued prompt produced. Each position produces the next
+    token.
+    """
 
     tokens: TokenRow
     ids: tuple[int, ...]
@@ -94,8 +100,9 @@ class Produced(NamedTuple):
 
 
 def resolved(indices: Sequence[int], length: int) -> list[int]:
-    """Return positions with negative ones counted from the end. Raise IndexError outside the
-    text.
+    """Convert negative positions, which count from the end, to positive ones.
+
+    Raise IndexError if a position is outside the text.
     """
     places = [index + length if index < 0 else index for index in indices]
     for index, position in zip(indices, places, strict=True):
@@ -105,7 +112,7 @@ def resolved(indices: Sequence[int], length: int) -> list[int]:
 
 
 def listed(given: Any, what: str) -> list[Any] | None:
-    """Return one or several items as a list; None stays None."""
+    """Return one or several items as a list. None is returned unchanged."""
     if given is None:
         return None
     one = isinstance(given, str) or not hasattr(given, "__iter__") or getattr(given, "ndim", 1) == 0
@@ -116,7 +123,7 @@ def listed(given: Any, what: str) -> list[Any] | None:
 
 
 def whole_numbers(given: Any, what: str) -> list[int] | None:
-    """Return one or several integers as a list; None stays None."""
+    """Return one or several integers as a list. None is returned unchanged."""
     several = listed(given, what)
     return None if several is None else [_whole_number(number, what) for number in several]
 
@@ -126,7 +133,7 @@ def _whole_number(given: Any, what: str) -> int:
         return _index(given)
     except TypeError:
         raise InvalidInput(
-            f"{given!r} is not an integer, or a list of them. Pass integers as {what}."
+            f"{given!r} is neither an integer nor a list of integers. Pass integers as {what}."
         ) from None
 
 
@@ -138,8 +145,9 @@ def _index(number: Any) -> int:
 
 
 def cls_position(tokenizer: Any, labels: Sequence[str]) -> int:
-    """Return the position of the [CLS] token, at the beginning or at the end (XLNet), or 0 if the
-    text has none.
+    """Return the position of the [CLS] token, or 0 if the text has none.
+
+    It is the first token in most models, and the last in XLNet.
     """
     mark = getattr(tokenizer, "cls_token", None)
     if mark is None or mark not in labels or labels[0] == mark:
@@ -151,7 +159,7 @@ _MARKS = "Ġ▁"
 
 
 class EachText(tuple[tuple[int | str, ...], ...]):
-    """Targets that differ by text, equally many for each text of a batch."""
+    """Targets that differ for each text of a batch. All texts have the same number of targets."""
 
 
 def positions_by_text(
@@ -160,8 +168,9 @@ def positions_by_text(
     *,
     first: Sequence[Sequence[int]] | None = None,
 ) -> tuple[tuple[int, ...], ...]:
-    """Return the positions of the named targets in every text of a batch. Labels are searched among
-    the positions of `first` before all others.
+    """Return the positions of the requested targets in every text of a batch.
+
+    A label is first looked up among the positions in `first`, then among all others.
     """
     named = targets if isinstance(targets, EachText) else [targets] * len(rows)
     before: Sequence[Sequence[int]] = [()] * len(rows) if first is None else first
@@ -179,10 +188,10 @@ def _found(target: int | str, row: TokenRow, first: Sequence[int]) -> int:
 
 
 def position_of(target: int | str, row: TokenRow, held: Sequence[int]) -> int:
-    """Return the position of a measured token, from its position or its label.
+    """Return the position of a measured token, given its position or its label.
 
     You can write a label as in the vocabulary (Ġvery), as displayed (·very), without its marker
-    (very), or in a different case. If several match, `dogs#2` is the second.
+    (very), or in a different case. If several tokens match, `dogs#2` selects the second.
     """
     if isinstance(target, str):
         position = _labelled(target, row, list(dict.fromkeys(held)))
@@ -222,7 +231,7 @@ def _labelled(label: str, row: TokenRow, held: list[int]) -> int:
 
 
 def _written(label: str, row: TokenRow, held: list[int]) -> list[int]:
-    """Return the positions of tokens with this label, by the closest spelling that matches."""
+    """Return the positions of tokens with this label. The closest spelling that matches is used."""
     dots = str.maketrans(dict.fromkeys(_MARKS, "·"))
     readings: tuple[Callable[[str], str], ...] = (
         str,
@@ -239,6 +248,6 @@ def _written(label: str, row: TokenRow, held: list[int]) -> list[int]:
 
 
 def _shown(row: TokenRow, held: list[int]) -> list[str]:
-    """Return labels for a message, shortened to a few lines."""
+    """Return the labels to list in an error message, at most 60 of them."""
     labels = list(dict.fromkeys(row.labels[i] for i in held))
     return labels if len(labels) <= 60 else [*labels[:60], "…"]

@@ -1,4 +1,6 @@
-"""Find words and classes by name, name outputs, and check that a tokenizer belongs to a model."""
+"""Look up words and classes by name, name outputs, and check that a tokenizer belongs to a
+model.
+"""
 
 from __future__ import annotations
 
@@ -35,14 +37,14 @@ def predicts_classes(recording: Recording, logits: Tensor) -> bool:
 
 
 def gives_token_classes(config: Any, logits: Tensor) -> bool:
-    """Return whether these logits [text, token, output] are of classes rather than of words."""
+    """Return whether logits [text, token, output] are scores of classes rather than words."""
     outputs = int(logits.shape[-1])
     vocabulary = getattr(config, "vocab_size", None)
     return outputs != vocabulary and outputs == getattr(config, "num_labels", None)
 
 
 def label_id(recording: Recording, name: str | int, outputs: int) -> int:
-    """Return the number of a class, from its name or its number."""
+    """Return the index of a class, given its name or its index."""
     config = recording.model.config
     known: dict[str, int] = {
         label: number for number, label in (getattr(config, "id2label", None) or {}).items()
@@ -58,16 +60,16 @@ def label_id(recording: Recording, name: str | int, outputs: int) -> int:
 
 
 def label_name(recording: Recording, number: int) -> str:
-    """Return the name of a class, or its number if it has none."""
+    """Return the name of a class, or its index as a string if it has no name."""
     names = getattr(recording.model.config, "id2label", None) or {}
     return str(names.get(number, number))
 
 
 def word_id(tokenizer: Any, word: str | int, outputs: int) -> int:
-    """Return the token of a single-token word, for a model with `outputs` tokens. A token id is
-    returned unchanged.
+    """Return the token id of a single-token word, for a model with `outputs` tokens.
 
-    Inside a text a word follows a space, so the spelling with a space is tried first.
+    A token id is checked and returned unchanged. The spelling with a leading space is tried first,
+    because words inside a text follow a space.
     """
     if isinstance(word, int):
         if not 0 <= word < outputs:
@@ -101,7 +103,7 @@ def word_id(tokenizer: Any, word: str | int, outputs: int) -> int:
 
 
 def word_name(recording: Recording, number: int) -> str:
-    """Return a token as it is written, or its number without a tokenizer."""
+    """Return the text of a token, or its id as a string if there is no tokenizer."""
     if recording.tokenizer is None:
         return str(number)
     written = decoded(recording.tokenizer, [number]).strip()
@@ -109,9 +111,10 @@ def word_name(recording: Recording, number: int) -> str:
 
 
 def tokenizer_mismatch(model: Any, tokenizer: Any) -> str | None:
-    """Return why a tokenizer may belong to a different model, or None.
+    """Return the reason why a tokenizer may belong to a different model, or None.
 
-    Embeddings are padded by a few per cent at most, and have a row for every token.
+    A matching model has a row in its embedding for every token, and only a few per cent more for
+    padding.
     """
 
     rows = vocabulary_size(model)

@@ -1,19 +1,19 @@
-"""Find the tokens of each word, and merge their rows and columns.
+"""Find the tokens of each word, and merge their scores.
 
-A word is a run of characters without spaces. Punctuation at its ends is split off, each mark a
-separate word ("..." is one). Tokens are aligned with the text by the tokenizer's offset mapping. A
-token that overlaps two words merges them. A special token is always separate, even if the text
-contains it ([MASK]); an unknown token counts by the characters that it covers. Patches of an image
-are separate, too, although they share the characters of a placeholder. A blank token
-belongs to the word after it (SentencePiece separates "▁"), or before it if none follows. A line
-break is separate.
+A word is a run of characters without spaces. Punctuation at its ends is split off, and each mark is
+a separate word ("..." is a single mark). Tokens are aligned with the text by the tokenizer's offset
+mapping. If a token overlaps two words, they are merged. A special token is always separate, even if
+it occurs in the text ([MASK]); an unknown token belongs to the word whose characters it covers.
+Patches of an image are separate, too, although they share the characters of a placeholder. A blank
+token belongs to the next word (SentencePiece may split off "▁"), or to the previous one if there is
+no next word. A line break is separate.
 
-Without offsets, the text is reconstructed from markers of the tokens: "##" (WordPiece), "▁"
-(SentencePiece), "Ġ" (byte-level BPE), "</w>" and "@@" (older BPE). WordPiece then cannot show
-whether punctuation touched a word: "don't" becomes three words.
+Without offsets, the text is reconstructed from markers in the tokens: "##" (WordPiece), "▁"
+(SentencePiece), "Ġ" (byte-level BPE), "</w>" and "@@" (older BPE). WordPiece markers do not show
+whether punctuation was attached to a word, so "don't" becomes three words.
 
-The scores of a word are by default the sum over its pieces as sources and the mean over its pieces
-as targets (Kobayashi et al. 2020, for alignments), which keeps the sum of each target's scores.
+By default, the scores of a word are summed over its tokens as sources and averaged over its tokens
+as targets (as Kobayashi et al. 2020 do for alignments). This keeps the sum of each target's scores.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from mixlens.errors import InvalidInput
 from mixlens.text.tokens import Segment, TokenRow
 
 Span = tuple[int, int]
-"""Positions from the first to before the second."""
+"""A range of positions: the first, and the one after the last."""
 
 Merge = tuple[list[Span], TokenRow]
 """Token ranges, and the merged tokens."""
@@ -41,7 +41,7 @@ REDUCTIONS = ("sum", "mean", "max", "first")
 
 
 def words(row: TokenRow) -> Merge:
-    """Return the token range of each word, and the words as tokens. Frames of audio stay alone."""
+    """Return the token range of each word, and the words as tokens. Audio frames are not merged."""
     if row.seconds is not None:
         return [(i, i + 1) for i in range(len(row))], row
     if row.text is not None and row.offsets is not None:
@@ -54,7 +54,10 @@ def words(row: TokenRow) -> Merge:
 
 
 def spans(row: TokenRow, given: Sequence[Span]) -> Merge:
-    """Return the token ranges, every other token alone, and the result as tokens."""
+    """Merge the given token ranges, and leave all other tokens separate.
+
+    Return all ranges, and the result as tokens.
+    """
     ranges: list[Span] = []
     end = 0
     for start, stop in sorted(given):
@@ -78,8 +81,8 @@ def spans(row: TokenRow, given: Sequence[Span]) -> Merge:
 
 
 def merged(values: np.ndarray, groups: Sequence[Sequence[int]], axis: int, how: str) -> np.ndarray:
-    """Return one entry along an axis for each group: the sum, mean, largest or first of its
-    entries.
+    """Merge the entries of each group along an axis: their sum, mean, maximum, or the first of
+    them.
     """
     if how not in REDUCTIONS:
         raise InvalidInput(f"Unknown reduction {how!r}. Choose one of: {', '.join(REDUCTIONS)}.")
@@ -95,8 +98,10 @@ def merged(values: np.ndarray, groups: Sequence[Sequence[int]], axis: int, how: 
 
 
 def _alone(row: TokenRow, text: str, places: Sequence[Span]) -> list[bool]:
-    """Return tokens that are not part of the text, or that the text contains as they are, or that
-    share a placeholder (patches of an image).
+    """Return a mask of the tokens that must not be merged with others.
+
+    They are not part of the text, occur in the text as special tokens, or share a placeholder
+    (patches of an image).
     """
     alone = []
     for i, (label, mark, place) in enumerate(zip(row.labels, _special(row), places, strict=True)):
@@ -132,7 +137,9 @@ def _ranges(text: str, places: Sequence[Span], alone: Sequence[bool]) -> list[Sp
 
 
 def _words_of_characters(text: str, hidden: Sequence[Span]) -> list[int]:
-    """Return the word number of each character, -1 for spaces and special tokens."""
+    """Return the index of the word to which each character belongs, or -1 for spaces and special
+    tokens.
+    """
     shown = list(text)
     for start, stop in hidden:
         shown[start:stop] = " " * (stop - start)
@@ -189,8 +196,9 @@ def _merged_row(
 def _merged_segments(
     row: TokenRow, ranges: Sequence[Span], blank: Sequence[bool]
 ) -> tuple[Segment, ...] | None:
-    """Return the segments of the merged tokens. A range belongs to the segment of its first token
-    that is not blank.
+    """Return the segments of the merged tokens.
+
+    A merged token belongs to the segment of its first token that is not blank.
     """
     if row.segments is None:
         return None
@@ -203,9 +211,7 @@ def _merged_segments(
 
 
 def _printable(text: str) -> str:
-    """Return text without surrogates, which stand for single bytes of a character and cannot be
-    printed.
-    """
+    """Replace surrogates, which stand for single bytes of a character and cannot be printed."""
     return re.sub("[\ud800-\udfff]", _UNKNOWN, text)
 
 
@@ -217,9 +223,9 @@ def _special(row: TokenRow) -> tuple[bool, ...]:
 
 
 def _spelled_out(row: TokenRow) -> tuple[str, list[Span]]:
-    """Return a text and the span of each token, from the markers of the tokens.
+    """Reconstruct the text and the character span of each token from the tokens' markers.
 
-    An unknown token without offsets may hide the start of a word, so it starts one.
+    An unknown token without offsets starts a new word, because it may hide the start of one.
     """
     unknown = [
         mark and label in ("[UNK]", "<unk>")
@@ -271,8 +277,9 @@ def _spelling(labels: Sequence[str]) -> Iterator[bytes] | None:
 
 
 def _byte_alphabet() -> dict[str, int]:
-    """Return the byte alphabet of byte-level BPE: printable Latin-1 as itself, the others from code
-    point 256 on.
+    """Return the byte alphabet of byte-level BPE.
+
+    Printable Latin-1 characters stand for themselves; all other bytes use code points from 256 on.
     """
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [byte for byte in range(256) if byte not in printable]
@@ -282,8 +289,10 @@ def _byte_alphabet() -> dict[str, int]:
 
 
 def _placed(spelt: Sequence[bytes]) -> tuple[str, list[Span]]:
-    """Return spans. Bytes of one character may lie in several tokens; each of these then covers the
-    whole character.
+    """Join the tokens' bytes to a text, and return it with the character span of each token.
+
+    If the bytes of one character belong to several tokens, each of these covers the whole
+    character.
     """
     text = b"".join(spelt).decode("utf-8", "surrogateescape")
     character = [i for i, c in enumerate(text) for _ in c.encode("utf-8", "surrogateescape")]
