@@ -19,7 +19,7 @@ def test_vectors_are_the_same_however_many_fit() -> None:
         torch.testing.assert_close(formed(part), one_by_one(part), atol=1e-12, rtol=0)
         values = vectors.values[:, :, part].repeat_interleave(2, 1)
         torch.testing.assert_close(formed(part), values @ vectors.matrix, atol=1e-12, rtol=0)
-    with pytest.raises(ValueError, match="differ from target to target"):
+    with pytest.raises(ValueError, match="differ for each target"):
         replace(vectors, gate=torch.ones(2, 5, 4, 3)).of()
 
 

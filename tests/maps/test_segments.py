@@ -286,8 +286,8 @@ def test_a_page_groups_by_named_documents(tmp_path: Path) -> None:
         ({"a": (17, 18)}, "No token starts in segment 'a' "),
         ({"a": "nowhere"}, "not in"),
         ({"a": "The"}, "2 times in"),
-        ({"a": (3, 3)}, "is empty or outside"),
-        ({"a": (0, 10_000)}, "outside"),
+        ({"a": (3, 3)}, "is empty or out of range"),
+        ({"a": (0, 10_000)}, "out of range"),
         ({"a": (0, 9), "b": (8, 12)}, "overlap"),
     ],
 )

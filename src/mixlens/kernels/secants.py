@@ -22,7 +22,7 @@ _MASKED = (
 
 
 def varies(value: Any) -> bool:
-    """Return whether this is a tensor that depends on the explained representations."""
+    """Return whether a value is a tensor that depends on the explained representations."""
     return isinstance(value, Tensor) and value.requires_grad
 
 

@@ -143,7 +143,7 @@ def explained_answer(
 
 
 def answer_parts(recording: Recording, answer: Any) -> list[AnswerTokens]:
-    """Return the explained tokens of each text of a recording."""
+    """Return the answer tokens to explain in each text of a recording."""
     parts = []
     for text, own in enumerate(answer_for_each(answer, recording.batch)):
         try:

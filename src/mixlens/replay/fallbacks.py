@@ -26,8 +26,8 @@ def note_fallback(layer: Layer, reason: str) -> None:
 
 @contextlib.contextmanager
 def fallbacks_collected() -> Iterator[dict[str, list[str]]]:
-    """Context that collects the logged reasons in a dictionary, with the path of each layer as the
-    key.
+    """Context that collects the logged reasons in a dictionary. The keys are the paths of the
+    layers.
     """
     collected: dict[str, list[str]] = {}
     token = _collected.set(collected)

@@ -93,7 +93,7 @@ class Head:
     def logit_parts(
         self, parts: Float[Tensor, "source d_model"], state: Row, rules: PartRules
     ) -> Float[Tensor, "source output"]:
-        """Return each source's contribution to every logit."""
+        """Return the contribution of each source to every logit."""
         for step in self.steps:
             parts, state = step.parts(parts, state, rules), step.whole(state)
         return parts

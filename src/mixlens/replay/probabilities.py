@@ -39,7 +39,8 @@ def to_probabilities(
 
 
 def find_link(model: nn.Module, output: Any) -> Link:
-    """Return the function that turns the logits of a model's output into probabilities.
+    """Return the link function that turns the model's logits into probabilities: softmax or
+    sigmoid.
 
     Raise `InvalidInput` if the head has none.
     """

@@ -1,4 +1,4 @@
-"""Generate a continuation, after checking the options."""
+"""Check the options of `generate`, and generate a continuation."""
 
 from __future__ import annotations
 

@@ -209,7 +209,7 @@ def _inside(
 
 
 def config_is_pair(model: nn.Module) -> bool:
-    """Return whether the config describes an encoder and a decoder."""
+    """Return whether the model is an encoder-decoder model according to its config."""
     return bool(getattr(model.config, "is_encoder_decoder", False))
 
 

@@ -133,7 +133,7 @@ def _whole_number(given: Any, what: str) -> int:
         return _index(given)
     except TypeError:
         raise InvalidInput(
-            f"{given!r} is neither an integer nor a list of integers. Pass integers as {what}."
+            f"{given!r} is not an integer or a list of integers. Pass integers as {what}."
         ) from None
 
 

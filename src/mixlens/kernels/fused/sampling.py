@@ -56,5 +56,5 @@ class Sampler:
 
 
 def widen(vectors: Vectors) -> Vectors:
-    """Return the same vectors in float64."""
+    """Convert the factors of vectors to float64."""
     return Vectors(vectors.values.double(), vectors.matrix.double())
