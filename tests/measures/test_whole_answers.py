@@ -309,7 +309,7 @@ def test_requests_without_an_answer_raise(llama: Lens) -> None:
         ((1, 2, 3), "is not an answer"),
         (7, "is not an answer"),
         ((1.5, 3), "is not an answer"),
-        (True, "no answer of its own"),
+        (True, "needs a prompt with an answer"),
         ([(1, 2), (2, 3)], "2 entries for 1 texts"),
         ("dogs", "does not report which characters"),
     ):

@@ -106,8 +106,8 @@ def _run(
         raise
     except (ValueError, TypeError, AttributeError, ArithmeticError, LookupError) as error:
         raise InvalidInput(
-            f"generate of {type(model).__name__} rejects these options ({in_short(error)}). "
-            "Change them."
+            f"{type(model).__name__}.generate rejects these options ({in_short(error)}). "
+            "Change the options."
         ) from error
     rows = getattr(made, "sequences", made)
     if len(rows) != 1:

@@ -101,7 +101,10 @@ def check_shapes(model: nn.Module, tensors: Mapping[str, Any]) -> None:
         if main is None:
             continue
         if tensors[main].dim() < 2:
-            raise InvalidInput(f"{main} must have the shape [text, token]")
+            raise InvalidInput(
+                f"{main} has the shape {tuple(tensors[main].shape)}. Pass a tensor of shape"
+                " [text, token]."
+            )
         batch, width = tensors[main].shape[:2]
         batches[main] = batch
         for name in ("attention_mask", "token_type_ids", "position_ids"):
@@ -116,7 +119,9 @@ def check_shapes(model: nn.Module, tensors: Mapping[str, Any]) -> None:
     if len(batches) == 2:
         (main, rows), (other, others) = batches.items()
         if others not in (rows, rows * books):
-            raise InvalidInput(f"{main} has {rows} texts, {other} has {others}")
+            raise InvalidInput(
+                f"{main} has {rows} texts, {other} has {others}. Pass the same number of texts."
+            )
 
 
 def _codebooks(model: nn.Module) -> int:

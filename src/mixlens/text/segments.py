@@ -78,7 +78,8 @@ def divided(row: TokenRow, by: By = None) -> tuple[Segment, ...]:
         raise InvalidInput(no_such("kind of segments", by, KINDS))
     if row.text is None or row.offsets is None:
         raise InvalidInput(
-            "Segments need the offset mapping of a fast tokenizer. Measure a text with one."
+            "Segments need an offset mapping, but this text has none. Measure a text with a fast "
+            "tokenizer."
         )
     spans = _spans(row, by)
     segments = token_segments(row, spans)
