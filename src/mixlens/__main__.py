@@ -1,4 +1,4 @@
-"""`python -m mixlens`: the command line."""
+"""Run the command line with `python -m mixlens`."""
 
 from __future__ import annotations
 

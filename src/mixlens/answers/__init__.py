@@ -1,7 +1,7 @@
-"""Explain an answer: passages by removal, learned head weights, hops, ranked passages.
+"""Explain an answer by the passages of its prompt.
 
-Files of this folder start from a prompt, an answer and the passages of the prompt, and run measures
-or the model itself to score the passages. Measures of one text are in `measures`, and ContextCite
+These modules take a prompt, its passages and an answer. They score the passages with measures, or
+by running the model on a changed prompt. The measures themselves are in `measures`, and ContextCite
 is in `measuring`.
 
     answer              Answer: a generated or given answer, and the passages of the prompt that it

@@ -1,10 +1,10 @@
-"""Answer: a generated or given answer, and the passages of the prompt that it rests on.
+"""Hold an answer, and the scores of the passages of its prompt.
 
-A score of a measure is normalised: the absolute scores of all sources of a token of the answer sum
-to one. The score of a document is the sum over its tokens, and the score of a word of the answer is
-the mean over its tokens; `mixlens.answers.method_scores` defines those of sentences and of the
-answer. Scores of removal methods (`leave_one_out`, `context_cite`) are the loss of the answer's
-log-probability or log-odds.
+Scores of measures are normalised: for each token of the answer, the absolute scores of all sources
+sum to one. The score of a document is the sum over its tokens, and the score of a word of the
+answer is the mean over its tokens. `mixlens.answers.method_scores` describes how sentences and the
+whole answer are scored. Scores of removal methods are drops in the log-probability of the answer
+(`leave_one_out`) or weights in its log-odds (`context_cite`).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _MOST_CITED = 3
 
 
 class RankedPassage(NamedTuple):
-    """A document, or a sentence of one, with its score for a part of the answer."""
+    """A passage of the prompt with its score for a part of the answer."""
 
     name: str
     document: str
@@ -57,7 +57,7 @@ class RankedPassage(NamedTuple):
 
 
 class MethodAgreement(NamedTuple):
-    """The best passage for a sentence of the answer, by each method."""
+    """The best passage for one sentence of the answer according to each method."""
 
     sentence: str
     best: dict[str, str]
@@ -75,17 +75,18 @@ class Answer:
     prompt : str
         The prompt as the model read it.
     parts : tuple of PromptPart
-        Documents, question, system prompt, earlier turns and template, by characters of the prompt.
+        Documents, question, system prompt, earlier turns and template, as character ranges of the
+        prompt.
     passages : tuple of PromptPart
         The sentences of the documents.
     sentences, words : tuple of AnswerPart
         Sentences and words of the answer.
     methods : dict of str to MethodScores
-        Scores of each method. The first method is the default of all other methods and views.
+        Scores of each method. The first one is the default.
     uses_template : bool
         True if mixlens applied the chat template to a plain text prompt.
     source_row, target_row : TokenRow
-        Source tokens, and the tokens of the answer.
+        The source tokens and the tokens of the answer.
     provenance : dict
         The model and the options.
 
@@ -127,12 +128,12 @@ class Answer:
 
     @property
     def documents(self) -> dict[str, str]:
-        """The documents of the prompt: names and texts."""
+        """The names of the documents in the prompt, with their texts."""
         return {part.name: self.prompt[part.start : part.stop] for part in self._documents}
 
     @property
     def method(self) -> str:
-        """The first method, which is the default."""
+        """The name of the first method, which is the default."""
         return next(iter(self.methods))
 
     # --------------------------------------------------------------------------------------- scores
@@ -146,7 +147,7 @@ class Answer:
         method: str | None = None,
         count: int | None = None,
     ) -> list[RankedPassage]:
-        """Rank the passages that the answer, a sentence or a word of it rests on.
+        """Rank the passages that the answer, or one of its sentences or words, rests on.
 
         Parameters
         ----------
@@ -169,8 +170,8 @@ class Answer:
         Raises
         ------
         InvalidInput
-            If the sentence, word or method does not exist, or if the method removed other passages
-            than the requested ones.
+            If the sentence, word or method does not exist, or if the method has no scores for this
+            kind of passage.
 
         Examples
         --------
@@ -200,7 +201,7 @@ class Answer:
         word: int | str | None = None,
         method: str | None = None,
     ) -> dict[str, float]:
-        """Return how much came from the documents, the question and everything else.
+        """Return how much documents, question and everything else contribute to the answer.
 
         Parameters
         ----------
@@ -213,14 +214,14 @@ class Answer:
         -------
         dict of str to float
             Shares of documents, question, system prompt, earlier turns, template, the answer's own
-            earlier words, and the first token (the attention sink), as far as the prompt has them.
-            Own words are missing if the method does not score them, as `alti` with an answer of
-            more than 16 tokens.
+            earlier words, and the first token (the attention sink). Parts that do not exist are
+            left out, and so are own words if the method does not score them, as `alti` with an
+            answer of more than 16 tokens.
 
         Raises
         ------
         InvalidInput
-            If the method removes documents, and scores nothing else.
+            If the method removes documents, because it then scores only documents.
 
         Examples
         --------
@@ -250,15 +251,15 @@ class Answer:
         return totals
 
     def agreement(self) -> list[MethodAgreement]:
-        """Compare the best document for each sentence of the answer by all methods.
+        """Check whether all methods find the same best document for each sentence of the answer.
 
-        If there is one document, its sentences are compared.
+        If there is only one document, compare its sentences instead.
 
         Returns
         -------
         list of MethodAgreement
-            For each sentence of the answer, the best document by each method, and whether all
-            methods have the same one.
+            For each sentence of the answer, the best document according to each method, and whether
+            all methods agree.
 
         Examples
         --------
@@ -278,8 +279,10 @@ class Answer:
     def citations(self, sentence: int, method: str | None = None) -> list[RankedPassage]:
         """Return the passages to cite for a sentence of the answer.
 
-        They are the best sentence of the best document, and those of up to two other documents
-        whose scores reach 60 % of its score. If there is one document, they are sentences of it.
+        Cite the best sentence of the best document, and the best sentence of up to two other
+        documents whose scores are at least 60 % of its score. If there is only one document, cite
+        its best sentences. Removal methods do not score the sentences of several documents, so they
+        cite whole documents.
 
         Parameters
         ----------
@@ -317,7 +320,7 @@ class Answer:
 
     @cached_property
     def kinds(self) -> list[str]:
-        """The kind of part that each source token is in."""
+        """The kind of prompt part that contains each source token."""
         return kinds_of_tokens(self.source_row, self.parts, has_sink=self.has_sink)
 
     @cached_property
@@ -326,7 +329,9 @@ class Answer:
 
     @property
     def units(self) -> tuple[PromptPart, ...]:
-        """The parts that removal methods remove: documents, or the sentences of a single one."""
+        """The parts that removal methods remove: documents, or the sentences of the only
+        document.
+        """
         return self._documents if len(self._documents) > 1 else self.passages
 
     @property
@@ -357,7 +362,7 @@ class Answer:
     def _row(
         self, scores: MethodScores, sentence: int | None, word: int | str | None
     ) -> Float[np.ndarray, " column"]:
-        """Return the scores of the answer, or of a sentence or a word of it."""
+        """Return the scores of the answer, or of one of its sentences or words."""
         if sentence is not None and word is not None:
             raise InvalidInput("sentence and word are mutually exclusive. Pass one of them.")
         if sentence is not None:
@@ -383,7 +388,7 @@ class Answer:
     def _passage_scores(
         self, sentence: int | None, word: int | str | None, by: str, method: str | None
     ) -> tuple[Sequence[PromptPart], np.ndarray]:
-        """Return passages, and the score of each for a part of the answer."""
+        """Return passages and their scores for a part of the answer."""
         if by not in LEVELS:
             raise InvalidInput(no_such("kind of passages", by, LEVELS))
         chosen = self._levels[by]
@@ -405,7 +410,7 @@ class Answer:
 
     @cached_property
     def owners(self) -> Mapping[str, np.ndarray]:
-        """The document, paragraph and sentence that each source token is in, or -1."""
+        """Indices of the document, paragraph and sentence that contain each source token, or -1."""
         is_document = np.array([kind == DOCUMENT for kind in self.kinds])
         return {
             by: np.where(is_document, locate_tokens(self.source_row, parts), -1)
@@ -425,8 +430,8 @@ class Answer:
         Parameters
         ----------
         by
-            "documents", or "paragraphs" or "sentences" of the documents. Removal methods have
-            documents alone if there are several, and no paragraphs.
+            "documents", or "paragraphs" or "sentences" of the documents. Removal methods score no
+            paragraphs, and sentences only if there is a single document.
 
         Returns
         -------
@@ -470,7 +475,7 @@ class Answer:
         return pd.DataFrame(records)
 
     def to_html(self, path: str | os.PathLike[str]) -> None:
-        """Write one self-contained page: the answer next to the documents.
+        """Write a self-contained HTML page that shows the answer next to the documents.
 
         Parameters
         ----------
@@ -493,7 +498,7 @@ class Answer:
         return frame
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the answer to one file (safetensors). `mixlens.load` reads it.
+        """Write the answer to a safetensors file, which `mixlens.load` reads.
 
         Parameters
         ----------

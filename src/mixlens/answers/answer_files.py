@@ -1,4 +1,4 @@
-"""Write an answer to a file, and read it again: numbers as safetensors, the rest as JSON."""
+"""Save answers to files and load them: arrays as safetensors, everything else as JSON."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def save(answer: Answer, path: str | os.PathLike[str]) -> None:
 
 
 def load(path: str | os.PathLike[str], make: type[Answer]) -> Answer:
-    """Read an answer that `Answer.save` wrote; `make` is `Answer`."""
+    """Read an answer that `Answer.save` wrote. `make` is the class `Answer`."""
     arrays, about = storage.read(path, KIND)
     try:
         require_form(about, _DESCRIPTION, "the description")

@@ -1,6 +1,6 @@
 """Find the answer in maps of generated text, for the page that shows them.
 
-The segments of the sources mark documents, turns of a chat and the answer. A prompt without such
+The segments of the sources mark documents, turns of a chat and the answer. A prompt without
 segments counts as one document.
 """
 

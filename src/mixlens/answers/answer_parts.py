@@ -1,4 +1,4 @@
-"""Sentences and words of an answer, and the part of the prompt that each source token is in."""
+"""Split an answer into sentences and words, and find the prompt part of each source token."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class AnswerPart(NamedTuple):
 
 
 def split_sentences(text: str, offsets: Sequence[tuple[int, int]]) -> tuple[AnswerPart, ...]:
-    """Return the sentences of an answer; `offsets` are the character spans of its tokens.
+    """Return the sentences of an answer.
 
-    A token belongs to the sentence that contains its first non-blank character, and a blank token
-    to the sentence before it.
+    `offsets` are the character spans of its tokens. A token belongs to the sentence that contains
+    its first non-blank character. A blank token belongs to the sentence before it.
     """
     spans = spans_of(text, "sentences")
     starts = [start for _, start, _ in spans]
@@ -48,8 +48,10 @@ def split_sentences(text: str, offsets: Sequence[tuple[int, int]]) -> tuple[Answ
 def split_words(
     row: TokenRow, positions: Sequence[int], text: str, shift: int
 ) -> tuple[AnswerPart, ...]:
-    """Return the words of an answer; `row` has the tokens of prompt and answer, and the text of the
-    answer starts at the character `shift` of its text.
+    """Return the words of an answer.
+
+    `row` holds the tokens of prompt and answer. The answer starts at character `shift` of their
+    text.
     """
     assert row.offsets is not None
     first, last = positions[0], positions[-1] + 1
@@ -75,7 +77,10 @@ def first_character(text: str, offset: tuple[int, int]) -> int:
 
 
 def locate_tokens(row: TokenRow, parts: Sequence[PromptPart]) -> np.ndarray:
-    """Return the index of the part of each token, or -1. Parts are sorted and do not overlap."""
+    """Return the index of the part that contains each token, or -1.
+
+    Parts must be sorted and must not overlap.
+    """
     assert row.text is not None
     assert row.offsets is not None
     starts = [part.start for part in parts]
@@ -92,7 +97,7 @@ def locate_tokens(row: TokenRow, parts: Sequence[PromptPart]) -> np.ndarray:
 
 
 def kinds_of_tokens(row: TokenRow, parts: Sequence[PromptPart], *, has_sink: bool) -> list[str]:
-    """Return the kind of part that each source token is in."""
+    """Return the kind of the prompt part that contains each source token."""
     owner = locate_tokens(row, parts)
     special = row.special or (False,) * len(row)
     has_template = any(part.kind == TEMPLATE for part in parts)

@@ -1,11 +1,12 @@
-"""Run an answer with attention edges blocked: from sets of sources into the positions that produce
-it, in chosen layers.
+"""Compute the logits of an answer while some attention edges are blocked.
 
-Blocked edges get a score of minus infinity before the softmax. In a causal model, only positions
-from the first blocked target on change. They run on the keys and values of one pass over the whole
-text, with one batch entry per set of edges. `BlockedAnswers` verifies this on the text itself: the
-run without blocked edges and one run with them must match whole passes. Otherwise, and in
-encoder–decoder models (whose cross-attention is blocked), each set of edges is a whole pass.
+An edge leads from a source to a position that produces the answer, in one layer. Blocked edges get
+a score of minus infinity before the softmax. In a causal model, the states before the first blocked
+target do not change. Only the positions of the answer run again, on the keys and values of one pass
+over the whole text, with one batch entry per set of edges. `BlockedAnswers` verifies this on the
+text itself: one run without blocked edges and one with them must match passes over the whole text.
+If they do not match, every set of edges takes a pass over the whole text. So it does in
+encoder–decoder models, where mixlens blocks cross-attention.
 """
 
 from __future__ import annotations
@@ -40,9 +41,9 @@ from mixlens.text.inputs import made_ready
 
 @dataclass(frozen=True)
 class Edges:
-    """Edges from some sources into the positions that produce the answer, in some layers.
+    """Attention edges from some sources to the positions that produce the answer, in some layers.
 
-    With `everywhere`, edges into all tokens but the sources themselves.
+    With `everywhere`, the edges lead to all tokens except the sources themselves.
     """
 
     name: str
@@ -52,7 +53,7 @@ class Edges:
 
 
 class BlockedAnswers:
-    """Logits of an answer with sets of edges blocked."""
+    """Compute the logits of an answer while sets of edges are blocked."""
 
     def __init__(
         self,
@@ -76,11 +77,11 @@ class BlockedAnswers:
 
     @property
     def reuses(self) -> bool:
-        """Return whether the answer's positions use cached keys and values of the whole text."""
+        """Return whether the positions of the answer run on cached keys and values."""
         return self._known is not None
 
     def run(self, edges: Sequence[Edges]) -> Iterator[Tensor]:
-        """Yield the logits [token, word] of the answer with each set of edges blocked."""
+        """Yield the logits [token, word] of the answer for each set of blocked edges."""
         if any(each.everywhere for each in edges):
             self._known = None  # tokens in front of the answer change
         if self._known is not None and not self._verified:
@@ -117,7 +118,7 @@ class BlockedAnswers:
             return logits_of(forward(self.model, tensors))[:, -self.last :]
 
     def _is_right(self, known: KeysAndValues, edges: Edges) -> bool:
-        """Return whether cached keys and values give the same logits as whole passes."""
+        """Return whether cached keys and values give the logits of passes over the whole text."""
         bar = rounding(self.whole)
         free = self._on_cache(known, [])[0]
         if not difference(free, self.whole) <= bar:
@@ -197,7 +198,7 @@ class _Blocking:
 
 
 def _tensors(model: nn.Module, prompt: AnsweredPrompt) -> dict[str, Any]:
-    """The prompt and the answer without its last token."""
+    """Return model inputs that hold the prompt and the answer without its last token."""
     if prompt.start is None:
         ids = [*prompt.ids, *prompt.answer_ids[:-1]]
         return made_ready(model, with_mask(model, {"input_ids": torch.tensor([ids])}))
@@ -230,8 +231,9 @@ def _attention_calls(model: nn.Module, tensors: dict[str, Any]) -> tuple[dict[in
 
 
 def window_layers(layers: int, windows: int | str | Sequence[Collection[int]]) -> list[list[int]]:
-    """Return the layers of each window. A width gives one window around each layer, as in Geva et
-    al. 2023.
+    """Return the layers of each window.
+
+    If `windows` is a width, there is one window around each layer, as in Geva et al. 2023.
     """
     if isinstance(windows, str):
         if windows != "all":

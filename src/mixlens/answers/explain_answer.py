@@ -1,4 +1,4 @@
-"""Generate or take an answer, and score the passages of its prompt."""
+"""Score the passages of a prompt for an answer, which is passed or generated."""
 
 from __future__ import annotations
 
@@ -97,13 +97,13 @@ def _check_names(options: Mapping[str, Any]) -> None:
 
 
 def _site(recording: Recording) -> str:
-    """Return the site whose attention reads the prompt: cross-attention if the model has it."""
+    """Return the attention by which the answer reads the prompt: cross-attention if it exists."""
     sites = recording.structure.sites
     return [name for name, own in sites.items() if own.stack is recording.last_stack][-1]
 
 
 def _require_positions(lens: Lens, prompt: PromptParts) -> None:
-    """Raise `InputTooLong` with the longest document if the prompt does not fit the model."""
+    """Raise `InputTooLong`, naming the longest document, if the prompt does not fit the model."""
     limit = position_limit(lens.model)
     ids, _ = tokenised(lens.tokenizer, prompt.text, specially=prompt.adds_special)
     if limit is None or len(ids) <= limit:
@@ -122,7 +122,7 @@ def _require_positions(lens: Lens, prompt: PromptParts) -> None:
 
 
 def _answer_text(recording: Recording, prompt: PromptParts, given: Any) -> tuple[str, int]:
-    """Return the text of the answer, and its first character in the text of the target row."""
+    """Return the text of the answer, and where it starts in the text of the targets."""
     text = recording.answer or ""
     assert recording.produced is not None
     assert recording.targets is not None
@@ -148,7 +148,7 @@ def _answer_text(recording: Recording, prompt: PromptParts, given: Any) -> tuple
 
 
 def _answer_row(row: TokenRow, positions: Sequence[int], shift: int) -> TokenRow:
-    """Return the tokens of the answer, with offsets in its text."""
+    """Return the tokens of the answer, with character offsets from the start of the answer."""
     assert row.text is not None
     assert row.offsets is not None
     first, last = positions[0], positions[-1] + 1
@@ -161,8 +161,11 @@ def _answer_row(row: TokenRow, positions: Sequence[int], shift: int) -> TokenRow
 
 
 def _cut_at(length: int, given: Any, options: Mapping[str, Any]) -> dict[str, int]:
-    """Return where a generated answer was cut off, if it was. The end-of-turn token counts as a new
-    token but is not explained, so an answer that uses all allowed tokens has no such token.
+    """Return the length at which a generated answer was cut off, or nothing if it ended by itself.
+
+    An end-of-turn token counts towards `max_new_tokens` but is not explained. An answer of
+    `max_new_tokens` explained tokens therefore has no end-of-turn token, which means that it was
+    cut off.
     """
     is_cut = given is None and length == options.get("max_new_tokens")
     return {"cut_at": length} if is_cut else {}

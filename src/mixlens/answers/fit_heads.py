@@ -43,29 +43,30 @@ def fit_heads(
 ) -> HeadWeights:
     """Learn a weight for each attention head from prompts with answers (AT2).
 
-    Each prompt costs one forward pass for the features and `masks` passes with hidden sources.
+    Each prompt takes one forward pass for the features and `masks` passes with hidden sources.
 
     Parameters
     ----------
     lens
         The lens of the model.
     prompts
-        A file with one JSON object in each line, or prompts.
+        A file with one JSON object per line, or a list of prompts.
     features
         The measure whose per-head scores are weighted: "attention", "attention_norm",
         "contribution_weights" or "flow_routes".
     masks
-        Number of masks of each prompt.
+        Number of random masks for each prompt.
     steps
-        Steps of the optimiser.
+        Number of optimiser steps.
     seed
-        Seed of the order of the examples.
+        Seed for the order of the examples.
     keep
-        A folder for the examples of each prompt. If they are there, they are not computed again.
+        A folder in which to store the examples of each prompt. Stored examples are not computed
+        again.
     batch_size
         Number of masks to run at once.
     progress
-        A function, called with the numbers of finished and of all prompts.
+        A function that is called with the number of finished prompts and the number of all prompts.
 
     Returns
     -------
@@ -146,7 +147,7 @@ def _examples(
 
 
 def _layers(lens: Any, given: FitPrompt) -> list[Any]:
-    """The layers whose heads have weights."""
+    """Return the layers whose heads get a weight."""
     recording = lens.generate(given.prompt, answer=given.answer)
     stack = recording.last_stack
     return [lens.model.get_submodule(layer.path) for layer in stack.layers]

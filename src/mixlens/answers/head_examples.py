@@ -1,9 +1,10 @@
-"""Features and outputs from which head weights are learned, of prompts with answers.
+"""Compute the features and outputs from which head weights are learned.
 
-A prompt file has one JSON object in each line: a `prompt` (a text) or `messages` (a chat), the
-`answer`, and optionally `documents`, a list or an object of texts that stand in front of the
-prompt. The sources are then the documents, else the sentences of the prompt. Each sentence of the
-answer is a target. Addresses of `datasets.generated_prompts` work too.
+A prompt file has one JSON object per line: a `prompt` (a text) or `messages` (a chat), the
+`answer`, and optionally `documents`, a list or an object of texts that mixlens puts in front of the
+prompt. The sources are the documents or, without documents, the sentences of the prompt. Each
+sentence of the answer is a target. Instead of a file, you can pass an address of generated prompts
+(see `datasets.generated_prompts`).
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class FitPrompt:
 
 
 def read_fit_prompts(path: str | os.PathLike[str]) -> list[FitPrompt]:
-    """Return the prompts of a file with one JSON object in each line, or of an address such as
+    """Return the prompts in a file with one JSON object per line, or at an address such as
     `generated:fact?count=100`.
     """
     if os.fspath(path).startswith("generated:"):
@@ -118,10 +119,10 @@ def _with_documents(name: str, prompt: Any, documents: Any) -> tuple[str, Any]:
 def collect_examples(
     lens: Any, given: FitPrompt, features: str, masks: int, batch_size: int | None = None
 ) -> list[HeadExample]:
-    """Return features and outputs of each target of one prompt.
+    """Return the features and outputs of each target of one prompt.
 
-    Targets whose outputs or features are the same for every mask contain no information, so they
-    are skipped.
+    Targets whose outputs or features are the same for every mask are skipped, because nothing can
+    be learned from them.
     """
     model, tokenizer = lens.model, lens.tokenizer
     recording = lens.generate(given.prompt, answer=given.answer)
@@ -153,8 +154,9 @@ def head_scores(recording: Recording, features: str) -> np.ndarray:
 def source_features(
     by_token: np.ndarray, sources: Sequence[Passage], target: Sequence[int]
 ) -> np.ndarray:
-    """Return [source, layer * head]: the mean over the target's tokens, summed over the tokens of
-    each source.
+    """Return the features of one target, [source, layer * head].
+
+    A feature is the mean over the tokens of the target, summed over the tokens of the source.
     """
     mean = by_token[:, :, list(target)].astype(np.float64).mean(2)
     columns = [mean[:, :, list(source.tokens)].sum(-1).reshape(-1) for source in sources]
@@ -168,8 +170,9 @@ def hidden_log_probabilities(
     kept: np.ndarray,
     batch_size: int | None = None,
 ) -> np.ndarray:
-    """Return log-probabilities [mask, token of the answer] with the keys of the dropped sources
-    hidden from all other tokens in every layer.
+    """Return log-probabilities [mask, token of the answer] for each mask of the sources.
+
+    The keys of the sources that a mask drops are hidden from all other tokens, in every layer.
     """
     with open_session(model, restores=False):
         answers = BlockedAnswers(model, prompt, reuse=False, batch_size=batch_size)
@@ -206,7 +209,7 @@ def answer_targets(prompt: AnsweredPrompt) -> list[list[int]]:
 
 
 def example_key(given: FitPrompt, features: str, masks: int, model: str) -> str:
-    """Return a hash of a prompt and the settings of its examples, for the name of their file."""
+    """Return a hash of a prompt and the settings, which names the file of its examples."""
     parts = (repr(given.prompt), repr(given.answer), repr(given.segments), features, masks, model)
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:24]
 

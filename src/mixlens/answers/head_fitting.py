@@ -1,14 +1,13 @@
-"""Learn the weights of attention heads from hidden sources.
+"""Learn the weights of attention heads from the effect of hiding sources.
 
 Cohen-Wang et al. 2025, Learning to Attribute with Attention (AT2), as in the released program. For
 each example, sources are hidden at random (mask k is drawn with seed k, each source is kept with
 probability 1/2) by hiding their keys from every other token. The output is the log-odds of the
-target after that. The prediction for a mask b is `sum_j (2 b_j - 1) theta . phi_j`. The loss is
-minus the Pearson correlation over the masks of an example, and its mean over a batch is minimised
-by Adam (rate 1e-3, cosine decay to 0, gradients clipped to norm 1) from equal weights. In the end
-the weights are divided by their L1 norm.
-
-The released program stores features and outputs in float16. Here they are float64.
+target under this mask. The prediction for a mask b is `sum_j (2 b_j - 1) theta . phi_j`. The loss
+of an example is minus the Pearson correlation of predictions and outputs over its masks. Adam
+(learning rate 1e-3, cosine decay to 0, gradients clipped to norm 1) minimises the mean loss of a
+batch, starting from equal weights. Finally, the weights are divided by their L1 norm. The released
+program stores features and outputs in float16, while mixlens uses float64.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ def draw_masks(count: int, sources: int) -> Bool[np.ndarray, "mask source"]:
 def mask_features(
     kept: Bool[np.ndarray, "mask source"], by_source: Float[np.ndarray, "source feature"]
 ) -> Float[np.ndarray, "mask feature"]:
-    """Return `sum_j (2 b_j - 1) phi_j`."""
+    """Return the features of each mask b, `sum_j (2 b_j - 1) phi_j`."""
     summed: np.ndarray = (2.0 * kept - 1) @ by_source
     return summed
 
@@ -64,7 +63,7 @@ def pearson_loss(
     features: Float[Tensor, "example mask feature"],
     outputs: Float[Tensor, "example mask"],
 ) -> Float[Tensor, " example"]:
-    """Return minus the correlation of predictions and outputs over the masks of each example."""
+    """Return the negative correlation of predictions and outputs over the masks of each example."""
     predicted = features @ weights
     x, y = (each - each.mean(1, keepdim=True) for each in (predicted, outputs))
     spread = x.square().mean(1).sqrt() * y.square().mean(1).sqrt()

@@ -1,19 +1,23 @@
-"""Hops: which tokens of a prompt an answer rests on, through the reasoning between them.
+"""Trace an answer through its reasoning to the tokens of the prompt (hops).
 
-After FlashTrace (https://github.com/wbopan/flashtrace; MIT). The answer is a span of targets, and
-its scores v_0 are those of `flow_routes` with span="sum", added up over layers. The part that went
-to the reasoning is passed on: the next span is the reasoning, each target weighted by its score in
-the last hop.
+The method follows FlashTrace (https://github.com/wbopan/flashtrace; MIT). The answer is a span of
+targets, and its scores v_0 are those of `flow_routes` with `span="sum"`, summed over layers. The
+next hop passes on the scores of the reasoning: its span is the reasoning, in which every target is
+weighted by its score in the last hop.
 
     result = M v_0 + sum_k rho_(k-1) M v_k        rho_k = rho_(k-1) * share of v_k in the reasoning
 
-M keeps the tokens in front of the reasoning. We divide every v_k by its sum first, so that the
-result sums to at most one, and the rest is unexplained. A target is the position that produces a
-token. `variant="released"` does neither: it adds v_k as they are, and takes the positions of the
-tokens themselves. It also has two options of the authors' program. `aggregation="avg"` divides the
-result by the number of hops, although the answer itself is one more term. `threshold` drops
-contributions of a head and source below it, in the units of the hidden states; the program divides
-the weights of a hop by their sum, but adds the targets of an answer up.
+M keeps the tokens in front of the reasoning. mixlens first divides every v_k by its sum, so that
+the result sums to at most one; the remainder is the unexplained part. A target is the position that
+produces a token.
+
+`variant="released"` follows the authors' program instead: it adds the v_k without dividing them,
+and the targets are the positions of the tokens themselves. It supports two options of that program.
+`aggregation="avg"` divides the result by the number of hops, although the sum has one more term,
+the answer. `threshold` drops the contribution of a head and source if it is smaller than this
+number, in the units of the hidden states. These units depend on the weights of the span. As in the
+program, the weights of a hop are divided by their sum, while the targets of the answer are added
+with weight 1.
 """
 
 from __future__ import annotations
@@ -48,7 +52,7 @@ _MARKS = str.maketrans(dict.fromkeys("Ġ▁Ċ", " "))
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Hops(RankedScores):
-    """Scores of the tokens of a prompt for an answer, through its reasoning.
+    """Scores of prompt tokens for an answer, traced through its reasoning.
 
     Attributes
     ----------
@@ -57,14 +61,15 @@ class Hops(RankedScores):
     by_hop : numpy.ndarray
         [hop, source], what each hop adds to the scores; the first one is the answer itself.
     spans : numpy.ndarray
-        [hop, source], the scores of the span of each hop, before tokens are left out.
+        [hop, source], the scores of the span of each hop, including sources in the reasoning and
+        answer.
     passed_on : numpy.ndarray
-        [hop], the share that goes on from each hop to the next (rho).
+        [hop], the share that each hop passes on to the next one (rho).
     unexplained : float or None
         The part of the answer that no token of the prompt explains; None with
         `variant="released"`, where scores have no common scale.
     residual_share, coherence : numpy.ndarray
-        [hop, layer], of the span of each hop.
+        [hop, layer], these statistics of `flow_routes` for the span of each hop.
     tokens : tuple of str
         Labels of the sources.
     settings : dict
@@ -227,7 +232,7 @@ def _listed(positions: Any, what: str) -> list[int]:
 
 @dataclass(frozen=True, kw_only=True)
 class _HopSpans:
-    """The targets of a hop, and the sources that count."""
+    """The targets of each hop, and the sources that count."""
 
     answer: tuple[int, ...]  # targets
     reasoning: tuple[int, ...]
@@ -290,7 +295,9 @@ class _HopSpans:
     def tokens_of(
         self, targets: Sequence[int], scores: np.ndarray, after: float = 0.0
     ) -> np.ndarray:
-        """Return the scores of the targets' tokens, with `after` for the token after the text."""
+        """Return the score of each target's token. `after` is the score of the token after the
+        text.
+        """
         own: np.ndarray = np.append(scores, after)[np.array(targets, int) + self.shift]
         return own
 
@@ -307,7 +314,9 @@ def _places(given: Sequence[int] | None, count: int, what: str) -> tuple[int, ..
 
 
 def _answer_of(recording: Recording, count: int, shift: int) -> list[int]:
-    """Return the positions of a recorded answer, or raise if its last token is not in the text."""
+    """Return the positions of a recorded answer. Raise an error if its last token is not in the
+    text.
+    """
     assert recording.targets is not None
     moved = [place + 1 - shift for place in recording.targets[0]]
     if moved[-1] == count:
@@ -335,7 +344,7 @@ def _is_left_out(label: str) -> bool:
 
 
 class _Walked:
-    """The scored spans so far, and their contributions."""
+    """The spans that have been scored so far, and their contributions."""
 
     def __init__(self, recording: Recording, plan: _HopSpans, threshold: float) -> None:
         self.recording, self.plan, self.threshold = recording, plan, threshold
@@ -368,7 +377,7 @@ class _Walked:
         return scores if self.plan.released or not total else scores / total
 
     def counted(self, targets: Sequence[int]) -> np.ndarray:
-        """Return 1 for each target whose token counts."""
+        """Return 1 for each target whose token counts, and 0 for the others."""
         counts = self.plan.counts.astype(float)
         counted = self.plan.tokens_of(targets, counts, float(self.plan.after_counts))
         if not counted.any():
@@ -377,7 +386,7 @@ class _Walked:
 
 
 def _in_turn(walk: _Walked, hops: int) -> None:
-    """Run hops with the whole reasoning as their span."""
+    """Run hops whose span is the whole reasoning."""
     plan = walk.plan
     weights, left = walk.counted(plan.first), 1.0
     targets: Sequence[int] = plan.first

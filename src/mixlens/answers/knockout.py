@@ -1,11 +1,10 @@
-"""Attention knockout: block the attention from the answer to one passage, in windows of layers.
+"""Attention knockout: block the attention from an answer to a passage, in windows of layers.
 
 Geva et al. 2023, Dissecting Recall of Factual Associations in Auto-Regressive Language Models,
 section 5. The score of a passage and a window is the drop in the answer's log-probability. The
-paper reports `100 (p_new - p) / p` of one token, which is `percent`.
-
-Knockout differs from `leave_one_out`: other tokens of the prompt still read the passage, and carry
-it to the answer.
+paper reports `100 (p_new - p) / p` for one token; `percent` computes this number. In contrast to
+`leave_one_out`, other tokens of the prompt can still read the passage and carry its content to the
+answer.
 """
 
 from __future__ import annotations
@@ -34,8 +33,7 @@ from mixlens.text.segments import By
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Knockout(RankedScores):
-    """Scores of passages and windows of layers: how much an answer depends on the attention to each
-    passage in each window.
+    """How much an answer depends on the attention to each passage, in each window of layers.
 
     Attributes
     ----------
@@ -50,9 +48,9 @@ class Knockout(RankedScores):
     answer : str
         The text of the answer.
     log_probability : float
-        The log-probability of the answer if nothing is blocked.
+        The log-probability of the answer without blocked attention.
     reused : bool
-        True if the positions of the answer ran on the keys and values of one pass.
+        True if the positions of the answer ran on cached keys and values.
 
     Examples
     --------
@@ -74,15 +72,13 @@ class Knockout(RankedScores):
 
     @property
     def scores(self) -> np.ndarray:
-        """[segment, window]: drop in the answer's log-probability."""
+        """Drop in the log-probability of the answer, [segment, window]."""
         total: np.ndarray = self.token_scores.sum(-1)
         return total
 
     @property
     def percent(self) -> np.ndarray:
-        """[segment, window]: change of the answer's probability, as a percentage of that
-        probability.
-        """
+        """Relative change of the probability of the answer in percent, [segment, window]."""
         change: np.ndarray = 100 * np.expm1(-self.scores)
         return change
 
@@ -99,7 +95,7 @@ class Knockout(RankedScores):
         Parameters
         ----------
         number
-            The place of the window in `windows`.
+            The index of the window in `windows`.
 
         Returns
         -------

@@ -3,19 +3,22 @@
 Leave-one-out: `F(all) - F(without g)`, where F is the log-probability of the given answer (teacher
 forcing). ARC-JSD (Li et al. 2025, Attributing Response to Context): the Jensen–Shannon divergence
 of the next-token distributions with and without g, summed over the tokens of the answer. It has no
-sign and does not look at the token that follows. Both need one forward pass per passage and one for
-the whole prompt. `prefix_reuse` runs only the tokens behind the passage.
+sign and does not depend on which token follows. Both need one forward pass per passage and one for
+the whole prompt. With `prefix_reuse`, only the tokens after the passage run again.
 
-To remove a passage is to delete its tokens; later tokens move up. The text is not tokenised again.
-ContextCite tokenises the shortened text, which may differ at the joints.
+To remove a passage, mixlens deletes its tokens, and later tokens move up. The text is not tokenised
+again. ContextCite, in contrast, tokenises the shortened text, which may give different tokens at
+the joints.
 
-The released function of ARC-JSD computes `(KL(M||P) + KL(M||Q)) / 2` with `M = (P + Q) / 2`, which
-is not bounded by log 2, after a cast to bfloat16. `variant="released"` gives this number without
-the cast. The default is the divergence, `(KL(P||M) + KL(Q||M)) / 2`. Both are in nats and float64.
+The released ARC-JSD function casts to bfloat16 and then computes `(KL(M||P) + KL(M||Q)) / 2` with
+`M = (P + Q) / 2`, which is not bounded by log 2. `variant="released"` computes the same number
+without the cast. The default is the Jensen–Shannon divergence, `(KL(P||M) + KL(Q||M)) / 2`. Both
+are in nats and float64.
 
-The hierarchical search (`within`) scores larger passages first, and then the segments of the best
-ones alone: p + k q passes in place of p q. It misses segments of a larger passage that does not
-matter as a whole, such as two documents that say the same.
+The hierarchical search (`within`) scores larger passages first, and then only the segments of the
+best ones. For p larger passages of q segments, of which the k best are searched, this takes p + k q
+passes instead of p q. The search misses the segments of a larger passage whose removal alone has no
+effect, for example because another document says the same thing.
 """
 
 from __future__ import annotations
@@ -91,7 +94,7 @@ def leave_one_out(
 
 
 class _Removal:
-    """Run one prompt without some of its passages."""
+    """Score the passages of one prompt by removing them."""
 
     def __init__(
         self,
@@ -112,7 +115,7 @@ class _Removal:
         require_finite(self.full, "the whole prompt")
 
     def score(self, passages: Sequence[Passage], total: int) -> PassageScores:
-        """Remove each passage in turn."""
+        """Return the scores of passages, each of which is removed in turn."""
         self.progress(self.done, total)
         scores = []
         for passage, own in zip(passages, self._changes(passages), strict=True):
@@ -149,8 +152,10 @@ class _Removal:
 def divergence(
     one: Float[Tensor, "token word"], other: Float[Tensor, "token word"], variant: str | None = None
 ) -> Float[Tensor, " token"]:
-    """Return the Jensen–Shannon divergence of two tables of logits for each token, in nats. With
-    `variant="released"`, the divergences of the mean from both.
+    """Return the Jensen–Shannon divergence of two sets of logits for each token, in nats.
+
+    With `variant="released"`, return `(KL(M||P) + KL(M||Q)) / 2`, where M is the mean of both
+    distributions.
     """
     p, q = (logits.double().log_softmax(-1) for logits in (one, other))
     mean = torch.logaddexp(p, q) - np.log(2)
@@ -163,7 +168,7 @@ def divergence(
 
 
 def require_finite(numbers: np.ndarray, what: str) -> None:
-    """Raise `NonFiniteActivations` if a score is not a number."""
+    """Raise `NonFiniteActivations` if a score is NaN or infinite."""
     if not np.isfinite(numbers).all():
         raise NonFiniteActivations(
             f"The logits of the answer after {what} are not finite. Load the model in float32 or"
@@ -185,7 +190,9 @@ def _check_options(score: str, variant: str | None, within: By, best: int | None
 
 
 def check_budget(passages: int, max_passes: int | None, advice: str) -> None:
-    """Raise `InvalidInput` if this many passages and the whole prompt exceed the limit."""
+    """Raise `InvalidInput` if a pass for each passage and one for the whole prompt exceed the
+    limit.
+    """
     if max_passes is None:
         return
     if isinstance(max_passes, bool) or not isinstance(max_passes, int) or max_passes < 1:
@@ -204,8 +211,8 @@ def _inside_best(
     best: int | None,
     max_passes: int | None,
 ) -> list[Passage]:
-    """Return segments of the best larger passages, as many of them as `best` and the budget
-    allow.
+    """Return the segments inside the best larger passages, within the limits `best` and
+    `max_passes`.
     """
     most = 3 if best is None and max_passes is None else best
     left = None if max_passes is None else max_passes - len(larger) - 1

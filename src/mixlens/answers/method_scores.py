@@ -1,15 +1,16 @@
 """Score the sources of an answer by one or several methods.
 
-A method is a measure, which scores every token of the prompt, or it removes documents from the
-prompt (`leave_one_out`, `context_cite`).
+A method is either a measure, which scores every token of the prompt, or a removal method
+(`leave_one_out`, `context_cite`), which removes documents from the prompt.
 
-* Measures of layers score every token of the answer, and all of them share one forward pass. The
-  score of a word is the mean over its tokens. The same holds for a sentence and the answer, unless
-  it is a long span and the measure has a better definition for it (`mixlens.contracts.span`):
-  `flow_routes` and `alti` add the vectors of more than 16 tokens, then measure.
+* Layer measures score every token of the answer, all in one forward pass. The score of a word is
+  the mean over its tokens. So is the score of a sentence or of the whole answer, except that
+  `flow_routes` and `alti` add the vectors of spans of more than 16 tokens before scoring them (see
+  `mixlens.contracts.span`).
 * Measures of an output explain the log-probability (or the logits) of each sentence, and of the
-  whole answer, as one number. A word has the scores of its sentence.
-* Removal methods have a loss for every token of the answer, which are added up.
+  whole answer, as one number. A word gets the scores of its sentence.
+* Removal methods return one score for every token of the answer. The score of a word, a sentence or
+  the answer is the sum over its tokens.
 """
 
 from __future__ import annotations
@@ -68,8 +69,9 @@ class MethodScores:
         removes: bool,
         reading: str,
     ) -> MethodScores:
-        """Return the scores with each sentence as the mean over its tokens, or as the sum if the
-        method removes units.
+        """Return the scores of a method from the scores of the answer's tokens.
+
+        The score of a sentence is the mean over its tokens, or the sum for removal methods.
         """
         parts = [
             combine_tokens(values[first:stop], removes) for first, stop in _spans_of(sentences)
@@ -83,7 +85,7 @@ class MethodScores:
 
 
 def combine_tokens(rows: np.ndarray, removes: bool) -> Float[np.ndarray, " column"]:
-    """Return the mean of normalised scores, or the sum of log-probability losses."""
+    """Return the sum over tokens for removal methods, and the mean over tokens for measures."""
     made: np.ndarray = rows.sum(0) if removes else rows.mean(0)
     return made
 
@@ -136,8 +138,9 @@ def score_by_methods(
     units: Sequence[PromptPart],
     sentences: Sequence[AnswerPart],
 ) -> dict[str, MethodScores]:
-    """Return the scores of every method, in the order of their names. Removal methods remove one
-    unit at a time, or several.
+    """Return the scores of every method, in the order of `names`.
+
+    `units` are the parts of the prompt that removal methods remove, one or several at a time.
     """
     removing = next((name for name in names if name in REMOVAL), None)
     if removing is not None:
@@ -162,10 +165,11 @@ def score_by_methods(
 
 
 def scores_of_maps(maps: MixingMaps) -> Float[np.ndarray, "target source"]:
-    """Return aggregated layers, normalised to absolute sums of one.
+    """Return scores aggregated over layers, with the absolute scores of each target summing to one.
 
-    A measure that includes the residual stream assigns it to the position itself, which is the
-    token before the produced one. That is not a source of the answer, so its score is dropped.
+    A measure that includes the residual stream assigns it to the target position, which holds the
+    token before the produced one. This token is not what the answer rests on, so its score is set
+    to 0.
     """
     values = maps.reading.of(maps.scores).astype(np.float64)
     if maps.facts.residual_included and maps.facts.same_tokens:
@@ -183,7 +187,7 @@ def _explains(name: str) -> bool:
 def _of_layers(
     names: Sequence[str], recording: Recording, site: str, sentences: Sequence[AnswerPart]
 ) -> dict[str, MethodScores]:
-    """Return the scores of layer measures, from one forward pass."""
+    """Return the scores of layer measures, computed in one forward pass."""
     assert recording.targets is not None
     places = recording.targets[0]
     spans = [*_spans_of(sentences), (0, len(places))]
@@ -229,8 +233,9 @@ def _is_added(name: str, tokens: int) -> bool:
 
 
 def _row_of_span(maps: MixingMaps, targets: Sequence[int]) -> Float[np.ndarray, " source"]:
-    """Return the scores of a span. Its targets have the residual stream, unless the measure does
-    not assign it to a source.
+    """Return the scores of a span.
+
+    If the measure includes the residual stream, the scores of the targets themselves are set to 0.
     """
     row = maps.reading.of(maps.scores).astype(np.float64)[0]
     if maps.facts.residual_included:
@@ -241,7 +246,7 @@ def _row_of_span(maps: MixingMaps, targets: Sequence[int]) -> Float[np.ndarray, 
 def _of_output(
     name: str, recording: Recording, site: str, sentences: Sequence[AnswerPart]
 ) -> MethodScores:
-    """Return the scores of a measure that explains each sentence, and the whole answer, as one
+    """Return the scores of a measure of outputs. Every sentence, and the whole answer, is one
     output.
     """
     assert recording.targets is not None
@@ -287,7 +292,10 @@ def _leave_one_out(lens: Lens, recording: Recording, units: Sequence[PromptPart]
 def _context_cite(
     lens: Lens, recording: Recording, prompt: PromptParts, units: Sequence[PromptPart]
 ) -> np.ndarray:
-    """Fit the log-odds of the whole answer. Every token has an equal part of a unit's weight."""
+    """Fit the log-odds of the whole answer with ContextCite.
+
+    The weight of each unit is divided equally among the tokens of the answer.
+    """
     if len(units) < 2:
         raise InvalidInput(
             "context_cite needs at least 2 documents or sentences. Choose another method."

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class PassageScores(RankedScores):
-    """Scores of the passages of a prompt: how much an answer depends on each.
+    """How much an answer depends on each passage of its prompt.
 
     Attributes
     ----------
@@ -33,12 +33,12 @@ class PassageScores(RankedScores):
     log_probability : float
         The log-probability of the answer after the whole prompt.
     passes : int
-        Number of forward passes. With reuse of the prefix most of them are short.
+        Number of forward passes. Most of them are short if the prefix was reused.
     notes : dict
-        Settings of the method, and facts about this run.
+        Settings of the method, and information about this run.
     within : PassageScores or None
-        The scores of the larger passages, if the search was hierarchical. Only segments of the best
-        of them have scores here.
+        The scores of the larger passages, if the search was hierarchical. Only the segments of the
+        best larger passages are scored.
 
     Examples
     --------
@@ -62,7 +62,7 @@ class PassageScores(RankedScores):
 
     @property
     def scores(self) -> np.ndarray:
-        """The score of each passage: the sum over the tokens of the answer."""
+        """The score of each passage, summed over the tokens of the answer."""
         total: np.ndarray = self.token_scores.sum(1)
         return total
 
@@ -79,7 +79,7 @@ class PassageScores(RankedScores):
         Parameters
         ----------
         by_token
-            True gives one line for each passage and token of the answer.
+            True returns one row for each passage and token of the answer.
 
         Returns
         -------

@@ -1,11 +1,12 @@
-"""Run shortened prompts on the keys and values of the tokens in front of the removed ones.
+"""Run shortened prompts on the cached keys and values of the tokens before the removed ones.
 
-In a causal model, tokens in front of a removed passage do not change. Only the tokens behind it run
-again, on the keys and values of one pass over the whole prompt: about half of the work for passages
-of equal length. `AnswerPasses` verifies this on the prompt itself: the answer runs on these keys
-and values and must get the logits of a pass without them. If they differ by more than rounding, if
-the model has no keys and values for every token (state-space models), or if its rotary frequencies
-depend on the length, every shortened prompt runs as a whole.
+In a causal model, the states of the tokens before a removed passage do not change. Only the tokens
+after it run again, on the keys and values of one pass over the whole prompt. This saves about half
+of the work if the passages have equal lengths. `AnswerPasses` verifies the cache on the prompt
+itself: running the answer on cached keys and values must give the same logits as a pass without a
+cache. Every shortened prompt runs from its first token if the logits differ by more than rounding
+error, if the model does not keep keys and values for every token (state-space models), or if its
+rotary frequencies depend on the length.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ Item = TypeVar("Item")
 
 
 class KeysAndValues:
-    """Keys and values of all tokens of one text, layer by layer, and the logits at its end."""
+    """The keys and values of all tokens of a text, for each layer, and the logits at its end."""
 
     def __init__(self, model: nn.Module, ids: Sequence[int], last: int) -> None:
         from transformers import DynamicCache
@@ -48,7 +49,7 @@ class KeysAndValues:
             raise TypeError("the cache does not hold keys of every token")
 
     def first(self, count: int, copies: int = 1) -> Any:
-        """Return a cache of the first tokens, for copies of the text."""
+        """Return a cache of the first `count` tokens, repeated for `copies` copies of the text."""
         from transformers import DynamicCache
 
         cache = DynamicCache()
@@ -59,7 +60,9 @@ class KeysAndValues:
         return cache
 
     def read(self, ids: Sequence[int], last: int) -> Tensor:
-        """Return the logits [position, word] of the last positions of another text."""
+        """Return the logits [position, word] at the end of another text, reusing a shared
+        prefix.
+        """
         pairs = zip(ids, self.ids, strict=False)
         same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
         same = min(same, len(ids) - last)
@@ -71,8 +74,8 @@ class KeysAndValues:
 
 
 def run_on_cache(model: nn.Module, ids: Tensor, cache: Any, before: int, last: int) -> Tensor:
-    """Return the logits [text, position, word] of the last positions, for tokens that continue a
-    cached prefix.
+    """Return the logits [text, position, word] of the last positions of texts after a cached
+    prefix.
     """
     device = entry_device(model)
     ids = ids.to(device)
@@ -86,7 +89,7 @@ def run_on_cache(model: nn.Module, ids: Tensor, cache: Any, before: int, last: i
 
 
 def keys_and_values(model: nn.Module, ids: Sequence[int], last: int) -> KeysAndValues | None:
-    """Return the keys and values of a text, or None if the model cannot be continued from them."""
+    """Return the keys and values of a text, or None if the model cannot continue from them."""
     if takes_decoder_ids(model) or depends_on_length(model):
         return None
     if "past_key_values" not in inspect.signature(model.forward).parameters:
@@ -99,7 +102,7 @@ def keys_and_values(model: nn.Module, ids: Sequence[int], last: int) -> KeysAndV
 
 
 class AnswerPasses:
-    """Logits of an answer after a prompt and after the prompt without some tokens."""
+    """Compute the logits of an answer after its prompt, with and without some of its tokens."""
 
     def __init__(
         self,
@@ -125,8 +128,9 @@ class AnswerPasses:
     def without(
         self, removals: Sequence[Sequence[int]], read: Callable[[Tensor], Item]
     ) -> Iterator[Item]:
-        """Yield the result of `read` on the logits [token, word] of the answer, for the prompt
-        without each set of positions.
+        """Yield `read(logits)` for the prompt without each set of positions.
+
+        `logits` [token, word] are those of the answer.
         """
         prompts = [self.prompt.without(removed) for removed in removals]
         if self._known is None:

@@ -17,9 +17,7 @@ _CLEAR, _MOST_WORDS = 0.4, 5  # share of a word's best document, and words that 
 
 
 def format_answer(answer: Answer, width: int = _WIDTH) -> str:
-    """Return the answer with numbered citations, the cited passages, and the sources of the
-    rest.
-    """
+    """Return the answer with numbered citations, followed by the cited passages and notes."""
     numbers: dict[tuple[int, int], int] = {}
     cited: dict[int, RankedPassage] = {}
     text, end = "", 0
@@ -57,7 +55,7 @@ def _indented(text: str, width: int) -> str:
 
 
 def _words_from(answer: Answer, document: str) -> list[str]:
-    """Return the words of the answer that clearly rest on a document, largest score first."""
+    """Return the words of the answer that clearly rest on a document, highest score first."""
     clear: dict[str, RankedPassage] = {}
     for number, word in enumerate(answer.words):
         best = answer.top(word=number, count=1)[0]
@@ -71,7 +69,7 @@ def _words_from(answer: Answer, document: str) -> list[str]:
 
 
 def _notes(answer: Answer, width: int, *, is_cited: bool) -> list[str]:
-    """Return notes on all sources, and on disagreements of methods."""
+    """Return notes on the method, the shares of all sources, and the agreement of methods."""
     scores = answer.methods[answer.method]
     notes = [f"Method: {answer.method} ({scores.reading})."]
     if not is_cited:

@@ -1,11 +1,12 @@
 """The parts of a prompt: its documents, the question, the system prompt, earlier turns and the
 text that the chat template adds.
 
-Documents are named by lines such as === document 1 === in the prompt, or passed next to it. A line
-=== question === ends the last document: the text after it is not a document. A passed document must
-be in the prompt exactly once, unless the prompt contains {documents}: then mixlens writes all
-documents there. Without documents, the prompt is one document, and so is every turn of a chat
-except the system prompt. Every image is a document: the placeholder that the processor replaces.
+Documents are marked by lines such as === document 1 === in the prompt, or passed separately. A line
+=== question === ends the last document; the text after it is not part of any document. A passed
+document must occur in the prompt exactly once, unless the prompt contains {documents}, which
+mixlens replaces by all documents. Without documents, the whole prompt counts as one document; in a
+chat, every turn except the system prompt does. Every image also counts as a document, which
+consists of the placeholder that the processor replaces.
 """
 
 from __future__ import annotations
@@ -127,9 +128,9 @@ def read_prompt(
 
 
 def with_place(given: Any, texts: Sequence[str]) -> Any:
-    """Return a prompt or chat with a place for documents: in front of the prompt, or of the last
-    turn of the user. A prompt that contains {documents} or one of the documents is returned
-    unchanged.
+    """Return a prompt or chat with {documents} in front of the prompt or of the last user message.
+
+    A prompt that already contains {documents} or one of the documents is returned unchanged.
     """
     contents = [given] if isinstance(given, str) else [_content(message) for message in given]
     for content in contents:
@@ -208,7 +209,7 @@ def _text_of(part: Any) -> str:
 
 
 def _place(name: str, body: str, text: str) -> tuple[int, int]:
-    """Return the characters of a document, which must be in the prompt once."""
+    """Return the character range of a document, which must occur in the prompt exactly once."""
     written = body if body in text else body.strip()
     count = text.count(written)
     if count == 1:
@@ -225,7 +226,7 @@ def _place(name: str, body: str, text: str) -> tuple[int, int]:
 
 
 def _require_own_names(names: Sequence[str], messages: Sequence[Any]) -> None:
-    """Raise if two documents of a chat, or a document and a turn, have the same name."""
+    """Raise an error if two documents of a chat, or a document and a turn, have the same name."""
     turns = turn_names([message for message in messages if isinstance(message, Mapping)])
     for number, name in enumerate(names):
         if name in names[:number] or name in turns:
@@ -240,7 +241,7 @@ def _require_own_names(names: Sequence[str], messages: Sequence[Any]) -> None:
 def _split(
     text: str, messages: Any, documents: Spans, turns: Spans | None, images: Spans
 ) -> tuple[PromptPart, ...]:
-    """Return all parts of a prompt in order; white space between parts belongs to none."""
+    """Return all parts of a prompt in order. White space between parts belongs to no part."""
     kinds = _kinds_of_turns(messages) if turns is not None else {}
     around = [(name, kinds[name], start, stop) for name, start, stop in turns or []]
     if turns is None:  # a plain text, or a template that changes the messages
@@ -264,7 +265,7 @@ def _split(
 
 
 def _without_images(text: str, documents: Spans, images: Spans) -> Spans:
-    """Return documents without the images in them; pieces around an image are numbered."""
+    """Return documents without the images in them. The pieces around an image are numbered."""
     apart: Spans = []
     for name, start, stop in documents:
         outside = _outside(text, PromptPart(name, DOCUMENT, start, stop), images)

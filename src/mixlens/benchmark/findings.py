@@ -41,8 +41,10 @@ class Findings:
 
 
 def conclude_run(entries: Iterable[Mapping[str, Any]], plan: Plan, texts: int) -> Findings:
-    """Return the findings. `pieces` come from the journal, each named by the number of its text or
-    of the evaluation's own case.
+    """Return the findings of a run.
+
+    `entries` come from the journal. The `piece` of an entry ends in the number of its text, or of
+    its case if the evaluation has cases of its own.
     """
     seen: dict[tuple[str, str], dict[int, Any]] = defaultdict(dict)
     times: dict[str, list[float]] = defaultdict(list)
@@ -151,8 +153,8 @@ def _column(
 
 
 def _aligned(per_example: np.ndarray, places: Sequence[int], examples: int) -> np.ndarray:
-    """Return one number per example, NaN if the measure has none, so that measures can be compared
-    example by example.
+    """Return one number per example, so that measures can be compared example by example. Examples
+    without a number have NaN.
     """
     values = np.full(examples, math.nan)
     if len(per_example) == len(places):
@@ -163,7 +165,9 @@ def _aligned(per_example: np.ndarray, places: Sequence[int], examples: int) -> n
 def _columns_through(
     of_model: Mapping[str, Result], seen: Mapping[tuple[str, str], Mapping[int, Any]], plan: Plan
 ) -> Iterator[Column]:
-    """Yield the columns that an evaluation of the model derives from another evaluation."""
+    """Yield columns for evaluations of the model that also judge the measures, through another
+    evaluation.
+    """
     for name, result in of_model.items():
         spec = evaluations()[name]
         if spec.through is None:

@@ -17,7 +17,9 @@ from mixlens.evaluating.statistics import adjusted, difference_p
 
 @dataclass(frozen=True, kw_only=True)
 class Marks:
-    """Results of the tests of one measure and evaluation; NaN if a test was not possible."""
+    """Test results of one measure in one evaluation. P-values of tests that were not possible are
+    NaN.
+    """
 
     is_first: bool = False  # whether it has the best value of the evaluation
     p_best: float = math.nan  # p-value against the best of the evaluation
@@ -27,17 +29,17 @@ class Marks:
 
     @property
     def is_best(self) -> bool:
-        """Return whether it has the best value and is significantly better than random."""
+        """Return whether the measure has the best value and is significantly better than random."""
         return self.is_first and not self.not_better_than_random
 
     @property
     def not_different_from_best(self) -> bool:
-        """Return whether it is not the best, but the difference may be chance."""
+        """Return whether the measure is not the best, but the difference may be due to chance."""
         return not self.is_first and self.p_best >= SIGNIFICANT
 
     @property
     def not_better_than_random(self) -> bool:
-        """Return whether it is not significantly better than random."""
+        """Return whether the measure is not significantly better than random."""
         return self.ahead_of_random is False or self.p_random >= SIGNIFICANT
 
 
@@ -46,8 +48,8 @@ def marks_of(
 ) -> dict[str, Marks]:
     """Return the marks of every measure that has a value.
 
-    Measures that work like the evaluation are never its best. If the baseline is one of them, there
-    is no comparison with it.
+    A measure that works like the evaluation cannot be the best of that evaluation. If the random
+    baseline is such a measure, no measure is compared with it.
     """
     there = [m for m in measures if m in column.results and not math.isnan(column.results[m].value)]
     if column.direction == "neither":

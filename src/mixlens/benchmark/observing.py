@@ -22,7 +22,7 @@ Task = Example | tuple[str, int]
 
 
 class Observer:
-    """Evaluate pieces of work with one model."""
+    """Evaluate tasks, which are texts or an evaluation's own cases, with one model."""
 
     def __init__(self, lens: Lens, plan: Plan) -> None:
         self.lens = lens
@@ -37,20 +37,20 @@ class Observer:
         return observe_own_case(evaluation, self.cases(evaluation)[number], self.plan)
 
     def cases(self, evaluation: str) -> list[Any]:
-        """Return the evaluation's own cases."""
+        """Return the cases that an evaluation brings itself."""
         if evaluation not in self._cases:
             self._cases[evaluation] = list(module(evaluation).cases())
         return self._cases[evaluation]
 
 
 def observer_for(workers: Workers, plan: Plan) -> Observer:
-    """Return the observer, in the process that will use it."""
+    """Load the models of a worker process, and return the observer that uses them."""
     other = None if workers.other is None else workers.other.load()
     return Observer(workers.source.load(), plan.received(other))
 
 
 def observe_text(lens: Lens, example: Example, plan: Plan) -> dict[str, Any]:
-    """Record the text once, and run every measure and every evaluation of texts."""
+    """Record a text once, and run every measure and every evaluation on it."""
     piece = Piece(example.name, example.group)
     options = {name: plan.options[name] for name in ready_measures() if name in plan.options}
     case = TimedCase(lens, example, options=options, pass_measures=plan.measures)
@@ -70,7 +70,7 @@ def observe_text(lens: Lens, example: Example, plan: Plan) -> dict[str, Any]:
 
 
 def observe_own_case(evaluation: str, case: Any, plan: Plan) -> dict[str, Any]:
-    """Run every measure on a case of the evaluation's own."""
+    """Run every measure on one of the evaluation's own cases."""
     piece = Piece(f"{evaluation}: {case.name}")
     for measure in plan.measures:
         _observe(piece, plan, evaluation, case, measure)

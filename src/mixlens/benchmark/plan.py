@@ -59,7 +59,8 @@ def make_plan(
     options: Mapping[str, Mapping[str, Any]] | None = None,
     extras: Mapping[str, Any] | None = None,
 ) -> Plan:
-    """Return a plan with everything that applies to examples of this kind, or with the named ones.
+    """Return a plan with the named measures and evaluations. By default, it contains all that apply
+    to examples of this kind.
 
     The plan always contains the random baseline and the evaluations that check whether the model
     can do the task.

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Ranking:
-    """Measures from first to last (`order`), the results of each evaluation (`columns`, `marks`),
-    and the `verdict` in plain words.
+    """The measures from best to worst (`order`), the results of each evaluation (`columns`,
+    `marks`), and a `verdict` in plain words.
     """
 
     standings: Mapping[str, Standing]  # from first to last
@@ -70,7 +70,7 @@ class Ranking:
         )
 
     def cell(self, evaluation: str, measure: str) -> dict[str, Any]:
-        """Return the numbers of one measure and evaluation."""
+        """Return value, interval, rank and test results of one measure in one evaluation."""
         result = self.columns[evaluation].results[measure]
         marks = self.marks[evaluation].get(measure, Marks())
         return {
@@ -140,8 +140,9 @@ class Ranking:
 
 
 def _not_judged(findings: Findings, measures: Sequence[str]) -> dict[str, str]:
-    """Return the measures that no evaluation ranks, or only one that does not use the data and the
-    model, with the most frequent error of each.
+    """Return the measures that failed on these data, with their most frequent error.
+
+    No evaluation ranks them, or only evaluations that do not use the texts of the data.
     """
     of_data = [column for column in findings.columns if column.by_text]
     reasons = {}
@@ -157,7 +158,7 @@ def _not_judged(findings: Findings, measures: Sequence[str]) -> dict[str, str]:
 def rank(
     findings: Findings, plan: Plan, texts: int, settings: Mapping[str, Any], *, seed: int = 0
 ) -> Ranking:
-    """Return the ranking, with tests and intervals, from the findings."""
+    """Rank the measures by the findings, with significance tests and intervals."""
     measures = [
         m
         for m in plan.measures

@@ -46,10 +46,11 @@ def benchmark(
 ) -> Ranking:
     """Rank measures on a model by every evaluation that fits the data.
 
-    `measures` and `evaluations` default to all. `options` holds further options by the name of a
-    measure or an evaluation. `other` is a second model for the evaluations that compare two. With
-    the folder `out`, observations, results and a report are saved there, and an interrupted run
-    resumes. `fresh` starts over. `workers` share the texts and load the models themselves.
+    By default, all measures and evaluations are used. `options` maps the name of a measure or an
+    evaluation to its options. `other` is a second model, for evaluations that compare two models.
+    If you pass a folder as `out`, mixlens saves observations, results and a report there, and
+    resumes an interrupted run; pass `fresh=True` to start over. `workers` are processes that share
+    the texts, each of which loads the models itself.
     """
     data = _as_dataset(dataset)
     extras = {"other": other, "seed": seed}
@@ -82,7 +83,7 @@ def benchmark(
 
 
 def _tasks(data: Dataset, plan: Plan, observer: Observer) -> Iterator[tuple[str, Task]]:
-    """Return the pieces of work by name, in their order."""
+    """Yield the name of each task and the task itself, in order."""
     if plan.of_measures or plan.of_model:
         for number, example in enumerate(data.examples):
             yield str(number), example

@@ -1,9 +1,10 @@
 """Rank measures over several evaluations, with intervals from resampled texts.
 
-All measures and evaluations share the same samples of texts. In a sample, a value is assumed to
-change like the mean of its examples (exact if it is that mean, approximate for a rate over the
-whole corpus). Evaluations that are not per text keep their ranks. Ties share their mean rank;
-values that differ only by rounding are ties.
+All measures and evaluations share the same samples of texts. The value of a measure in a sample is
+assumed to change by as much as the mean over its examples. This is exact if the value is that mean,
+and approximate for a rate over the whole corpus. Evaluations that do not use the texts keep their
+ranks in all samples. Ties share their mean rank. Values that differ only by rounding error are
+ties.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ ROUNDING = 1e-6
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Column:
-    """One evaluation of all measures."""
+    """The results of one evaluation for all measures."""
 
     evaluation: str
     direction: str
@@ -43,7 +44,7 @@ class Column:
         return self.by_text or not self.values
 
     def ranked(self, measures: Sequence[str]) -> np.ndarray:
-        """Return which measures take part, [measure], bool."""
+        """Return a boolean mask [measure] of the measures that this evaluation ranks."""
         return np.array(
             [
                 self.direction != "neither"
@@ -55,8 +56,9 @@ class Column:
         )
 
     def scores(self, measures: Sequence[str], weights: np.ndarray | None) -> np.ndarray:
-        """Return scores [draw, measure], or [1, measure] without samples. Larger is better, and
-        absent measures have NaN.
+        """Return scores [draw, measure], or [1, measure] without `weights`.
+
+        Larger scores are better. Measures that are not ranked have NaN.
         """
         sign = -1.0 if self.direction == "lower" else 1.0
         plain = np.array(
@@ -84,7 +86,10 @@ class Standing:
 
 
 def ranks_of(scores: np.ndarray) -> np.ndarray:
-    """Return ranks of [draw, measure], 1 = largest; ties share their mean, NaN stays NaN."""
+    """Return the ranks of scores [draw, measure]. The largest score has rank 1.
+
+    Ties share their mean rank, and NaN stays NaN.
+    """
     a, b = scores[:, :, None], scores[:, None, :]
     tied = np.isclose(a, b, rtol=ROUNDING, atol=1e-12)
     ahead = ((b > a) & ~tied).sum(-1) + (tied.sum(-1) - 1) / 2
@@ -94,9 +99,9 @@ def ranks_of(scores: np.ndarray) -> np.ndarray:
 def standings(
     columns: Sequence[Column], measures: Sequence[str], *, baseline: str, seed: int = 0
 ) -> dict[str, Standing]:
-    """Return the measures from first to last.
+    """Return the standing of each measure, from best to worst.
 
-    Measures with results from fewer than half of the evaluations come last.
+    Measures that fewer than half of the evaluations rank come last.
     """
     columns = [column for column in columns if column.ranked(measures).any()]
     if not columns:
@@ -169,8 +174,9 @@ def _mean(values: np.ndarray, axis: int) -> np.ndarray:
 
 
 def _p(drawn: np.ndarray | None, first: int, other: int) -> float:
-    """Return the two-sided p-value, from the samples in which the other is no lower than the
-    first.
+    """Return the two-sided p-value for the mean rank of `first` being better than that of `other`.
+
+    It comes from the share of samples in which `other` ranks at least as well.
     """
     if drawn is None:
         return math.nan

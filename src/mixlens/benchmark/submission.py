@@ -1,8 +1,8 @@
 """A leaderboard entry: the results of one benchmark in a JSON file.
 
 It describes the run (the model, a digest of its weights, the data, a digest of the examples, the
-number of texts, versions) and holds every score with its interval. It contains no text and no path
-of the machine.
+number of texts, versions) and holds every score with its interval. It contains no texts and no
+local paths.
 """
 
 from __future__ import annotations

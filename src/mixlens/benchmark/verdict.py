@@ -18,7 +18,7 @@ FEW = 30  # number of examples below which intervals are unreliable
 
 
 def verdict(ranking: Ranking) -> list[str]:
-    """Return sentences, the answer first."""
+    """Return the sentences of the verdict. The first ones say which measure to trust."""
     candidates = [
         m for m, s in ranking.standings.items() if m != BASELINE and not math.isnan(s.mean_rank)
     ]
@@ -52,7 +52,7 @@ def verdict(ranking: Ranking) -> list[str]:
 
 
 def _near_chance(ranking: Ranking, as_it_is: str) -> Iterator[str]:
-    """Return a warning if the model cannot do the task on these data."""
+    """Yield a warning if the model cannot do the task on these data."""
     specs = evaluations()
     for name, result in ranking.of_model.items():
         low = result.interval[0]
@@ -73,9 +73,7 @@ def _enough(measures: int) -> int:
 
 
 def _no_better_than_random(ranking: Ranking, first: str) -> Iterator[str]:
-    """Return a sentence that recommends no measure, if random scores do as well as the best
-    measure.
-    """
+    """Yield reasons to recommend no measure, if random scores do as well as the best measure."""
     opening = f"No measure can be recommended: {first} is first, {_rank(ranking, first)}, but"
     tested, beaten = _tests(ranking, first)
     if tested and not beaten:
@@ -101,7 +99,7 @@ def _rank(ranking: Ranking, measure: str) -> str:
 
 
 def _tests(ranking: Ranking, measure: str) -> tuple[list[str], list[str]]:
-    """Return the evaluations that rank a measure and compare it with random numbers, and those that
+    """Return the evaluations that test a measure against random scores, and those among them that
     find it better.
     """
     marks = {

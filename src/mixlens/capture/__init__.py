@@ -1,6 +1,7 @@
-"""The only code that touches attention functions and layer calls of a running model.
+"""Capture attention calls and layer calls of a running model.
 
-Context managers undo every hook. Nothing is interpreted here.
+Only this package hooks into attention functions and layers. Its context managers undo every hook.
+It does not interpret the captured tensors.
 
     attention_call     The inputs, outputs and mask of one attention call, the sources that its
                        targets see, and the context in which calls are captured.

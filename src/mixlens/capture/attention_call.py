@@ -1,9 +1,10 @@
 """One attention call: its inputs and outputs, its mask, and the sources that each target sees.
 
-`listening` opens a context in which calls are captured. A mask is translated, as the loaded
-attention implementation reads it, into numbers that eager code adds. Eager code adds its mask.
-Torch's fused attention reads a boolean mask as visibility, returns zeros for a target that sees
-nothing, and without a mask hides later tokens if the module is causal.
+`listening` opens a context in which calls are captured. A mask is converted to the additive form of
+eager attention, with the meaning that it has for the loaded attention implementation. Eager code
+adds its mask to the scores. PyTorch's fused attention reads a boolean mask as visibility and
+returns zeros for a target that sees nothing. Without a mask, it hides later tokens if the module is
+causal.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ use.
 class Visibility:
     """The sources that the targets of one attention call can see.
 
-    The mask decides, not the weights: a masked source has weight zero, but so has one whose weight
-    underflows (float16 stops at 6e-8). A source is hidden if the mask puts it over 5,000 below the
-    largest entry of its target. Biases of a model (ALiBi, relative positions) are far smaller, and
-    mask values (-1e4, -1e9, the lowest number of a type, minus infinity) are not. If the mask of a
-    target is constant, however low, the softmax is that of the scores alone and every source is
-    visible. Without a mask (a plug-in that reports only weights), sources of weight zero count as
-    hidden.
+    Visibility is read from the mask, not from the weights, because the weight of a visible source
+    can underflow to zero (in float16, below 6e-8). A source is hidden if its mask value is more
+    than 5,000 below the largest mask value of the target. Position biases (ALiBi, relative
+    positions) are far smaller than that, and the usual mask values (-1e4, -1e9, the lowest number
+    of a dtype, minus infinity) are larger. If all mask values of a target are the same finite
+    number, the mask does not change the softmax, so every source is visible. Without a mask (in a
+    plug-in that reports only weights), sources of weight zero count as hidden.
 
     Layers with the same mask share it, so that each property is computed once.
     """
@@ -54,21 +55,22 @@ class Visibility:
         triangle: bool = False,
     ) -> None:
         """Create the mask from `added`, the tensor added to the scores before the softmax, or from
-        `seen`. Without either, nothing is hidden. `ends` is the maximum number of sources that the
-        targets of each text see, if known. `triangle` marks `seen` as a lower triangle, so that it
-        need not be read.
+        `seen`. Without either, nothing is hidden. `ends` gives, for each text, the index after the
+        last source that any target sees, if it is known. `triangle` says that `seen` is lower
+        triangular, so that its values need not be checked.
         """
         self._added, self._seen, self._ends, self._triangle = added, seen, ends, triangle
 
     @classmethod
     def of_weights(cls, weights: Float[Tensor, "batch head target source"]) -> Visibility:
-        """Return the sources that have any weight."""
+        """Return the visibility in which sources of weight zero are hidden."""
         return cls(seen=weights != 0)
 
     @cached_property
     def seen(self) -> Bool[Tensor, "texts heads target source"] | None:
-        """Return which sources each target sees, or None if every target sees every source. The
-        axis of texts or heads has size one if all of them see the same.
+        """Return which sources each target sees, or None if every target sees every source.
+
+        The axis of texts or heads has size one if all texts or heads see the same sources.
         """
         seen = self._seen
         if seen is None:
@@ -89,8 +91,8 @@ class Visibility:
 
     @cached_property
     def ends(self) -> list[int] | None:
-        """Return the maximum number of sources that the targets of each text see, or None for all
-        of them.
+        """Return, for each text, the index after the last source that any target sees. Return None
+        if every target sees every source.
         """
         if self._ends is not None:
             return list(self._ends)
@@ -101,9 +103,10 @@ class Visibility:
 
     @cached_property
     def blank(self) -> Bool[Tensor, "texts heads target 1"] | None:
-        """Return a mask of targets that see no source, for which torch's fused attention returns
-        zeros, or None if there are none. On a GPU, always return the mask, because checking it
-        would synchronise.
+        """Return a mask of the targets that see no source, or None if there are no such targets.
+
+        PyTorch's fused attention returns zeros for these targets. On a GPU, the mask is always
+        returned, because checking whether it is empty would force a synchronisation.
         """
         if self.seen is None or self._triangle:
             return None
@@ -118,7 +121,7 @@ class Visibility:
 def seen_through(
     added: Float[Tensor, "*batch target source"],
 ) -> Bool[Tensor, "*batch target source"]:
-    """Return which sources keep a weight after this tensor was added to their scores."""
+    """Return which sources remain visible when this mask is added to the attention scores."""
     return (added >= added.amax(-1, keepdim=True) - _HIDES) & (added > -torch.inf)
 
 
@@ -135,8 +138,8 @@ class AttentionCall:
     across: bool = False  # whether each of two streams reads the other
 
     def with_heads(self, heads: int, kv_heads: int) -> AttentionCall:
-        """Return the call with this number of heads, gathered if the processes of the model share
-        them.
+        """Return the call with all heads, gathered from the processes of a tensor-parallel
+        model.
         """
         weights = gathered(self.weights, 1, heads)
         if weights is self.weights:
@@ -169,7 +172,7 @@ class AttentionCall:
 
 @dataclass
 class Listener:
-    """Behaviour of the attention function while a context is open."""
+    """Callbacks and state of the attention function while a context is open."""
 
     on_call: Callable[[AttentionCall], None] | None = None
     edit_values: ValueEdit | None = None
@@ -183,7 +186,7 @@ class Listener:
         return values if self.edit_values is None else self.edit_values(self.calls, values)
 
     def captured(self, call: AttentionCall) -> None:
-        """Count a call and pass it on."""
+        """Count a call and pass it to `on_call`."""
         self.calls += 1
         if self.on_call is not None:
             self.on_call(call)
@@ -211,7 +214,7 @@ def current_listener() -> Listener | None:
 
 @dataclass(frozen=True)
 class Mask:
-    """A mask as eager code adds it, and the pairs that it hides."""
+    """A mask in the form that eager code adds, and the sources that each target sees through it."""
 
     added: Any
     visibility: Visibility | None  # None if unknown
@@ -230,7 +233,7 @@ def interpreted(
     is_causal: bool,
     listener: Listener | None,
 ) -> Mask:
-    """Return the meaning of a mask, computed once for all layers that share it."""
+    """Return the interpretation of a mask, computed once for all layers that share it."""
     if listener is None:
         return interpret(mask, query, key, is_causal)
     sizes = query.shape[2], key.shape[2]
@@ -256,7 +259,7 @@ def as_seen(mask: Any, query: Tensor, key: Tensor, is_causal: bool) -> Mask:
 
 
 def as_fused(mask: Any, query: Tensor, key: Tensor, is_causal: bool) -> Mask:
-    """Return the mask as torch's fused attention reads it."""
+    """Return the mask as PyTorch's fused attention reads it."""
     triangle = mask is None and is_causal and query.shape[2] > 1
     if triangle:
         shape = (1, 1, query.shape[2], key.shape[2])
@@ -281,9 +284,12 @@ def _visibility(added: Any, key: Tensor) -> Visibility | None:
 
 
 def additive_mask(mask: Any, like: Tensor) -> Any:
-    """Return a mask for eager code, which would add a boolean one (True = attend) as 0 and 1. The
-    lowest number of float64 becomes minus infinity in a softmax of float32, which is NaN for a
-    padding token that sees nothing. The lowest number of float32 hides masked tokens just as well.
+    """Return the mask in a form that eager code can add to the scores.
+
+    A boolean mask (True = attend) is converted, because eager code would add it as 0 and 1. A
+    float64 mask is clamped to the lowest number of float32: the lowest number of float64 would
+    become minus infinity in a float32 softmax, which returns NaN for a padding token that sees
+    nothing.
     """
     if not isinstance(mask, Tensor):
         return mask

@@ -1,5 +1,5 @@
-"""Capture attention weights and values while a transformers model runs. With `native_attention`,
-this is the only file that touches transformers' attention.
+"""Capture attention weights and values while a transformers model runs. Only this module and
+`native_attention` hook into transformers' attention.
 
 There are two backends, both undone when their context closes:
 

@@ -1,8 +1,9 @@
 """Find the batch axis of a recorded argument, and copy one text along it.
 
-Shapes do not show the axis (ALiBi biases have the shape [batch * head, 1, n], cosines [1, n, d]).
-It is found by running the model with two batch sizes. For packed texts, boundaries and masks grow
-differently.
+The shape of one tensor does not show its batch axis (ALiBi biases have the shape [batch * head, 1,
+n], rotary cosines [1, n, d]). mixlens therefore runs the model with two batch sizes and compares
+the shapes. For packed texts, boundaries and block masks grow in other ways and are handled
+separately.
 """
 
 from __future__ import annotations
@@ -32,16 +33,18 @@ class BatchAxis:
 
 @dataclass(frozen=True)
 class Bounds:
-    """The boundaries of packed texts. Those of a copy continue where the previous copy ends."""
+    """The boundaries of packed texts. The boundaries of each copy start where the previous copy
+    ends.
+    """
 
     @classmethod
     def seen(cls, one: Tensor, twice: Tensor) -> Bounds | None:
-        """Return the bounds if the second tensor has the boundaries of two copies."""
+        """Return `Bounds` if the second tensor holds the boundaries of two copies, else None."""
         is_count = one.dim() == 1 and len(one) > 1 and not one.is_floating_point()
         return cls() if is_count and torch.equal(cls().copies(one, 0, 2), twice) else None
 
     def copies(self, argument: Tensor, row: int, count: int) -> Tensor:
-        """Return the boundaries of copies, one after the other."""
+        """Return the boundaries of `count` consecutive copies."""
         later = [argument[1:] + argument[-1] * copy for copy in range(1, count)]
         return torch.cat([argument, *later])
 
@@ -56,7 +59,7 @@ class Blocks:
 
     @classmethod
     def seen(cls, one: Tensor, twice: Tensor) -> Blocks | None:
-        """Return the blocks if the second tensor has two copies as diagonal blocks."""
+        """Return `Blocks` if the second tensor holds two copies as diagonal blocks, else None."""
         sizes = [*one.shape[:-2], *(2 * size for size in one.shape[-2:])]
         if one.dim() < 2 or one.shape[-1] != one.shape[-2] or list(twice.shape) != sizes:
             return None
@@ -74,8 +77,9 @@ class Blocks:
 
 
 def batch_axes(one: Any, other: Any, rows: int, other_rows: int) -> Any:
-    """Return the batch axis of every tensor in a nested argument, from calls with `rows` and
-    `other_rows` texts, or None for a tensor without one.
+    """Return the batch axis of every tensor in a nested argument, or None for a tensor without one.
+
+    `one` and `other` are the argument in calls with `rows` and `other_rows` texts.
     """
     if isinstance(one, Tensor) and isinstance(other, Tensor):
         return _batch_axis(one, other, rows, other_rows) if one.dim() == other.dim() else None

@@ -2,7 +2,8 @@
 
 Layers are distinguished by the order of their calls, because ALBERT calls one module many times.
 
-Hook points keep intermediate tensors of a running layer, to verify a recording against them.
+Hook points capture intermediate tensors of a running layer, against which mixlens verifies a
+recording.
 """
 
 from __future__ import annotations
@@ -48,8 +49,10 @@ class LayerCall:
     def begun(
         cls, path: str, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> LayerCall:
-        """Return the call of a layer that has just started, for a re-run: without a cache, and with
-        inputs on its own device, to which accelerate moves them only inside.
+        """Return the call of a layer that has just started, in a form that can be run again.
+
+        The cache is dropped. The inputs are moved to the device of the layer, because accelerate
+        moves them only inside the layer.
         """
         kwargs, device = without_cache(kwargs), device_of_calls(module)
         if device is not None and hidden_argument(args, kwargs).device != device:
@@ -58,7 +61,7 @@ class LayerCall:
 
     @functools.cached_property
     def is_readable(self) -> bool:
-        """Return whether its weights are available as plain tensors."""
+        """Return whether the weights of the layer are available as plain tensors."""
         return _has_plain_weights(self.module)
 
     @property
@@ -68,8 +71,8 @@ class LayerCall:
 
     @functools.cached_property
     def whole(self) -> nn.Module:
-        """Return the layer with all of its heads: itself, or a copy if other processes have some
-        of them.
+        """Return the layer with all of its heads: itself, or a copy if other processes hold some of
+        the heads.
         """
         return self.readable if has_spread_weights(self.module) else self.module
 
@@ -117,8 +120,9 @@ def with_hidden_argument(
 
 
 def batch_size(inputs: Inputs) -> int:
-    """Return the batch size of the input: of its token ids if it has any, because images may be
-    packed.
+    """Return the batch size of the input.
+
+    Token ids take precedence over other tensors, because images may be packed.
     """
     named = [name for name in inputs if name.endswith("input_ids")]
     tensors = [inputs[name] for name in (*named, *inputs) if isinstance(inputs[name], Tensor)]
@@ -126,7 +130,7 @@ def batch_size(inputs: Inputs) -> int:
 
 
 def forward(model: nn.Module, inputs: Inputs) -> Any:
-    """Return the model's output without a cache, which would grow with every re-run."""
+    """Run the model without a key–value cache, which would grow with every re-run."""
     named = (
         {"use_cache": False} if "use_cache" in inspect.signature(model.forward).parameters else {}
     )
@@ -137,8 +141,8 @@ def forward(model: nn.Module, inputs: Inputs) -> Any:
 
 @contextlib.contextmanager
 def _cache_unused(model: nn.Module) -> Iterator[None]:
-    """Turn the cache off in every config, because some models ignore the argument or do not pass it
-    on.
+    """Turn the cache off in every config. Some models ignore the argument `use_cache` or do not
+    pass it on.
     """
     configs = [each for each in configs_of(model) if getattr(each, "use_cache", None) is True]
     try:
@@ -151,7 +155,7 @@ def _cache_unused(model: nn.Module) -> Iterator[None]:
 
 
 def without_cache(kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments of a layer without a cache, for re-runs."""
+    """Return the keyword arguments of a layer without its cache, for re-runs."""
     from transformers.cache_utils import Cache
 
     return {name: None if isinstance(value, Cache) else value for name, value in kwargs.items()}
@@ -199,10 +203,10 @@ def layer_calls(
 ) -> tuple[list[LayerCall], Any]:
     """Run the model once. Return every layer call in order and the model's output.
 
-    The forward pass stops after `stop_after` calls, and its output is then None: the rest (such as
-    a head as wide as the vocabulary) is often a third of the work. With `stop_inside` (names of
-    hook points), the last call stops when the last of them has been captured. Its output is then
-    None too.
+    The forward pass stops after `stop_after` calls, and the returned output is then None. This
+    saves the rest of the model: a language-model head alone is often a third of the work. With
+    `stop_inside` (names of hook points), the last call stops once all of these tensors have been
+    captured, and the output of that call is None, too.
 
     With `backend=None` the model runs natively and attention is not captured. `on_layer` receives
     each finished call and may drop tensors. `on_enter` may replace the input hidden states of a
@@ -258,7 +262,7 @@ class _Pass:
     def entered(
         self, path: str, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        """Handle the start of a layer. Return other arguments if its hidden states are replaced."""
+        """Handle the start of a layer. Return new arguments if its hidden states are replaced."""
         if self.busy:
             return None
         call = LayerCall.begun(path, module, args, kwargs)
@@ -281,8 +285,8 @@ class _Pass:
     def left(
         self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any
     ) -> Any:
-        """Handle the end of a layer. Return a different output if its parts received other states
-        than the code between them.
+        """Handle the end of a layer. Return a new output if the layer ran again with replaced
+        hidden states.
         """
         if self.busy:
             return None
@@ -300,7 +304,7 @@ class _Pass:
         return None if replacement is None else output
 
     def saw(self, name: Any, tensor: Tensor) -> None:
-        """Handle a tensor inside the running call."""
+        """Store a tensor of the running call, and stop the pass if it was the last one needed."""
         tensors = self.seen_by[-1]
         tensors[name] = tensor
         if self.count == self.stop_after and not self.busy and name in self.stop_inside[-1:]:
@@ -318,7 +322,7 @@ class _Pass:
 
 
 def _add_call(running: list[LayerCall], call: AttentionCall) -> None:
-    """Handle attention inside the running layer."""
+    """Add an attention call to the running layer."""
     if running:
         running[-1].attention.append(call)
 
@@ -347,7 +351,7 @@ class HookPoint(NamedTuple):
 
 
 def float_tensors(values: Iterable[Any]) -> Iterator[Tensor]:
-    """Yield every floating-point tensor in values, including tuples and lists."""
+    """Yield every floating-point tensor among `values`, including those inside tuples and lists."""
     for value in values:
         if isinstance(value, Tensor):
             if value.is_floating_point():
@@ -362,7 +366,7 @@ def watching(
 ) -> Iterator[dict[HookPoint, Tensor]]:
     """Collect copies of the named tensors while the layer runs.
 
-    They are copies, because some layers add in place.
+    The tensors are copied because some layers modify them in place.
     """
     tensors: dict[HookPoint, Tensor] = {}
     handles: list[Any] = []
@@ -377,8 +381,9 @@ def watch(
     keep: Callable[[HookPoint, Tensor], None],
     copy: Callable[[Tensor], Tensor] = Tensor.clone,
 ) -> Any:
-    """Add a hook that passes a copy of one tensor, or the result of `copy`, to `keep`, and return
-    its handle.
+    """Add a hook that passes a copy of one tensor to `keep`. Return the handle of the hook.
+
+    `copy` makes the copy; by default it clones the tensor.
     """
 
     def entered(module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:

@@ -1,8 +1,9 @@
 """Capture queries, keys and values of the attention implementation that a model was loaded with
 (sdpa, flash), or hide pairs of tokens from it.
 
-`native_attention` is for targets of a long prompt, whose full attention weights would not fit.
-`hidden_pairs` sets attention scores to minus infinity before the softmax, through the mask.
+`native_attention` is for a few targets of a long prompt, whose full attention weights would not fit
+into memory. `hidden_pairs` sets attention scores to minus infinity before the softmax, through the
+mask.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ _hide: contextvars.ContextVar[Callable[[Tensor, Tensor], Tensor | None] | None] 
 def _hiding(
     function: Callable[..., Any], hide: Callable[[Tensor, Tensor], Tensor | None], is_eager: bool
 ) -> Callable[..., Any]:
-    """The model's own attention function, with a mask that hides further pairs."""
+    """Wrap the model's own attention function to hide further pairs of tokens."""
     names = _names(function)
 
     def attention(module: nn.Module, *args: Any, **options: Any) -> Any:
@@ -104,8 +105,10 @@ def _hiding(
 
 
 def _hidden(mask: Any, pairs: Tensor, query: Tensor, key: Tensor, triangle: bool) -> Tensor:
-    """A mask that hides these pairs as well. Without one, torch's fused attention hides later
-    tokens if it is causal, and eager code hides nothing.
+    """Return a mask that also hides these pairs.
+
+    If there is no mask, PyTorch's fused attention hides later tokens in a causal module, and eager
+    code hides nothing.
     """
     hidden = pairs[:, None]
     if mask is None:
@@ -128,17 +131,17 @@ def _hidden(mask: Any, pairs: Tensor, query: Tensor, key: Tensor, triangle: bool
 
 
 class NothingVisible(Exception):
-    """Raised if a mask hides every source of a target."""
+    """Raised if a mask hides all sources of a target."""
 
 
 @contextlib.contextmanager
 def hidden_pairs(hide: Hide) -> Iterator[None]:
     """Hide the pairs of target and source that `hide` returns while the context is open.
 
-    Calls are numbered from 0 in their order.
+    `hide` receives the number of the attention call, counted from 0, with its query and key.
 
     Raises `NothingVisible` if a target would see no source, and `UnsupportedModel` if the attention
-    of the model takes no mask of pairs.
+    of the model does not accept a mask of token pairs.
     """
     token = _hide.set(_numbered(hide))
     try:
@@ -170,7 +173,7 @@ def native_attention(report: Report) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _handing_out() -> Iterator[None]:
-    """Keeps our function in front of transformers' own while any thread needs it."""
+    """Wrap transformers' own attention functions while any thread needs it."""
     from transformers import AttentionInterface
 
     global _handed_out, _original

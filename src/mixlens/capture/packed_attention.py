@@ -1,15 +1,16 @@
-"""Place several attention calls of one layer in one map: packed sequences, or paired streams.
+"""Combine the attention calls of a layer into one map, for packed sequences and paired streams.
 
 Sequences packed along one axis have one call per image or window, or one call with a block mask.
 
-The calls follow the order of the tokens, so that each has its place in a full map, and unconnected
-pairs have no weight. The placement is verified like any attention: A V must be the input of the
-output projection, token by token.
+The calls follow the order of the tokens. Each call therefore becomes a block of the full map, and
+pairs of tokens from different calls have no weight. The full map is verified like any attention:
+for every token, A V must be the input of the output projection.
 
-Two streams in one layer (words and boxes of LXMERT) have one call each. The streams form one
-sequence, one after the other. Two consecutive calls, one from each stream, are blocks of one map:
-on its diagonal if each stream reads itself, off the diagonal if each reads the other. The numbers
-of tokens show which stream a call is from and which one it reads, so they must differ.
+Two streams in one layer (words and image regions in LXMERT) make one call each. mixlens
+concatenates both streams into one sequence. Two consecutive calls, one from each stream, become two
+blocks of one map: on the diagonal if each stream attends to itself, off the diagonal if each
+attends to the other. mixlens tells the streams apart by their numbers of tokens, which must
+therefore differ.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ class PackedAttention(Listener):
         self._start = 0
 
     def values(self, values: Tensor) -> Tensor:
-        """Return this piece's part of the edited values of the whole attention."""
+        """Return the edited values of one piece. The edit itself receives the values of all
+        pieces.
+        """
         if self.outer.edit_values is None:
             return values
         before = values.new_zeros(*values.shape[:2], self._start, values.shape[3])
@@ -45,7 +48,7 @@ class PackedAttention(Listener):
         return edited[None, :, self._start : self._start + values.shape[2]]
 
     def captured(self, call: AttentionCall) -> None:
-        """Pass on the whole attention after its last piece."""
+        """Collect a piece. After the last one, pass on the combined attention."""
         self._calls.append(call)
         self._start += int(call.weights.shape[2])
         if self._start == self.rows * self.tokens:
@@ -54,7 +57,7 @@ class PackedAttention(Listener):
 
 
 def placed(calls: Sequence[AttentionCall], rows: int, tokens: int) -> list[AttentionCall]:
-    """Return the attention of a layer from the calls of all pieces."""
+    """Return the attention calls of a layer, combined from the calls of all pieces."""
     captured: list[AttentionCall] = []
     packed = PackedAttention(Listener(on_call=captured.append), rows, tokens)
     for call in calls:
@@ -63,7 +66,7 @@ def placed(calls: Sequence[AttentionCall], rows: int, tokens: int) -> list[Atten
 
 
 def _by_row(tensor: Tensor, rows: int, axis: int) -> Tensor:
-    """Return [1, ..., batch * tokens, ...] as [batch, ..., tokens, ...]."""
+    """Reshape [1, ..., batch * tokens, ...] to [batch, ..., tokens, ...]."""
     return torch.cat(tensor.chunk(rows, axis))
 
 
@@ -95,7 +98,7 @@ def _whole(calls: Sequence[AttentionCall], rows: int, tokens: int) -> AttentionC
 
 
 class PairedAttention(Listener):
-    """Combine the calls of two streams into pairs."""
+    """Combine calls of two streams in pairs."""
 
     def __init__(self, outer: Listener, sizes: tuple[int, int]) -> None:
         super().__init__(batch=outer.batch)
@@ -105,7 +108,9 @@ class PairedAttention(Listener):
         self._first: AttentionCall | None = None
 
     def values(self, values: Tensor) -> Tensor:
-        """Return this stream's part of the edited values of both streams."""
+        """Return the edited values of one stream. The edit itself receives the values of both
+        streams.
+        """
         place = self.places.get(int(values.shape[2]))
         if self.outer.edit_values is None or place is None:
             return self.outer.values(values)
@@ -114,7 +119,7 @@ class PairedAttention(Listener):
         return self.outer.values(whole)[:, :, place]
 
     def captured(self, call: AttentionCall) -> None:
-        """Pass on a pair after its second call, and other calls unchanged."""
+        """Combine two calls into a pair and pass it on. Pass on all other calls unchanged."""
         if self._first is None and self._is_piece(call):
             self._first = call
             return
@@ -129,7 +134,9 @@ class PairedAttention(Listener):
         return known and all(size in self.places for size in call.weights.shape[2:])
 
     def _whole(self, calls: Sequence[AttentionCall]) -> AttentionCall | None:
-        """Return both blocks in one map, if each stream is a target once and a source once."""
+        """Return both blocks in one map, or None unless each stream is target once and source
+        once.
+        """
         if len(calls) < 2 or not all(map(self._is_piece, calls)):
             return None
         targets, sources = ({int(call.weights.shape[axis]) for call in calls} for axis in (2, 3))
@@ -159,7 +166,7 @@ def _room(like: Tensor, axis: int, size: int) -> Tensor:
 
 
 def paired(calls: Sequence[AttentionCall], sizes: tuple[int, int]) -> list[AttentionCall]:
-    """Return the attention of a layer from the calls of both streams."""
+    """Return the attention calls of a layer, combined from the calls of both streams."""
     captured: list[AttentionCall] = []
     listener = PairedAttention(Listener(on_call=captured.append), sizes)
     for call in calls:

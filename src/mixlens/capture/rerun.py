@@ -1,10 +1,10 @@
 """Run one recorded layer again, on copies of one text, with edited values, attention output or
 hidden states.
 
-Some modules cast themselves while they run (routers of Switch and NLLB-MoE). A cast writes into
-parameters, even one that changes nothing. Inside a transform of torch.func it would store the
-transform's own wrappers there. They outlive the transform, and the next run of the user's model
-crashes the process. `idle_casts_skipped` prevents that.
+Some modules cast themselves while they run (the routers of Switch and NLLB-MoE). A cast writes to
+the parameters even if they already have that dtype. Inside a torch.func transform, it would store
+the wrapper tensors of the transform in the module. The wrappers would outlive the transform, and
+the next run of the model would crash the process. `idle_casts_skipped` prevents this.
 """
 
 from __future__ import annotations
@@ -83,9 +83,8 @@ def run_layer(
     on_call: Callable[[AttentionCall], None] | None = None,
     grad: bool = False,
 ) -> Tensor:
-    """Return the layer's hidden states.
-
-    `replace_output` replaces the outputs of named submodules.
+    """Run the layer and return its hidden states. `replace_output` replaces the outputs of named
+    submodules.
     """
     if hidden is not None:
         args, kwargs = with_hidden_argument(args, kwargs, hidden)
@@ -128,8 +127,9 @@ def replacing_values(
 def _values_for_heads(
     values: Float[Tensor, "copies some_heads source d_head"], heads: int
 ) -> Float[Tensor, "copies heads source d_head"]:
-    """Return values for as many heads as one attention call takes. Some models repeat grouped
-    values only in some of their calls.
+    """Return values with the number of heads that an attention call expects.
+
+    Some models repeat grouped values in some of their calls only.
     """
     given = int(values.shape[1])
     if given == heads:
@@ -177,8 +177,9 @@ UpcastModule = tuple[LayerCall, nn.Module]
 
 
 def upcast_module(call: LayerCall, last: list[UpcastModule]) -> nn.Module:
-    """Return the layer of a call in float32 or better: for half precision a copy. `last` keeps one
-    copy at a time.
+    """Return the layer of a call in float32 or better.
+
+    A half-precision layer is copied. `last` caches the latest copy.
     """
     if call.hidden_in.dtype == computing_dtype(call.hidden_in.dtype):
         return call.readable

@@ -1,12 +1,13 @@
 """Capture attention in modelling files that do not use transformers' attention interface.
 
-A `TorchFunctionMode` follows a softmax into the product with the values (matmul, bmm, einsum), or
-splits a `scaled_dot_product_attention`.
+A `TorchFunctionMode` follows the result of a softmax to its product with the values (matmul, bmm,
+einsum), or computes a `scaled_dot_product_attention` step by step.
 
-`taken_apart` splits torch's own multi-head attention (`F.multi_head_attention_forward`, which
-`nn.MultiheadAttention` calls): WavLM, and image towers after the first CLIP. Torch uses the weights
-of the output projection without calling its module. Here that module is called, so that the
-projection can be captured and edited like any other.
+`taken_apart` does the same for PyTorch's own multi-head attention
+(`F.multi_head_attention_forward`, which `nn.MultiheadAttention` calls). It is used by WavLM and by
+the image encoders of models newer than the first CLIP. PyTorch reads the weights of the output
+projection without calling its module. mixlens calls that module, so that the projection can be
+captured and edited like any other.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def einsum_letters(equation: str) -> str | None:
 
 
 class SoftmaxTrace(TorchFunctionMode):
-    """Follows a softmax through shape changes into the product with the values."""
+    """Follow a softmax through changes of shape to its product with the values."""
 
     _SOFTMAX = {torch.softmax, torch.nn.functional.softmax, Tensor.softmax}
     _PASSED_ON = {
@@ -81,7 +82,7 @@ class SoftmaxTrace(TorchFunctionMode):
 
     @functools.cached_property
     def _owners(self) -> dict[int, nn.Linear]:
-        """Return linear modules by the identity of their weight."""
+        """Return a dict from the id of a weight to its linear module."""
         parts = self._module.modules()
         return {id(part.weight): part for part in parts if isinstance(part, nn.Linear)}
 
@@ -119,7 +120,7 @@ class SoftmaxTrace(TorchFunctionMode):
         return result
 
     def _follow_mask(self, func: Any, *args: Any, **kwargs: Any) -> None:
-        """Follow the mask of a softmax while its weights stay unchanged."""
+        """Remember which sources a softmax sees, until its weights are rearranged."""
         if func in self._SOFTMAX:
             scores = args[0] if args else kwargs["input"]
             axis = args[1] if len(args) > 1 else kwargs.get("dim")
@@ -153,9 +154,7 @@ class SoftmaxTrace(TorchFunctionMode):
         return output
 
     def _visibility(self, by_row: Callable[[Tensor], Tensor], weights: Tensor) -> Visibility | None:
-        """Return the visibility of the softmax of these weights, or None if it had another
-        shape.
-        """
+        """Return which sources the softmax of these weights saw, or None if the shapes differ."""
         seen, self._seen = self._seen, None
         seen = None if seen is None else by_row(seen)
         return None if seen is None or seen.shape != weights.shape else Visibility(seen=seen)
@@ -163,8 +162,8 @@ class SoftmaxTrace(TorchFunctionMode):
     def _blocks(
         self, listener: Listener, weights: Tensor, values: Tensor, output: Tensor
     ) -> Tensor:
-        """Capture attention inside windows or blocks, which have an axis of their own, so that an
-        error can describe it.
+        """Capture attention inside windows or blocks, which have a separate axis, so that an error
+        can describe it.
         """
         self._followed.clear()
         listener.captured(AttentionCall(weights, values, output, "trace"))
@@ -225,8 +224,8 @@ _BEYOND = ("bias_k", "bias_v", "add_zero_attn", "static_k", "static_v")  # sourc
 
 
 def taken_apart(listener: Listener, owners: dict[int, nn.Linear], *args: Any, **kwargs: Any) -> Any:
-    """Return the attention's output and weights, and capture the call. `owners` are linear modules
-    by the identity of their weight.
+    """Return the attention's output and weights, and capture the call. `owners` maps the id of a
+    weight to its linear module.
     """
     bound = _SIGNATURE.bind(*args, **kwargs)
     bound.apply_defaults()

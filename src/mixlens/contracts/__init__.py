@@ -2,9 +2,9 @@
 
 * `spec`: `Spec`, `Facts`, `Option`, `AttentionKind`, and the protocols of a measure
 * `head_weights`: `HeadWeights`, learned weights of attention heads, and their file
-* `request`: `Request`, the requested layers and targets, and `Targets`, those of one layer
-* `scores`: `Scores` and `LayerScores`, the numbers for the whole batch
-* `span`: `Span` and `SpanRule`, several targets that are scored as one
+* `request`: `Request`, the requested layers and targets, and `Targets`, the targets of one layer
+* `scores`: `Scores` and `LayerScores`, the scores of a whole batch
+* `span`: `Span` and `SpanRule`, for several targets that are scored as one
 """
 
 from mixlens.contracts.request import Request, Targets

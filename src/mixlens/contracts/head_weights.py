@@ -1,7 +1,8 @@
 """Learned weights of attention heads, and the file that holds them.
 
-The file is a safetensors file: the weights [layer, head], a few numbers of each layer of the model
-that they were learned on, and in its metadata the features and how they were learned.
+The safetensors file holds the weights [layer, head] and, to recognise the model that they were
+learned on, a few parameters from each of its layers. The metadata contains the name of the features
+and the settings of the fit.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ class HeadWeights:
 
 
 def load_head_weights(path: str | os.PathLike[str]) -> HeadWeights:
-    """Return the weights of a file that `HeadWeights.save` has written."""
+    """Load a file that `HeadWeights.save` has written."""
     if not isinstance(path, (str, os.PathLike)):
         raise InvalidInput(f"weights={path!r} is not a file. Write one with `mixlens fit-heads`.")
     name = os.fspath(path)
@@ -96,7 +97,7 @@ def load_head_weights(path: str | os.PathLike[str]) -> HeadWeights:
 
 @functools.lru_cache(maxsize=8)
 def _loaded(name: str, changed: int) -> HeadWeights:
-    """Read a file. `changed` is its time of modification, so that the cache notices a write."""
+    """Read a file. `changed` is its modification time, so that a changed file is read again."""
     from safetensors import SafetensorError, safe_open
 
     try:
@@ -113,7 +114,7 @@ def _loaded(name: str, changed: int) -> HeadWeights:
 
 
 def _checked(weights: np.ndarray, features: str, samples: np.ndarray, about: Any) -> HeadWeights:
-    """Return weights whose arrays and description fit each other, or raise `ValueError`."""
+    """Return the head weights, or raise `ValueError` if the arrays or the metadata are invalid."""
     if weights.ndim != 2 or samples.ndim != 2 or len(weights) != len(samples):
         raise ValueError(f"weights of shape {weights.shape}, samples of shape {samples.shape}")
     for name, array in (("weights", weights), ("samples", samples)):
@@ -124,7 +125,7 @@ def _checked(weights: np.ndarray, features: str, samples: np.ndarray, about: Any
 
 
 def sample_layer(module: nn.Module) -> np.ndarray | None:
-    """Return a few numbers of a layer's weights, or None if they cannot be read."""
+    """Return a few parameters of a layer, or None if its weights cannot be read."""
     import torch
 
     tensors = [each for each in module.parameters() if each.is_floating_point()]

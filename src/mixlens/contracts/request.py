@@ -1,4 +1,4 @@
-"""The request of a measure: layers and targets of one attention, and the targets of one layer."""
+"""The layers and targets that a measure has to score, for one attention of the model."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Targets:
-    """Positions of the targets in each text, or all of them, for layers of one attention.
+    """The targets of each text, for the layers of one attention.
 
-    The tensors of a layer hold all tokens of a text, or only the targets (`is_cut`). `take` selects
-    targets in both cases.
+    The tensors of a layer hold either all tokens of a text or only the targets (`is_cut`). `take`
+    selects the targets in both cases.
     """
 
     positions: tuple[tuple[int, ...], ...] | None  # for each text; None: all
@@ -46,12 +46,12 @@ class Targets:
 
     @property
     def are_all(self) -> bool:
-        """Return whether all targets are wanted, in their order."""
+        """Return whether all tokens are targets, in their order."""
         return self.positions is None
 
     def blocks(self, size: int) -> Iterator[Targets]:
-        """Yield the targets of a span a few at a time, or all at once if the layer holds only the
-        targets.
+        """Yield the targets of a span in blocks of `size`, or all at once if the layer holds only
+        them.
         """
         if self.is_cut or self.positions is None or self.weights is None:
             yield self
@@ -60,7 +60,7 @@ class Targets:
             yield self.block(slice(start, start + size))
 
     def block(self, part: slice) -> Targets:
-        """Return a subset of these targets, by their indices among them."""
+        """Return a subset of these targets, selected by a slice."""
         if self.positions is None or part == slice(0, len(self.positions[0])):
             return self
         return replace(
@@ -71,7 +71,9 @@ class Targets:
         )
 
     def weights_like(self, tensor: Tensor) -> Tensor:
-        """Return the weights of a span, [batch, target], next to a tensor and in its dtype."""
+        """Return the weights of a span, [batch, target], on the device and in the dtype of
+        `tensor`.
+        """
         import torch
 
         from mixlens.model.placement import sent
@@ -88,7 +90,7 @@ class Targets:
         return [segment_positions(self.source_row(text), by) for text in range(count)]
 
     def take(self, tensor: Tensor, dim: int) -> Tensor:
-        """Return the targets of a tensor [batch, ...] along its target axis."""
+        """Select the targets from a tensor [batch, ...] along the axis `dim`."""
         if self.positions is None or self.is_cut:
             return tensor
         import torch  # not above, because listing the measures needs no torch
@@ -116,7 +118,7 @@ class Targets:
         return sent(torch.tensor(self.positions), device)
 
     def places(self, batch: int, count: int, device: torch.device) -> Tensor:
-        """Return where every target is in the tensors of a layer: [batch, target]."""
+        """Return the index of every target in the tensors of a layer: [batch, target]."""
         import torch
 
         if self.is_cut:
@@ -124,15 +126,18 @@ class Targets:
         return self.at(batch, count, device)
 
     def token_counts(self, weights: Tensor) -> Sequence[int] | None:
-        """Return the number of tokens of each text if all of them are targets and sources of these
-        weights, so that the rest is padding. Otherwise return None.
+        """Return the number of tokens of each text if all tokens are targets and sources of
+        `weights`.
+
+        The rest of the weights is then padding. Return None in all other cases.
         """
         square = self.kind is AttentionKind.SELF and weights.shape[-2] == weights.shape[-1]
         return self.lengths if self.are_all and square else None
 
     def real_pairs(self, positions: Tensor, sources: int) -> Tensor:
-        """Return which targets (by their positions) and sources are both real tokens, not padding:
-        [batch, target, source]. All layers of a pass share the result.
+        """Return a mask [batch, target, source] of the pairs without padding.
+
+        `positions` are those of the targets. All layers of a pass share the result.
         """
         import torch
 
@@ -169,9 +174,7 @@ class Request:
         targets: int | str | Sequence[int | str] | EachText | None,
         per_head: bool,
     ) -> Request:
-        """Return the request in positions of this recording, with names and negative numbers
-        resolved.
-        """
+        """Return a request in which names and negative numbers are resolved to positions."""
         chosen_site = recording.structure.site(site)
         numbers = whole_numbers(layers, "layers")
         named = targets if isinstance(targets, EachText) else listed(targets, "targets")
@@ -195,7 +198,7 @@ class Request:
         )
 
     def in_order(self) -> Request:
-        """Return the same span with its targets in the order of the text, which does not change
+        """Return the request with the targets of its span in text order, which does not change
         their sum.
         """
         assert self.targets is not None
@@ -212,7 +215,7 @@ class Request:
         return replace(self, targets=sort(self.targets), span=span)
 
     def numbers(self, recording: Recording) -> tuple[int, ...]:
-        """Return the numbers of the requested layers in the model."""
+        """Return the layer numbers, in the model, of the requested layers."""
         layer_numbers = recording.structure.site(self.site).numbers
         return tuple(layer_numbers[position] for position in self.layers)
 
@@ -224,7 +227,7 @@ class Request:
 
     @property
     def take(self) -> NoReturn:
-        """Raise an error: measures written for version 0.1 read targets from the request."""
+        """Raise an error that explains how to update a measure written for version 0.1."""
         raise InvalidInput(
             "Request.take was removed. Score one layer at a time: score_layer(layer, attention,"
             " targets, *, option=default) -> LayerScores, with targets.take(tensor, axis). A"
@@ -232,8 +235,9 @@ class Request:
         )
 
     def chosen(self, recording: Recording, cut_at: Tensor | None = None) -> Targets:
-        """Return the requested targets of a recording. `cut_at` are their positions, if its layers
-        hold only these targets.
+        """Return the requested targets of a recording.
+
+        If the layers of the recording hold only these targets, `cut_at` gives their positions.
         """
         return Targets(
             positions=self.targets,
@@ -247,8 +251,9 @@ class Request:
 
 
 def _positions(recording: Recording, site: str, layers: Sequence[int] | None) -> tuple[int, ...]:
-    """Return layer numbers as indices among those of an attention; negative ones count from the
-    end.
+    """Return the indices of layers among those with this attention.
+
+    `layers` are layer numbers of the model; negative numbers count from the end.
     """
     numbers = recording.structure.site(site).numbers
     count = len(numbers)

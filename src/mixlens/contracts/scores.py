@@ -1,4 +1,4 @@
-"""The result of a measure: numbers for the whole batch, with padding."""
+"""The result of a measure: scores of the whole batch, with padding."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def by_layer(parts: Sequence[Tensor]) -> Tensor:
-    """Stack the scores of layers along a first axis, from any devices."""
+    """Stack the scores of layers along a new first axis, from any devices."""
     import torch  # not above, because listing the measures needs no torch
 
     if len(parts) == 1:
@@ -24,10 +24,10 @@ def by_layer(parts: Sequence[Tensor]) -> Tensor:
 
 @dataclass(frozen=True)
 class LayerScores:
-    """The numbers of one layer for the whole batch: [batch, target, source] or [batch, head,
-    target, source].
+    """The scores of one layer for the whole batch: [batch, target, source] or [batch, head, target,
+    source].
 
-    Padding may hold any finite numbers, which are cut off afterwards.
+    Padding may hold any finite numbers, which mixlens removes later.
     """
 
     values: Tensor
@@ -45,10 +45,10 @@ class LayerScores:
 
 @dataclass(frozen=True)
 class Scores:
-    """A measure's numbers for the whole batch: [layer, batch, target, source] or [layer, batch,
+    """The scores of a measure for the whole batch: [layer, batch, target, source] or [layer, batch,
     head, target, source].
 
-    Padding may hold any finite numbers, which are cut off afterwards.
+    Padding may hold any finite numbers, which mixlens removes later.
     """
 
     values: Tensor
@@ -67,7 +67,7 @@ class Scores:
     scale: Tensor | None = None
 
     def to(self, device: str | torch.device) -> Scores:
-        """Return the same numbers on a device."""
+        """Return the scores moved to a device."""
         return replace(
             self,
             values=self.values.to(device),
@@ -115,5 +115,7 @@ class Scores:
         )
 
     def known_facts(self, usual: Facts) -> Facts:
-        """Return the properties of these scores; `usual` are those of the measure."""
+        """Return the properties of these scores, or `usual`, those of the measure, if they have
+        none.
+        """
         return usual if self.facts is None else self.facts

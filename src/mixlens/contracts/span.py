@@ -1,8 +1,9 @@
 """Several targets that are scored as one: an answer, a sentence, a reasoning span.
 
-There are three definitions. "sum": add the vectors of the targets, then measure; common parts of
-the targets count more. "joint": stack the vectors of the targets into one long vector, then
-measure; nothing cancels between targets. "mean": measure every target, then take the weighted mean.
+There are three definitions. "sum" adds the vectors of the targets before measuring, so that
+components shared by the targets count more. "joint" stacks the vectors of the targets into one long
+vector before measuring, so that nothing cancels between targets. "mean" measures every target and
+takes the weighted mean of the scores.
 """
 
 from __future__ import annotations
@@ -55,8 +56,10 @@ class Span:
     def sampled(
         self, targets: Sequence[Sequence[int]], count: Any, seed: Any
     ) -> tuple[Span, tuple[tuple[int, ...], ...]]:
-        """Return a span of `count` targets drawn without replacement, and these targets, in their
-        order. Each text has its own sample, and targets of weight 0 are drawn last.
+        """Draw `count` targets without replacement, and return their span and their positions.
+
+        The targets stay in order. Every text has a sample of its own, and targets of weight 0 are
+        drawn last.
         """
         for name, number, least in (("sample", count, 2), ("seed", seed, 0)):
             is_whole = isinstance(number, (int, np.integer)) and not isinstance(number, bool)
@@ -78,7 +81,7 @@ class Span:
         return span, tuple(tuple(own[place] for place in places) for places, _, own in pairs)
 
     def chosen(self, rule: SpanRule | None) -> str:
-        """Return the definition: the requested one, or the default for a measure."""
+        """Return the requested definition, or the default definition for a measure."""
         if self.definition is not None:
             return self.definition
         few = max(map(len, self.weights)) <= _FEW
@@ -86,7 +89,7 @@ class Span:
 
 
 def _rows(weights: Any, targets: Sequence[Sequence[int]]) -> list[list[float]]:
-    """Return the weights of each text: one list for all texts, or one for each."""
+    """Return the weights of each text. You can pass one list for all texts or one list per text."""
     try:
         if isinstance(weights, Mapping):
             raise TypeError
@@ -122,16 +125,17 @@ def _rows(weights: Any, targets: Sequence[Sequence[int]]) -> list[list[float]]:
 
 @dataclass(frozen=True, kw_only=True)
 class SpanRule:
-    """How a measure scores a span; the file of a measure defines it as `SPAN`.
+    """How a measure scores a span. The module of the measure defines it as `SPAN`.
 
-    A measure of vectors has three steps. `split(layer, attention, targets, **options)` returns the
-    vectors of every source as a `Decomposition`. `weigh(parts, budget, **options)` returns numbers
-    [batch, target, ...] that add up over stacked targets. `score(weighed, **options)` returns
-    scores. "sum" folds the parts first, "joint" adds the numbers up, and "mean" the scores.
+    A measure that decomposes vectors has three steps. `split(layer, attention, targets, **options)`
+    returns the vectors of every source as a `Decomposition`. `weigh(parts, budget, **options)`
+    returns quantities [batch, target, ...] that can be added over stacked targets. `score(weighed,
+    **options)` returns scores. "sum" adds the vectors of the targets before `weigh`, "joint" adds
+    the quantities that `weigh` returns, and "mean" averages the scores.
 
-    Without vectors, "joint" has two steps. `square(layer, attention, targets, **options)` returns
-    squares of every target as `LayerScores`, which are added with squared weights.
-    `unite(squares, **options)` returns the scores of the sums.
+    For a measure without vectors, "joint" has two steps. `square(layer, attention, targets,
+    **options)` returns the squares for every target as `LayerScores`; they are summed with squared
+    weights. `unite(squares, **options)` converts the sums to scores.
     """
 
     split: Callable[..., Decomposition] | None = None
@@ -146,7 +150,7 @@ class SpanRule:
 
 
 def require_definition(name: str, rule: SpanRule | None, definition: str) -> None:
-    """Raise `InvalidInput` if a measure has no spans of this definition."""
+    """Raise `InvalidInput` if a measure does not support this definition of a span."""
     if definition == "mean":
         return
     if rule is not None and rule.split is not None:

@@ -1,5 +1,5 @@
-"""The description of a measure (`Spec`) with the properties of its scores and its options, and the
-functions that it must have.
+"""The description of a measure (`Spec`), with its options and the properties of its scores, and
+protocols for its functions.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """Sizes of one text in one model, counted in numbers (not bytes)."""
+    """Sizes of one text in one model, counted in tensor elements (not bytes)."""
 
     targets: int  # all tokens of the text, or the named targets in single-target mode
     sources: int
@@ -47,7 +47,7 @@ SPLITS = (None, "projection", "block")
 
 
 class AttentionKind(StrEnum):
-    """Whether an attention reads the tokens of its own stack or of another one."""
+    """Whether attention reads the tokens of its own stack or of another stack."""
 
     SELF = "self"
     CROSS = "cross"
@@ -71,7 +71,7 @@ class Facts:
 
     @property
     def rows_are_shares(self) -> bool:
-        """Return whether complete scores of a target sum to one."""
+        """Return whether the scores of a target sum to one, unless a part of them is missing."""
         return self.rows_sum_to_one or self.sums_vary
 
     def of(self, scores: np.ndarray) -> Facts:
@@ -82,8 +82,9 @@ class Facts:
         return replace(self, rows_sum_to_one=whole, sums_vary=not whole)
 
     def whole_rows(self, scores: np.ndarray) -> np.ndarray:
-        """Return which targets have scores that sum to one. Half-precision scores are rounded one
-        by one.
+        """Return which targets have scores that sum to one.
+
+        The tolerance allows for half-precision scores, each of which has a rounding error.
         """
         bar = 2e-2 if self.joined_by is None else 2e-5
         whole: np.ndarray = np.abs(scores.sum(-1, dtype=np.float64) - 1) <= bar
@@ -174,32 +175,36 @@ class Spec:
             raise InvalidInput(f"Unknown one_row {self.one_row!r}. Choose first or sum.")
 
     def with_options(self, options: tuple[Option, ...]) -> Spec:
-        """Return the same measure with its options."""
+        """Return the same description with the options of the measure filled in."""
         return replace(self, options=options)
 
 
 @runtime_checkable
 class ScoreLayer(Protocol):
-    """`score_layer(layer, attention, targets, *, option=default)`: the measure of one layer. With
-    `Spec.per_head` it also takes `per_head`.
+    """`score_layer(layer, attention, targets, *, option=default)`: a function that scores one
+    layer.
+
+    If `Spec.per_head` is True, it also accepts `per_head`.
     """
 
     def __call__(
         self, layer: Layer, attention: Attention, targets: Targets, /, *args: Any, **options: Any
     ) -> LayerScores:
-        """Return the numbers of one layer for the whole batch, with padding."""
+        """Return the scores of one layer for the whole batch, with padding."""
 
 
 @runtime_checkable
 class ScoreModel(Protocol):
-    """`score_model(recording, request, *, option=default)`: a measure that needs more than one
-    layer at a time. If it explains an output, the output is its third argument.
+    """`score_model(recording, request, *, option=default)`: a function that scores several layers
+    together.
+
+    If the measure explains an output, the output is the third argument.
     """
 
     def __call__(
         self, recording: Recording, request: Request, /, *args: Any, **options: Any
     ) -> Scores:
-        """Return the numbers for the whole batch, with padding."""
+        """Return the scores of the whole batch, with padding."""
 
 
 @runtime_checkable
@@ -212,9 +217,10 @@ class Refusal(Protocol):
 
 @runtime_checkable
 class Measure(Protocol):
-    """Protocol of a file in `mixlens.measures` and of a plug-in.
+    """Protocol of the modules in `mixlens.measures` and of plug-ins.
 
-    It has a `score_layer` or a `score_model`, and may have a `refusal` and a `require_layer`.
+    A measure has either `score_layer` or `score_model`, and may define `refusal` and
+    `require_layer`.
     """
 
     @property

@@ -8,9 +8,9 @@ set that comes with the package.
 * `files`, `tables`, `objects`, `hub`: lines, tables, JSON records and the hub
 * `targets`, `word_lists`, `blimp`, `cues`, `linzen`, `evidence`: agreement and evidence words
 * `classes`, `conllu`, `plain`: classes of texts, parts of speech, plain text
-* `generated_prompts`: prompts with known evidence, made by a seed; `evidence_prompts`: those of
-  HotpotQA, RULER and TracLLM
-* `speech`: audio with the times of its words; `homophones`: such sentences, spoken by eSpeak NG
+* `generated_prompts`: prompts with known evidence, generated from a seed; `evidence_prompts`: the
+  prompts of HotpotQA, RULER and TracLLM
+* `speech`: audio with word times; `homophones`: sentences with homophones, spoken by eSpeak NG
   (`espeak`)
 * `alignments`: parallel text and its gold links
 * `places`, `spelling`: positions of words in a text, and tokenised text in plain spelling

@@ -8,9 +8,9 @@
 * Text: two files line by line, or one file with both sides on a line, separated by ` ||| ` or a
   tab. Words are separated by spaces. `<s snum=1> … </s>` around a sentence is removed.
 
-If the format does not define the first word number, the links do: a word 0 means counting from 0,
-and a word number equal to the sentence length means counting from 1. If neither occurs, pass
-`base`.
+If the format does not define the number of the first word, mixlens infers it from the links: a word
+0 means counting from 0, and a word number equal to the sentence length means counting from 1. If
+neither occurs, pass `base`.
 """
 
 from __future__ import annotations
@@ -117,7 +117,9 @@ def _files_of_folder(
 
 
 def _named(folder: Path, files: Sequence[Path], name: PathLike) -> Path:
-    """Return the file with this name, or the one with this ending and the shortest name."""
+    """Return the file with this name, or else the file with this ending that has the shortest
+    name.
+    """
     ending = [file for file in files if file.suffix == f".{name}"]
     for file in (folder / name, Path(name)):
         if file.is_file():

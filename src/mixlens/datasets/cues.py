@@ -15,7 +15,8 @@ the grammatical number of the target ("Those drivers disgusts Dan" is skipped).
 The rules cover the simple noun phrases of BLiMP and nothing more. A subject with an adjective or a
 relative clause is skipped or, if the adjective looks like a noun before a verb, gets a wrong cue.
 In "a lot of ladies" the cue is "ladies", while a parser's head is "lot". A name of several words is
-one cue. Determiners ("these", "every") show the number too and are not marked, as in the paper.
+one cue. Determiners ("these", "every") also show the number, but they are not marked, as in the
+paper.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Speak texts with the library of eSpeak NG, which also reports when each word begins.
+"""Speak texts with the eSpeak NG library, which also reports when each word begins.
 
-The library keeps a state, so a text sounds slightly different after another one. Therefore all
-texts of a call are spoken by a new process: the same call gives the same samples.
+The library keeps internal state, so a text sounds slightly different after another text. Each call
+therefore speaks its texts in a new process, so that the same call always returns the same samples.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def speak(texts: Sequence[str], voice: str, words_per_minute: int) -> list[Utter
 
 
 class _Voice:
-    """Load and call the library in this process."""
+    """A voice of the eSpeak NG library, which is loaded into this process."""
 
     def __init__(self, voice: str, words_per_minute: int) -> None:
         self._library: Any = ctypes.CDLL(ctypes.util.find_library("espeak-ng"))

@@ -1,10 +1,10 @@
-"""Read texts that a model continues, with the evidence words (Ferrando et al. 2023).
+"""Read texts for a model to continue, with marked evidence words (Ferrando et al. 2023).
 
 The tables have the columns `one_prefix_prefix` (the text), `one_prefix_word_good` and
 `one_prefix_word_bad` (target and foil), and `target`, the evidence word. If there is a
 `target_phrase`, the whole phrase is the evidence, as in the paper, except in the sets for which the
-paper uses its head. The first mention counts. Records without evidence (NA, or the whole sentence)
-are skipped.
+paper uses only the head of the phrase. If the evidence occurs several times, the first occurrence
+counts. Records without evidence (NA, or the whole sentence) are skipped.
 """
 
 from __future__ import annotations

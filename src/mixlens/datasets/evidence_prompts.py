@@ -4,16 +4,16 @@
   sentences) and `supporting_facts`. Every paragraph is a document; the supporting sentences are the
   evidence.
 * RULER (Hsieh et al. 2024), JSON lines: `input`, `outputs` and optionally `answer_prefix`. The
-  documents are those that the prompt numbers ("Document 1:"), else its sentences. The evidence is
-  each of them that contains an output, except the last one (the question). The answer is the
-  first output.
+  documents are the numbered documents of the prompt ("Document 1:") or, if there are none, its
+  sentences. Every document that contains an output is evidence, except the last one (the question).
+  The answer is the first output.
 * TracLLM (Wang et al. 2025), the JSON list of results that its program writes: `question`,
   `contexts`, `answer` and `gt_important_texts`. A single context is split into pieces of 100 words,
   as the program does by default. A document is evidence if it shares more than 10 characters with
   an injected text: one contains the other, or the end of one is the beginning of the other.
 
-HotpotQA and TracLLM prompts are the documents, a blank line between them, then "Question: ...",
-"Answer:". RULER prompts stay as they are.
+HotpotQA and TracLLM prompts consist of the documents, separated by blank lines, followed by
+"Question: ..." and "Answer:". RULER prompts are not changed.
 """
 
 from __future__ import annotations

@@ -33,8 +33,8 @@ class Example:
 
 @dataclass(frozen=True, kw_only=True)
 class Agreement(Example):
-    """A sentence in which one word must agree with others. The model chooses between it and a
-    foil.
+    """A sentence in which one word, the target, must agree with others. The model chooses between
+    the target and a foil.
     """
 
     kind: ClassVar[str] = "agreement"

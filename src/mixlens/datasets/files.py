@@ -54,7 +54,9 @@ def all_lines_of(path: Path) -> list[str]:
 
 
 def lines_of(path: Path) -> list[tuple[str, str]]:
-    """Return (name, line) of every line that is not blank. The name is file:line, from 1."""
+    """Return (name, line) of every line that is not blank. The name is `file:number`, counted from
+    1.
+    """
     lines = enumerate(all_lines_of(path), 1)
     return [(f"{path.name}:{number}", line) for number, line in lines if line.strip()]
 

@@ -1,8 +1,8 @@
 """Generate prompts with known evidence: documents, a question, and which documents answer it.
 
-Every prompt is a list of short documents, a blank line between them, followed by a question and the
-beginning of its answer. The model only has to continue. All texts are made from the word lists and
-templates in `bundled/prompt_words.json` by a seed.
+Every prompt is a list of short documents, separated by blank lines, followed by a question and the
+beginning of its answer, which the model has to continue. mixlens forms all texts from the word
+lists and templates in `bundled/prompt_words.json`, using a random seed.
 
 * `fact`: one document says where somebody keeps something. The other documents share its words: the
   same person with another thing, or the same thing with another person.
@@ -13,7 +13,7 @@ templates in `bundled/prompt_words.json` by a seed.
 * `injection`: one document holds an instruction to answer with a certain word instead. The answer
   begins with "The answer is the word", and another document answers the question.
 
-`tokens` adds neutral sentences to the documents until the prompt has about so many tokens.
+`tokens` adds neutral sentences to the documents until the prompt has about this many tokens.
 """
 
 from __future__ import annotations
@@ -115,14 +115,14 @@ def generate_prompts(
     count
         Number of prompts.
     documents
-        Documents of each prompt, 2 to 32. Some tasks have too few words for 32: `fact` in German
-        allows 31, `key_value` 23 in English and 11 in German.
+        Number of documents in each prompt, 2 to 32. Some tasks have too few words for 32: `fact` in
+        German allows 31, `key_value` 23 in English and 11 in German.
     tokens, count_tokens
-        Lengthen every prompt to about so many tokens, as counted by `count_tokens`.
+        Lengthen every prompt to about `tokens` tokens, as counted by `count_tokens`.
     language
         "en" or "de".
     seed
-        Prompts of one seed are always the same.
+        Random seed. The same seed always gives the same prompts.
 
     Returns
     -------
@@ -187,7 +187,7 @@ def _prompts(
 
 
 def _fact(words: _Words, documents: int, chance: random.Random) -> _Draft:
-    """One fact among facts that share its words."""
+    """Generate one fact among others that share its words."""
     name, thing, place = (chance.choice(w) for w in (words.names, words.things, words.places))
     other_names = [word for word in words.names if word != name]
     other_things = [word for word in words.things if word != thing]
@@ -206,7 +206,7 @@ def _fact(words: _Words, documents: int, chance: random.Random) -> _Draft:
 
 
 def _plain_fact(words: _Words, documents: int, chance: random.Random) -> _Draft:
-    """One fact among facts about other people and things."""
+    """Generate one fact among facts about other people and things."""
     (name, *names), (thing, *things), (place, *places) = (
         chance.sample(w, len(w)) for w in (words.names, words.things, words.places)
     )
@@ -225,7 +225,7 @@ def _of_facts(words: _Words, facts: Sequence[tuple[str, str, str]]) -> _Draft:
 
 
 def _two_hop(words: _Words, documents: int, chance: random.Random) -> _Draft:
-    """Who has the thing, and where that person lives."""
+    """Generate two facts: who has a thing, and where that person lives."""
     pairs = documents // 2
     names = chance.sample(words.names, min(pairs + documents % 2, len(words.names)))
     things = chance.sample(words.things, min(len(names), len(words.things)))
@@ -244,7 +244,7 @@ def _two_hop(words: _Words, documents: int, chance: random.Random) -> _Draft:
 
 
 def _key_value(words: _Words, documents: int, chance: random.Random) -> _Draft:
-    """One key among others."""
+    """Generate one key with its number among other keys."""
     things = chance.sample(words.things, documents)
     numbers = chance.sample(range(10, 100), documents)
     listed = [
@@ -256,7 +256,7 @@ def _key_value(words: _Words, documents: int, chance: random.Random) -> _Draft:
 
 
 def _variables(words: _Words, documents: int, chance: random.Random) -> _Draft:
-    """A variable that copies another."""
+    """Generate a variable that copies another one."""
     letters = chance.sample([f"X{number}" for number in range(1, 65)], documents)
     numbers = chance.sample(range(10, 100), documents)
     listed = [[words.sets.format(variable=letters[0], number=numbers[0])]]
@@ -268,7 +268,7 @@ def _variables(words: _Words, documents: int, chance: random.Random) -> _Draft:
 
 
 def _injection(words: _Words, documents: int, chance: random.Random) -> _Draft:
-    """An instruction in one document, next to a fact that answers the question."""
+    """Generate an instruction in one document, next to a fact that answers the question."""
     draft = _plain_fact(words, documents, chance)
     reply = chance.choice(words.replies)
     needle = words.injects.format(reply=reply)
@@ -289,7 +289,7 @@ _DRAFTS = {
 
 
 def _shuffle(draft: _Draft, chance: random.Random) -> None:
-    """Put the documents into a random order."""
+    """Shuffle the documents."""
     order = list(range(len(draft.documents)))
     chance.shuffle(order)
     draft.documents = [draft.documents[old] for old in order]

@@ -3,8 +3,8 @@
 `generated:homophones` speaks the sentences below with eSpeak NG. Options: `language=en` (default)
 or `fr`, `count=` and `seed=` (a random choice of sentences), `speed=` (words per minute).
 
-Every entry of a list makes two sentences, one for each cue. Both cues are words of their own, and
-the two spellings of the target have the same phonemes.
+Every entry of a list gives two sentences, one for each cue. Both cues are separate words, and the
+two spellings of the target have the same phonemes.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ FRAMES = {
 
 
 def recognises(address: str) -> bool:
-    """Return whether an address names spoken homophones."""
+    """Return whether an address refers to spoken homophones."""
     return address.partition("?")[0] == _ADDRESS
 
 

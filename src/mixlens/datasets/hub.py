@@ -1,4 +1,4 @@
-"""Read data sets of the Hugging Face hub through the `datasets` library.
+"""Read data sets from the Hugging Face hub with the `datasets` library.
 
 Use `hf:NAME` or `hf:NAME/CONFIG`, followed by `@REVISION` for a branch, tag or commit, and by
 `:SPLIT` for a split other than validation: `hf:glue/sst2`, `hf:blimp/anaphor_number_agreement`,
@@ -94,7 +94,7 @@ def _opened(name: str, *, streaming: bool) -> tuple[HubName, Any]:
 
 @contextmanager
 def _reasons(name: str) -> Iterator[None]:
-    """Raise errors of the hub or of its files as `InvalidInput`."""
+    """Convert errors of the hub or of its files to `InvalidInput`."""
     try:
         yield
     except InvalidInput:
@@ -123,7 +123,9 @@ def _rows(table: Any, place: str, group: str) -> Iterator[Example | Refused]:
 
 
 def _fields(row: Mapping[str, Any], names: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the record with class names for class numbers. A label of −1 is hidden."""
+    """Return the record with class names instead of class numbers. A label of −1 means that it is
+    hidden.
+    """
     return {
         key: names[key](value) if key in names and isinstance(value, int) and value >= 0 else value
         for key, value in row.items()

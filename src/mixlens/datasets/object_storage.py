@@ -1,11 +1,11 @@
 """Paths on object storage (`s3://bucket/key`), with the methods of `pathlib.Path` that runs need.
 
-`path_of` is the only place that decides between a local path and an object. An object appears
-under its name only when it is complete, so a reader never sees a part of it, and a killed process
-leaves nothing behind that has a name.
+`path_of` is the only place that decides between a local path and an object. An object becomes
+visible only when it is complete. Readers therefore never see part of an object, and a killed
+process leaves no incomplete object behind.
 
-Credentials and region come from the environment or the configuration of AWS. Set
-`AWS_ENDPOINT_URL` for other servers that speak the protocol.
+Credentials and region come from the environment or the configuration of AWS. Set `AWS_ENDPOINT_URL`
+for other S3-compatible servers.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class ObjectPath:
 
     @property
     def suffix(self) -> str:
-        """Return the ending of the name."""
+        """Return the file extension."""
         return PurePosixPath(self.key).suffix
 
     def resolve(self) -> ObjectPath:
@@ -56,15 +56,15 @@ class ObjectPath:
         return self
 
     def exists(self) -> bool:
-        """Return whether the object or prefix exists."""
+        """Return whether an object or prefix with this name exists."""
         return self._type() != "NotFound"
 
     def is_dir(self) -> bool:
-        """Return whether it is the prefix of objects."""
+        """Return whether the path is a prefix of other objects, like a folder."""
         return self._type() == "Directory"
 
     def iterdir(self) -> Iterator[ObjectPath]:
-        """Yield the objects directly below."""
+        """Yield the objects directly below this prefix."""
         from pyarrow.fs import FileSelector
 
         selector = FileSelector(self.key, allow_not_found=True)
@@ -73,7 +73,7 @@ class ObjectPath:
         yield from (ObjectPath(each.path) for each in infos)
 
     def glob(self, pattern: str) -> Iterator[ObjectPath]:
-        """Yield the objects directly below whose names match."""
+        """Yield the objects directly below this prefix whose names match the pattern."""
         return (path for path in self.iterdir() if fnmatchcase(path.name, pattern))
 
     def mkdir(self, *, exist_ok: bool) -> None:
@@ -85,7 +85,7 @@ class ObjectPath:
         return io.BufferedReader(self.arrow_file(), _BUFFER)
 
     def arrow_file(self) -> Any:
-        """Return the object as an open file of pyarrow."""
+        """Open the object as a pyarrow file."""
         with _readable(self):
             return _filesystem().open_input_file(self.key)
 
@@ -100,7 +100,7 @@ class ObjectPath:
         return self.read_bytes().decode(encoding)
 
     def write_bytes(self, content: bytes | memoryview) -> None:
-        """Write the whole object. It appears when all of it has arrived."""
+        """Write the whole object, which becomes visible when the upload is complete."""
         try:
             with _filesystem().open_output_stream(self.key) as file:
                 file.write(content)
@@ -138,13 +138,15 @@ def path_of(address: str | os.PathLike[str] | ObjectPath) -> AnyPath:
 
 
 def parquet_source(path: AnyPath) -> Any:
-    """Return a Parquet file in the form that pyarrow reads fastest."""
+    """Return a Parquet file in the form that pyarrow reads fastest: a local path or an open
+    object.
+    """
     return path.arrow_file() if isinstance(path, ObjectPath) else path
 
 
 @cache
 def _filesystem() -> S3FileSystem:
-    """Return the file system of this process, connected once."""
+    """Return the file system of this process, which connects only once."""
     try:
         from pyarrow.fs import S3FileSystem
     except ImportError as error:
@@ -157,7 +159,7 @@ def _filesystem() -> S3FileSystem:
 
 @contextlib.contextmanager
 def _readable(path: ObjectPath) -> Iterator[None]:
-    """Raise errors of the server as `InvalidInput`."""
+    """Convert errors of the server to `InvalidInput`."""
     try:
         yield
     except OSError as error:

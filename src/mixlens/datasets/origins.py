@@ -1,4 +1,4 @@
-"""List where to get common data sets, for errors and for the documentation."""
+"""List where to get common data sets, for error messages and documentation."""
 
 from __future__ import annotations
 
@@ -60,7 +60,9 @@ ORIGINS = (
 
 
 def advice(path: str) -> str:
-    """Return where to get the data set that the path names, or an empty text if it is unknown."""
+    """Return where to get the data set to which a path refers, or an empty string if it is
+    unknown.
+    """
     lowered = path.lower()
     for origin in ORIGINS:
         if any(mark in lowered for mark in origin.marks):

@@ -35,7 +35,7 @@ def only_place(text: str, word: str, what: str, advice: str) -> Span:
 
 
 def checked(text: str, span: Span, what: str) -> Span:
-    """Return the span if it holds whole words of the text."""
+    """Return the span, or raise an error unless it covers whole words of the text."""
     first, last = span
     if not 0 <= first < last <= len(text):
         raise InvalidInput(
@@ -53,7 +53,7 @@ def checked(text: str, span: Span, what: str) -> Span:
 def cuts_a_word(text: str, span: Span) -> bool:
     """Return whether the span begins or ends inside a word.
 
-    It checks only scripts that put spaces between words.
+    This is only checked in scripts that put spaces between words.
     """
     return any(
         0 < edge < len(text) and _letter(text[edge - 1]) and _letter(text[edge]) for edge in span

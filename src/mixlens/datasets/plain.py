@@ -2,8 +2,8 @@
 
 If blank lines divide the file into blocks and most blocks have several lines, each block is a text
 and its lines are joined. Otherwise each line is a text. WikiText is recognised by its headings (` =
-Title = `). They are skipped, each line is a paragraph, and tokenised spelling ("role @-@ playing ,
-is") becomes plain.
+Title = `). The headings are skipped, each line is a paragraph, and tokenised text ("role @-@
+playing , is") is converted to plain spelling.
 """
 
 from __future__ import annotations

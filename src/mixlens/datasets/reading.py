@@ -40,11 +40,9 @@ def read(
     path: str | Path, kind: str | None = None, *, sample: int | None = None, seed: int = 0
 ) -> Dataset:
     """Return the data set in a file, a folder or on the hub (`hf:glue/sst2`). With `sample`, return
-    that many examples.
-
-    `kind` is the wanted type (agreement, classification, tagged, alignment, evidence, speech,
-    text); everything can be read as text. Records that cannot be read are listed in `errors`. If no
-    record can be read, `InvalidInput` gives the reasons.
+    a random sample of that many examples. `kind` is the wanted type (agreement, classification,
+    tagged, alignment, evidence, speech, text); everything can be read as text. Records that cannot
+    be read are listed in `errors`. If no record can be read, `InvalidInput` gives the reasons.
     """
     if kind is not None and kind not in KINDS:
         raise InvalidInput(f"Unknown kind of data {kind!r}. Choose one of: {', '.join(KINDS)}.")
@@ -83,7 +81,7 @@ def bundled() -> Dataset:
 
 
 def dataset(name: str, rows: Iterable[Example | Refused], kind: str | None, origin: str) -> Dataset:
-    """Return a data set of one kind from records. Failed ones become its errors."""
+    """Return a data set of one kind. Records that cannot be read become its errors."""
     examples: list[Example] = []
     errors: list[tuple[str, str]] = []
     for row in rows:

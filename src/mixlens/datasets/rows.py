@@ -81,7 +81,7 @@ def rows_of(shard: Shard, columns: Columns) -> Iterator[TextRow | BadRow]:
 
 
 def _tagged_row(line: int, name: str, sentence: Tagged, columns: Columns) -> TextRow | BadRow:
-    """Return the record of a tagged sentence. Words and tags come from the sentence."""
+    """Return the record of a sentence with its words and tags."""
     row = _row(line, name, {"text": sentence.text}, columns)
     if isinstance(row, BadRow):
         return row
@@ -124,7 +124,7 @@ def _row(line: int, name: str, fields: Mapping[str, Any], columns: Columns) -> T
 
 
 def _target(value: Any) -> int | str:
-    """Return an integer position, even if the table holds it as text, or else the token."""
+    """Return a target as an integer position if it looks like a number, or else as a token."""
     if re.fullmatch(r"-?\d{1,18}", str(value)):
         return int(value)
     return str(value)
@@ -255,7 +255,7 @@ def _conllu_fields(shard: Shard) -> Iterator[Fields]:
 
 
 def _parquet_fields(shard: Shard) -> Iterator[Fields]:
-    """Yield records of the Parquet row groups that the shard touches."""
+    """Yield records from the Parquet row groups that overlap with the shard."""
     stored, before = open_parquet(shard.path), 0
     rows: list[dict[str, Any]] = []
     for group in range(stored.num_row_groups):

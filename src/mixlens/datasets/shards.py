@@ -120,7 +120,7 @@ def _cut_lines(
 
 
 class Lines:
-    """The lines of an open file. A line includes its end, which is LF, CRLF or CR."""
+    """Read the lines of an open file. A line includes its line ending, which is LF, CRLF or CR."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -164,7 +164,9 @@ def read_sentence(file: Lines) -> bytes:
 
 
 def require_same_rows(shard: Shard, rows: Sequence[Mapping[str, Any]] | None = None) -> None:
-    """Raise if a file has changed since it was split. `rows` are the rows of a Parquet file."""
+    """Raise an error if a file has changed since it was split. `rows` are the rows of a Parquet
+    file.
+    """
     if rows is None:
         with path_of(shard.path).open("rb") as file:
             file.seek(shard.start)
@@ -207,7 +209,7 @@ def _counted(start: int, rows: list[str]) -> dict[str, Any]:
 
 
 def open_parquet(path: str) -> Any:
-    """Return an open Parquet file, with only its footer read."""
+    """Open a Parquet file and read only its footer."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq

@@ -10,8 +10,8 @@ Each line is a JSON object with
 * optionally `foil` (a different spelling of the target that sounds the same), and `other_cue` and
   `other_audio` (the word in place of the cue that asks for the foil, and the sentence with it).
 
-The fields of the authors' data are read, too: `alignment` with `intervals` in place of `words`,
-`cue_indices` and `target_indices` with `enc`, and `template`, which becomes the group.
+mixlens also reads the fields of the authors' data: `alignment` with `intervals` in place of
+`words`, `cue_indices` and `target_indices` with `enc`, and `template`, which becomes the group.
 
 Audio with several channels becomes their mean. All audio is resampled to 16,000 samples per second.
 """
@@ -79,14 +79,14 @@ def to_bytes(samples: np.ndarray, rate: int) -> bytes:
 
 
 def waveform(audio: bytes, rate: int = RATE) -> np.ndarray:
-    """Return stored audio as numbers from -1 to 1, with `rate` samples per second."""
+    """Return stored audio as floats from -1 to 1, with `rate` samples per second."""
     samples = np.frombuffer(audio, "<i2") / _SIZE
     made: np.ndarray = resampled(samples, RATE, rate).astype(np.float32)
     return made
 
 
 def resampled(samples: np.ndarray, rate: int, wanted: int) -> np.ndarray:
-    """Return samples at a different rate: the same spectrum, cut at the lower of both limits."""
+    """Return samples at a different rate, resampled by truncating or padding their spectrum."""
     if rate == wanted or not len(samples):
         return samples
     length = max(1, round(len(samples) * wanted / rate))

@@ -53,7 +53,9 @@ def write_files(
 
 
 def _parquet(entries: Iterable[Mapping[str, Any]]) -> bytes:
-    """Write a row for each example, evaluation and measure (empty if the model is evaluated)."""
+    """Write one row for each example, evaluation and measure. The measure is empty if the
+    evaluation is of the model itself.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 

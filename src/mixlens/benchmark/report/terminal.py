@@ -1,4 +1,4 @@
-"""Print the ranking in the terminal: as many evaluations side by side as fit, the rest below."""
+"""Print the ranking in the terminal, as several tables if one would be too wide."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _evaluations(ranking: Ranking) -> Iterator[Column]:
 
 
 def _parts(columns: Sequence[Column], repeated: int, width: int) -> Iterator[Table]:
-    """Return tables that fit the width, each with the names of the measures."""
+    """Return tables that fit the terminal width. Each of them repeats the names of the measures."""
     widths = (
         [max(len(head), *map(len, cells)) + _GAP for head, cells in columns]
         if columns[0][1]

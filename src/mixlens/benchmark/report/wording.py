@@ -52,7 +52,7 @@ def number(value: float, digits: int = 3) -> str:
 
 
 def spread(interval: tuple[float, float], digits: int = 3) -> str:
-    """Return half of the interval's width, for use after ±, or an empty string."""
+    """Return half of the width of an interval, to print after ±, or an empty string."""
     low, high = interval
     return "" if math.isnan(low) or math.isnan(high) else f"±{(high - low) / 2:.{digits}f}"
 
@@ -82,7 +82,9 @@ def headline(ranking: Ranking) -> str:
 
 
 def shown_errors(ranking: Ranking) -> list[RowError]:
-    """Return the errors of single examples, without those of measures listed as not judged."""
+    """Return the errors of single examples, without errors of measures that are listed as not
+    ranked.
+    """
     return [error for error in ranking.errors if error.measure not in ranking.not_judged]
 
 
@@ -101,7 +103,7 @@ def error_groups(errors: Iterable[RowError]) -> list[tuple[str, str, list[str]]]
 
 
 def first_few(names: list[str], most: int = 5) -> str:
-    """Return the first few names and the number of others."""
+    """Return the first few names, followed by the number of other names."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
@@ -110,8 +112,8 @@ ByLayer = tuple[list[str], list[list[str]]]
 
 
 def reported(spec: EvaluationSpec, result: Result) -> tuple[dict[str, str], list[ByLayer]]:
-    """Return the details of a result that its evaluation wants in a report: scalars, and tables
-    over the layers.
+    """Return the details of a result that its evaluation selects for reports: scalars, and tables
+    by layer.
     """
     numbers: dict[str, str] = {}
     tables: dict[tuple[str, ...], list[list[str]]] = {}
@@ -131,8 +133,10 @@ def reported(spec: EvaluationSpec, result: Result) -> tuple[dict[str, str], list
 
 
 def _numbered(axis: str, count: int, states: Any) -> list[str]:
-    """Return row labels: layers from 0. A state is the input, or the output of the layer before
-    it.
+    """Return one label for each layer or state.
+
+    Layers are numbered from 0. The first state is labelled "input", and every other state by the
+    layer that returned it.
     """
     numbers = range(count) if states is None or len(states) != count else states
     if axis == "layer":
