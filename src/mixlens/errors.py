@@ -58,11 +58,13 @@ class CannotWrite(InvalidInput, OSError):
 
 
 class TargetsUnavailable(UnsupportedModel):
-    """Raised if a few targets cannot be measured on their own, although whole maps can."""
+    """Raised if mixlens cannot measure a few targets on their own, but could measure whole maps."""
 
 
 class ProcessesDiffer(MixlensError, RuntimeError):
-    """Raised in every process of a tensor-parallel model if they do not make the same calls."""
+    """Raised in every process of a tensor-parallel model if the processes do not make the same
+    calls.
+    """
 
 
 class NonFiniteActivations(MixlensError, ArithmeticError):
@@ -81,13 +83,13 @@ class MissingExtra(MixlensError, ImportError):
 
 
 def about(subject: str, error: MixlensError) -> MixlensError:
-    """Return an error of the same class, with its subject in front of the message."""
+    """Return the error with its subject, such as a file, in front of the message."""
     error.args = (f"{subject}: {error}",)
     return error
 
 
 def without_subject(name: str, message: str) -> str:
-    """Remove the name at the beginning of a message, to show the message next to that name."""
+    """Remove a name from the beginning of a message that is shown next to that name."""
     return re.sub(rf"^{re.escape(name)}[,:]? ", "", message)
 
 

@@ -73,8 +73,8 @@ class Lens:
     processor
         The processor of a model that takes images or audio.
     memory_budget
-        Bytes that a recording may keep next to the inputs and outputs of the layers. By default a
-        quarter of the free memory.
+        Bytes that a recording may keep in addition to the inputs and outputs of the layers. By
+        default a quarter of the free memory.
 
     Raises
     ------
@@ -126,7 +126,7 @@ class Lens:
     def from_pretrained(cls, name: str, *, tokenizer: Any = None, **options: Any) -> Lens:
         """Load a model and its tokenizer by hub name or folder.
 
-        mixlens uses the model class that the checkpoint names, or the bare model if it names none.
+        mixlens uses the model class that the checkpoint names, or the base model if it names none.
         It runs code from the checkpoint only with `trust_remote_code=True`.
 
         Parameters
@@ -134,10 +134,10 @@ class Lens:
         name
             A hub name, a folder, or a bundled model such as `mixlens/bundled/causal`.
         tokenizer
-            A tokenizer, or the name of one, if it is not in the same place.
+            A tokenizer, or its name or folder, if it is not stored with the model.
         **options
             Passed to `from_pretrained` of transformers. The dtype is float32 unless you pass
-            `dtype`; `dtype="auto"` keeps that of the checkpoint.
+            `dtype`; `dtype="auto"` keeps the dtype of the checkpoint.
 
         Returns
         -------
@@ -205,10 +205,11 @@ class Lens:
         site: str | None = None,
         memory_budget: int | None = None,
     ) -> Recording:
-        """Record one verified forward pass, to take several measures from it.
+        """Record one verified forward pass, from which you can compute several measures.
 
-        With `targets`, mixlens analyses these targets alone and the model keeps its own attention.
-        Use this for a few targets of a long prompt. The pass then runs when you measure.
+        With `targets`, mixlens analyses only these targets, and the model keeps its own attention
+        implementation. Use this for a few targets of a long prompt. The pass then runs when you
+        measure.
 
         Parameters
         ----------
@@ -217,10 +218,11 @@ class Lens:
         targets
             Targets of one attention, as positions or tokens. By default all.
         site
-            The attention that is measured by default, and that of the targets, such as "decoder" or
-            "cross". By default the model's first one.
+            The attention to which `targets` belong and that is measured by default, such as
+            "decoder" or "cross". By default the first one of the model.
         memory_budget
-            Bytes to keep next to the inputs and outputs of the layers. By default that of the lens.
+            Bytes to keep in addition to the inputs and outputs of the layers. By default the budget
+            of the lens.
 
         Returns
         -------
@@ -257,8 +259,8 @@ class Lens:
     ) -> Recording:
         """Generate an answer, and record the positions that produced its tokens.
 
-        Each target of the maps is named by the token that it produced. In encoder–decoder models
-        the prompt is the input of the encoder.
+        Each target of the maps is labelled with the token that it produced. In encoder–decoder
+        models the prompt is the input of the encoder.
 
         Parameters
         ----------
@@ -273,7 +275,8 @@ class Lens:
         site
             The attention to record. By default "cross" in encoder–decoder models.
         memory_budget
-            Bytes to keep next to the inputs and outputs of the layers. By default that of the lens.
+            Bytes to keep in addition to the inputs and outputs of the layers. By default the budget
+            of the lens.
         explain_end
             False leaves out special tokens at the end of a generated answer.
         **options
@@ -314,11 +317,11 @@ class Lens:
     ) -> Answer:
         """Generate an answer, and rank the passages of the prompt that it rests on.
 
-        Documents are named by lines such as `=== document 1 ===` in the prompt, or passed as
+        Documents are marked by lines such as `=== document 1 ===` in the prompt, or passed as
         `documents`. Measures of layers score all sentences and words of the answer in one forward
         pass. `flow_routes` and `alti` score sentences of more than 16 tokens with `span="sum"`, and
         everything else is the mean over tokens. Measures of an output, such as gradients, explain
-        each sentence as one output, and a word has the scores of its sentence.
+        each sentence as one output, and a word gets the scores of its sentence.
 
         Parameters
         ----------
@@ -332,14 +335,15 @@ class Lens:
         answer
             The answer as a text or token ids. By default the model generates it.
         methods
-            One or several measures, "leave_one_out" or "context_cite". By default "alti",
-            or "flow_routes" if the model does not support it. The leaderboard compares them on
+            One or several measures, "leave_one_out" or "context_cite". By default "alti", or
+            "flow_routes" if the model does not support "alti". The leaderboard compares them on
             prompts with known evidence.
         chat_template
             False passes a plain text to the model as it is. By default mixlens applies the chat
             template of the tokenizer, if it has one.
         memory_budget
-            Bytes to keep next to the inputs and outputs of the layers. By default that of the lens.
+            Bytes to keep in addition to the inputs and outputs of the layers. By default the budget
+            of the lens.
         **options
             Passed to `model.generate`. By default `do_sample=False` and `max_new_tokens=64`.
 
@@ -466,13 +470,14 @@ class Lens:
             "joint" stacks them, "mean" takes the weighted mean of their scores. True chooses the
             definition that suits the measure.
         weights
-            One weight for each target of the span, used as they are. By default 1.
+            One weight for each target of the span. mixlens does not normalise the weights. By
+            default 1.
         precision
-            "float32", "tf32" or "bf16" for the matrix products of this call. By default torch's
-            setting.
+            "float32", "tf32" or "bf16" for the matrix products of this call. By default PyTorch's
+            current setting.
         on_error
-            "raise", or "skip" to leave out texts that cannot be measured. The list then has their
-            names and the reasons in `errors`.
+            "raise", or "skip" to leave out texts that cannot be measured. The attribute `errors` of
+            the returned list then gives their names and the reasons.
         batch_size
             Number of texts to run at once. By default as many as fit the memory budget.
         **options
@@ -488,7 +493,7 @@ class Lens:
         InvalidInput
             If the measure, option, layer or target does not exist, or if the input is invalid.
         UnsupportedModel
-            If the scores would not be right on this model.
+            If the scores would not be correct for this model.
         OutOfMemory
             If the input cannot fit into memory.
 
@@ -526,7 +531,7 @@ class Lens:
         batch_size: int | None,
         options: dict[str, Any],
     ) -> MeasuredBatch:
-        """Measure on the device that the options name, as `measure` did before version 0.2."""
+        """Measure on the device in `options`, as `measure` did before version 0.2."""
         warnings.warn(
             "lens.measure(device=...) is deprecated and will be removed in mixlens 0.3. Call"
             " lens.measure_batch(..., device=...), which returns the same.",
@@ -581,8 +586,8 @@ class Lens:
         Raises
         ------
         UnsupportedModel
-            If the scores would not be right on this model, or depend on the other texts of the
-            batch.
+            If the scores would not be correct for this model, or would depend on the other texts of
+            the batch.
 
         Examples
         --------
@@ -611,9 +616,9 @@ class Lens:
     ) -> MixingMaps:
         """Compute the rollout of a few targets, without storing whole maps.
 
-        The result equals these targets of `measure(…).rollout()`. If it takes over a minute, a
-        warning gives the estimated time. Another warning names the source onto which a rollout has
-        collapsed.
+        The result equals these targets of `measure(…).rollout()`. If it would take more than a
+        minute, a warning gives the estimated time. Another warning tells you if the rollout has
+        collapsed onto a single source.
 
         Parameters
         ----------
@@ -622,18 +627,18 @@ class Lens:
         given
             A text, a dict of input tensors, or a recording of a few targets (`generate`, `record`).
         targets
-            Targets, as positions or tokens. A recording has its own.
+            Targets, as positions or tokens. By default those of the recording.
         site
             The attention to measure in models with several.
         residual, normalise
             As for `MixingMaps.rollout`.
         span
-            "mean" or True gives the weighted mean of the rollouts of all targets, at the price of
+            "mean" or True returns the weighted mean of the rollouts of all targets, at the cost of
             one target.
         weights
             One weight for each target of the span. By default 1.
         budget
-            Seconds. If the estimate exceeds it, the call raises an error.
+            Time limit in seconds. The call raises an error if the estimated time exceeds it.
         **options
             Options of the measure.
 
@@ -685,7 +690,7 @@ class Lens:
         budget: float | None = None,
         progress: Progress | None = None,
     ) -> Comparison:
-        """Compare all measures that apply for one target, from one recording.
+        """Compare the scores of all supported measures for one target, using one recording.
 
         Parameters
         ----------
@@ -697,11 +702,12 @@ class Lens:
             targets needs `span`.
         span
             Score several targets as one: "sum", "joint", "mean", or True for the default of each
-            measure. Without `target`, they are those of a recording of `lens.generate`.
+            measure. Without `target`, mixlens uses the targets of a recording of `lens.generate`.
         answer
-            Compare for an answer: True for that of `lens.generate`, words of it, or the positions
-            (first, end) of its tokens. Measures of layers score the positions that produced it as
-            a span, and measures of an output explain its log-probability or logits.
+            Compare the measures for an answer: True for the answer of `lens.generate`, some of its
+            words as a text, or the positions (first, end) of its tokens. Measures of layers score
+            the positions that produced it as a span, and measures of an output explain its
+            log-probability or logits.
         site
             The attention to measure in models with several.
         aggregate
@@ -715,12 +721,12 @@ class Lens:
         options
             Options of measures, by name of the measure.
         cue
-            A source whose rank is of interest.
+            A source token whose rank you want to compare.
         budget
-            Seconds. Measures that would take longer are left out.
+            Time limit for each measure, in seconds. Slower measures are left out.
         progress
-            A function, called before each measure with its name, the number of finished measures,
-            and the number of all measures.
+            A function that is called before each measure with its name, the number of finished
+            measures, and the number of all measures.
 
         Returns
         -------
@@ -841,29 +847,31 @@ class Lens:
         Parameters
         ----------
         given
-            A text, a dict of input tensors, or a recording of `generate`, whose answer is taken.
+            A text, a dict of input tensors, or a recording of `generate`, whose answer is used.
         answer, reasoning
-            Positions that produced the tokens of the answer and of the reasoning: those in front of
-            the tokens. With `variant="released"` the positions of the tokens themselves.
+            Positions that produced the tokens of the answer and of the reasoning, which are one
+            before the tokens themselves. With `variant="released"` the positions of the tokens
+            themselves.
         hops
             Number of hops after the answer.
         variant
             "normalised" divides the scores of each hop by their sum. "released" adds them as they
             are, like the authors' program FlashTrace.
         recursion
-            "reasoning" passes on through the reasoning alone. The others are variants of the
+            "reasoning" passes scores on only through the reasoning. The others are variants of the
             authors' program: "stop_words" leaves out commas, full stops and white space, "both"
-            also passes on through the answer, "in_all_gen" begins with reasoning and answer, and
-            "split_hop" goes through `hops` segments of the reasoning, the last one first.
+            leaves these out, too, and also passes scores on through the answer, "in_all_gen" starts
+            from reasoning and answer together, and "split_hop" goes through `hops` segments of the
+            reasoning, starting with the last one.
         left_out
-            Positions of tokens that count neither as targets nor as sources. By default those that
+            Positions of tokens to ignore, as targets and as sources. By default those that
             `recursion` leaves out.
         aggregation
             "sum" adds the hops up. "avg" divides this sum by the number of hops, as the authors'
             program does; it needs `variant="released"`.
         threshold
-            Drop contributions of a head and source below this number, in the L1 norm of the hidden
-            states, before they are normalised. It needs `variant="released"`.
+            Drop contributions of a head and source that are smaller than this number, measured in
+            the L1 norm of the hidden states, before normalisation. It needs `variant="released"`.
 
         Returns
         -------
@@ -942,11 +950,11 @@ class Lens:
         held_out
             Number of further prompts on which the fit is tested.
         template
-            The prompt, with `{context}` and `{query}`.
+            The template of the prompt, with `{context}` and `{query}`.
         within
             Larger parts, such as "paragraphs", for a hierarchical search: mixlens fits these first,
-            and then the segments of the best ones, with twice as many prompts in all. It misses
-            segments that matter only inside a part that does not.
+            and then the segments of the best ones, with twice as many prompts in all. It can miss
+            an important segment in a larger part with a low score.
         best
             Number of larger parts whose segments are scored.
         max_passes
@@ -954,8 +962,9 @@ class Lens:
         batch_size
             Number of prompts to run at once.
         progress
-            A function, called with the numbers of finished and of all passes. Repeated prompts run
-            once, so the last call may have fewer than all.
+            A function that is called with the number of finished passes and the number of all
+            passes. Repeated prompts run only once, so the last call may report fewer passes than
+            expected.
         **options
             Passed to `model.generate`.
 
@@ -1020,7 +1029,7 @@ class Lens:
 
         mixlens deletes the tokens of one passage at a time and runs the model on the rest with the
         same answer. This takes one forward pass for each passage and one for the whole prompt. In
-        causal models, only the tokens behind the passage run again.
+        causal models, only the tokens after the passage run again.
 
         Parameters
         ----------
@@ -1028,8 +1037,8 @@ class Lens:
             A text, the messages of a chat, `{"input_ids": …}`, or a recording of `generate`.
         segments
             "sentences", "paragraphs", "turns", or `{name: text or (first character, after the
-            last)}`. In a prompt of token ids, ranges of positions in the passed `input_ids`, which
-            count padding too. None takes the segments that the prompt has, such as the turns of a
+            last)}`. For a prompt of token ids, pass ranges of positions in `input_ids`, counting
+            padding. None uses the segments that the prompt already has, such as the turns of a
             chat.
         answer
             The answer as a text or token ids. By default the model generates it.
@@ -1037,22 +1046,23 @@ class Lens:
             "log_probability" gives the drop in the log-probability of the answer, "arc_jsd" the
             Jensen–Shannon divergence of the next-token distributions.
         variant
-            "released" gives the number of the authors' program for "arc_jsd".
+            "released" computes "arc_jsd" like the authors' program.
         within
             Larger passages, such as "paragraphs", for a hierarchical search: mixlens removes these
-            first, and then the segments of the best ones alone. It misses segments that matter only
-            inside a passage that does not.
+            first, and then only the segments of the best ones. It can miss an important segment in
+            a larger passage with a low score.
         best
             Number of larger passages whose segments are scored. By default 3, or as many as
             `max_passes` allows.
         max_passes
             The maximum number of forward passes. The call raises an error if it needs more.
         reuse
-            False runs every shortened prompt as a whole.
+            False runs every shortened prompt from its first token.
         batch_size
-            Number of prompts to run at once, if they run as a whole.
+            Number of prompts to run at once, if they run from their first token.
         progress
-            A function, called with the numbers of finished and of all passes.
+            A function that is called with the number of finished passes and the number of all
+            passes.
         **options
             Passed to `model.generate`.
 
@@ -1112,7 +1122,7 @@ class Lens:
 
         The positions that produce the answer cannot read the passage in these layers. Other tokens
         still can, and may carry it to the answer. In causal models, only the positions of the
-        answer run again, on the keys and values of one pass.
+        answer run again, on cached keys and values.
 
         Parameters
         ----------
@@ -1130,7 +1140,8 @@ class Lens:
         batch_size
             Number of passages and windows to run at once.
         progress
-            A function, called with the numbers of finished and of all passes.
+            A function that is called with the number of finished passes and the number of all
+            passes.
         **options
             Passed to `model.generate`.
 

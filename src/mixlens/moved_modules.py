@@ -25,12 +25,12 @@ MOVED = {
 
 
 class MovedModules(MetaPathFinder, Loader):
-    """Find `mixlens.corpus.files` at `mixlens.datasets.files`, as the same module object."""
+    """Import former names, such as `mixlens.corpus.files`, as the module object of the new name."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return a spec for a former name, and None for all others."""
+        """Return a module spec for a former name, and None for all other names."""
         package, _, rest = fullname.partition(".")
         if package != "mixlens" or rest.partition(".")[0] not in MOVED:
             return None
@@ -51,6 +51,6 @@ class MovedModules(MetaPathFinder, Loader):
 
 
 def install() -> None:
-    """Put the finder before all others, which would load a second copy of a moved file."""
+    """Install this finder before all others, which would load a second copy of a moved file."""
     if not any(type(finder) is MovedModules for finder in sys.meta_path):
         sys.meta_path.insert(0, MovedModules())

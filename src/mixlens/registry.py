@@ -4,7 +4,7 @@ An entry comes from one of three sources:
 
 * a file of this package that defines a `SPEC`, found without importing it;
 * `register(name, entry)`, in a notebook;
-* an entry point of an installed package, in the group with our package's name:
+* an entry point of an installed package, in a group such as `mixlens.measures`:
 
       [project.entry-points."mixlens.measures"]
       my_measure = "my_package.my_module"
@@ -47,7 +47,7 @@ class Registry(Generic[Entry]):
         return tuple(sorted(every, key=self._order))
 
     def entry(self, name: str) -> Entry:
-        """Return the module or object of a name."""
+        """Return the module or object that is registered under a name."""
         if name in self._registered:
             return self._registered[name]
         if name in self._own():

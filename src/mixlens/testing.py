@@ -1,8 +1,8 @@
-"""Check the contract of a measure: `check_measure("my_measure")`.
+"""Check that a measure keeps its contract: `check_measure("my_measure")`.
 
-The description of a measure must hold for its scores, and they must not depend on the order of a
-batch, on padding, on the requested part or on earlier calls. The model must stay unchanged. The
-tests of mixlens check every measure on every architecture in the same way.
+The scores of a measure must match its description. They must not depend on the order of texts in a
+batch, on padding, on which layers and targets are requested, or on earlier calls. The model must
+stay unchanged. The tests of mixlens check every measure on every architecture in the same way.
 """
 
 from __future__ import annotations
@@ -37,8 +37,9 @@ def check_measure(
 ) -> dict[str, str]:
     """Check a measure on small random models, or on those that `models` creates.
 
-    Raise AssertionError with the broken rule. Return "checked" for each model, or why the measure
-    does not support it; a measure that supports none fails.
+    Raise an AssertionError that describes the violated rule. For each model, return "checked" or
+    the reason why the measure does not support it. A measure that supports no model fails the
+    check.
     """
     check_description(name)
     verdicts = {}
@@ -89,8 +90,9 @@ def _check_on(name: str, model: nn.Module, options: Mapping[str, Any]) -> None:
 def measured(
     name: str, recording: Recording, options: Mapping[str, Any] | None = None, **chosen: Any
 ) -> Rows:
-    """Return one measure on every attention that it supports, or raise the first error if there is
-    none.
+    """Return the maps of a measure for every attention that it supports.
+
+    If it supports none, raise the first error.
     """
     spec = spec_of(name)
     given = {**spec.least, **fixed_output(spec, recording), **(options or {}), **chosen}
@@ -109,8 +111,8 @@ def measured(
 
 
 def fixed_output(spec: Spec, recording: Recording) -> dict[str, Any]:
-    """Return options that name one output, so that a tie between two likely words cannot change
-    scores.
+    """Return options that fix the explained output, so that ties between likely words cannot change
+    it.
     """
     logits = getattr(recording.output, "logits", None)
     if not spec.explains_output or logits is None:
@@ -119,7 +121,7 @@ def fixed_output(spec: Spec, recording: Recording) -> dict[str, Any]:
 
 
 def require_reason(error: Exception) -> None:
-    """Raise unless an error gives a reason."""
+    """Raise an error unless the message of `error` gives a reason."""
     assert len(str(error)) > 20, f"{error!r} gives no reason"
 
 
@@ -155,7 +157,7 @@ def check_maps(spec: Spec, recording: Recording, site: str, rows: list[MixingMap
 def require_same(
     name: str, one: Rows, other: Rows, when: str, tolerance: float | None = None
 ) -> None:
-    """Raise unless the texts that both have get the same scores, up to the measure's rounding."""
+    """Raise an error if the scores of the same texts differ by more than rounding error."""
     assert one.keys() == other.keys(), f"supported on different sites {when}"
     bar = spec_of(name).rounding if tolerance is None else tolerance
     for site in one:
@@ -172,7 +174,7 @@ def largest_difference(one: MixingMaps, other: MixingMaps) -> float:
 
 
 def _check_parts(name: str, recording: Recording, whole: Rows, options: Mapping[str, Any]) -> None:
-    """Check that some layers and targets have the same scores as in all."""
+    """Check that requesting only some layers and targets does not change their scores."""
     spec = spec_of(name)
     if spec.gives != "maps":
         return
@@ -207,8 +209,9 @@ _BART: dict[str, Any] = {
 
 
 def _random(model: nn.Module) -> nn.Module:
-    """Return a model with random weights, biases and norms: zeros and ones would hide a missing
-    one.
+    """Return a model with random weights, biases and norms.
+
+    With the usual zeros and ones, a measure could ignore a bias or a norm unnoticed.
     """
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
@@ -269,7 +272,7 @@ def _padded(given: Inputs, side: str) -> tuple[Inputs, Inputs]:
 
 
 def _state(model: nn.Module) -> tuple[Any, ...]:
-    """Return all state that a measure could change."""
+    """Return all state of a model that a measure could change."""
     parts = [
         (set(vars(part)), len(part._forward_hooks), len(part._forward_pre_hooks))
         for part in model.modules()

@@ -49,8 +49,8 @@ def benchmark(
     By default, all measures and evaluations are used. `options` maps the name of a measure or an
     evaluation to its options. `other` is a second model, for evaluations that compare two models.
     If you pass a folder as `out`, mixlens saves observations, results and a report there, and
-    resumes an interrupted run; pass `fresh=True` to start over. `workers` are processes that share
-    the texts, each of which loads the models itself.
+    resumes an interrupted run; pass `fresh=True` to start over. `workers` describes processes that
+    share the texts, each of which loads the models itself.
     """
     data = _as_dataset(dataset)
     extras = {"other": other, "seed": seed}

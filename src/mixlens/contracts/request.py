@@ -215,7 +215,7 @@ class Request:
         return replace(self, targets=sort(self.targets), span=span)
 
     def numbers(self, recording: Recording) -> tuple[int, ...]:
-        """Return the layer numbers, in the model, of the requested layers."""
+        """Return the numbers that the requested layers have in the model."""
         layer_numbers = recording.structure.site(self.site).numbers
         return tuple(layer_numbers[position] for position in self.layers)
 

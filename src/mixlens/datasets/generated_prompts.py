@@ -106,7 +106,7 @@ def generate_prompts(
     language: str = "en",
     seed: int = 0,
 ) -> list[EvidencePrompt]:
-    """Return prompts with known evidence.
+    """Generate prompts with known evidence.
 
     Parameters
     ----------

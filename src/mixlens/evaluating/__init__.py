@@ -1,4 +1,4 @@
-"""Parts that evaluations share: cases, statistics, samples, and models with a synthetic ground
+"""Code that evaluations share: cases, statistics, samples, and models with a synthetic ground
 truth.
 
 The evaluations themselves are in `evaluations`.

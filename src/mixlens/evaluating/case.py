@@ -60,8 +60,9 @@ class Case:
         self._others: dict[Lens, Case] = {}
 
     def under(self, lens: Lens) -> Case:
-        """Return the same example with a different model. It is cached, so that all measures share
-        its recording.
+        """Return the same example with a different model.
+
+        The case is cached, so that all measures share its recording.
         """
         if lens not in self._others:
             self._others[lens] = Case(lens, self.example, options=self.options)
@@ -75,7 +76,7 @@ class Case:
 
     @property
     def bytes_of_maps(self) -> int:
-        """Return the memory of the cached maps."""
+        """Return the number of bytes that the cached maps take up."""
         own = sum(maps.scores.nbytes * (1 + len(maps.measured)) for maps in self._maps.values())
         return own + sum(case.bytes_of_maps for case in self._others.values())
 
@@ -101,7 +102,9 @@ class Case:
 
     @cached_property
     def recording(self) -> Recording:
-        """Return the recorded text, a prompt with its answer. It is recorded once."""
+        """Return the recording of the example, with its answer if it is a prompt. It is made only
+        once.
+        """
         if isinstance(self.example, EvidencePrompt):
             return self.lens.generate(self.example.text, answer=self.example.answer)
         recording = self.lens.record(self.given)
@@ -115,7 +118,7 @@ class Case:
 
     @cached_property
     def causal(self) -> bool:
-        """Return whether a token sees only earlier tokens, tested once on the model."""
+        """Return whether the model is causal, which is tested once."""
         if self.lens.tokenizer is None:
             raise MissingTokenizer("Evaluations on texts need a tokenizer. Add one to the model.")
         if self.lens not in _CAUSAL:
@@ -137,7 +140,7 @@ class Case:
 
     @cached_property
     def row(self) -> TokenRow:
-        """Return the tokens that are sources and targets."""
+        """Return the tokens of the text, which are both sources and targets."""
         return self.recording.tokens[self.recording.structure.stacks[-1].name][0]
 
     @cached_property
@@ -193,7 +196,7 @@ class Case:
 
     @cached_property
     def explain(self) -> dict[str, Any]:
-        """Return the options that name the explained output, for measures that explain one."""
+        """Return the options that choose the output for measures that explain an output."""
         if isinstance(self.example, Agreement):
             return {"word": self.example.target, "foil": self.example.foil, "position": self.target}
         return {}
@@ -260,13 +263,13 @@ class Case:
 
 
 def _scores_one_target(measure: str) -> bool:
-    """Return whether a measure scores one layer and target without all others."""
+    """Return whether a measure can score a single layer and target on their own."""
     return scores_layers(measure) and spec_of(measure).row_by_row
 
 
 def _erasure(lens: Lens) -> dict[str, dict[str, Any]]:
-    """Return options for erasure. A tokenizer without mask and unknown token needs a zero
-    embedding.
+    """Return options for `blank_out`, which uses a zero embedding if there is no mask or unknown
+    token.
     """
     names = (getattr(lens.tokenizer, f"{name}_token_id", None) for name in ("mask", "unk"))
     return (

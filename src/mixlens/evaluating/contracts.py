@@ -61,9 +61,9 @@ class EvaluationSpec:
 
 
 class Evaluation(Protocol):
-    """Protocol of a file in `mixlens.evaluations` and of a plug-in.
+    """Protocol of the modules in `mixlens.evaluations` and of plug-ins.
 
-    It may also have `conclude`, `evaluate` and `cases`.
+    They may also define `conclude`, `evaluate` and `cases`.
     """
 
     @property

@@ -3,8 +3,8 @@
 A method is the name of a measure or one of `METHODS`:
 
 * `leave_one_out`: the log-probability that the answer loses without a document;
-* `context_cite`: the weights of a linear model of the log-odds of the answer after `ABLATIONS`
-  shortened prompts;
+* `context_cite`: the weights of a linear model that predicts the log-odds of the answer, fitted on
+  `ABLATIONS` shortened prompts;
 * `value_zeroing_segments`: Value Zeroing of all tokens of a document at once;
 * `random`, `first`, `last`, `lexical`: baselines that do not look at the model. `lexical` counts
   the words that a document shares with the question and the answer.
@@ -28,8 +28,10 @@ BASELINES = ("random", "first", "last", "lexical")
 
 
 def score_documents(known: KnownEvidence, method: str, *, sink: bool = False) -> np.ndarray:
-    """Return one score for each document. `sink` adds the first token of the prompt to its
-    document; it has no effect on methods that remove documents.
+    """Return one score for each document.
+
+    With `sink`, the first token of the prompt (the attention sink) counts as part of its document.
+    This has no effect on methods that remove documents.
     """
     if method in METHODS:
         return METHODS[method](known)

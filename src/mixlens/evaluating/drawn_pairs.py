@@ -2,9 +2,9 @@
 of `norm_statistics`.
 
 The sample is uniform over all pairs of a data set, and is drawn text by text. Every pair gets a
-random priority, and each text keeps its lowest ones. The joint sample uses only those below the
-lowest threshold of any text, so that each pair of the data set has the same chance, whatever the
-length of its text.
+random priority, and each text keeps the pairs with the lowest priorities. The joint sample uses
+only pairs below the lowest threshold of any text, so that each pair of the data set is drawn with
+the same probability, whatever the length of its text.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A prompt with known evidence under one model."""
+"""Evaluate scores on a prompt with known evidence."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class KnownEvidence:
 
     @classmethod
     def of(cls, case: Case) -> KnownEvidence:
-        """Return the evidence of a case. All measures share it."""
+        """Return the known evidence of a case, which all measures share."""
         if not isinstance(case.example, EvidencePrompt):
             raise InvalidInput(
                 f"{case.example.kind} examples have no known evidence. Use evidence data."
@@ -60,7 +60,7 @@ class KnownEvidence:
 
     @property
     def length(self) -> int:
-        """Return the number of the prompt's tokens."""
+        """Return the number of tokens in the prompt."""
         return len(self.prompt.ids)
 
     @cached_property
@@ -83,8 +83,9 @@ class KnownEvidence:
         return read_answers(model, tokenizer, [prompt], wanted, read)[0]
 
     def log_probabilities(self, removed: Sequence[Sequence[int]]) -> np.ndarray:
-        """Return the answer's log-probability without each of these sets of documents. Measures
-        share the passes.
+        """Return the log-probability of the answer after removing each set of documents.
+
+        All measures share these forward passes.
         """
         sets = [frozenset(documents) for documents in removed]
         new = list(dict.fromkeys(each for each in sets if each not in self._effects))
@@ -99,8 +100,10 @@ class KnownEvidence:
         return np.array([self._effects[each] for each in sets])
 
     def scores(self, measure: str) -> np.ndarray:
-        """Return one score for each token of the prompt: the answer as a span, or the mean of its
-        tokens if the measure has no spans; the layers aggregated by default.
+        """Return one score for each token of the prompt, aggregated over layers.
+
+        The answer is scored as one span, or as the mean of its tokens if the measure does not
+        support spans.
         """
         if spec_of(measure).explains_output:
             maps = self.case.maps(measure, answer=True)
@@ -112,8 +115,9 @@ class KnownEvidence:
         return np.array(np.atleast_2d(rows).mean(0)[: self.length], np.float64)
 
     def document_scores(self, measure: str) -> np.ndarray:
-        """Return the sum over the tokens of each document, without the first token, which is often
-        an attention sink.
+        """Return the score of each document, summed over its tokens.
+
+        The first token of the prompt is left out, because it is often an attention sink.
         """
         scores = self.scores(measure)
         scores[0] = 0.0

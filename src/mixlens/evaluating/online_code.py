@@ -3,14 +3,16 @@
 Voita & Titov (2020), "Information-Theoretic Probing with Minimum Description Length", section 3.2
 (online code). The first block is sent uniformly, with log2(classes) bits per label. Every later
 label costs -log2 of its probability under the probe of its block. Compression is the length of the
-uniform code divided by the length of this one: 1 if states carry no information about labels.
+uniform code divided by the length of the online code. It is 1 if the states carry no information
+about the labels.
 
-Differences: the probe is linear, and its regularisation is not tuned on held-out data. Instead, a
-probe of each strength sends the labels, the uniform code is one of the codes, and the result is
-their Bayesian mixture. It takes at most log2(strengths) bits more than the best of them, so random
-labels cost no more than that above the uniform code, and by Kraft's inequality they gain k bits
-with probability 2^-k at most. Until every class has occurred, the uniform code is used. In a small
-data set, blocks that end before `LEAST` examples are dropped.
+mixlens differs from the paper as follows. The probe is linear. Its regularisation is not tuned on
+held-out data: one probe for each strength encodes the labels, and the result is the Bayesian
+mixture of these codes and the uniform code. The mixture takes at most log2(number of codes) bits
+more than the best code. Random labels therefore cost at most that many bits more than the uniform
+code and, by Kraft's inequality, save k bits with a probability of at most 2^-k. The uniform code is
+used until every class has occurred. In a small data set, blocks that end before `LEAST` examples
+are dropped.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ Fit = Callable[[np.ndarray, np.ndarray, np.ndarray, int], np.ndarray]
 
 
 def block_ends(count: int, fractions: tuple[float, ...] = FRACTIONS) -> tuple[int, ...]:
-    """Return the end of each block: the fractions of the examples, without those below `LEAST`."""
+    """Return the index at which each block ends. Ends before `LEAST` examples are dropped."""
     if count < 2 * LEAST:
         raise InvalidInput(
             f"{count} labelled examples are too few for an online code. Pass at least {2 * LEAST}."
@@ -46,7 +48,7 @@ def block_ends(count: int, fractions: tuple[float, ...] = FRACTIONS) -> tuple[in
 def blockwise(
     states: np.ndarray, labels: np.ndarray, classes: int, ends: tuple[int, ...], fit: Fit
 ) -> np.ndarray:
-    """Return the probabilities [strength, example, class] by which each label is sent.
+    """Return the probabilities [strength, example, class] with which each label is encoded.
 
     States are [example, d].
     """
@@ -74,8 +76,9 @@ def bits(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 def mixed_bits(costs: np.ndarray) -> np.ndarray:
-    """Return the cost of each label [example] in the mixture of the codes [code, example], which
-    start with equal weights.
+    """Return the cost of each label [example] in a mixture of codes with equal prior weights.
+
+    `costs` [code, example] are the costs in the single codes.
     """
     lengths = np.concatenate([np.zeros((len(costs), 1)), np.cumsum(costs, 1)], 1)
     shortest = lengths.min(0)
@@ -88,7 +91,7 @@ def mixed_bits(costs: np.ndarray) -> np.ndarray:
 def logistic(
     states: np.ndarray, labels: np.ndarray, others: np.ndarray, classes: int
 ) -> np.ndarray:
-    """Fit logistic regression on states of unit mean norm, once for each strength."""
+    """Fit a logistic regression for each regularisation strength, on states of unit mean norm."""
     try:
         from sklearn.linear_model import LogisticRegression
     except ImportError as error:
@@ -104,8 +107,9 @@ def logistic(
 
 
 def label_bits(labels: np.ndarray, classes: int) -> float:
-    """Return the length of a code that counts labels and uses no states (Krichevsky & Trofimov). It
-    shows the gain from unequal classes.
+    """Return the length of a code that counts labels and uses no states (Krichevsky & Trofimov).
+
+    It shows how many bits unequal class frequencies save.
     """
     seen, total = np.full(classes, 0.5), 0.0
     for label in labels:

@@ -1,9 +1,9 @@
 """Pass a sentence and its translation to an encoder-decoder model word by word.
 
 Each word is tokenised separately, so that its pieces are known, with the tokenizer's special tokens
-around the sentence. The decoder reads the gold translation (teacher forcing). Its position 0 is the
-start token, and the position of a piece is the step that consumes it. The position before it is the
-step that produces it.
+around the sentence. The decoder reads the gold translation (teacher forcing). Position 0 of the
+decoder is the start token. The decoder reads a piece at its own position and produces it one
+position earlier.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ Range = tuple[int, int]
 
 @dataclass(frozen=True)
 class WordInputs:
-    """Tensors for the model, and the token range of each word on both sides (of the decoder's
-    input).
+    """Tensors for the model, and the token range of each word in the inputs of encoder and
+    decoder.
     """
 
     tensors: dict[str, Any]

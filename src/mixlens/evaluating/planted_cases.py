@@ -34,10 +34,8 @@ TARGET = TOKENS - 1  # the last one, so that a causal model sees all of them
 class Planted:
     """A hand-built model with its true sources.
 
-    `sources` are the positions whose word contributes to the target's final state, without the
-    target's own position.
-
-    If `sources` is only the target, nothing else contributes.
+    `sources` are the positions of the words that contribute to the final state of the target,
+    except the target itself. If no other word contributes, `sources` contains only the target.
     """
 
     name: str
@@ -50,7 +48,7 @@ class Planted:
 
     @property
     def inputs(self) -> dict[str, Tensor]:
-        """Return its tokens as model inputs."""
+        """Return the tokens of the case as model inputs."""
         ids = torch.tensor([self.ids])
         return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
 
@@ -124,8 +122,8 @@ def _residual() -> Planted:
 
 
 def _relay(architecture: str, name: str, *, passes: str = "middle") -> Planted:
-    """An intermediate token holds its own word and, equally strong, a copied one. The target copies
-    one of the two.
+    """An intermediate token holds its own word and, with equal strength, a copied word. The target
+    copies one of them.
     """
     strength = 0.25 / (
         1 if architecture == "bert" else (CHANNELS / 2) ** 0.5
@@ -219,7 +217,7 @@ def _redundant() -> Planted:
 
 
 def planted_cases() -> tuple[Planted, ...]:
-    """Return all cases, newly built."""
+    """Build and return all cases."""
     return (
         _copy("bert", "copy"),
         _copy("gpt2", "copy, causal"),

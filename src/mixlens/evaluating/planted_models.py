@@ -2,7 +2,7 @@
 
 They are ordinary transformers models (BERT, GPT-2) with 36 channels. A token's state holds 18
 *features*, each stored as (+x, -x) on two channels. The channels of a state therefore sum to zero,
-and a layer norm only scales. The features, by block:
+and a layer norm only rescales the state. There are four blocks of features:
 
 * `word`: the word, one of three (one-hot), or zero for a marker;
 * `mark`: +1 or -1 for the two markers (like punctuation), 0 for words;
@@ -10,8 +10,8 @@ and a layer norm only scales. The features, by block:
 * `place`: the position, one-hot.
 
 Every token has the same norm, so that all scales are constants. A head that attends to one position
-gives it a weight of 1 up to 1e-20. The MLP is linear in the features, by pairs of ReLUs. A
-classifier reads one block at every token.
+gives it a weight of 1 up to 1e-20. The MLP consists of pairs of ReLUs, which make it linear in the
+features. A classifier reads one block at every token.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _SHARP = 1000.0  # logit of the attended position, before scaling
 
 
 def block(name: str) -> Tensor:
-    """Return [width, FEATURES], which selects one block of the features."""
+    """Return the matrix [width, FEATURES] that selects one block of the features."""
     start = sum(width for other, width in list(_WIDTHS.items())[: list(_WIDTHS).index(name)])
     return torch.eye(FEATURES, dtype=torch.float64)[start : start + _WIDTHS[name]]
 
 
 def channels() -> Tensor:
-    """Return [CHANNELS, FEATURES], which writes features into channels."""
+    """Return the matrix [CHANNELS, FEATURES] that writes features into channels."""
     eye = torch.eye(FEATURES, dtype=torch.float64)
     return torch.cat([eye, -eye]) / 2**0.5
 
@@ -89,8 +89,9 @@ def copying(
 
 
 def strengthening() -> Tensor:
-    """Return an MLP that adds half of each word, marker and copy, ignores the positions, and so
-    does not change which tokens are sources.
+    """Return an MLP that adds half of each word, marker and copy.
+
+    It ignores positions, so it does not change which tokens are sources.
     """
     return 0.5 * (torch.eye(FEATURES, dtype=torch.float64) - block("place").T @ block("place"))
 

@@ -1,7 +1,7 @@
 """Measure how well scores of a prompt's tokens recover known evidence: documents and tokens.
 
-The score of a document is the sum over its tokens. Ties count as the expectation over random
-orders: every number is the mean over all orders of equal scores.
+The score of a document is the sum over its tokens. Ties are broken at random: every metric is the
+mean over all possible orders of equal scores.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ def recovery(
     *,
     share: float = 0.1,
 ) -> Recovery:
-    """Compare the scores of a prompt's tokens with the truth.
+    """Compare the scores of prompt tokens with the known evidence.
 
-    `documents`: tokens of each document; `evidence`: numbers of those that hold the evidence;
-    `needles`: tokens of the evidence; `counted`: tokens that take part in the ranking of tokens.
+    `documents` lists the tokens of each document, and `evidence` the indices of the documents with
+    evidence. `needles` are the tokens of the evidence. `counted` are the tokens that take part in
+    the ranking of tokens.
     """
     sums = np.array([float(scores[list(tokens)].sum()) for tokens in documents])
     wanted = np.zeros(len(sums), bool)
@@ -74,7 +75,7 @@ def reciprocal_rank(scores: np.ndarray, evidence: Sequence[int]) -> float:
 
 
 def expected_recall(scores: np.ndarray, wanted: np.ndarray, best: int) -> float:
-    """Return the share of the wanted entries among the `best` highest scores."""
+    """Return the expected recall of the wanted entries among the `best` highest scores."""
     order = np.sort(scores)[::-1]
     bar = order[best - 1]
     above, tied = scores > bar, scores == bar
@@ -86,7 +87,7 @@ def expected_recall(scores: np.ndarray, wanted: np.ndarray, best: int) -> float:
 
 
 def overlap_scores(documents: Sequence[str], question: str) -> np.ndarray:
-    """Return the lexical baseline: how many words of the question and answer a document has."""
+    """Return the lexical baseline: how many words each document shares with question and answer."""
     wanted = _words(question)
     return np.array([len(wanted & _words(text)) for text in documents], np.float64)
 

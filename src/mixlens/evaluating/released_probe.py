@@ -3,11 +3,12 @@
 (2023), for numbers on the scale of their figure 3.
 
 It differs from an online code in several ways, all kept here. It has a hidden layer of 128 (ReLU,
-layer norm, dropout .2 and .3) instead of a linear probe. Its softmax goes through the softmax of
-the cross-entropy once more, in training and in evaluation. Costs are in nats, those of the first
-block in bits. The learning rate falls to zero within the first pass over the data, so later passes
-change nothing and small data sets stay far from the maximum. A label costs ln 2 = .69 without
-information and ln(1 + 1/e) = .31 at best: compression runs from 1.44 to 3.19 for two classes.
+layer norm, dropout .2 and .3) instead of a linear probe. The cross-entropy loss applies a second
+softmax to its softmax output, in training and in evaluation. Costs are in nats, except those of the
+first block, which are in bits. The learning rate falls to zero within the first epoch, so later
+epochs change nothing, and training on small data sets stops far from the optimum. For two classes,
+a label costs ln 2 = .69 without information and ln(1 + 1/e) = .31 at best, so compression ranges
+from 1.44 to 3.19.
 """
 
 from __future__ import annotations

@@ -38,8 +38,8 @@ def special(case: Case) -> np.ndarray:
 
 
 def counted(case: Case, *, special_tokens: bool, own: bool) -> np.ndarray:
-    """Return the sources that count: words, and special tokens and the target itself (the mask,
-    [CLS]) if requested.
+    """Return which sources count: all words and, if requested, special tokens and the target itself
+    (the mask, [CLS]).
     """
     counts = np.ones(len(case.row), bool) if special_tokens else ~special(case)
     counts[case.target] = own
@@ -47,8 +47,8 @@ def counted(case: Case, *, special_tokens: bool, own: bool) -> np.ndarray:
 
 
 def explained_options(case: Case, against: str | None) -> dict[str, Any]:
-    """Return options that name the output: the target against its foil (if there is one), or among
-    all words or classes.
+    """Return options that choose the explained output: the target against its foil, if there is
+    one, or against all words or classes.
     """
     if against is None:
         return dict(case.explain)
@@ -66,9 +66,9 @@ def explained_options(case: Case, against: str | None) -> dict[str, Any]:
 def measured_row(
     case: Case, measure: str, aggregate: str | int, explained: dict[str, Any]
 ) -> np.ndarray:
-    """Return the measure's scores for the target.
+    """Return the scores of a measure for the target.
 
-    A measure that explains an output explains the named one.
+    `explained` names the output for measures that explain an output.
     """
     specs = ready_measures()
     options = explained if measure in specs and specs[measure].explains_output else {}

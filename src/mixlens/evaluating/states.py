@@ -1,4 +1,4 @@
-"""Return hidden states of one recorded text, and the categories of its tokens."""
+"""Extract the hidden states of a recorded text, and assign its tokens to categories."""
 
 from __future__ import annotations
 

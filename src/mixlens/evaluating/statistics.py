@@ -52,7 +52,7 @@ def interval_of(
 def drawn_counts(examples: int, seed: int) -> np.ndarray:
     """Return how often each example is drawn in each resample: [draw, example].
 
-    Use it for statistics of several arrays over the same examples, which then share the samples.
+    Use it if statistics of several arrays over the same examples should share their samples.
     """
     generator = np.random.default_rng(seed)
     shares = np.full(examples, 1 / examples)
@@ -99,7 +99,9 @@ def known_mean(values: Sequence[Any] | np.ndarray) -> np.ndarray:
 
 
 def tied_ranks(values: np.ndarray) -> np.ndarray:
-    """Return ranks along the last axis: 1 for the smallest; ties share the mean of their ranks."""
+    """Return ranks along the last axis. The smallest value has rank 1, and ties share their mean
+    rank.
+    """
     try:
         from scipy.stats import rankdata
     except ImportError as error:

@@ -1,9 +1,8 @@
-"""Find the affine map from the input of attention to each head's value vectors, by comparing
-numbers.
+"""Find the affine map from the input of attention to each head's value vectors.
 
-No module is found by name. One of the affine modules in a layer returns every channel of the value
-vectors, either as a separate projection or fused with queries and keys in any order. Channels are
-matched by their values for the tokens of a recording.
+mixlens identifies the map by comparing numbers, not by module names. One of the affine modules in a
+layer returns every channel of the value vectors, either as a separate projection or fused with
+queries and keys in any order. Channels are matched by their values for the tokens of a recording.
 """
 
 from __future__ import annotations
