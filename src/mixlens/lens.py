@@ -391,7 +391,8 @@ class Lens:
         Parameters
         ----------
         given
-            The input to verify on, as for `record`. By default a text that suits the model.
+            The input to verify on, as for `record`. By default a text that mixlens chooses for the
+            model.
 
         Returns
         -------
@@ -460,11 +461,11 @@ class Lens:
             The attention to measure in models with several: "encoder", "decoder" or "cross". By
             default the first one.
         layers
-            Layers by number. By default all.
+            The numbers of the layers to measure. By default all.
         targets
             Targets, as positions or tokens. A few targets of a long text take less time and memory.
         per_head
-            True gives scores for each head, if the measure has them.
+            True returns scores for each head, if the measure supports it.
         span
             Score the targets as one, [layer, 1, source]: "sum" adds their vectors before measuring,
             "joint" stacks them, "mean" takes the weighted mean of their scores. True chooses the
@@ -571,7 +572,7 @@ class Lens:
         given
             A text, a list of texts, or a dict of input tensors.
         device
-            The device of the scores. By default that of the model.
+            The device of the scores. By default the device of the model.
         site, layers, targets, per_head, span, weights, precision
             As for `measure`.
         **options
@@ -629,7 +630,7 @@ class Lens:
         targets
             Targets, as positions or tokens. By default those of the recording.
         site
-            The attention to measure in models with several.
+            The attention to measure if the model has several, such as "decoder" or "cross".
         residual, normalise
             As for `MixingMaps.rollout`.
         span
@@ -709,17 +710,17 @@ class Lens:
             the positions that produced it as a span, and measures of an output explain its
             log-probability or logits.
         site
-            The attention to measure in models with several.
+            The attention to measure if the model has several, such as "decoder" or "cross".
         aggregate
             How to aggregate layers: "mean" of the normalised layers, "rollout", "last", or a layer.
         only
-            Names of measures. By default all that the model supports.
+            Names of the measures to compare. By default all measures that the model supports.
         words
             True merges sub-words into words.
         explain
             The output that gradients and erasure explain, such as `{"word": "are", "foil": "is"}`.
         options
-            Options of measures, by name of the measure.
+            Options of the measures, as a dict from the name of a measure to its options.
         cue
             A source token whose rank you want to compare.
         budget
@@ -788,7 +789,7 @@ class Lens:
         target
             A position or a token. By default the last token.
         site
-            The attention to follow in models with several.
+            The attention to follow if the model has several, such as "decoder" or "cross".
         threshold
             Edges with a smaller normalised score are left out.
         renormalise
@@ -929,7 +930,7 @@ class Lens:
     ) -> ContextCitation:
         """Score how much an answer depends on each part of a context (Cohen-Wang et al. 2024).
 
-        mixlens leaves out random parts of the context and fits the log-odds of the answer by a
+        mixlens leaves out random parts of the context and fits the log-odds of the answer with a
         sparse linear model. The model must be causal. Needs the extra `eval`.
 
         Parameters
@@ -937,7 +938,7 @@ class Lens:
         context
             The text whose parts are scored.
         query
-            The question after it.
+            The question that follows the context.
         answer
             The answer as a text or token ids. By default the model generates it from the whole
             context.
@@ -1223,7 +1224,7 @@ class Lens:
         given
             A text or a dict of input tensors.
         site
-            The attention to analyse in models with several.
+            The attention to analyse if the model has several, such as "decoder" or "cross".
 
         Returns
         -------

@@ -124,7 +124,7 @@ def test_removal_methods_give_the_numbers_of_their_own_calls(lens: Lens, answer:
     assert sorted(ours, key=lambda name: -ours[name])[0] == cited.top()[0][0]
     with pytest.raises(InvalidInput, match="context_cite removed whole documents"):
         answer.top(by="sentences", method="context_cite")
-    with pytest.raises(InvalidInput, match="scores documents alone"):
+    with pytest.raises(InvalidInput, match="scores only documents"):
         answer.shares(method="leave_one_out")
 
 

@@ -156,11 +156,11 @@ class Answer:
         word
             A word of the answer, or its number in `words`.
         by
-            "documents", or "paragraphs" or "sentences" of the documents.
+            The kind of passage: "documents", "paragraphs" or "sentences".
         method
-            A method of the answer. By default its first one.
+            The name of a method. By default the first method of the answer.
         count
-            How many to return. By default all.
+            Number of passages to return. By default all.
 
         Returns
         -------
@@ -208,7 +208,7 @@ class Answer:
         sentence, word
             As for `top`.
         method
-            A measure of the answer. By default its first one.
+            The name of a measure. By default the first measure of the answer.
 
         Returns
         -------
@@ -232,7 +232,7 @@ class Answer:
         scores = self._scored(measures[0] if method is None and measures else method)
         if scores.removes:
             raise InvalidInput(
-                f"{scores.name} scores documents alone. Choose a measure: {self._measures()}."
+                f"{scores.name} scores only documents. Choose a measure: {self._measures()}."
             )
         row = np.abs(self._row(scores, sentence, word))
         totals: dict[str, float] = {}
@@ -289,7 +289,7 @@ class Answer:
         sentence
             The number of the sentence, from 0.
         method
-            A method of the answer. By default its first one.
+            The name of a method. By default the first method of the answer.
 
         Returns
         -------
@@ -430,7 +430,7 @@ class Answer:
         Parameters
         ----------
         by
-            "documents", or "paragraphs" or "sentences" of the documents. Removal methods score no
+            The kind of passage: "documents", "paragraphs" or "sentences". Removal methods score no
             paragraphs, and sentences only if there is a single document.
 
         Returns

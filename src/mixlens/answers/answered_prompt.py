@@ -113,14 +113,16 @@ def _of_recording(
             " lens that made it."
         )
     if answer is not None or options:
-        raise InvalidInput("The recording has an answer. Pass the prompt to explain another one.")
+        raise InvalidInput(
+            "The recording already has an answer. Pass the prompt to explain a different one."
+        )
     recording.require_state()
     require_words_alone(recording, "Removal of passages")
     places, (tokens, produced, *_) = recording.targets[0], recording.produced[0]
     if list(places) != list(range(places[0], places[-1] + 1)):
         raise InvalidInput(
-            f"The targets {list(places)} of the recording are not one answer. Record it again with"
-            " `lens.generate`."
+            f"The targets {list(places)} of the recording do not form one answer. Record it again"
+            " with `lens.generate`."
         )
     ids = tuple(recording.inputs["input_ids"][0].tolist())
     first, stack = recording.structure.calls[0][0].name, recording.last_stack.name
@@ -184,7 +186,7 @@ def find_passages(row: TokenRow, segments: By, mask: Sequence[bool] | None = Non
         if part.name not in (OTHER, ANSWER):
             by_name.setdefault(part.name, []).extend(range(part.start, part.stop))
     if not by_name:
-        raise InvalidInput("No segment of the prompt is named. Name at least one.")
+        raise InvalidInput("The prompt has no named segments. Name at least one.")
     return [Passage(name, _written(row, held), tuple(held)) for name, held in by_name.items()]
 
 
@@ -246,7 +248,7 @@ def _token_ranges(row: TokenRow, segments: Any, mask: Sequence[bool]) -> list[Pa
         taken.update(dict.fromkeys(tokens, name))
         passages.append(Passage(name, _written(row, tokens), tokens))
     if not passages:
-        raise InvalidInput("No segment of the prompt is named. Name at least one.")
+        raise InvalidInput("The prompt has no named segments. Name at least one.")
     return sorted(passages, key=lambda passage: passage.tokens)
 
 

@@ -158,14 +158,15 @@ class _Blocking:
             names = ", ".join(sorted({repr(each.name) for each in self.edges}))
             raise InvalidInput(
                 "In some layer, a position that produces the answer sees only one of the segments"
-                f" {names}, so its attention is undefined without it. Choose smaller segments."
+                f" {names}. Its attention would be undefined if that segment were blocked. Choose"
+                " smaller segments."
             ) from None
         name = type(self.answers.model).__name__
         if error is None and not self.seen:
             raise UnsupportedModel(
-                f"{name} computes its attention outside transformers' attention interface, where"
-                " mixlens can read the attention weights but cannot hide tokens before the softmax."
-                " A knockout and a fit of head weights need that. Use `lens.leave_one_out`."
+                f"{name} computes its attention outside transformers' attention interface. mixlens"
+                " can read its attention weights but cannot hide tokens before the softmax, as"
+                " knockout and head fitting require. Use `lens.leave_one_out`."
             )
         if error is None and self.seen != self.answers.total:
             raise UnsupportedModel(
@@ -208,8 +209,8 @@ def _tensors(model: nn.Module, prompt: AnsweredPrompt) -> dict[str, Any]:
 
 
 def _attention_calls(model: nn.Module, tensors: dict[str, Any]) -> tuple[dict[int, int], int]:
-    """Return the layer of each attention call through which the answer reads the prompt, and the
-    number of calls in one pass.
+    """Return a dict from the attention calls by which the answer reads the prompt to their layers.
+    Also return the number of all attention calls in one pass.
     """
     structure = model_structure(model, tensors)
     stack = structure.calls[-1][0]
@@ -255,7 +256,7 @@ def window_layers(layers: int, windows: int | str | Sequence[Collection[int]]) -
             " for two windows."
         ) from None
     if not chosen or not all(chosen):
-        raise InvalidInput("A window has no layer. Pass at least one layer for each.")
+        raise InvalidInput("A window has no layers. Pass at least one layer for each window.")
     for layer in (layer for window in chosen for layer in window):
         if not isinstance(layer, int) or not 0 <= layer < layers:
             raise InvalidInput(f"Layer {layer} is out of range (0–{layers - 1}).")

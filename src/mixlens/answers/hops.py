@@ -15,9 +15,9 @@ produces a token.
 and the targets are the positions of the tokens themselves. It supports two options of that program.
 `aggregation="avg"` divides the result by the number of hops, although the sum has one more term,
 the answer. `threshold` drops the contribution of a head and source if it is smaller than this
-number, in the units of the hidden states. These units depend on the weights of the span. As in the
-program, the weights of a hop are divided by their sum, while the targets of the answer are added
-with weight 1.
+number, in the units of the hidden states. The size of a contribution depends on the weights of the
+span: as in the program, the weights of a hop are divided by their sum, while the targets of the
+answer have weight 1.
 """
 
 from __future__ import annotations
@@ -267,7 +267,9 @@ class _HopSpans:
             raise InvalidInput("The answer has no positions. Pass answer=[…].")
         if set(targets) & set(middle):
             both = sorted(set(targets) & set(middle))[0]
-            raise InvalidInput(f"Position {both} is in the answer and in the reasoning.")
+            raise InvalidInput(
+                f"Position {both} is in the answer and in the reasoning. Leave it out of one."
+            )
         through: tuple[int, ...] = middle
         if recursion in ("both", "in_all_gen"):
             ends = (*targets, *middle)
@@ -295,8 +297,9 @@ class _HopSpans:
     def tokens_of(
         self, targets: Sequence[int], scores: np.ndarray, after: float = 0.0
     ) -> np.ndarray:
-        """Return the score of each target's token. `after` is the score of the token after the
-        text.
+        """Return the score of each target's token.
+
+        `after` is the score of the token after the text.
         """
         own: np.ndarray = np.append(scores, after)[np.array(targets, int) + self.shift]
         return own
@@ -314,8 +317,9 @@ def _places(given: Sequence[int] | None, count: int, what: str) -> tuple[int, ..
 
 
 def _answer_of(recording: Recording, count: int, shift: int) -> list[int]:
-    """Return the positions of a recorded answer. Raise an error if its last token is not in the
-    text.
+    """Return the positions of a recorded answer.
+
+    Raise an error if its last token is not in the text.
     """
     assert recording.targets is not None
     moved = [place + 1 - shift for place in recording.targets[0]]
@@ -381,7 +385,9 @@ class _Walked:
         counts = self.plan.counts.astype(float)
         counted = self.plan.tokens_of(targets, counts, float(self.plan.after_counts))
         if not counted.any():
-            raise InvalidInput("All tokens of the answer are left out. Pass left_out=[…].")
+            raise InvalidInput(
+                "All tokens of the answer are left out. Pass a shorter left_out=[…]."
+            )
         return counted
 
 

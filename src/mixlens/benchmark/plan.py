@@ -1,4 +1,4 @@
-"""Choose the measures and evaluations of a run, with reasons for the excluded ones."""
+"""Choose the measures and evaluations of a run, and give reasons for excluding the others."""
 
 from __future__ import annotations
 

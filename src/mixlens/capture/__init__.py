@@ -5,13 +5,14 @@ It does not interpret the captured tensors.
 
     attention_call     The inputs, outputs and mask of one attention call, the sources that its
                        targets see, and the context in which calls are captured.
-    attention_capture  Capture attention weights and values while a transformers model runs.
+    attention_capture  Capture attention weights and values while a transformers model runs. Only
+                       this module and `native_attention` hook into transformers' attention.
     batch_axes         Find the batch axis of a recorded argument, and copy one text along it.
     layer_calls        Capture one forward pass layer by layer: inputs, outputs, attention calls and
                        hook points of each layer.
     native_attention   Capture queries, keys and values of the attention implementation that a model
                        was loaded with (sdpa, flash), or hide pairs of tokens from it.
-    packed_attention   Place several attention calls of one layer in one map: packed sequences, or
+    packed_attention   Combine the attention calls of a layer into one map, for packed sequences and
                        paired streams.
     rerun              Run one recorded layer again, on copies of one text, with edited values,
                        attention output or hidden states.

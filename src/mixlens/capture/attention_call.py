@@ -83,7 +83,10 @@ class Visibility:
 
     @cached_property
     def hides_later(self) -> bool:
-        """Return whether no target sees a later source. Targets must be all tokens, in order."""
+        """Return whether no target sees a later source.
+
+        The targets must be all tokens, in order.
+        """
         seen = self.seen
         if seen is None or seen.shape[-2] != seen.shape[-1]:
             return False

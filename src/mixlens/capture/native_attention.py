@@ -158,8 +158,7 @@ def _numbered(hide: Hide) -> Callable[[Tensor, Tensor], Tensor | None]:
 
 @contextlib.contextmanager
 def native_attention(report: Report) -> Iterator[None]:
-    """Report each call of every attention function that transformers returns, while the context is
-    open.
+    """Pass every call of transformers' attention functions to `report` while the context is open.
 
     The model keeps its attention implementation (sdpa, flash) and its configs.
     """

@@ -33,8 +33,8 @@ from mixlens.capture.attention_call import (
 
 
 def einsum_letters(equation: str) -> str | None:
-    """Return the letters of batch, head, target, source and channel in the product of weights
-    [batch, head, target, source] and values, or None for other products.
+    """Return the einsum letters of batch, head, target, source and channel in the product of
+    weights [batch, head, target, source] and values, or None for other products.
     """
     operands, _, made = equation.replace(" ", "").partition("->")
     weights, _, values = operands.partition(",")

@@ -54,7 +54,7 @@ class Utterance:
 
 
 def speak(texts: Sequence[str], voice: str, words_per_minute: int) -> list[Utterance]:
-    """Return texts as spoken by a voice such as `en-us`."""
+    """Return the audio of texts, spoken by a voice such as `en-us`."""
     if ctypes.util.find_library("espeak-ng") is None:
         raise InvalidInput(
             "Spoken sentences need the library of eSpeak NG, which was not found. Install it, for"
@@ -73,7 +73,7 @@ def speak(texts: Sequence[str], voice: str, words_per_minute: int) -> list[Utter
     except (subprocess.SubprocessError, OSError) as error:
         reason = (getattr(error, "stderr", "") or str(error)).strip().splitlines()[-1]
         raise InvalidInput(
-            f"eSpeak NG failed ({reason}). Run `espeak-ng --voices` for its voices."
+            f"eSpeak NG failed ({reason}). Run `espeak-ng --voices` to list the voices."
         ) from error
     return [
         Utterance(

@@ -167,7 +167,7 @@ def _checked(
     if not evidence:
         raise InvalidInput("no document holds the evidence")
     if len(documents) < 2:
-        raise InvalidInput(f"the prompt has {len(documents)} document, and at least 2 are needed")
+        raise InvalidInput(f"the prompt has {len(documents)} document, but at least 2 are needed")
     if not answer.strip():
         raise InvalidInput("the answer is empty")
     return EvidencePrompt(

@@ -217,7 +217,7 @@ def _plain_fact(words: _Words, documents: int, chance: random.Random) -> _Draft:
 
 
 def _of_facts(words: _Words, facts: Sequence[tuple[str, str, str]]) -> _Draft:
-    """Ask for the first of some facts: who keeps which thing where."""
+    """Write facts about who keeps which thing where, and ask for the first of them."""
     listed = [[words.keeps.format(name=n, thing=t, place=p)] for n, t, p in facts]
     name, thing, place = facts[0]
     question = words.asks_place.format(name=name, thing=thing)

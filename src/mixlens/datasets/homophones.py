@@ -107,7 +107,7 @@ def read(address: str) -> list[Spoken]:
         options[key] = value
     speed = int(options["speed"])
     if not 80 <= speed <= 450:
-        raise InvalidInput(f"{speed} words per minute are out of range (80–450).")
+        raise InvalidInput(f"speed={speed} is out of range (80–450 words per minute).")
     chosen = list(_sentences(options["language"]))
     if options["count"]:
         random.Random(int(options["seed"])).shuffle(chosen)

@@ -32,7 +32,7 @@ SPLITS = ("validation", "validation_matched", "dev", "test", "train")
 
 
 class HubName(NamedTuple):
-    """The parts of `hf:…`."""
+    """The parts of a hub address such as `hf:glue/sst2`."""
 
     path: str
     config: str | None = None
@@ -41,7 +41,7 @@ class HubName(NamedTuple):
 
 
 def named(name: str) -> HubName:
-    """Return the parts of `hf:…`."""
+    """Split a hub address into its parts."""
     path, _, split = name.removeprefix("hf:").partition(":")
     if path.startswith(("/", "./", "../")):  # a folder that holds a data set
         return HubName(path, None, split or None)
@@ -79,7 +79,9 @@ def _opened(name: str, *, streaming: bool) -> tuple[HubName, Any]:
     try:
         datasets: Any = importlib.import_module("datasets")
     except ImportError as error:
-        raise InvalidInput(f"{name} needs datasets. Run pip install datasets.") from error
+        raise InvalidInput(
+            f"{name} needs the datasets library. Run pip install datasets."
+        ) from error
     which = {"path": wanted.path, "revision": wanted.revision}
     silent = not os.path.isdir(wanted.path) and hub_is_silent()
     with _reasons(name), cache_alone(silent):

@@ -80,7 +80,8 @@ def _files(source: str) -> list[tuple[str, str]]:
     for path in files:
         if path.suffix.lower() in COMPRESSED:
             raise InvalidInput(
-                f"{path} is compressed. Unpack it first, because workers read from its middle."
+                f"{path} is compressed. Unpack it first, because workers start reading in the"
+                " middle of a file."
             )
     if place.is_dir():
         files = [path for path in files if path.suffix.lower() in FORMATS]

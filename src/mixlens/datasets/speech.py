@@ -48,7 +48,7 @@ def spoken(
     if not isinstance(text, str) or not text.strip():
         raise InvalidInput("text is missing")
     if not isinstance(intervals, list) or not intervals:
-        raise InvalidInput("words is missing: a list of objects with word, start and end")
+        raise InvalidInput("words is missing. It must list objects with word, start and end")
     audio = _audio(row["audio"], folder)
     words = _find_words(text, intervals)
     times = _times(intervals, len(audio) / _SIZE_IN_BYTES / RATE)

@@ -9,7 +9,7 @@ The evaluations themselves are in `evaluations`.
                     Score the documents of a prompt with known evidence, by measures and by removal.
     drawn_pairs     Sample target-source pairs with their weight and norm from every text, for the
                     rank correlations of `norm_statistics`.
-    known_evidence  A prompt with known evidence under one model.
+    known_evidence  Evaluate scores on a prompt with known evidence.
     online_code     Compute the code length of labels sent in blocks, each by a probe trained on the
                     earlier blocks.
     parallel        Pass a sentence and its translation to an encoder-decoder model word by word.
@@ -22,9 +22,9 @@ The evaluations themselves are in `evaluations`.
     released_probe  The probe of the code released with Mohebbi et al.
     sources         Choose the sources and the explained output for evaluations that compare scores
                     of one target.
-    states          Return hidden states of one recorded text, and the categories of its tokens.
+    states          Extract the hidden states of a recorded text, and assign its tokens to
+                    categories.
     statistics      Statistics: bootstrap intervals over examples, paired differences between two
                     measures, rank correlation.
-    value_maps      Find the affine map from the input of attention to each head's value vectors, by
-                    comparing numbers.
+    value_maps      Find the affine map from the input of attention to each head's value vectors.
 """

@@ -36,7 +36,7 @@ DIRECTIONS = {
 
 
 def signs(marks: Marks) -> str:
-    """Return the signs of all marks that apply."""
+    """Return the symbols of all marks that apply to a value."""
     pairs = (
         (marks.is_best, BEST),
         (marks.not_different_from_best, LIKE_BEST),
@@ -47,7 +47,7 @@ def signs(marks: Marks) -> str:
 
 
 def number(value: float, digits: int = 3) -> str:
-    """Return a number with fixed digits, or a dash."""
+    """Format a number with a fixed number of decimals, or return a dash."""
     return "–" if math.isnan(value) else f"{value:.{digits}f}"
 
 
@@ -64,7 +64,7 @@ def between(interval: tuple[float, float], digits: int = 3) -> str:
 
 
 def seconds(value: float | None) -> str:
-    """Return seconds with suitable precision, or a dash."""
+    """Format a time in seconds with suitable precision, or return a dash."""
     return (
         "–"
         if value is None or math.isnan(value)
