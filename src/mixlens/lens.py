@@ -1047,7 +1047,7 @@ class Lens:
             "log_probability" gives the drop in the log-probability of the answer, "arc_jsd" the
             Jensen–Shannon divergence of the next-token distributions.
         variant
-            "released" computes "arc_jsd" like the authors' program.
+            "released" computes "arc_jsd" by the formula of the authors' program.
         within
             Larger passages, such as "paragraphs", for a hierarchical search: mixlens removes these
             first, and then only the segments of the best ones. It can miss an important segment in
@@ -1190,7 +1190,7 @@ class Lens:
         text
             One text.
         top
-            How many to return.
+            Number of words or classes to return.
         position
             The position of a language model's prediction. By default the mask, or the last token.
 

@@ -57,7 +57,7 @@ def check_measure(
 
 
 def check_description(name: str) -> None:
-    """Check that a measure has a description, and every option a default."""
+    """Check that a measure has a description and that each of its options has a default."""
     spec = spec_of(name)
     for part in ("summary", "citation", "use_when", "cost"):
         assert getattr(spec, part).strip(), f"SPEC.{part} is empty"
@@ -260,7 +260,9 @@ def _inputs(model: nn.Module) -> Inputs:
 
 
 def _padded(given: Inputs, side: str) -> tuple[Inputs, Inputs]:
-    """Return the first text truncated to six tokens, alone, and padded next to the second."""
+    """Return the first text truncated to six tokens, on its own and padded in a batch with the
+    second.
+    """
     sizes = {"input_ids": 6, "attention_mask": 6}
     alone = {key: value[:1, : sizes.get(key)] for key, value in given.items()}
     both = {}

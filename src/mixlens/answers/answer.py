@@ -221,7 +221,7 @@ class Answer:
         Raises
         ------
         InvalidInput
-            If the method removes documents, because it then scores only documents.
+            If the method is a removal method, which scores only documents.
 
         Examples
         --------

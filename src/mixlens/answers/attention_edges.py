@@ -5,7 +5,7 @@ a score of minus infinity before the softmax. In a causal model, the states befo
 target do not change. Only the positions of the answer run again, on the keys and values of one pass
 over the whole text, with one batch entry per set of edges. `BlockedAnswers` verifies this on the
 text itself: one run without blocked edges and one with them must match passes over the whole text.
-If they do not match, every set of edges takes a pass over the whole text. So it does in
+If they do not match, every set of edges takes a pass over the whole text. The same holds for
 encoder–decoder models, where mixlens blocks cross-attention.
 """
 

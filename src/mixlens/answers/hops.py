@@ -334,8 +334,8 @@ def _answer_of(recording: Recording, count: int, shift: int) -> list[int]:
 
 
 def _token_after(recording: Recording, count: int) -> tuple[str, bool]:
-    """Return the token that the last position produced, and whether it is special. The token is
-    unknown if the text was not generated.
+    """Return the token that the last position produced, and whether it is special. If the text was
+    not generated, the token is unknown and returned as "?".
     """
     if recording.produced is None:
         return "?", False

@@ -168,8 +168,8 @@ def scores_of_maps(maps: MixingMaps) -> Float[np.ndarray, "target source"]:
     """Return scores aggregated over layers, with the absolute scores of each target summing to one.
 
     A measure that includes the residual stream assigns it to the target position, which holds the
-    token before the produced one. This token is not what the answer rests on, so its score is set
-    to 0.
+    token before the produced one. This token does not count as a source of the answer, so its score
+    is set to 0.
     """
     values = maps.reading.of(maps.scores).astype(np.float64)
     if maps.facts.residual_included and maps.facts.same_tokens:

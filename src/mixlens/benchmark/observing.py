@@ -37,7 +37,7 @@ class Observer:
         return observe_own_case(evaluation, self.cases(evaluation)[number], self.plan)
 
     def cases(self, evaluation: str) -> list[Any]:
-        """Return the cases that an evaluation brings itself."""
+        """Return the cases that an evaluation defines itself."""
         if evaluation not in self._cases:
             self._cases[evaluation] = list(module(evaluation).cases())
         return self._cases[evaluation]

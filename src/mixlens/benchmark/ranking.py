@@ -142,7 +142,7 @@ class Ranking:
 def _not_judged(findings: Findings, measures: Sequence[str]) -> dict[str, str]:
     """Return the measures that failed on these data, with their most frequent error.
 
-    No evaluation ranks them, or only evaluations that do not use the texts of the data.
+    They are ranked by no evaluation, or only by evaluations that do not use the texts of the data.
     """
     of_data = [column for column in findings.columns if column.by_text]
     reasons = {}

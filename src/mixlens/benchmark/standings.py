@@ -76,7 +76,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Standing:
-    """The mean rank of a measure (1 = best) over the evaluations with a direction."""
+    """The mean rank of a measure (1 = best) over all evaluations that rank measures."""
 
     mean_rank: float
     interval: tuple[float, float]
@@ -174,9 +174,9 @@ def _mean(values: np.ndarray, axis: int) -> np.ndarray:
 
 
 def _p(drawn: np.ndarray | None, first: int, other: int) -> float:
-    """Return the two-sided p-value for the mean rank of `first` being better than that of `other`.
+    """Return the two-sided p-value of the difference in mean rank between `first` and `other`.
 
-    It comes from the share of samples in which `other` ranks at least as well.
+    It is based on the share of samples in which `other` ranks at least as well as `first`.
     """
     if drawn is None:
         return math.nan

@@ -39,9 +39,9 @@ class Visibility:
     can underflow to zero (in float16, below 6e-8). A source is hidden if its mask value is more
     than 5,000 below the largest mask value of the target. Position biases (ALiBi, relative
     positions) are far smaller than that, and the usual mask values (-1e4, -1e9, the lowest number
-    of a dtype, minus infinity) are larger. If all mask values of a target are the same finite
-    number, the mask does not change the softmax, so every source is visible. Without a mask (in a
-    plug-in that reports only weights), sources of weight zero count as hidden.
+    of a dtype, minus infinity) are larger in magnitude. If all mask values of a target are the same
+    finite number, the mask does not change the softmax, so every source is visible. Without a mask
+    (in a plug-in that reports only weights), sources of weight zero count as hidden.
 
     Layers with the same mask share it, so that each property is computed once.
     """

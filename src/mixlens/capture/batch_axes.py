@@ -24,7 +24,7 @@ class BatchAxis:
     per_row: int
 
     def copies(self, argument: Tensor, row: int, count: int) -> Tensor:
-        """Return one text, repeated."""
+        """Return a tensor that holds copies of one text of the batch."""
         taken = argument.narrow(self.axis, row * self.per_row, self.per_row)
         repeats = [1] * argument.dim()
         repeats[self.axis] = count
@@ -105,7 +105,7 @@ def _batch_axis(
 
 
 def row_copies(argument: Any, axes: Any, row: int, copies: int, rows: int) -> Any:
-    """Return one text of every tensor with a batch axis, repeated."""
+    """Return a nested argument in which every tensor with a batch axis holds copies of one text."""
     if isinstance(argument, Tensor):
         return _tensor_copies(argument, axes, row, copies, rows)
     if isinstance(argument, (tuple, list)):

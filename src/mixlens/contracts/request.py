@@ -126,10 +126,10 @@ class Targets:
         return self.at(batch, count, device)
 
     def token_counts(self, weights: Tensor) -> Sequence[int] | None:
-        """Return the number of tokens of each text if all tokens are targets and sources of
-        `weights`.
+        """Return the number of tokens of each text if `weights` covers all tokens as targets and
+        sources.
 
-        The rest of the weights is then padding. Return None in all other cases.
+        The remaining weights are then padding. Return None in all other cases.
         """
         square = self.kind is AttentionKind.SELF and weights.shape[-2] == weights.shape[-1]
         return self.lengths if self.are_all and square else None
@@ -198,8 +198,9 @@ class Request:
         )
 
     def in_order(self) -> Request:
-        """Return the request with the targets of its span in text order, which does not change
-        their sum.
+        """Return the request with the targets of its span in text order.
+
+        The order does not change the sum over the targets.
         """
         assert self.targets is not None
         assert self.span is not None

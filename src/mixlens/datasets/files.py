@@ -1,4 +1,4 @@
-"""Read the lines of text files, UTF-8, plain or gzipped."""
+"""Read the lines of UTF-8 text files, plain or gzipped."""
 
 from __future__ import annotations
 

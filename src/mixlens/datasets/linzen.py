@@ -34,7 +34,7 @@ def read(path: Path) -> Iterator[Example | Refused]:
 
 
 def _lines(file: Path) -> list[str]:
-    """Return the lines of a file without blank ones at its end."""
+    """Return the lines of a file, without blank lines at its end."""
     lines = all_lines_of(file)
     while len(lines) > 1 and not lines[-1]:
         lines.pop()

@@ -13,7 +13,7 @@ The evaluations themselves are in `evaluations`.
     online_code     Compute the code length of labels sent in blocks, each by a probe trained on the
                     earlier blocks.
     parallel        Pass a sentence and its translation to an encoder-decoder model word by word.
-    planted_cases   The planted cases: a hand-built model, a text of eight tokens, a target, and its
+    planted_cases   Synthetic cases: a hand-built model, a text of eight tokens, a target, and its
                     true sources.
     planted_models  Build transformers with weights set by hand, so that the sources of each state
                     are known.

@@ -16,7 +16,7 @@ DIRECTIONS = ("higher", "lower", "neither")
 
 
 class Detail(NamedTuple):
-    """Describe a number of a result."""
+    """Describe one of the numbers in a result."""
 
     words: str
     # "": a number. "layer": one for each layer. "state": the input of the first layer, then each.
@@ -76,7 +76,7 @@ class Evaluation(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """A value with the values of its examples."""
+    """The result of an evaluation: a value, and the values of the single examples."""
 
     value: float
     per_example: np.ndarray  # one number per example, NaN if it has none

@@ -1,4 +1,4 @@
-"""The planted cases: a hand-built model, a text of eight tokens, a target, and its true sources."""
+"""Synthetic cases: a hand-built model, a text of eight tokens, a target, and its true sources."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 They are ordinary transformers models (BERT, GPT-2) with 36 channels. A token's state holds 18
 *features*, each stored as (+x, -x) on two channels. The channels of a state therefore sum to zero,
-and a layer norm only rescales the state. There are four blocks of features:
+and a layer norm only rescales the state. The features are grouped into blocks:
 
 * `word`: the word, one of three (one-hot), or zero for a marker;
 * `mark`: +1 or -1 for the two markers (like punctuation), 0 for words;

@@ -53,8 +53,9 @@ def write_files(
 
 
 def _parquet(entries: Iterable[Mapping[str, Any]]) -> bytes:
-    """Write one row for each example, evaluation and measure. The measure is empty if the
-    evaluation is of the model itself.
+    """Write one row for each example, evaluation and measure.
+
+    The measure is empty for evaluations of the model itself.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
