@@ -202,8 +202,8 @@ def _base(file: Path, links: Sequence[Links], pairs: Sequence[_Pair]) -> int:
     if not any(sentence.all for sentence in links):
         raise InvalidInput(f"{file} has no link. Pass a file with word links.")
     raise InvalidInput(
-        f"{file}: the links do not show whether words are counted from 0 or from 1. Pass base=0"
-        " or base=1."
+        f"{file}: the links do not show whether words are counted from 0 or from 1. Pass base 0 or"
+        " 1, the number of the first word."
     )
 
 
