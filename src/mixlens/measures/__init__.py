@@ -1,28 +1,29 @@
 """Measures, one per file. You can add your own.
 
-`list_measures()` lists them, `mixlens.measure(name, recording)` computes one.
+`list_measures()` lists them, and `mixlens.measure(name, recording)` computes one.
 
 A measure file defines
 
-* `SPEC`, a `Spec`: its summary, its citation, where it is defined, the properties of its scores;
+* `SPEC`, a `Spec`: the summary of the measure, its citation, the structures it supports and the
+  properties of its scores;
 * `score_layer(layer, attention, targets, **options) -> LayerScores`: the scores of one layer for
   the whole batch, with padding. With `SPEC.per_head` it also takes `per_head`. A measure that needs
-  more than one layer at a time has `score_model(recording, request, **options) -> Scores` instead;
-  if `SPEC.explains_output`, the resolved output is the third argument;
-* optionally `refusal(layer, site) -> str | None`: why it does not support a layer of that
-  structure;
+  more than one layer at a time has `score_model(recording, request, **options) -> Scores` instead.
+  If `SPEC.explains_output` is set, the third argument is the resolved output;
+* optionally `refusal(layer, site) -> str | None`: the reason why the measure does not support a
+  layer with this structure, or None if it does;
 * optionally `SPAN`, a `SpanRule`: how several targets are scored as one. Without it a span is the
   mean of its targets;
-* optionally `require_layer(layer)`: raises `UnsupportedModel` like scoring, if it does not support
-  a recorded layer. Reports call it before anything is measured.
+* optionally `require_layer(layer)`: raises the same `UnsupportedModel` error as scoring if the
+  measure does not support a recorded layer. Reports call it before they measure anything.
 
-Your own measure, in a notebook, is a function with a description:
+In a notebook, define your own measure as a function with a spec:
 
     @register("my_measure", Spec(...))
     def my_measure(layer, attention, targets, *, option=1): ...
 
-In a package it is a module or object like the files here, named by an entry point of the group
-`mixlens.measures`. `mixlens.testing.check_measure` checks both.
+In a package, write a module or object like the files in this folder, and register it under the
+entry point group `mixlens.measures`. `mixlens.testing.check_measure` checks both kinds.
 """
 
 from __future__ import annotations
@@ -111,7 +112,7 @@ _WORDS = {"int": "a whole number", "float": "a number", "str": "a name", "bool":
 
 @dataclass(frozen=True)
 class RegisteredMeasure:
-    """A function and its description, as a measure."""
+    """A measure that consists of a function and its spec."""
 
     SPEC: Spec
     score_layer: LayerFunction | None = None
@@ -140,15 +141,15 @@ def unregister(name: str) -> None:
 
 
 def names() -> tuple[str, ...]:
-    """Return the names of the measures that need no file."""
+    """Return the names of the measures that need no fitted file."""
     return tuple(ready_measures())
 
 
 def list_measures() -> dict[str, Spec]:
-    """Return the description of every measure.
+    """Return the spec of every measure.
 
-    `learned_heads` needs the option `weights`, a file that was fitted on the model. All others have
-    scores without options.
+    `learned_heads` needs the option `weights`, a file that was fitted on the model. All other
+    measures work without options.
 
     Returns
     -------
@@ -167,7 +168,7 @@ def list_measures() -> dict[str, Spec]:
 
 
 def ready_measures() -> dict[str, Spec]:
-    """Return the description of every measure that has scores without a fitted file."""
+    """Return the spec of every measure that needs no fitted file."""
     return {name: spec for name, spec in list_measures().items() if spec.needs is None}
 
 
@@ -202,7 +203,9 @@ def _own_options(function: Callable[..., Any]) -> tuple[Option, ...]:
 
 
 def _kind(parameter: inspect.Parameter) -> str:
-    """Return the annotation as a string, or the type of the default if there is none."""
+    """Return the annotation of an option as a string, or the type of its default if it has no
+    annotation.
+    """
     annotation = parameter.annotation
     if isinstance(annotation, str):
         return annotation
@@ -235,7 +238,9 @@ def refusal(name: str, structure: ModelStructure, site: str | None = None) -> st
 
 
 def recorded_refusal(name: str, recording: Recording, site: str) -> str | None:
-    """Return why a measure does not support a recording, or None. Check one layer of each kind."""
+    """Return why a measure does not support a recording, or None. Only one layer of each kind is
+    checked.
+    """
     reason = refusal(name, recording.structure, site)
     require_layer: Callable[[Layer], None] | None
     require_layer = getattr(MEASURES.entry(name), "require_layer", None)
@@ -251,7 +256,11 @@ def recorded_refusal(name: str, recording: Recording, site: str) -> str | None:
 
 
 def _no_sum(spec: Spec, site: AttentionStructure) -> str | None:
-    """Return why an open attention lacks the sum that a measure splits."""
+    """Return why a measure cannot split this attention, or None if it can.
+
+    A measure needs the attention's output as a known sum over sources. An open attention does not
+    have one.
+    """
     if spec.splits == "block" and site.open is not None:
         return (
             f"the sum that it splits is unknown: {site.open}. Use attention or value_zeroing, "
@@ -283,7 +292,7 @@ def scores_layers(name: str) -> bool:
 
 
 def _function_of(name: str, measure: Measure) -> Callable[..., Any]:
-    """Return the function that scores a layer, or a whole recording."""
+    """Return the function that scores a layer or a whole recording."""
     function = getattr(measure, "score_layer", None) or getattr(measure, "score_model", None)
     if function is None:
         raise InvalidInput(f"The measure {name!r} has no scoring function. {_SIGNATURES}")
@@ -296,7 +305,9 @@ def _function_of(name: str, measure: Measure) -> Callable[..., Any]:
 def scores_of(
     name: str, recording: Recording, request: Request, options: Mapping[str, Any]
 ) -> Scores:
-    """Return a measure's scores for the whole batch, without targets whose scores are rounding."""
+    """Return a measure's scores for the whole batch. Scores that are only rounding error are
+    zero.
+    """
     measure = MEASURES.entry(name)
     if _is_of_layers(measure):
         from mixlens.recording.recording import score_layers
@@ -313,8 +324,8 @@ def scores_of(
 def layer_function(
     name: str, options: Mapping[str, Any], *, per_head: bool
 ) -> Callable[[Layer, Attention, Targets], LayerScores]:
-    """Return the function that scores one layer with these options, which are checked once for all
-    layers.
+    """Return the function that scores one layer with these options. The options are checked only
+    once.
     """
     measure = MEASURES.entry(name)
     _check_options(name, measure, options)
@@ -325,7 +336,7 @@ def layer_function(
 def requested_function(
     name: str, options: Mapping[str, Any], request: Request
 ) -> Callable[[Layer, Attention, Targets], LayerScores | SpanPart]:
-    """Return the function that scores one layer for a request, which may contain a span."""
+    """Return the function that scores one layer for a request, which may ask for a span."""
     function = layer_function(name, options, per_head=request.per_head)
     if request.span is None:
         return function
@@ -342,13 +353,17 @@ def requested_function(
 
 
 def span_rule(name: str) -> SpanRule | None:
-    """Return how a measure scores a span, or None if it supports only the mean over the targets."""
+    """Return the rule by which a measure scores a span, or None if it only averages over the
+    targets.
+    """
     rule: SpanRule | None = getattr(MEASURES.entry(name), "SPAN", None)
     return rule
 
 
 def span_definition(name: str, span: Span) -> str:
-    """Return the definition of a span for a measure, or raise `InvalidInput` if there is none."""
+    """Return the definition of a span to use for a measure, or raise `InvalidInput` if there is
+    none.
+    """
     if not scores_layers(name) or spec_of(name).gives != "maps":
         raise InvalidInput(
             f"{name} has no spans of targets: it does not score the targets of each layer."
@@ -383,7 +398,7 @@ def _explaining_scores(
     recording: Recording,
     request: Request,
 ) -> Scores:
-    """Resolve the explained output first, then score."""
+    """Resolve the output to explain, then score it."""
     if recording.rows(request.site) != recording.batch:
         raise UnsupportedModel(
             f"{name} explains the output of each text, but {request.site} has "
@@ -407,8 +422,8 @@ def _explaining_scores(
 
 
 def without_noise(name: str, scores: Scores) -> Scores:
-    """Set scores at the level of rounding (`Spec.empty_below`) to zero, because normalising them
-    would make them look reliable.
+    """Set scores that are as small as rounding errors (`Spec.empty_below`) to zero. Normalising
+    them would make them look reliable.
     """
     spec = MEASURES.entry(name).SPEC
     if spec.empty_below is None or scores.scale is None:

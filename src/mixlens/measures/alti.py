@@ -2,16 +2,17 @@
 T_ij||_1), normalised to sum to one.
 
 Ferrando, Gallego & Costa-jussa 2022, Measuring the Mixing of Contextual Information in the
-Transformer (https://aclanthology.org/2022.emnlp-main.595), eq. 9-10. y_i includes the biases, the
-parts T_ij do not.
+Transformer (https://aclanthology.org/2022.emnlp-main.595), eq. 9-10. y_i includes the biases, but
+the parts T_ij do not.
 
 Cross-attention follows their paper on translation (Ferrando et al. 2022,
 https://aclanthology.org/2022.emnlp-main.599, eq. 10-12): the decoder's residual stream competes
 with the encoder's tokens, so the scores of a target sum to one together with `residual_share`.
 
-`variant="released"` imitates the published code: 1e-6 is added to every difference (as in
+`variant="released"` follows the authors' code: 1e-6 is added to every difference (as in
 `pairwise_distance`), sigma has no epsilon, and a token that a target cannot see counts as a zero
-vector. If no part moves the output closer, contributions are undefined and the scores are zero.
+vector. If the difference is not positive for any source, the contributions cannot be normalised and
+the scores are zero.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ _RELEASED_SHIFT = 1e-6
 def score_layer(
     layer: Layer, attention: Attention, targets: Targets, *, variant: str = "paper"
 ) -> LayerScores:
-    """Return the contributions. `variant` is paper or released."""
+    """Return the contributions. `variant` is "paper" or "released"."""
     scores, residual = normalised_contributions(
         attention, targets, layer.memory_budget, released=is_released(variant)
     )
@@ -117,14 +118,14 @@ def normalised_contributions(
 
 
 def _last_seen(site: Attention, targets: Targets, sources: int) -> int:
-    """Return how many sources the targets can see. Early targets see few."""
+    """Return the number of leading sources that at least one of the targets can see."""
     if not site.is_causal or targets.positions is None:
         return sources
     return max(max(positions) for positions in targets.positions) + 1
 
 
 def _parts(site: Attention, targets: Targets, released: bool) -> Decomposition:
-    """Return the block's output split by source, and the output that contributions approach."""
+    """Return the block's output split by source, together with the block's output y."""
     y = targets.take(site.block_output, 1)
     if released and site.output_norm is not None:
         norm = replace(site.output_norm, epsilon=0.0)
@@ -139,7 +140,7 @@ def _parts(site: Attention, targets: Targets, released: bool) -> Decomposition:
 def _contributions(
     parts: Decomposition, budget: int, released: bool
 ) -> tuple[Float[Tensor, "batch target source"], Float[Tensor, "batch target"]]:
-    """Return the L1 contributions of sources and residual stream."""
+    """Return the L1 contributions of the sources, and that of the residual stream."""
     y, shift = parts.beside["output"], _RELEASED_SHIFT if released else 0.0
     limit = cached_bytes(budget, y.device)
     contributions = l1_contributions(parts, y, limit, shift=shift, ends=parts.ends)
@@ -195,8 +196,8 @@ def _with_unseen(
     of_nothing: Float[Tensor, "batch target"],
     lengths: Sequence[int],
 ) -> Float[Tensor, "batch target source"]:
-    """Return the contribution of a zero vector for each source without any weight, except
-    padding.
+    """Give sources without any attention weight, except padding, the contribution of a zero
+    vector.
     """
     ends = sent(torch.tensor(lengths), contributions.device)
     real = torch.arange(contributions.shape[-1], device=contributions.device) < ends[:, None]

@@ -1,15 +1,14 @@
 """ALTI-Logit: the contribution of each input token to one logit, layer by layer.
 
-Ferrando et al. 2023, Explaining How Transformers Use Context to Build Predictions (ACL): the logit
-updates of a layer belong to its tokens, which are mixtures of the input's. ALTI's maps of the
-layers below propagate them to the input, V_l = D_l M_(l-1) ... M_0, so that each layer keeps its
-sum. The MLP is assumed to keep every token separate.
+Ferrando et al. 2023, Explaining How Transformers Use Context to Build Predictions (ACL): a layer's
+logit updates are split among its own tokens, which are mixtures of the input tokens. The ALTI maps
+of the layers below propagate the updates to the input, V_l = D_l M_(l-1) ... M_0, and preserve the
+sum of each layer. The MLP is assumed to keep every token separate.
 
 `variant="released"` uses the maps of the authors' code: 1e-6 is added to every difference, and
-tokens that a target cannot see count as zero vectors. The layers are processed from the top, so
-that only vectors are multiplied, and the last layer's map is not needed.
-
-A target without ALTI scores passes on nothing; its update belongs to no token.
+tokens that a target cannot see count as zero vectors. The layers are processed from the last to the
+first, so maps are only multiplied with vectors, and the map of the last layer is not needed. If a
+target has no ALTI scores, its update cannot be propagated and is not assigned to any token.
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ _BLOCKS, _LEAST = 8, 128
 
 
 def refusal(layer: LayerStructure, site: AttentionStructure) -> str | None:
-    """Return why the logits are not a sum over the layers."""
+    """Return why a model's logits are not a sum over its layers, or None if they are."""
     return not_a_sum(layer, site)
 
 
@@ -87,8 +86,8 @@ def score_model(
     initial: bool = False,
     variant: str = "paper",
 ) -> Scores:
-    """Return the contributions. `initial` adds the embedding's own part to the explained token, in
-    layer 0; `variant` is paper or released.
+    """Return the contributions. `variant` is "paper" or "released". `initial` adds the contribution
+    of the explained token's own embedding to its score in layer 0.
     """
     parts = LogitParts.of("alti_logit", recording, request, output)
     product = _CarriedDown(
@@ -118,7 +117,7 @@ def score_model(
 
 
 def _block_size(recording: Recording, request: Request) -> int:
-    """Return how many targets of a layer are processed at once if layers are not kept."""
+    """Return the number of targets to process at once if the recording does not keep its layers."""
     stack = recording.structure.stack_of(request.site)
     tokens = recording.tokens_of(stack)
     row = 24 * max(site.heads for site in stack.layers[0].sites) * tokens
@@ -128,8 +127,10 @@ def _block_size(recording: Recording, request: Request) -> int:
 
 @dataclass(kw_only=True)
 class _CarriedDown:
-    """The updates of every requested layer, propagated down to the layer that was visited last: one
-    row vector each.
+    """Propagate logit updates down through the layers.
+
+    Each requested layer has one vector of updates, split among the tokens of the layer that was
+    visited last.
     """
 
     parts: LogitParts
@@ -145,15 +146,16 @@ class _CarriedDown:
     _check: StreamCheck = field(default_factory=lambda: StreamCheck("alti_logit"))
 
     def begin(self) -> None:
-        """Start the next layer, after all targets of the layer above were added."""
+        """Start the next layer. Call this after all targets of the layer above have been added."""
         if self._below is not None:
             self.rows = dict(zip(self.rows, self._below.unbind(1), strict=True))
         self.rows |= self._new
         self._below, self._new = None, {}
 
     def blocks(self, position: int) -> list[list[int]]:
-        """The targets of a layer that are needed: the explained ones, and those that a row of a
-        layer above reads.
+        """Return the targets that the next layer needs, in blocks.
+
+        These are the explained targets, and those to which a layer above assigned an update.
         """
         self.begin()
         explained = list(self.parts.places[0])
@@ -166,11 +168,13 @@ class _CarriedDown:
         return [explained, *(others[start : start + self.block] for start in starts)]
 
     def visit(self, position: int, layer: Layer, block: Targets) -> None:
-        """Add a block of the targets of a layer."""
+        """Add one block of a layer's targets."""
         self.add(layer, block, block if block.positions == self.parts.places else None)
 
     def add(self, layer: Layer, block: Targets, explained: Targets | None) -> None:
-        """Add targets of a layer; `explained`: those of them whose logits are explained."""
+        """Add targets of a layer. `explained` are the targets among them whose logits are
+        explained.
+        """
         with layer.held():
             if explained is not None:
                 self._check.add(layer, explained)

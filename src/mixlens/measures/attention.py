@@ -2,7 +2,7 @@
 sinks.
 
 The layer's map is the mean over heads, as in attention rollout (Abnar & Zuidema 2020,
-https://aclanthology.org/2020.acl-main.385). If a model has attention sinks (a column that is
+https://aclanthology.org/2020.acl-main.385). In a model with attention sinks (a column that is
 dropped after the softmax), the weights of a target sum to less than one.
 """
 

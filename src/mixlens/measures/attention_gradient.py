@@ -3,16 +3,15 @@
 Chefer, Gur, Wolf 2021, Generic Attention-model Explainability for Interpreting Bi-Modal and
 Encoder-Decoder Transformers (ICCV), equation 5: the mean over heads of (dy/dA * A)+, entry by
 entry, with negative products clipped for each head. y is the raw logit of the explained output.
-Their relevance is the rollout R_l = R_(l-1) + A_l R_(l-1) of these maps, not normalised, which
-`rollout()` computes. `mixlens.maps.relevance` has their rules for encoder and decoder. The older
-variant with layer-wise relevance propagation instead of A is not included.
+Their relevance is the rollout R_l = R_(l-1) + A_l R_(l-1) of these maps without normalisation,
+which `rollout()` computes. `mixlens.maps.relevance` implements their rules for encoder and decoder.
+Their older variant, which uses layer-wise relevance propagation instead of A, is not included. In
+the last layer only the explained token has a gradient.
 
-In the last layer only the explained token has a gradient.
-
-A weight acts through the head's output alone, o_i = sum_j A_ij v_j. So dy/dA_ij = dy/do_i . v_j,
-and dy/do is the gradient at the input of the output projection, times the gate if there is one: a
-hook adds a zero to that input, and the gradient is taken with respect to the zero. The model's own
-code runs, with whatever attention back end it has.
+A weight affects the output only through the head's output o_i = sum_j A_ij v_j. Therefore dy/dA_ij
+= dy/do_i . v_j, where dy/do is the gradient at the input of the output projection, times the gate
+if there is one. A hook adds a zero tensor to that input, and the gradient is taken with respect to
+this tensor. The model runs unchanged, with its own attention backend.
 """
 
 from __future__ import annotations
@@ -82,8 +81,9 @@ def score_model(recording: Recording, request: Request, output: Explained) -> Sc
 def projection_gradients(
     recording: Recording, site: str, kind: AttentionKind, output: Explained
 ) -> list[Float[Tensor, "batch target head d_head"]]:
-    """Return the gradient at the input of every output projection of an attention, each text's
-    output with respect to its own tokens.
+    """Return the gradient at the input of the output projection of each attention.
+
+    The gradient of each text's output is taken with respect to the tokens of the same text.
     """
     layers = recording.layers(site)
     structures = [layer.structure.sites[layer.position(kind)] for layer in layers]
@@ -139,8 +139,9 @@ def projection_gradients(
 def weight_gradients(
     site: Attention, gradient: Float[Tensor, "batch _ head d_head"], wanted: Targets
 ) -> Float[Tensor, "batch head target source"]:
-    """Return dy/dA of some targets of one attention, from the gradient at the input of its output
-    projection.
+    """Return dy/dA for some targets of one attention.
+
+    It is computed from the gradient at the input of the output projection.
     """
     gradient = wanted.take(gradient, 1)
     if site.gate is not None:

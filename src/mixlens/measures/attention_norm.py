@@ -3,9 +3,9 @@ layer.
 
 Kobayashi et al. 2020, Attention is Not Only a Weight
 (https://aclanthology.org/2020.emnlp-main.574), eq. 3-5. f is the value vector, including its bias,
-times the head's part of the output projection; the projection's own bias belongs to no source. A
-layer's map sums the heads first and takes the norm afterwards; the sum is never computed (see
-`kernels.gram`).
+times the head's part of the output projection. The bias of the projection is not assigned to any
+source. For a layer's map, the vectors are summed over the heads before the norm is taken. The sum
+is never stored (see `kernels.gram`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The norm of each source's part of the MLP output.
+"""The norm of the part of the MLP output that comes from each source.
 
 Kobayashi et al. 2024, Analyzing Feed-Forward Blocks in Transformers through the Lens of Attention
 Maps, the scope AtbFf (pre-norm: AtbLnFf). `mixlens.replay.mlp_scopes` describes the computation and
@@ -28,17 +28,17 @@ SPEC = scope_spec(
 
 
 def refusal(layer: LayerStructure, site: AttentionStructure) -> str | None:
-    """Return why parts cannot pass through such a layer."""
+    """Return why the vectors of sources cannot be propagated through such a layer, or None."""
     return no_mlp(layer, site)
 
 
 def require_layer(layer: Layer) -> None:
-    """Raise `UnsupportedModel` unless the MLP of the layer is plain."""
+    """Raise `UnsupportedModel` unless the layer has a plain MLP."""
     require_plain_mlp(layer)
 
 
 def score_layer(
     layer: Layer, attention: Attention, targets: Targets, *, bias: str = "joint"
 ) -> LayerScores:
-    """Return the norms. `bias` is joint or fixed."""
+    """Return the norms. `bias` is "joint" or "fixed"."""
     return scope_norms(layer, attention, targets, bias=bias, residual=False)

@@ -1,4 +1,4 @@
-"""The norm of each source's part of the layer's sum: MLP output plus residual stream.
+"""The norm of the part of MLP output plus residual stream that comes from each source.
 
 Kobayashi et al. 2024, Analyzing Feed-Forward Blocks in Transformers through the Lens of Attention
 Maps, the scope AtbFfRes (pre-norm: AtbLnFfRes, the whole layer). `mixlens.replay.mlp_scopes`
@@ -33,7 +33,7 @@ def refusal(layer: LayerStructure, site: AttentionStructure) -> str | None:
 
 
 def require_layer(layer: Layer) -> None:
-    """Raise unless its MLP is plain."""
+    """Raise `UnsupportedModel` unless the layer has a plain MLP."""
     require_plain_mlp(layer)
 
 

@@ -1,8 +1,9 @@
-"""The norm of each source's part of the layer's output, after its last norm.
+"""The norm of the part of the layer's output, after its last norm, that comes from each source.
 
 Kobayashi et al. 2024, Analyzing Feed-Forward Blocks in Transformers through the Lens of Attention
 Maps, the scope AtbFfResLn. `mixlens.replay.mlp_scopes` describes the computation and the two
-treatments of the bias. Pre-norm layers end without a norm and raise an error.
+treatments of the bias. Pre-norm layers do not end with a norm, so the measure raises an error for
+them.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""The norm of what each source adds, residual stream included: ||c_ij + x_i|| on the diagonal,
-||c_ij|| elsewhere.
+"""The norm of each source's contribution including the residual stream: ||c_ij + x_i|| on the
+diagonal, ||c_ij|| elsewhere.
 
 Kobayashi et al. 2021, Incorporating Residual and Normalization Layers
-(https://aclanthology.org/2021.emnlp-main.373), eq. 6. Norms and scales on the attention branch
-(sandwich blocks, layer scale) and residual scales, which the paper's models do not have, use their
-linear form with the true sigma. It is not defined for cross-attention, where the residual is not a
-source.
+(https://aclanthology.org/2021.emnlp-main.373), eq. 6. The models of the paper have no norms or
+scales on the attention branch (sandwich blocks, layer scale) and no residual scales. mixlens
+applies them in linear form, with the true sigma. The measure is not defined for cross-attention,
+where the residual stream is not a source.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""The norm of each source's part of the block's output, residual stream and layer norm included:
+"""The norm of each source's part of the block's output, including residual stream and layer norm:
 ||T_ij||.
 
 Kobayashi et al. 2021, Incorporating Residual and Normalization Layers
-(https://aclanthology.org/2021.emnlp-main.373), eq. 9-10: the norm is linear once its sigma is taken
-from the true input; its shift belongs to no source. For pre-norm blocks, whose output has no norm,
-the scores are those of `attention_norm_res`. With `next_norm=True` they also pass the norm before
-the MLP: the scope AtbLn of Kobayashi et al. 2024, Analyzing Feed-Forward Blocks in Transformers
-through the Lens of Attention Maps. `mixing_ratio` is the ratio of 2021,
-||sum_{j != i} T_ij|| / (the same + ||T_ii||). Not defined for cross-attention, where the residual
-is not one of the sources.
+(https://aclanthology.org/2021.emnlp-main.373), eq. 9-10. With sigma fixed to that of the true
+input, the layer norm is a linear function. Its bias is not assigned to any source. For pre-norm
+blocks, whose output has no norm, the scores are those of `attention_norm_res`. With
+`next_norm=True` the norm before the MLP is applied too: the scope AtbLn of Kobayashi et al. 2024,
+Analyzing Feed-Forward Blocks in Transformers through the Lens of Attention Maps. `mixing_ratio` is
+the ratio of the 2021 paper, ||sum_{j != i} T_ij|| / (||sum_{j != i} T_ij|| + ||T_ii||). The measure
+is not defined for cross-attention, where the residual stream is not a source.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ SPEC = Spec(
 def score_layer(
     layer: Layer, attention: Attention, targets: Targets, *, next_norm: bool = False
 ) -> LayerScores:
-    """Return the norms. `next_norm` adds the norm before the MLP of pre-norm layers."""
+    """Return the norms. `next_norm` also applies the norm before the MLP of pre-norm layers."""
     parts = _split(layer, attention, targets, next_norm=next_norm)
     norms = part_norms(parts, block_bytes(layer.memory_budget))
     return _with_ratio(norms, *_others_and_kept(parts))
@@ -92,13 +92,13 @@ def _with_ratio(
     others: Float[Tensor, "batch target"],
     kept: Float[Tensor, "batch target"],
 ) -> LayerScores:
-    """Return norms, with the mixing ratio of the other tokens."""
+    """Return the norms, with the mixing ratio ||others|| / (||others|| + ||kept||)."""
     ratio = {"mixing_ratio": others / (others + kept)}
     return LayerScores(norms, ratio, {"mixing_ratio": ("target",)})
 
 
 def _norm_in_front(layer: Layer, site: Attention) -> LinearisedNorm:
-    """Return the norm before the MLP that reads the block's output."""
+    """Return the norm before the MLP, applied to the block's output."""
     feed_forward, block = layer.structure.feed_forward, layer.structure.sites[-1]
     path = None if feed_forward is None else feed_forward.input_norm
     norm = None
@@ -115,9 +115,10 @@ def _norm_in_front(layer: Layer, site: Attention) -> LinearisedNorm:
 def _others_and_kept(
     parts: Decomposition,
 ) -> tuple[Float[Tensor, "batch target"], Float[Tensor, "batch target"]]:
-    """||sum_{j != i} T_ij|| and ||T_ii||; of a span, its own targets are kept.
+    """Return ||sum_{j != i} T_ij|| and ||T_ii||.
 
-    Return the norms of the others' sum, as the output minus everything else, and of the kept part.
+    The sum over the other sources is computed as the output minus the constant and minus T_ii. For
+    a span, all of its targets count as i.
     """
     kept = parts.diagonal.sum(1, keepdim=True) if parts.folded else parts.diagonal
     assert parts.constant is not None  # these parts are the block's own

@@ -1,11 +1,11 @@
 """Blank-out: how much one output of the model changes when a token is replaced.
 
-This is the erasure baseline (Li et al. 2016) of two papers. Ferrando et al. 2022: each token
-becomes [MASK], the absolute change of the probability over the whole vocabulary (the defaults).
-Mohebbi et al. 2023: each token becomes [UNK], the signed change of the probability among {target,
-foil}: `replacement="unk", signed=True` with `word` and `foil`. A score is f(text) - f(text with
-token j replaced): positive if the token supports the explained output (see
-`mixlens.replay.explained_output`).
+This is the erasure baseline (Li et al. 2016) of two papers. Ferrando et al. 2022: each token is
+replaced by [MASK], and the score is the absolute change of the probability over the whole
+vocabulary (the defaults). Mohebbi et al. 2023: each token is replaced by [UNK], and the score is
+the signed change of the probability among {target, foil} (`replacement="unk", signed=True` with
+`word` and `foil`). A score is f(text) - f(text with token j replaced): positive if the token
+supports the explained output (see `mixlens.replay.explained_output`).
 """
 
 from __future__ import annotations
@@ -68,8 +68,10 @@ def score_model(
     signed: bool = False,
     moves: str = "prompt",
 ) -> Scores:
-    """Return the changes. `replacement` is mask, unk, pad, zero or a token id; `moves` (prompt or
-    all) selects the tokens to replace if an answer is explained.
+    """Return the changes of the output.
+
+    `replacement` is "mask", "unk", "pad", "zero" or a token id. If an answer is explained, `moves`
+    ("prompt" or "all") selects the tokens to replace.
     """
     if request.layers_named and request.layers != (0,):
         raise InvalidInput(
@@ -112,8 +114,9 @@ def _blanked(
     places: Tensor,
     token: int | None,
 ) -> Float[Tensor, " place"]:
-    """Return the explained output with the tokens at these positions replaced, one at a time (by
-    zeros if there is no token).
+    """Return the explained output with the token at each position replaced, one position at a time.
+
+    If `token` is None, the embedding is set to zero instead.
     """
     rows = torch.full_like(places, row)
     order = torch.arange(len(places), device=places.device)
@@ -130,8 +133,9 @@ def _blanked(
 
 
 def replacement_id(recording: Recording, given: str | int | None) -> int | None:
-    """Return the id of the replacement, by a name of `REPLACEMENTS` or as a number, or None for a
-    zero embedding.
+    """Return the id of the replacement token, or None for a zero embedding.
+
+    The replacement is one of `REPLACEMENTS` or a token id.
     """
     if isinstance(given, int) or (isinstance(given, str) and given.isdigit()):
         return int(given)

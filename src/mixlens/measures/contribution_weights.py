@@ -1,14 +1,15 @@
 """Contribution weights: the projection of each source's vector onto the attention output, c_ij .
 o_i / |o_i|^2 with o_i = sum_j c_ij.
 
-After Cunningham & Cirone 2026 (https://arxiv.org/abs/2606.07604): the weight, the norm of the value
-and its direction count. Their equation was not available to us, so the formula is ours. Per head
-the vectors are those of the head, A_hij f_hj against their sum. The bias of the output projection
-belongs to no source and is excluded. Scores are signed and sum to one. If values cancel, o_i is
-short and scores are large: `uncancelled` is |o_i| / sum_j |c_ij|, one if nothing cancels.
+This follows Cunningham & Cirone 2026 (https://arxiv.org/abs/2606.07604), who combine the attention
+weight with the norm and the direction of the value. Their equation was not available to us, so the
+formula is our own. With `per_head`, the vectors A_hij f_hj of each head are projected onto their
+sum over j. The bias of the output projection is not assigned to any source and is excluded. Scores
+are signed and sum to one. If values cancel, o_i is short and scores are large. `uncancelled` is
+|o_i| / sum_j |c_ij|, which is one if nothing cancels.
 
-The vectors are never computed: c_ij . o_i = sum_h A_hij v_hj . (W_h o_i), so a target takes sources
-x d_model products, like its attention weights.
+The vectors are never computed: c_ij . o_i = sum_h A_hij v_hj . (W_h o_i), so a target costs sources
+x d_model multiplications, as many as its attention weights.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ SPEC = Spec(
 def score_layer(
     layer: Layer, attention: Attention, targets: Targets, *, per_head: bool = False
 ) -> LayerScores:
-    """Return the projections of each head's vectors, or of their sum."""
+    """Return the projections of each head's vectors, or of their sum over heads."""
     parts = _split(layer, attention, targets)
     return _score(_weigh(parts, layer.memory_budget, per_head=per_head), per_head=per_head)
 
@@ -95,7 +96,7 @@ def _weigh(parts: Decomposition, budget: int, *, per_head: bool = False) -> Mapp
 
 
 def _score(weighed: Mapping[str, Tensor], *, per_head: bool = False) -> LayerScores:
-    """Return c_ij . o_i / |o_i|^2, or zeros for a target with an attention output of zero."""
+    """Return c_ij . o_i / |o_i|^2, or zeros for a target whose attention output is zero."""
     products, whole = weighed["products"].movedim(1, -2), weighed["whole"].movedim(1, -1)
     values = torch.where(whole[..., None] > 0, products / whole[..., None], 0.0)
     lengths = weighed["lengths"].movedim(1, -2).sqrt().sum(-1)
@@ -114,8 +115,9 @@ def projections(
     *,
     per_head: bool = False,
 ) -> tuple[Float[Tensor, "batch *head target source"], Float[Tensor, "batch *head target"]]:
-    """Return c_ij . o_i and |o_i|^2 of whole layers, or of each head; `limit` bounds a block in
-    bytes.
+    """Return c_ij . o_i and |o_i|^2 for whole layers or for each head.
+
+    Targets are processed in blocks of at most `limit` bytes.
     """
     batch, heads, targets, sources = weights.shape
     values, matrix = vectors.values.to(weights), vectors.matrix.to(weights)
@@ -146,14 +148,16 @@ def _by_group(
     rows: Float[Tensor, "batch head target inner"],
     columns: Float[Tensor, "batch kv_head inner out"],
 ) -> Float[Tensor, "batch head target out"]:
-    """Return a product with grouped keys or values, without repeating them for each head."""
+    """Return the matrix product with grouped keys or values, without repeating them for each
+    head.
+    """
     batch, heads, targets, inner = rows.shape
     grouped = rows.reshape(batch, columns.shape[1], -1, inner) @ columns
     return grouped.view(batch, heads, targets, -1)
 
 
 def head_lengths(parts: Decomposition, limit: int) -> Float[Tensor, "batch head target source"]:
-    """Return scale_i |A_hij f_hj|, from the products of the rows of each head's matrix."""
+    """Return scale_i |A_hij f_hj|, computed from the Gram matrix of each head's projection."""
     weights, vectors = parts.weights, parts.vectors
     if vectors.gate is not None:
         return head_norms(parts.weights, parts.vectors, limit) * parts.scale.abs()[:, None, :, None]

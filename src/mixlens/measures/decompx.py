@@ -2,7 +2,7 @@
 
 Modarressi et al. 2023, DecompX: Explaining Transformers Decisions by Propagating Token
 Decomposition (https://aclanthology.org/2023.acl-long.149), equations 3-13. Vectors are propagated
-from layer to layer, so that the map of a layer refers to the input tokens, cumulatively. With
+from layer to layer, so the map of each layer shows the contributions of the input tokens. With
 `local=True` each layer is decomposed separately. `mixlens.replay.vector_parts` describes the
 computation, the differences of the released code (`variant="released"`), and extensions.
 """
@@ -64,12 +64,14 @@ SPEC = Spec(
 
 
 def refusal(layer: LayerStructure, site: AttentionStructure) -> str | None:
-    """Return why vectors cannot pass through such a layer."""
+    """Return why vectors cannot be propagated through such a layer, or None if they can."""
     return no_mlp(layer, site)
 
 
 def require_layer(layer: Layer) -> None:
-    """Raise unless vectors can pass through its values and its MLP."""
+    """Raise `UnsupportedModel` unless vectors can be propagated through the layer's values and
+    MLP.
+    """
     require_followed(layer)
 
 
@@ -83,8 +85,10 @@ def score_model(
     local: bool = False,
     feed_forward: bool = True,
 ) -> Scores:
-    """Return the norms. `bias` is absdot, abssim, norm, equal, cls, none or column; `variant` is
-    paper or released; `local` decomposes each layer separately; `feed_forward=False` omits the MLP.
+    """Return the norms.
+
+    `bias` is "absdot", "abssim", "norm", "equal", "cls", "none" or "column"; `variant` is "paper"
+    or "released". `local` decomposes each layer separately, and `feed_forward=False` omits the MLP.
     """
     rules = chosen_rules(bias, variant, feed_forward)
     if not local:
@@ -112,7 +116,7 @@ def score_model(
 
 
 def chosen_rules(bias: str, variant: str, feed_forward: bool) -> PartRules:
-    """Return the rules that the options describe."""
+    """Return the propagation rules for these options."""
     if bias not in BIASES:
         raise InvalidInput(f"Unknown bias {bias!r}. Choose one of: {', '.join(BIASES)}.")
     return PartRules(bias, is_released(variant), feed_forward)

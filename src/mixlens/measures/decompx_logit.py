@@ -1,21 +1,22 @@
 """DecompX for one logit: each input token's signed contribution to the model's output.
 
 Modarressi et al. 2023, DecompX: Explaining Transformers Decisions by Propagating Token
-Decomposition, equations 14-15: the vectors of `decompx` at the token that the output is read from
-pass through the head, whose activations are chords too. Parts add up to the logit if biases are
-shared or kept in a column. In the last product a bias is shared by each source's part of *all*
-logits, as in the authors' code, which needs the table of sources and outputs. Linear rules need no
-table, but one backward pass.
+Decomposition, equations 14-15: the vectors of `decompx` at the position of the output are
+propagated through the head. As in the layers, each activation function is replaced by a line
+through the origin. The contributions add up to the logit if biases are divided among the tokens or
+kept in a column. The bias of the last linear layer is divided according to each source's part of
+*all* logits, as in the authors' code, which needs a matrix of sources and outputs. Linear rules
+need only one backward pass instead of this matrix. The authors' code supports classifiers. mixlens
+also supports masked and causal language models, for one position.
 
-Beyond the authors' classifiers, it supports masked and causal language models, at a position.
+The backward pass works as follows. With fixed attention weights, sigmas and slopes, a logit is an
+affine function of the input tokens. The contribution of a token is its gradient times the token.
+Each bias also contributes its gradient times the bias. This amount is dropped, kept separately,
+assigned to the first token, or divided equally among the tokens that its target can see (`none`,
+`column`, `cls`, `equal`). The other rules divide a bias by the direction or norm of each part, so
+they need all parts of every layer.
 
-The backward pass: with fixed attention weights, sigmas and slopes, a logit is an affine function of
-the input tokens. The contribution of a token is its gradient times the token. Each bias adds its
-gradient times the bias, which is dropped, kept separately, given to the first token, or divided
-equally among the tokens that its target sees (`none`, `column`, `cls`, `equal`). The other rules
-weigh a bias by each part's own direction or norm, and need all parts, layer by layer.
-
-The affine function is that of `VectorLayer`, with the whole stream as its only source.
+`VectorLayer` computes the affine function, with the whole residual stream as its only source.
 """
 
 from __future__ import annotations
@@ -103,8 +104,10 @@ def score_model(
     variant: str = "paper",
     feed_forward: bool = True,
 ) -> Scores:
-    """Return the contributions. `bias` is absdot, abssim, norm, equal, cls, none or column;
-    `variant` is paper or released; `feed_forward=False` omits the MLP.
+    """Return the contributions.
+
+    `bias` is "absdot", "abssim", "norm", "equal", "cls", "none" or "column"; `variant` is "paper"
+    or "released". `feed_forward=False` omits the MLP.
     """
     rules = chosen_rules(bias, variant, feed_forward)
     layers = recording.layers(request.site)
@@ -165,7 +168,7 @@ Terms = tuple[Int[Tensor, "place term"], Float[Tensor, "place term"]]
 
 @dataclass(frozen=True)
 class _Bias:
-    """A bias, and the sources that its targets see there."""
+    """A bias added to each target, and the sources that each target can see at that point."""
 
     added: Float[Tensor, "target width"]
     seen: Seen
@@ -174,8 +177,9 @@ class _Bias:
 
 @dataclass(frozen=True)
 class _WholeStream(PartRules):
-    """Add each constant as a whole, and store it. `seen` contains the sources of one constant after
-    the other.
+    """Rules that add each bias to the stream as a whole, and store it for the backward pass.
+
+    Each entry of `seen` yields, for one layer, the visible sources of each bias in order.
     """
 
     one_source: ClassVar[bool] = True
@@ -183,15 +187,13 @@ class _WholeStream(PartRules):
     seen: list[Iterator[Seen]] = field(default_factory=list)
 
     def shared(self, parts: Tensor, constant: Tensor) -> Tensor:
-        """Return parts [target, 1, width], or [target, width] in the head, with the constant
-        added.
-        """
+        """Return the parts [target, 1, width] ([target, width] in the head) with the bias added."""
         added = constant.expand(len(parts), -1).clone().requires_grad_()
         self.constants.append(_Bias(added, next(self.seen[-1]), own=False))
         return parts + (added if parts.dim() == 2 else added[:, None])
 
     def with_own(self, values: Tensor, bias: Tensor) -> Tensor:
-        """Return values [token, 1, channel] with the bias of each."""
+        """Return the values [token, 1, channel] with the bias added to each."""
         added = bias.expand(len(values), -1).clone().requires_grad_()
         own = torch.eye(len(values), dtype=torch.bool, device=values.device)
         self.constants.append(_Bias(added, own, own=True))
@@ -206,8 +208,10 @@ def logit_parts(
     terms: Terms,
     rules: PartRules,
 ) -> tuple[Float[Tensor, " source"], Float[Tensor, ""]]:
-    """Return each token's contribution to a weighted sum of logits (`Explained.terms` of the text),
-    and that of all biases outside the vectors.
+    """Return each token's contribution to a weighted sum of logits, and that of the biases.
+
+    The sum is given by `Explained.terms` of the text. The bias of the value vectors counts as part
+    of its token, not as a bias.
     """
     places, device = list(head.places[text]), layers[0].input.device
     whole = _WholeStream(rules.bias, rules.released, rules.feed_forward)
@@ -235,8 +239,9 @@ def logit_parts(
 
 
 def _seen_by(step: VectorLayer, before: Seen, targets: Tensor) -> tuple[Iterator[Seen], Seen]:
-    """Return the sources among which a layer's constants are divided, in the order of addition, and
-    those of its output.
+    """Return the sources among which each bias of a layer is divided, and those of its output.
+
+    The biases are in the order in which the layer adds them.
     """
     reads = (step.weights != 0).any(0)[targets]
     mixed = (reads.to(step.weights) @ before.to(step.weights)) > 0

@@ -1,16 +1,16 @@
-"""DeepLIFT: the contribution of each token's difference from a baseline to the difference of one
+"""DeepLIFT: how much each token's difference from a baseline contributes to the change of one
 output.
 
 Shrikumar, Greenside, Kundaje, "Learning Important Features Through Propagating Activation
-Differences", ICML 2017 (Rescale rule); a baseline of Mohebbi et al. 2023, section 4.3. Attributions
-are multiplier . (x_j - x'_j) and add up to f(x) - f(baseline).
+Differences", ICML 2017 (Rescale rule). Mohebbi et al. 2023 use it as a baseline (section 4.3).
+Attributions are multiplier . (x_j - x'_j) and add up to f(x) - f(baseline).
 
-Captum's DeepLift attaches its rule to known activation modules; transformers call activations,
-softmax and products of activations as functions, and norms stay plain gradients, so that its
-attributions do not add up and are close to gradient times input. Here every operation has its rule
-(`mixlens.kernels.rescale`); on networks of linear layers and activations both agree. If the
-attributions do not add up within rounding, because the model uses an operation without a rule, an
-error is raised.
+Captum's DeepLift applies its rule to known activation modules only. Transformers models call
+activations, softmax and products of activations as functions, and Captum uses plain gradients for
+norms. Its attributions therefore do not add up on these models and are close to gradient times
+input. In mixlens every operation has a rule (`mixlens.kernels.rescale`). Both implementations agree
+on networks of linear layers and activations. If the model uses an operation without a rule, the
+attributions do not add up, and mixlens raises an error.
 """
 
 from __future__ import annotations
@@ -87,9 +87,11 @@ def score_model(
     baseline: str | int = "zero",
     moves: str = "prompt",
 ) -> Scores:
-    """Return the attributions. `reduction` is sum, l2 or l1; `baseline` is zero, pad, mask or a
-    token id; `moves` (prompt or all) selects the tokens that come from the baseline if an answer is
-    explained.
+    """Return the attributions.
+
+    `reduction` is "sum", "l2" or "l1"; `baseline` is "zero", "pad", "mask" or a token id. If an
+    answer is explained, `moves` ("prompt" or "all") selects the tokens that are set to the
+    baseline.
     """
     moving = moving_counts(recording, request, output, moves)
     errors: list[Tensor] = []

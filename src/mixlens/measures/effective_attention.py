@@ -3,18 +3,19 @@
 Brunner et al. 2020, On Identifiability in Transformers
 (https://openreview.net/forum?id=BJg1f6EFDB), eq. 9. P projects onto the column space of T = V W_O
 (source x d_model). The removed component, `null_attention`, lies in T's left null space and never
-reaches the output. Scores may be negative. They equal A if there are no more tokens than the rank.
-Padding is not part of T.
+reaches the output. Scores may be negative. They equal A if the number of tokens does not exceed the
+rank. T does not include padding.
 
-Differences: the paper's projector is that of a whole text. If a target cannot see every source
-(causal masks, windows, packed texts), its projector is that of the visible rows, so that hidden
-tokens keep weight zero and the product with V stays the same (see `kernels.prefixes`). The mask of
-the pass decides the visibility (see `capture.attention_call`). `rank` and `null_dimension` (tokens
-minus rank) are those of all tokens of the text, as the last target of a causal model sees them.
+The paper uses one projector for a whole text. mixlens differs if a target cannot see every source
+(causal masks, windows, packed texts). Its projector is then computed from the visible rows of T, so
+that hidden tokens keep weight zero and the product with V stays the same (see `kernels.prefixes`).
+The attention mask of the forward pass determines which sources are visible (see
+`capture.attention_call`). `rank` and `null_dimension` (tokens minus rank) refer to all tokens of
+the text, which in a causal model only the last target can see.
 
-`constraint` follows an open question of the paper's section 3.4: "sum" removes only components that
-also keep the sum of the weights (the left null space of [T, 1]); "simplex" returns the shortest
-non-negative weights with the same sum and the same output.
+`constraint` addresses an open question in section 3.4 of the paper: "sum" removes only components
+that also keep the sum of the weights (the left null space of [T, 1]); "simplex" returns the
+shortest non-negative weights with the same sum and the same output.
 """
 
 from __future__ import annotations
@@ -74,7 +75,10 @@ CONSTRAINTS = ("none", "sum", "simplex")
 
 
 def refusal(layer: LayerStructure, site: AttentionStructure) -> str | None:
-    """Return a reason if there is no single output map, which the null space of a head needs."""
+    """Return why an attention has no single output map, or None if it has one.
+
+    The null space of a head is defined only for a single output map.
+    """
     if site.gated:
         return "its attention is gated, so each target has its own output map"
     return None
@@ -88,7 +92,7 @@ def score_layer(
     per_head: bool = False,
     constraint: str = "none",
 ) -> LayerScores:
-    """Return effective attention. `constraint` is none, sum or simplex."""
+    """Return the effective attention. `constraint` is "none", "sum" or "simplex"."""
     if constraint not in CONSTRAINTS:
         raise InvalidInput(
             f"Unknown constraint {constraint!r}. Choose one of: {', '.join(CONSTRAINTS)}."
@@ -129,15 +133,15 @@ class VisibleSources:
     shared: bool  # whether all real targets see all real sources
 
     def of_head(self, head: int) -> Bool[Tensor, "batch target source"]:
-        """Return the sources that targets see in one head."""
+        """Return the sources that the targets can see in one head."""
         return self.seen[:, min(head, self.seen.shape[1] - 1)]
 
 
 def visible_sources(site: Attention, wanted: Targets) -> VisibleSources:
     """Return which sources every recorded target of an attention can see.
 
-    Each target of a causal model has its own projector, so that a single one gets the same scores
-    as in a map.
+    In a causal model each target has its own projector, so a target measured alone has the same
+    scores as in a map of all targets.
     """
     (batch, _, targets, sources), device = site.weights.shape, site.weights.device
     lengths = sent(torch.tensor(wanted.source_lengths), device)
@@ -158,8 +162,9 @@ def _effective(
     constraint: str,
     limit: int,
 ) -> tuple[Float[Tensor, "batch head target source"], Int[Tensor, "batch head"]]:
-    """Return effective attention of the requested targets, and the rank of T (never that of [T,
-    1]).
+    """Return the effective attention of the requested targets, and the rank of T.
+
+    The rank is that of T even if `constraint` adds a column of ones to it.
     """
     batch, _, targets, _ = site.weights.shape
     weights, dtype = wanted.take(site.weights, 2), site.weights.dtype

@@ -7,12 +7,11 @@ the sum over heads, with the residual stream on the diagonal. `mixlens.maps.rout
 of one target.
 
 `variant="released"` follows the authors' code: 1e-6 is added to every difference, every term counts
-at least 1e-5, and sources that a target cannot see are terms too.
-
-`threshold` drops the vectors of heads, and the MLP or its stream, whose contribution in the L1 norm
-is below it, before contributions are normalised. The residual stream of the attention block always
-counts. This is the threshold of FlashTrace (https://github.com/wbopan/flashtrace); it depends on
-the scale of the hidden states, and on the weights of a span.
+at least 1e-5, and sources that a target cannot see are terms too. Before contributions are
+normalised, `threshold` drops each head's vector whose L1 contribution is below it, and likewise the
+MLP output and the residual stream beside the MLP. The residual stream of the attention block always
+counts. FlashTrace (https://github.com/wbopan/flashtrace) uses the same threshold. Its effect
+depends on the scale of the hidden states and on the weights of a span.
 """
 
 from __future__ import annotations
@@ -93,7 +92,7 @@ SPEC = Spec(
 
 
 def refusal(layer: LayerStructure, site: AttentionStructure) -> str | None:
-    """Return why a layer of this structure has no such fractions."""
+    """Return why the fractions are not defined for a layer of this structure, or None."""
     return no_routes(layer, site)
 
 
@@ -108,8 +107,10 @@ def score_layer(
     variant: str = "paper",
     threshold: float = 0.0,
 ) -> LayerScores:
-    """Return the fractions. `value_bias` assigns the bias of the values to the sources; `variant`
-    is paper or released; contributions below `threshold` do not count.
+    """Return the fractions.
+
+    `value_bias` assigns the bias of the value vectors to the sources; `variant` is "paper" or
+    "released"; contributions below `threshold` are dropped.
     """
     rules = _rules(value_bias, variant, threshold)
     shares = attention_shares(layer, attention, targets, rules)
@@ -122,7 +123,7 @@ def score_layer(
 
 
 def _rules(value_bias: bool, variant: str, threshold: float) -> RouteRules:
-    """Return the rules from the options, or raise an error if the options contradict each other."""
+    """Return the rules for these options. Raise `InvalidInput` if they contradict each other."""
     if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not threshold >= 0:
         raise InvalidInput(f"threshold={threshold!r} is out of range. Pass 0 or more.")
     if threshold and is_released(variant):
@@ -195,9 +196,7 @@ def _score(
     variant: str = "paper",
     threshold: float = 0.0,
 ) -> LayerScores:
-    """Return the scores. The residual streams of the targets are one part, which belongs to no
-    source.
-    """
+    """Return the scores of a span. The targets' residual streams form one part without a source."""
     residual = contributions["residual"].clamp_min(0)
     heads = contributions["heads"].transpose(1, 2).clamp_min(0)
     shares = as_shares(above(heads, threshold), residual)

@@ -6,8 +6,8 @@ Encoder Layer (https://aclanthology.org/2022.naacl-main.19), eq. 6-8. The MLP en
 sigma_2, which is taken from the true input of the second norm. If the residual of the MLP is
 scaled, T_ij is scaled with it. The authors' rollout does not normalise the maps.
 
-It is defined for post-norm layers with one attention and a norm after the MLP, and raises an error
-for others.
+The measure is defined for post-norm layers with one attention and a norm after the MLP. It raises
+an error for other layers.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ SPEC = Spec(
 
 
 def refusal(layer: LayerStructure, site: AttentionStructure) -> str | None:
-    """Return why there is no second norm."""
+    """Return why the layer has no second norm, or None if it has one."""
     use = ". Use attention_norm_res_ln or alti instead"
     if site.output_norm is None:
         return (
@@ -76,7 +76,7 @@ def refusal(layer: LayerStructure, site: AttentionStructure) -> str | None:
 
 
 def score_layer(layer: Layer, attention: Attention, targets: Targets) -> LayerScores:
-    """Return the norms of each source's part after both norms of the layer."""
+    """Return the norms of each source's part after both layer norms."""
     parts = _split(layer, attention, targets)
     return LayerScores(part_norms(parts, block_bytes(layer.memory_budget)))
 

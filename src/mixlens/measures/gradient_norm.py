@@ -1,10 +1,10 @@
-"""Gradient norm: the sensitivity of one output of the model to each token's representation.
+"""Gradient norm: how sensitive one output of the model is to each token's representation.
 
-|d f / d x_j|, the sensitivity of the explained output f (see `mixlens.replay.explained_output`) to
-the representation x_j that enters a layer (the first by default). Simonyan et al. 2014 for images;
-the gradient baseline of Ferrando et al. 2022
-(appendix B: gradient of the softmax probability, l2 norm) and, with `smooth=k` noisy copies
-(SmoothGrad, Smilkov et al. 2017), of Kobayashi et al. 2020, table 3.
+The score is |d f / d x_j| for the explained output f (see `mixlens.replay.explained_output`) and
+the representation x_j that enters a layer (the first by default). Simonyan et al. 2014 introduced
+it for images. Ferrando et al. 2022 use it as a baseline (appendix B: gradient of the softmax
+probability, l2 norm), and so do Kobayashi et al. 2020 (table 3) with `smooth=k` noisy copies
+(SmoothGrad, Smilkov et al. 2017).
 """
 
 from __future__ import annotations
@@ -59,8 +59,10 @@ def score_model(
     noise: float = 0.15,
     seed: int = 0,
 ) -> Scores:
-    """Return the norms. `reduction` is l2 or l1; `smooth` is the number of noisy copies, `noise`
-    their size.
+    """Return the norms.
+
+    `reduction` is "l2" or "l1"; `smooth` is the number of noisy copies, and `noise` the scale of
+    their noise.
     """
     if reduction == "sum":
         raise InvalidInput("reduction='sum' has no meaning for a gradient norm. Pass l2 or l1.")

@@ -1,10 +1,11 @@
 """Gradient times input: the first-order contribution of each token's representation to one output
 of the model.
 
-x_j . d f / d x_j (Shrikumar et al. 2016; Denil et al. 2014) for the explained output f (see
-`mixlens.replay.explained_output`) and the representation x_j that enters a layer (the first by
-default); a baseline of Ferrando et al. 2022 and Mohebbi et al. 2023 (section 4.3). The channels are
-summed, so scores have a sign; `reduction="l2"` or `"l1"` returns the norm of the products instead.
+The score is x_j . d f / d x_j (Shrikumar et al. 2016; Denil et al. 2014) for the explained output f
+(see `mixlens.replay.explained_output`) and the representation x_j that enters a layer (the first by
+default). Ferrando et al. 2022 and Mohebbi et al. 2023 (section 4.3) use it as a baseline. The
+channels are summed, so scores are signed; `reduction="l2"` or `"l1"` returns the norm of the
+products instead.
 """
 
 from __future__ import annotations
@@ -57,8 +58,10 @@ def score_model(
     noise: float = 0.15,
     seed: int = 0,
 ) -> Scores:
-    """Return the products. `reduction` is sum, l2 or l1; `smooth` is the number of noisy copies,
-    `noise` their size.
+    """Return the products.
+
+    `reduction` is "sum", "l2" or "l1"; `smooth` is the number of noisy copies, and `noise` the
+    scale of their noise.
     """
     return smooth_gradients(
         recording,

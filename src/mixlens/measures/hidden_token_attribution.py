@@ -2,15 +2,14 @@
 input token.
 
 Brunner et al., "On Identifiability in Transformers", ICLR 2020, eq. 11: c_ij = |d e_i / d x0_j|_F /
-sum_k |d e_i / d x0_k|_F for the output e of every layer and the input x0 of the first. x0 is the
-output of the embedding module (`wrt="embedding"`), or the sum of the embeddings before their norm
-(`wrt="embedding_sum"`).
-
-The result is exact by forward-mode differentiation (with the rest of each layer after its attention
-folded into one matrix per target, if that saves time and fits into half of the memory budget), or
-with `probes=k` estimated from k Gaussian vectors per source token: the squared norm is unbiased,
-and `standard_error` is the error of each contribution. For cross-attention x0 is the encoder's
-output. The decoder's own self-attention is measured with a fixed encoder output.
+sum_k |d e_i / d x0_k|_F for the output e of every layer and the input x0 of the first layer. x0 is
+the output of the embedding module (`wrt="embedding"`), or the sum of the embeddings before their
+norm (`wrt="embedding_sum"`). By default the result is exact and computed by forward-mode
+differentiation. If it saves time and fits into half of the memory budget, the part of each layer
+after its attention is replaced by one matrix per target. With `probes=k` the result is estimated
+from k Gaussian vectors per source token. The squared norm is then unbiased, and `standard_error` is
+the standard error of each contribution. For cross-attention x0 is the encoder's output. For the
+decoder's self-attention the encoder output is fixed.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ SPEC = Spec(
 
 @dataclass(frozen=True)
 class _NormStep:
-    """The embedding's norm as the first step of the chain."""
+    """The layer norm of the embeddings, as the first step to differentiate."""
 
     norm: LinearisedNorm
     point: Tensor
@@ -76,8 +75,9 @@ class _NormStep:
 
 
 def refusal(layer: LayerStructure, site: AttentionStructure) -> str | None:
-    """Return a reason if values come from an earlier layer, which derivatives of one layer at a
-    time miss.
+    """Return why a layer cannot be differentiated alone, or None if it can.
+
+    It cannot if its values come from an earlier layer.
     """
     if site.kind is AttentionKind.SELF and not site.own_values:
         return "its values come from an earlier layer, so its derivatives are not the model's"
@@ -92,8 +92,10 @@ def score_model(
     wrt: str = "embedding",
     seed: int = 0,
 ) -> Scores:
-    """Return the attributions. `probes` is the number of Gaussian vectors per source token (None:
-    exact); `wrt` is embedding or embedding_sum; `seed` is that of the probes.
+    """Return the attributions.
+
+    `probes` is the number of Gaussian vectors per source token (None: exact), and `seed` is their
+    seed. `wrt` is "embedding" or "embedding_sum".
     """
     if wrt not in ("embedding", "embedding_sum"):
         raise InvalidInput(f"Unknown wrt {wrt!r}. Choose embedding or embedding_sum.")
@@ -171,8 +173,9 @@ def _row_norms(
 def _contributions(
     squared: SquaredNorms,
 ) -> tuple[Float[Tensor, "layer target source"], Float[Tensor, "layer target source"] | None]:
-    """Return scores that sum to one, with standard errors propagated through the root and the
-    division to first order.
+    """Return scores that sum to one, with their standard errors.
+
+    The errors are propagated to first order through the square root and the division.
     """
     norms = squared.mean.clamp_min(0).sqrt()
     total = norms.sum(-1, keepdim=True).clamp_min(torch.finfo(norms.dtype).tiny)
@@ -190,8 +193,10 @@ def _contributions(
 
 
 def _tangent_bytes(layer: Layer) -> int:
-    """Return the bytes of one tangent inside a layer: a few copies of its vectors, of the widest
-    product and of the attention weights.
+    """Return the approximate size in bytes of one tangent inside a layer.
+
+    It covers a few copies of the layer's vectors, of its widest product and of the attention
+    weights.
     """
     tokens, d_model = layer.input.shape[1:]
     widest = max((max(p.shape) for p in layer.module.parameters() if p.dim() > 1), default=d_model)

@@ -3,19 +3,21 @@ baseline to the text.
 
 Sundararajan, Taly, Yan 2017, Axiomatic Attribution for Deep Networks (ICML), eq. 1: (x_j - x'_j) .
 integral over a of d f(x' + a (x - x')) / d x_j, by Gauss-Legendre quadrature. Attributions add up
-to f(x) - f(baseline); `completeness_error` is the error of the sum, which more `steps` reduce.
+to f(x) - f(baseline). `completeness_error` is the error of this sum; increase `steps` to reduce it.
 
-There are two more paths. "sequential" (Enguehard 2023, Sequential Integrated Gradients, ACL
-Findings): each token has its own path, on which only it comes from the baseline. Its score is then
-f(x) - f(x with this token replaced), and `completeness_error` has one value per token.
-"discretised" (Sanyal & Ren 2021, Discretized Integrated Gradients, EMNLP): from the words to a
-baseline word through the vectors of other words. Its variables are the vectors of the word
-embedding, not the first layer's input, and its left sums match the difference only roughly.
+There are two more paths. In "sequential" (Enguehard 2023, Sequential Integrated Gradients, ACL
+Findings), each token has its own path, on which only this token starts from the baseline. Its score
+approximates f(x) - f(x with this token replaced), and `completeness_error` has one value per token.
+In "discretised" (Sanyal & Ren 2021, Discretized Integrated Gradients, EMNLP), the path leads from
+each word to a baseline word through the embeddings of other words. It integrates over the word
+embeddings, not over the first layer's input, and its left Riemann sums match the difference only
+roughly.
 
-On a discretised path gradients are computed where the model was trained. From the current anchor
-word the path continues to one of its nearest neighbours, none twice, the baseline only if nothing
-else is left. Channels of an anchor that are not between the last point and the baseline are moved
-there, so that every channel is monotonic. After the last anchor the path jumps to the baseline.
+On a discretised path, gradients are computed near real word embeddings. From the current anchor
+word the path continues to one of its nearest neighbours. It visits no word twice, and goes to the
+baseline only if no other neighbour is left. Channels of an anchor that do not lie between the last
+point and the baseline are moved into this interval, so that every channel is monotonic. After the
+last anchor the path jumps to the baseline.
 """
 
 from __future__ import annotations
@@ -93,10 +95,12 @@ def score_model(
     anchors: str = "greedy",
     moves: str = "prompt",
 ) -> Scores:
-    """Return the attributions. `reduction` is sum, l2 or l1; `baseline` is zero, pad, mask or a
-    token id; `path` is straight, sequential or discretised; `anchors` of a discretised path is
-    greedy or maxcount; `moves` (prompt or all) selects the tokens that come from the baseline if an
-    answer is explained.
+    """Return the attributions.
+
+    `reduction` is "sum", "l2" or "l1"; `baseline` is "zero", "pad", "mask" or a token id; `path` is
+    "straight", "sequential" or "discretised"; `anchors` (of a discretised path) is "greedy" or
+    "maxcount". If an answer is explained, `moves` ("prompt" or "all") selects the tokens whose path
+    starts at the baseline.
     """
     if not 1 <= steps <= MOST_STEPS:
         raise InvalidInput(f"steps={steps} is out of range. Pass 1 to {MOST_STEPS:,}.")
@@ -173,7 +177,10 @@ def _through_words(
 def _error(
     recording: Recording, output: Explained, value: Value, base: Hidden, parts: Hidden
 ) -> Tensor:
-    """Return the error of the sum of each text's parts against the difference of two outputs."""
+    """Return the completeness error of each text.
+
+    It is the sum of the attributions minus f(x) - f(baseline).
+    """
     rows = torch.arange(len(base), device=base.device)
     return parts.flatten(1).sum(1) - (output(recording.output, rows) - value(base, rows))
 
@@ -187,7 +194,7 @@ def _token_errors(
     hidden: Hidden,
     parts: Hidden,
 ) -> Tensor:
-    """Return the error for each token on the path on which only this token changes."""
+    """Return the completeness error of each token, for paths on which only this token changes."""
     rows = torch.arange(len(base), device=base.device)
     whole, errors = output(recording.output, rows), []
     for token in range(hidden.shape[1]):
@@ -223,11 +230,11 @@ def word_path(
     size: int,
     neighbours: int = NEIGHBOURS,
 ) -> Float[Tensor, "step word width"]:
-    """Return `steps` points for each word, from the baseline to the word itself; `size` words at a
-    time.
+    """Return the path from the baseline to each word, `steps` points each.
 
-    `anchors`: "greedy" takes the neighbour that is moved least, "maxcount" the one with the most
-    channels in place.
+    `size` words are processed at a time. With `anchors="greedy"`, the next anchor is the neighbour
+    that has to be moved least; with "maxcount", the neighbour with the most channels that need not
+    be moved.
     """
     rows = [
         anchor_words(part, baseline, vectors, steps=steps, anchors=anchors, neighbours=neighbours)
@@ -244,9 +251,7 @@ def word_path(
 def anchor_words(
     words: Words, baseline: int, vectors: Vectors, *, steps: int, anchors: str, neighbours: int
 ) -> Int[Tensor, "anchor word"]:
-    """Return the words themselves, and `steps` - 2 anchors of each, from the word towards the
-    baseline.
-    """
+    """Return each word and its `steps` - 2 anchors, in order from the word to the baseline."""
     end, path = vectors[baseline], [words]
     count = min(neighbours, len(vectors) - 1)
     for _ in range(steps - 2):
@@ -274,5 +279,5 @@ def _between(anchor: Tensor, end: Tensor, start: Tensor) -> Tensor:
 
 
 def _moved(anchor: Tensor, end: Tensor, start: Tensor, steps: int) -> Tensor:
-    """Return the anchor, with channels outside replaced by a step towards the end."""
+    """Return the anchor, with channels out of range replaced by a step towards `end`."""
     return torch.where(_between(anchor, end, start), anchor, start - (start - end) / steps)

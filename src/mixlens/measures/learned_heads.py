@@ -1,10 +1,10 @@
-"""Learned head weights: the scores of another measure by head, summed with a weight for each head,
-sum_h theta_lh phi_lhij.
+"""Learned head weights: a weighted sum of another measure's scores over heads, sum_h theta_lh
+phi_lhij.
 
 Cohen-Wang et al. 2025, Learning to Attribute with Attention (AT2). The weights are learned so that
 the sums predict how the log-odds of an answer change if sources are hidden (`answers.fit_heads`).
-The authors take attention weights as phi. Any of `contracts.head_weights.FEATURES` can take their
-place, which is ours. The score of a source for an answer is the sum over the layers and the mean
+In the paper, phi are the attention weights. As an extension, mixlens supports every measure in
+`contracts.head_weights.FEATURES`. To score a source for an answer, sum over the layers and average
 over the positions that produce the answer.
 """
 
@@ -60,8 +60,9 @@ def score_layer(
     per_head: bool = False,
     weights: str | None = None,
 ) -> LayerScores:
-    """Return the weighted scores of each head, or their sum. `weights`: a file of `mixlens
-    fit-heads`.
+    """Return the weighted scores of each head, or their sum over heads.
+
+    `weights` is a file written by `mixlens fit-heads`.
     """
     learned = _learned(weights)
     made = _features(learned.features, layer, attention, targets)

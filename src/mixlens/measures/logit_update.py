@@ -1,10 +1,10 @@
 """Logit updates: the contribution of each token to one logit through the attention of each layer.
 
 Ferrando et al. 2023, Explaining How Transformers Use Context to Build Predictions (ACL), their
-"Logit" method: D_l,j = sum_h A_h,ij f_h,j . g, with g the direction of the explained logit after
-the final norm, with fixed sigma. The token of a layer stands for the input token at its position.
-`mixlens.replay.logit_parts` defines the rest that belongs to no token, which is in
-`extras["unattributed"]`.
+"Logit" method: D_l,j = sum_h A_h,ij f_h,j . g. Here g is the direction of the explained logit,
+pulled back through the final norm with its sigma fixed. Each token of a layer is identified with
+the input token at the same position. `extras["unattributed"]` is the remainder that is not assigned
+to any token (see `mixlens.replay.logit_parts`).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ SPEC = Spec(
 
 
 def refusal(layer: LayerStructure, site: AttentionStructure) -> str | None:
-    """Return why a logit is not a sum over layers."""
+    """Return why the logit is not a sum over the layers, or None if it is."""
     return not_a_sum(layer, site)
 
 
@@ -68,8 +68,10 @@ def score_model(
     initial: bool = False,
     variant: str = "paper",
 ) -> Scores:
-    """Return the updates. `initial` adds the embedding's own part to the explained token, in layer
-    0; `variant` is paper or released, which are the same here.
+    """Return the updates.
+
+    `initial` adds the contribution of the explained token's own embedding to its score in layer 0.
+    `variant` is "paper" or "released", which do not differ for this measure.
     """
     is_released(variant)  # only for its check
     parts = LogitParts.of("logit_update", recording, request, output)
@@ -97,6 +99,8 @@ def score_model(
 
 
 def with_initial(parts: LogitParts, row: Tensor, first: Layer, targets: Targets) -> Tensor:
-    """Return scores [batch, source] with the contribution of the explained tokens' embeddings."""
+    """Return scores [batch, source] plus the contribution of the explained tokens' own
+    embeddings.
+    """
     places = torch.tensor(parts.places, device=row.device)
     return row.scatter_add(1, places, parts.initial(first, targets).to(row))

@@ -1,7 +1,7 @@
 """Uniform noise: the baseline of every comparison.
 
-The numbers depend on the seed, the layer and the tokens of a text, so that a text has the same
-noise alone, in a batch, and padded. Sources that a target cannot see in any head get zero.
+The numbers depend only on the seed, the layer and the tokens of a text, so a text gets the same
+noise alone, in a batch and with padding. Sources that a target cannot see in any head get zero.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def score_model(recording: Recording, request: Request, *, seed: int = 0) -> Sco
 
 
 def _noise(key: object, rows: int, columns: int) -> Tensor:
-    """Return the same numbers for the same key, on every machine."""
+    """Return random numbers that are the same for the same key on every machine."""
     seed = int.from_bytes(hashlib.sha256(repr(key).encode()).digest()[:8], "big") >> 1
     return torch.rand(
         rows, columns, generator=torch.Generator().manual_seed(seed), dtype=torch.float64

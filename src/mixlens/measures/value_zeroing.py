@@ -5,32 +5,32 @@ Mohebbi, Zuidema, Chrupała, Alishahi, "Quantifying Context Mixing in Transforme
 10: C_ij = distance(e_i, e_i with v_j = 0 in every head); attention weights stay fixed, and the rest
 of the layer is recomputed.
 
-The distance is the cosine distance (the paper's choice), Euclidean, or one minus Spearman's
-correlation of the channels. `normalised=True` first standardises every representation to mean zero
-and variance one over its channels. The paper shows results for normalised representations (figure
-A.1) without a formula, and the published code names the option without its code. With grouped heads
-`per_head` scores every query head: its own part A^h f^h is removed, not the value it shares with
-others. Scores are not normalised; the authors' code does that before rollout, like `normalised()`
-here.
+The distance is the cosine distance (as in the paper), the Euclidean distance, or one minus
+Spearman's correlation of the channels. `normalised=True` first standardises every representation to
+mean zero and variance one over its channels. The paper shows results for normalised representations
+(figure A.1) without a formula, and the published code mentions the option but does not implement
+it. With grouped heads `per_head` scores every query head: its own part A^h f^h is removed, not the
+value that it shares with other heads. Scores are not normalised. The authors' code normalises them
+before rollout, like `normalised()` in mixlens.
 
-With `segments` all values of a segment are zero at once: distance(e_i, e_i without sum_j c_ij over
-the tokens j of the segment). This is the joint effect of the segment, not the sum of the effects of
-its tokens, and costs as much as one token for each segment.
+With `segments` all values of a segment are set to zero at once: distance(e_i, e_i without sum_j
+c_ij over the tokens j of the segment). The score is the joint effect of the segment, not the sum of
+the effects of its tokens. A segment costs as much as a single token.
 
-With `sample` a span is estimated from some of its targets, drawn without replacement, and
-`extras["standard_error"]` is the standard error of the mean. Every target costs the rest of the
-layer for each source, so there is no shortcut to the exact mean.
+With `sample=n` the score of a span is estimated from n of its targets, drawn without replacement,
+and `extras["standard_error"]` is the standard error of the mean. The exact mean has no shortcut,
+because the rest of the layer must run for every pair of target and source.
 
-With `span="joint"` the score is the distance of the stacked states w_i e_i. With d_i the change of
-e_i, sums over targets of w_i^2 |d_i|^2, w_i^2 e_i d_i and w_i^2 |e_i|^2 determine it.
+With `span="joint"` the score is the distance of the stacked states w_i e_i. If d_i is the change of
+e_i, the sums of w_i^2 |d_i|^2, w_i^2 e_i d_i and w_i^2 |e_i|^2 over the targets determine the
+distance.
 
-The rest of a layer after its attention works on single tokens, so the layer's output for every pair
-(i, j) is that rest on o_i - c_ij. Pairs without attention between them (the future, padding,
-outside a window) are skipped: their distance is exactly zero. Pairs are processed a few sources at
-a time, so that target x source x d_model numbers never exist at once.
-
-`zeroing_literal` runs the layer's own code, `zeroing_fast` propagates only changes through the
-matrices of an MLP. Either zeroes a token, or a segment of tokens at once.
+The rest of a layer after its attention processes each token separately, so the layer's output for a
+pair (i, j) is the rest of the layer applied to o_i - c_ij. Pairs without attention between them
+(the future, padding, outside a window) are skipped: their distance is exactly zero. Only a few
+sources are processed at a time, so that no tensor of target x source x d_model numbers is needed.
+`zeroing_literal` runs the layer's own code. `zeroing_fast` propagates only the changes through the
+matrices of an MLP. Both can zero one token, or a segment of tokens at once.
 """
 
 from __future__ import annotations
@@ -102,9 +102,11 @@ def score_layer(
     sample: int | None = None,
     seed: int = 0,
 ) -> LayerScores:
-    """Return the distances. `distance` is cosine, euclidean or spearman; `normalised` compares
-    standardised representations; `segments` zeroes all values of a segment at once. `sample`
-    targets of a span were drawn with `seed` before any layer is scored.
+    """Return the distances.
+
+    `distance` is "cosine", "euclidean" or "spearman"; `normalised` compares standardised
+    representations; `segments` zeroes all values of a segment at once. `sample` is the number of
+    targets drawn from a span with `seed`; they are drawn before any layer is scored.
     """
     if sample is not None and targets.weights is None:
         raise InvalidInput(f"sample={sample!r} needs a span. Pass span='mean' with the targets.")
@@ -143,8 +145,10 @@ def _square(
     segments: Any = None,
     **_: Any,
 ) -> LayerScores:
-    """Return the squared length of every change, its product with the state, and the squared length
-    of the state. Products need a second run of the rest of the layer.
+    """Return the squared norm of every change, and the sums that a joint distance needs.
+
+    `extras` holds the squared norm of each state and, for the cosine distance, the dot product of
+    change and state. The dot products need a second run of the rest of the layer.
     """
     if distance not in ("cosine", "euclidean"):
         raise InvalidInput(
@@ -170,8 +174,10 @@ def _square(
 
 
 def _unite(squares: LayerScores, *, distance: str = "cosine", **_: Any) -> LayerScores:
-    """Return the distance of stacked states a and b = a + d from |d|^2, a d and |a|^2: 1 - cos =
-    (|d|^2 - (|b| - |a|)^2) / (2 |a| |b|), which is accurate for small changes.
+    """Return the distance of the stacked states a and b = a + d from |d|^2, a d and |a|^2.
+
+    The cosine distance is computed as (|d|^2 - (|b| - |a|)^2) / (2 |a| |b|), which is accurate for
+    small changes.
     """
     d, sizes = in_float64(squares.values), squares.extras["sizes"]
     dtype = squares.values.dtype
@@ -199,8 +205,9 @@ SPAN = SpanRule(
 
 
 def _rounding_scale(layer: Layer, targets: Targets, distance: str) -> Float[Tensor, "batch target"]:
-    """Return the scale of rounding errors of a distance: the norm of the states, or for angles,
-    which are squared, a unit of rounding.
+    """Return the scale of the rounding errors of a distance.
+
+    For the Euclidean distance it is the norm of each state; otherwise it is the machine epsilon.
     """
     if distance == "euclidean":
         return targets.take(layer.output.norm(dim=-1), 1)
@@ -225,8 +232,10 @@ def zeroing_distances(
     per_head: bool,
     segments: Segments | None = None,
 ) -> Float[Tensor, "batch heads_or_one target column"]:
-    """Return the change of each target if a source, or with `segments` all sources of a segment at
-    once, has values of zero: in all heads, or in one head at a time.
+    """Return how far each target moves if the values of a source are zero.
+
+    With `segments`, the values of all sources of a segment are zero at once. Values are zeroed in
+    all heads, or with `per_head` in one head at a time.
     """
     states = layer.native_input if targets.is_cut else layer.input
     row_bytes = bytes_of_a_row(layer.submodule(""), int(states.shape[-1]), states.dtype)
@@ -268,8 +277,9 @@ Blocks = Iterator[tuple[ZeroedBlock, Bool[Tensor, "text target column"]]]
 
 
 def _linked_blocks(read: Tensor, real: Tensor, head: int | None, size: int) -> Blocks:
-    """Yield sources, `size` at a time, with the range of targets that attend to any of them. The
-    ranges of a text are read all at once, because each read synchronises a GPU.
+    """Yield blocks of `size` sources, each with the range of targets that attend to any of them.
+
+    The ranges of a text are read from the device all at once, because each read synchronises a GPU.
     """
     for text in range(len(read)):
         linked = read[text].any(0) & real[text]
@@ -288,8 +298,10 @@ def _linked_blocks(read: Tensor, real: Tensor, head: int | None, size: int) -> B
 
 
 def _leading_blocks(read: Tensor, last: Sequence[int], head: int | None, rows: int) -> Blocks:
-    """Yield all targets with the sources up to the last one that any of them can see, without
-    reading a number. Short texts are processed together, up to `rows` pairs at once.
+    """Yield blocks of all targets with the sources that any of them can see.
+
+    No value is read from the device. Short texts are processed together, up to `rows` pairs at
+    once.
     """
     batch, _, count, _ = read.shape
     step, texts_at_once = max(1, rows // count), max(1, rows // (count * max(last)))
@@ -304,7 +316,7 @@ def _leading_blocks(read: Tensor, last: Sequence[int], head: int | None, rows: i
 def _segment_blocks(
     read: Tensor, real: Tensor, segments: Segments, head: int | None, size: int
 ) -> Blocks:
-    """Yield all targets of a text with `size` segments at a time."""
+    """Yield blocks of all targets of a text with `size` segments each."""
     for text, positions in enumerate(segments):
         own = [torch.tensor(members, device=read.device) for members in positions]
         linked = read[text].any(0) & real[text]
@@ -316,7 +328,7 @@ def _segment_blocks(
 
 
 def _last_sources(targets: Targets, site: Attention) -> list[int]:
-    """Return the number of sources that any target of each text can see."""
+    """Return the number of leading sources of each text that any target can see."""
     counts, ends = list(targets.source_lengths), site.visibility.ends
     if ends is None:
         return counts
@@ -327,8 +339,9 @@ def _last_sources(targets: Targets, site: Attention) -> list[int]:
 def _folding_is_faster(
     site: Attention, real: Bool[Tensor, "batch target source"], *, per_head: bool
 ) -> bool:
-    """Return whether there are so many pairs that the first product is cheaper before they are
-    formed.
+    """Return whether to apply the output projection before pairs of target and source are formed.
+
+    This is cheaper if there are many pairs.
     """
     if site.values.element_size() < 4 or site.projection is None:
         return False  # products in half precision are cheap
