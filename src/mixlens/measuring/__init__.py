@@ -1,6 +1,5 @@
-"""From a request to scores: record the inputs of a measure, estimate its memory, run it.
-
-Measures themselves are in `measures`.
+"""Turn a request into scores: record the inputs of a measure, estimate its memory and run it. The
+measures themselves are in `measures`.
 
     answer_odds         Log-probability and log-odds of an answer after each of many prompts.
     batching            Group texts of similar length into batches that fit into memory.

@@ -1,9 +1,9 @@
 """Log-probability and log-odds of an answer after each of many prompts.
 
-The answer follows every prompt, token by token (teacher forcing). P is the probability of all
-its tokens. `answer_log_probabilities` returns the logarithm of every factor of P, `answer_odds`
-log P - log(1 - P). Every step is in float64 and by the log-odds of single tokens, so that a
-probability close to one does not become infinite.
+The answer follows every prompt, token by token (teacher forcing). P is the probability of all its
+tokens. `answer_log_probabilities` returns the log-probability of every token, and `answer_odds`
+returns log P - log(1 - P). All steps are computed in float64 from the log-odds of single tokens, so
+that log P - log(1 - P) stays finite if P is close to one.
 """
 
 from __future__ import annotations
@@ -47,8 +47,10 @@ def answer_odds(
     batch_size: int | None = None,
     start: int | None = None,
 ) -> np.ndarray:
-    """Return the log-odds of the answer after each prompt; both are token ids. A decoder begins
-    with `start`, by default the model's start token.
+    """Return the log-odds of the answer after each prompt.
+
+    `prompts` and `answer` are token ids. In an encoder-decoder model the decoder begins with
+    `start`, by default the model's start token.
     """
     by_token = answer_log_probabilities(model, tokenizer, prompts, answer, batch_size, start)
     odds = log_odds(by_token.sum(1))
@@ -64,8 +66,9 @@ def answer_log_probabilities(
     batch_size: int | None = None,
     start: int | None = None,
 ) -> Float[np.ndarray, "prompt token"]:
-    """Return the log-probability of every token of the answer after each prompt. Arguments are
-    those of `answer_odds`.
+    """Return the log-probability of every token of the answer after each prompt.
+
+    The arguments are the same as for `answer_odds`.
     """
 
     def read(logits: Tensor) -> np.ndarray:
@@ -85,8 +88,10 @@ def read_answers(
     batch_size: int | None = None,
     start: int | None = None,
 ) -> list[Item]:
-    """Return the result of `read` on the logits [token, word] that produce the answer, for each
-    prompt. Other arguments are those of `answer_odds`.
+    """Call `read` on the logits [token, word] that predict the answer, and return one result per
+    prompt.
+
+    The other arguments are the same as for `answer_odds`.
     """
     lengths = [len(prompt) + len(answer) for prompt in prompts]
     decodes, most = takes_decoder_ids(model), len(answer) - 1
@@ -126,7 +131,7 @@ def _may_be_batched(
     answer: Sequence[int],
     start: int | None,
 ) -> bool:
-    """Return whether each prompt gives the same result in a batch as alone."""
+    """Return whether each prompt gives the same logits in a batch as alone."""
     tensors = made_ready(model, _tensors(model, tokenizer, prompts, answer, start))
     try:
         require_independent_texts(model, tensors, text_lengths(tensors), None, output=True)
@@ -142,7 +147,7 @@ def _tensors(
     answer: Sequence[int],
     start: int | None,
 ) -> dict[str, Any]:
-    """Return the prompts, each with the answer except its last token."""
+    """Return the model inputs: each prompt, followed by the answer without its last token."""
     decodes = takes_decoder_ids(model)
     following = [] if decodes else list(answer[:-1])
     rows = [{"input_ids": [*prompt, *following]} for prompt in prompts]
@@ -172,7 +177,7 @@ def _batch_logits(
 
 
 def _logits(model: nn.Module, tensors: dict[str, Any], last: int) -> Tensor:
-    """Return logits, only of the `last` positions if the model can skip the others."""
+    """Return the logits. If the model supports it, only the `last` positions are computed."""
     known = _parameters(model)
     keep = {"logits_to_keep": last} if "logits_to_keep" in known else {}
     with restored(model):  # a longer prompt may leave its rotary frequencies behind
@@ -188,8 +193,9 @@ def _logits(model: nn.Module, tensors: dict[str, Any], last: int) -> Tensor:
 def token_log_probabilities(
     logits: Float[Tensor, "token word"], answer: Sequence[int]
 ) -> Float[np.ndarray, " token"]:
-    """Return the log-probability of each token of one answer, in float64, from the logits at the
-    positions that produce it.
+    """Return the log-probability of each token of an answer, in float64.
+
+    `logits` are those at the positions that predict these tokens.
     """
     if max(answer) >= logits.shape[1]:
         raise InvalidInput(
@@ -206,7 +212,7 @@ def token_log_probabilities(
 
 @torch.no_grad()
 def require_causal(model: nn.Module, ids: Sequence[int]) -> None:
-    """Raise if the last token changes the predictions before it."""
+    """Raise `UnsupportedModel` if the last token changes the predictions before it."""
     if len(ids) < 2 or takes_decoder_ids(model):
         return
     other = [*ids[:-1], ids[-1] - 1 if ids[-1] else 1]

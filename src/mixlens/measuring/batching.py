@@ -1,8 +1,8 @@
 """Group texts of similar length into batches that fit into memory.
 
-The limit applies to an estimate of the memory of a batch, which depends only on the model and the
-lengths. The same texts under the same limit are therefore always batched the same way, and give the
-same bits. A batch that does not fit is halved.
+The memory of a batch is estimated from the model and the lengths of the texts alone. With the same
+limit, the same texts are therefore always batched in the same way, and the scores are bitwise
+identical. A batch that runs out of memory is halved.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ MOST_PADDING = 0.1
 
 
 def token_counts(tokenizer: Any, texts: Sequence[Any]) -> list[int]:
-    """Return the number of tokens of each text or pair, and one for other inputs, which the
-    recording rejects.
+    """Return the number of tokens of each text or pair.
+
+    Other inputs count as one token; the recording rejects them later.
     """
     parts = [part for text in texts for part in _parts(text)]
     try:
@@ -58,14 +59,16 @@ def _count(tokenizer: Any, part: Any) -> int:
 
 
 def text_bytes(shape: Shape, length: int, *, logits: bool = True) -> int:
-    """Return the approximate memory of one text of this many tokens, including its maps."""
+    """Return the approximate memory, in bytes, of one text of `length` tokens, including its
+    maps.
+    """
     words, size = shape.words if logits else 0, shape.number
     states = length * (6 * shape.d_model * shape.layers + 2 * words)
     return size * states + (size * (shape.heads + 2) + 8) * shape.layers * length**2
 
 
 def batch_bytes(model: nn.Module) -> int:
-    """Return the default memory of a batch, the same on every machine."""
+    """Return the default memory limit of a batch in bytes. It depends only on the device type."""
     return BATCH_BYTES.get(entry_device(model).type, BATCH_BYTES_ELSEWHERE)
 
 
@@ -77,8 +80,10 @@ def plan_batches(
     batch_size: int | None = None,
     logits: bool = True,
 ) -> list[list[int]]:
-    """Return indices of texts, batch by batch, short texts first; each batch fits `memory` bytes,
-    or has `batch_size` texts. `logits` is set if logits are needed.
+    """Return the indices of the texts of each batch, short texts first.
+
+    Each batch fits into `memory` bytes, or has `batch_size` texts if that is set. Set `logits` if
+    the model has to compute logits.
     """
     if batch_size is not None and (not isinstance(batch_size, Integral) or batch_size < 1):
         raise InvalidInput(f"batch_size={batch_size!r} is out of range. Pass at least 1.")
@@ -112,7 +117,7 @@ def halve_until_it_fits(
     places: list[int],
     halved: Callable[[list[int]], None] | None = None,
 ) -> list[Item]:
-    """Measure a batch; if memory runs out, measure each half in turn, and call `halved`."""
+    """Measure a batch. If memory runs out, call `halved` and measure one half after the other."""
     try:
         return measure(places)
     except Exception as error:

@@ -1,5 +1,5 @@
-"""Resolve the target, measures, cue and explained output of a comparison, and check them before
-anything is measured.
+"""Resolve the target, measures, cue and explained output of a comparison, and check them before any
+measure runs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class TargetChoice:
-    """The target of a recording, and how its scores are read."""
+    """The target to compare measures on, and how to aggregate its scores."""
 
     site: str
     place: int  # index of the target among tokens
@@ -42,8 +42,10 @@ class TargetChoice:
 
 
 def default_target(recording: Recording, site: str | None) -> int:
-    """Return the last target of a recording. If it has no targets, return the mask, the [CLS] of a
-    bidirectional classifier (its first token, if it has none), or the last token.
+    """Return the position of the default target.
+
+    This is the last target of a recording of a few targets. Otherwise it is the only mask token,
+    the [CLS] token of a bidirectional classifier (or its first token), or the last token.
     """
     if recording.targets and recording.target_stack == recording.structure.stack_of(site).name:
         return recording.targets[0][-1]
@@ -58,12 +60,14 @@ def default_target(recording: Recording, site: str | None) -> int:
 
 
 def site_of(recording: Recording, site: str | None) -> str:
-    """Return the named attention, by default that of the recording, or the first."""
+    """Return the name of an attention: `site`, else the default of the recording, else the first
+    one.
+    """
     return recording.structure.site(recording.site if site is None else site).name
 
 
 def by_rows(only: Sequence[str] | str | None, aggregate: str | int) -> bool:
-    """Return whether these measures can score a target without maps."""
+    """Return whether all named measures can score a target without whole maps."""
     specs, names = list_measures(), _names(only) or []
     known = all(name in specs and specs[name].row_by_row for name in names)
     # Signed scores are aggregated by absolute value, which needs maps.
@@ -83,7 +87,7 @@ def _names(only: Sequence[str] | str | None) -> list[str] | None:
 def choose_target(
     recording: Recording, target: int | str, site: str, aggregate: str | int, words: bool
 ) -> TargetChoice:
-    """Return the target by its position or label, and how its scores are read."""
+    """Find the target by its position or label, and return how to aggregate its scores."""
     if recording.batch != 1:
         raise InvalidInput("compare takes one text. Pass one text at a time")
     if not isinstance(aggregate, int) and aggregate not in AGGREGATES:
@@ -125,8 +129,9 @@ def choose_span(
     aggregate: str | int,
     words: bool,
 ) -> TargetChoice:
-    """Return several targets that are scored as one: the named ones, or those that produced
-    `answer`.
+    """Return a span of several targets, which are scored as one.
+
+    These are the named targets, or those that produced `answer`.
     """
     if aggregate == "rollout":
         raise InvalidInput(
@@ -168,7 +173,7 @@ def _known_targets(recording: Recording, site: str) -> tuple[tuple[int, ...], ..
 def chosen_specs(
     only: Sequence[str] | None, options: Mapping[str, Mapping[str, Any]] | None
 ) -> dict[str, Spec]:
-    """Return the measures to compare, which must include those in `options`."""
+    """Return the specs of the measures to compare. Raise if `options` names any other measure."""
     specs = list_measures()
     names = _names(only) or list(ready_measures())
     for name in (*names, *(options or {})):
@@ -186,9 +191,11 @@ def chosen_specs(
 
 
 def own_source(recording: Recording, choice: TargetChoice) -> int | None:
-    """Return the index of the target among the shown sources, or None in cross-attention.
+    """Return the index of the target among the shown sources, or None for a span or in
+    cross-attention.
 
-    For a continued prompt, it is the token that was read at the position that produced the target.
+    In a continued prompt, the target is represented by the input token at the position that
+    produced it.
     """
     if recording.structure.site(choice.site).kind is not AttentionKind.SELF or choice.span:
         return None
@@ -209,14 +216,16 @@ def cue_position(recording: Recording, choice: TargetChoice, cue: int | str) -> 
 
 
 def with_all_targets(recording: Recording, name: str) -> Recording:
-    """Return a recording of the same inputs with all targets, for a measure that needs them."""
+    """Record the same inputs again with all targets, for a measure that needs them."""
     return replace(record_all_targets(recording, name), targets=None)
 
 
 def explained_output(
     recording: Recording, choice: TargetChoice, specs: Mapping[str, Spec], explain: dict[str, Any]
 ) -> tuple[dict[str, Any], str | None]:
-    """Return the options that name the explained output, and its name. The output must exist."""
+    """Return the options for the output to explain, and a name for it. Raise if it does not
+    exist.
+    """
     known = [name for name in inspect.signature(explained).parameters if name != "recording"]
     for name in explain:
         if name not in known:

@@ -1,6 +1,6 @@
 """Apply every suitable measure to one target of a recording.
 
-Unless layers are aggregated by rollout, only the target's scores are computed.
+Unless layers are aggregated by rollout, only the scores of this target are computed.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(kw_only=True)
 class _Rows:
-    """Scores of each measure, as they are computed."""
+    """Scores of each measure, collected as they are computed."""
 
     scores: dict[str, np.ndarray] = field(default_factory=dict)
     by_layer: dict[str, np.ndarray] = field(default_factory=dict)
@@ -75,21 +75,20 @@ def compare(
 ) -> Comparison:
     """Compare all applicable measures on one recording.
 
-    For a continued prompt (`lens.generate`), a target is named by the token that it produced.
+    For a continued prompt (`lens.generate`), name a target by the token that it produced.
 
-    `explain` names the output that gradients and erasure explain (`word` and `foil`, or `label`;
-    default: the model's own prediction at the target); `options` holds further options by measure.
-    Hidden token attribution uses 32 probes by default.
-
-    `aggregate` is the aggregation of layers: "mean" of the normalised layers, "rollout", "last", or
-    a layer number. Measures of the whole model (hidden token attribution and those that explain an
-    output) have a single natural set of scores.
+    `explain` names the output that gradient and erasure measures explain (`word` and `foil`, or
+    `label`; default: the model's own prediction at the target). `options` maps the name of a
+    measure to its options. Hidden token attribution uses 32 probes by default. `aggregate`
+    determines how layers are aggregated: "mean" of the normalised layers, "rollout", "last", or a
+    layer number. It does not apply to measures of the whole model (hidden token attribution and
+    those that explain an output), which have only one set of scores.
 
     `span` scores several targets as one ("sum", "joint", "mean", or True for the default of each
-    measure). `answer` names the tokens of an answer: measures of layers score the positions that
-    produced them as a span, and measures of an output explain them as one.
-
-    `cue` is a source whose rank is of interest. With a `budget`, slower measures are skipped.
+    measure). `answer` names the tokens of an answer. Layer measures score the positions that
+    produced these tokens as a span, and output measures explain all of them as one output. `cue` is
+    a source whose rank you want to know. With a `budget` in seconds, measures that would take
+    longer are skipped.
     """
     for name, given in (("explain", explain), ("options", options)):
         if not isinstance(given, (Mapping, NoneType)):
@@ -189,8 +188,10 @@ def _shared(
     specs: Mapping[str, Spec],
     arguments: Mapping[str, Mapping[str, Any]],
 ) -> dict[str, MixingMaps]:
-    """Return the scores of single-target measures from one pass, or nothing if one of them fails,
-    so that each reports its own error.
+    """Score all single-target measures in one forward pass.
+
+    Return an empty dict if one of them fails. They then run separately, so that each reports its
+    own error.
     """
     if recording.is_kept:
         return {}
@@ -216,14 +217,16 @@ def _shared(
 
 
 def _by_rows(recording: Recording, spec: Spec, choice: TargetChoice) -> bool:
-    """Return whether the comparison computes no maps."""
+    """Return whether a measure scores the target without computing whole maps."""
     rows = not recording.is_kept and spec.row_by_row
     return rows and _takes_rows(recording, spec, choice)
 
 
 def _takes_rows(recording: Recording, spec: Spec, choice: TargetChoice) -> bool:
-    """Return whether scoring the target alone is enough. A rollout needs maps, except for unsigned
-    scores of a few targets.
+    """Return whether it is enough to score the target alone.
+
+    A rollout needs whole maps unless the recording is one of a few targets and the scores are
+    unsigned.
     """
     rolls = not recording.is_kept and not spec.facts.signed
     return spec.gives == "maps" and (choice.aggregate != "rollout" or rolls)
@@ -250,7 +253,9 @@ def _measured(
 def _rolled_rows(
     name: str, spec: Spec, choice: TargetChoice, given: Mapping[str, Any], recording: Recording
 ) -> MixingMaps | None:
-    """Return the target's aggregated scores, if requested and there are no maps."""
+    """Return the target's scores aggregated by rollout, or None if a rollout is not requested or is
+    computed from whole maps.
+    """
     if choice.aggregate != "rollout" or spec.facts.reaches_input:
         return None
     if recording.is_kept or not _takes_rows(recording, spec, choice):
@@ -267,7 +272,7 @@ def _require_time(
     recording: Recording,
     budget: Budget,
 ) -> None:
-    """Raise `InvalidInput` if the measure would take longer than the budget."""
+    """Raise `InvalidInput` if the measure would take longer than the time budget."""
     length = max(len(row[0]) for row in recording.tokens.values())
     if length <= 2 * SHORTEST:
         return
@@ -300,7 +305,10 @@ def _add(
     maps: MixingMaps,
     rolled: MixingMaps | None,
 ) -> None:
-    """Add the target's scores: one number per source, with absolute values that sum to one."""
+    """Add the target's scores to the comparison.
+
+    Each source has one number, and the absolute values sum to one.
+    """
     aggregate, joined = choice.aggregate, maps
     if rolled is not None:
         joined, aggregate = rolled, "last"

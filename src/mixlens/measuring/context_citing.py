@@ -1,20 +1,20 @@
-"""ContextCite: find the parts of a context that support an answer, by leaving parts out.
+"""ContextCite: leave out parts of a context to find those that support an answer.
 
-Cohen-Wang et al. 2024, ContextCite: Attributing Model Generation to Context (NeurIPS). Each part of
-the context is kept with probability 1/2, many times. A linear function of the kept parts (LASSO) is
-fitted to the log-odds of the answer after each shortened prompt. The weight of a part is its score:
-the drop in log-odds without it.
+Cohen-Wang et al. 2024, ContextCite: Attributing Model Generation to Context (NeurIPS). Many
+shortened prompts are drawn, and each keeps every part of the context with probability 1/2. A linear
+function of the kept parts (LASSO) is fitted to the log-odds of the answer after each shortened
+prompt. The weight of a part is its score, which estimates the drop in log-odds without the part. As
+in the released code, the log-odds are divided by the number of answer tokens before the fit, alpha
+is 0.01, and mask k is drawn with seed k. The quality of the surrogate is the rank correlation of
+its predictions with the log-odds on held-out prompts (the paper's linear datamodeling score). There
+are three differences: generated text is not tokenised again, log-odds stay finite for probabilities
+close to one, and a prompt that is drawn twice runs only once.
 
-As in the released code, the log-odds are divided by the number of tokens for the fit, alpha is 0.01
-and mask k is drawn with seed k. The quality of the surrogate is the rank correlation of its
-predictions with the log-odds on held-out prompts (the paper's linear datamodeling score). There are
-three differences: generated text is not tokenised again, probabilities close to one stay finite,
-and a repeated prompt runs once.
-
-The number of prompts does not depend on the number of parts, but the fit gets worse with more parts
-than prompts. The hierarchical search (`within`) fits larger parts first, and then the parts of the
-best ones while everything else stays: twice as many prompts, fewer weights in each fit. It misses
-parts of a larger one that does not matter as a whole, such as two documents that say the same.
+The number of prompts does not depend on the number of parts, but the fit gets worse if there are
+more parts than prompts. The hierarchical search (`within`) scores larger parts first. It then
+scores the parts inside the best ones and keeps the rest of the context. This takes twice as many
+prompts, but each fit has fewer weights. The search misses a part if the larger part that contains
+it has no effect as a whole, for example if two documents say the same.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class ContextCitation(RankedScores):
     segments, texts : tuple of str
         Names and texts of the parts.
     scores : numpy.ndarray
-        By how much the log-odds of the answer fall if a part is left out.
+        How much the log-odds of the answer fall if a part is left out.
     intercept : float
         The log-odds of the linear model without any part.
     correlation : float
@@ -67,8 +67,8 @@ class ContextCitation(RankedScores):
     log_odds : numpy.ndarray
         [ablation]: log-odds of the answer after each prompt.
     within : ContextCitation or None
-        The scores of the larger parts, if the search was hierarchical. Only parts of the best of
-        them have scores here.
+        The scores of the larger parts, if the search was hierarchical. Only the parts inside the
+        best larger parts have scores here.
 
     Examples
     --------
@@ -202,7 +202,7 @@ def context_cite(
 
 @dataclass
 class _Ablations:
-    """Prompts with parts of one context, and the log-odds of one answer after them."""
+    """The prompts for one context, with and without parts of it, and the log-odds of one answer."""
 
     model: nn.Module
     tokenizer: Any
@@ -230,12 +230,14 @@ class _Ablations:
         return [{"role": "user", "content": text}] if chat else text
 
     def read_answer(self, answer: Any, options: Mapping[str, Any]) -> None:
-        """Tokenise the passed answer, or generate one."""
+        """Tokenise the answer if one was passed; otherwise generate one."""
         self.ids, self.start = _answer_ids(self.model, self.tokenizer, self.whole, answer, options)
         self.answer = answer if isinstance(answer, str) else decoded(self.tokenizer, self.ids)
 
     def fit(self, spans: Spans) -> ContextCitation:
-        """Leave out random parts, and fit the log-odds of the answer."""
+        """Leave out random parts of the context, and fit a linear model to the log-odds of the
+        answer.
+        """
         ablations, held_out, seed = self.counts
         masks = drawn_masks(ablations + held_out, len(spans), seed)
         different, again = np.unique(masks, axis=0, return_inverse=True)
@@ -257,7 +259,11 @@ class _Ablations:
         )
 
     def _odds(self, prompts: Sequence[Sequence[int]]) -> np.ndarray:
-        """Return the log-odds after each prompt, a few at a time if progress is reported."""
+        """Return the log-odds of the answer after each prompt.
+
+        With a progress callback, a few prompts run at a time, and the callback is called after each
+        group.
+        """
         size = len(prompts) if self.progress is None else max(8, self.batch_size or 1)
         odds = []
         for first in range(0, len(prompts), size):
@@ -274,7 +280,7 @@ class _Ablations:
 
 
 def _inside_best(spans: Spans, larger: Spans, first: ContextCitation, best: int) -> Spans:
-    """Return the parts that begin in one of the best larger parts."""
+    """Return the parts that begin inside one of the best larger parts."""
     names = {name for name, _ in first.top(best)}
     chosen = [(start, stop) for name, start, stop in larger if name in names]
     inside = [span for span in spans if any(a <= span[1] < b for a, b in chosen)]
@@ -287,8 +293,9 @@ def _inside_best(spans: Spans, larger: Spans, first: ContextCitation, best: int)
 
 
 def shortened(context: str, spans: Spans, kept: Sequence[bool]) -> str:
-    """Return the context with only these segments. Spaces before a segment belong to it; other text
-    between segments stays.
+    """Return the context with only the kept segments.
+
+    White space before a segment is removed together with it. Any other text between segments stays.
     """
     text, end = "", 0
     for (_, start, stop), keep in zip(spans, kept, strict=True):
@@ -301,13 +308,18 @@ def shortened(context: str, spans: Spans, kept: Sequence[bool]) -> str:
 
 
 def drawn_masks(count: int, segments: int, seed: int) -> np.ndarray:
-    """Return the kept segments [ablation, segment]. Masks of different seeds are independent."""
+    """Return random masks [ablation, segment], True for kept segments.
+
+    Masks with different values of `seed` are independent.
+    """
     seeds = range(seed * count, (seed + 1) * count)
     return np.stack([np.random.RandomState(k).random_sample(segments) >= 0.5 for k in seeds])
 
 
 def surrogate(kept: np.ndarray, log_odds: np.ndarray, tokens: int) -> tuple[np.ndarray, float]:
-    """Return the weight of each segment and the intercept: LASSO on standardised columns."""
+    """Fit LASSO on standardised columns, and return the weight of each segment and the
+    intercept.
+    """
     try:
         from sklearn.linear_model import Lasso
     except ImportError as error:
@@ -342,7 +354,7 @@ def _spans(context: str, segments: Any) -> Spans:
 
 
 def fill_template(template: str, context: str, query: str) -> str:
-    """Return the prompt of a context and a query."""
+    """Return the template filled with a context and a query."""
     try:
         text = template.format(context=context, query=query)
     except (KeyError, IndexError, ValueError) as error:
@@ -357,8 +369,9 @@ def fill_template(template: str, context: str, query: str) -> str:
 def _answer_ids(
     model: nn.Module, tokenizer: Any, prompt: Any, answer: Any, options: Mapping[str, Any]
 ) -> tuple[list[int], int | None]:
-    """Return the tokens of the answer, generated after the whole prompt or passed, and the start
-    token of a decoder.
+    """Return the token ids of the answer, and the start token of a decoder.
+
+    The answer is generated after the whole prompt unless one was passed.
     """
     own = prompt_of(tokenizer, prompt).ids
     require_causal(model, own)

@@ -1,11 +1,10 @@
-"""Estimate the memory and work of a measure from shapes alone.
+"""Estimate the memory and computation of a measure from tensor shapes alone.
 
 `needed` is the approximate memory beyond the weights. Tensors that a recording keeps up to its
 memory budget are not counted, because it keeps them only if they fit. `sure` is a lower bound.
-Shapes come from the configuration, so that a model on the meta device is enough.
-
-An estimate whose `sure` does not fit raises an error before the model runs. If memory runs out
-later, the error gives the same advice.
+Shapes come from the configuration, so a model on the meta device is enough. If `sure` exceeds the
+free memory, mixlens raises an error before the model runs. If memory runs out later, the error
+gives the same advice.
 """
 
 from __future__ import annotations
@@ -40,7 +39,10 @@ _SMALLEST = 2**18  # smallest number of elements in a block
 
 
 def _largest(size: Any) -> int:
-    """Return the largest value, because a model of several stages (PVT) has one for each stage."""
+    """Return a size from the configuration, the largest one if there are several.
+
+    Models of several stages (PVT) have one size for each stage.
+    """
     if isinstance(size, dict):  # LXMERT has one for each of its stacks
         size = list(size.values())
     return int(max(size) if isinstance(size, (list, tuple)) else size)
@@ -60,7 +62,7 @@ class Shape:
 
     @classmethod
     def of(cls, model: nn.Module) -> Shape:
-        """Return the shape of the text model, if the model has several parts."""
+        """Return the sizes of a model, or of its text model if it has several parts."""
         config: Any = getattr(model.config, "text_config", None) or model.config
         width, layers, heads, inner, words = (
             _largest(getattr(config, name, None) or fallback)
@@ -80,7 +82,7 @@ class Shape:
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """The estimate of one measure of one text."""
+    """The estimated memory and computation of one measure on texts of a given length."""
 
     measure: str
     spec: Spec
@@ -94,30 +96,33 @@ class Estimate:
 
     @property
     def by_rows(self) -> bool:
-        """Return whether a few targets are measured without maps."""
+        """Return whether a few targets are measured without whole maps."""
         return self.targets is not None and self.spec.row_by_row
 
     @property
     def scores(self) -> int:
-        """Return the bytes of the scores."""
+        """Return the size of the scores in bytes."""
         layers, rows = self.layers or self.shape.layers, self.targets or self.tokens
         lines = 1 if self.spec.gives in ("row", "rows") else layers * rows
         return self.texts * max(4, self.shape.number) * lines * self.tokens
 
     @property
     def least(self) -> int:
-        """Return the smallest number of bytes beyond the weights: the input of each layer, and the
-        attention weights of one.
+        """Return the minimum memory beyond the weights, in bytes.
+
+        It consists of the input of each layer and the attention weights of one layer.
         """
         return self._states + self._weights
 
     @property
     def needed(self) -> int:
-        """Return the approximate memory beyond the weights."""
+        """Return the approximate memory beyond the weights, in bytes."""
         return self.needed_within(4 * _BLOCK)
 
     def needed_within(self, available: int) -> int:
-        """Return the estimate for this many free bytes. Blocks take at most a quarter of them."""
+        """Return the approximate memory if this many bytes are free. Blocks use at most a quarter
+        of them.
+        """
         words = self.tokens * self.shape.words if self.spec.explains_output else 0
         logits = self.texts * self.shape.number * words * (not self.recorded)
         working = self.texts * self._working(min(_BLOCK, available // 4))
@@ -125,33 +130,41 @@ class Estimate:
 
     @property
     def sure(self) -> int:
-        """Return the bytes that are needed even with the smallest blocks. Logits may be computed
-        for one token alone, and a measure may process texts one after the other.
+        """Return the memory in bytes that is needed even with the smallest blocks.
+
+        It assumes that logits are computed for one token only, and that texts are processed one
+        after the other if the measure allows it.
         """
         held = self._held(self._working(0)) / _MARGIN
         return int(held if self.recorded else max(held, self.least))
 
     @property
     def _states(self) -> int:
-        """Return the bytes of the inputs of each layer, or of two of them if they are not kept."""
+        """Return the bytes of the inputs of all layers, or of two layers if they are not kept."""
         kept = 2 if self.by_rows else self.shape.layers + 1
         return self.texts * self.shape.number * self.tokens * self.shape.d_model * kept
 
     @property
     def _checks(self) -> int:
-        """Return the bytes of the rows to compare later, and of their stacked copies."""
+        """Return the bytes of the tensors that deferred checks keep, including their stacked
+        copies.
+        """
         rows = 2 * self.texts * self.tokens * self.shape.d_model * self.shape.layers
         return 0 if self.by_rows else 2 * self.shape.number * min(rows, MOST_HELD)
 
     @property
     def _weights(self) -> int:
-        """Return the bytes of the attention weights of one layer, if the whole layer is split."""
+        """Return the bytes of one layer's attention weights, or 0 if they are not kept as a
+        whole.
+        """
         maps = self.spec.reads == "attention" and not self.by_rows
         return self.texts * self.shape.number * self.shape.heads * self.tokens**2 * maps
 
     def _held(self, work: int) -> int:
-        """Return the total bytes, including the measure's working memory: during the forward pass
-        in single-target mode, else after the recording.
+        """Return the total memory in bytes, including the measure's working memory `work`.
+
+        In single-target mode the measure works during the forward pass, otherwise after the
+        recording.
         """
         if self.recorded:
             return self.scores + work
@@ -162,14 +175,17 @@ class Estimate:
         return self._states + self._weights + at_once + self.scores
 
     def _passing(self, weights: bool) -> int:
-        """Return the number of elements of a text in one layer, with attention weights before and
-        after the softmax or without.
+        """Return the number of tensor elements of a text in one layer during a forward pass.
+
+        With `weights`, this includes the attention weights before and after the softmax.
         """
         shape, n = self.shape, self.tokens
         return n * (8 * shape.d_model + 2 * shape.d_ff + (2 * shape.heads * n if weights else 0))
 
     def _working(self, block: int) -> int:
-        """Return the working memory of the measure for one text, with blocks of this many bytes."""
+        """Return the measure's working memory for one text, in bytes, with blocks of `block`
+        bytes.
+        """
         shape, n = self.shape, self.tokens
         # layers are split in float32, and the model's own passes use its precision
         wide = max(4, shape.number) if self.spec.reads == "attention" else shape.number
@@ -203,7 +219,7 @@ class Estimate:
 
     @property
     def products(self) -> float:
-        """Return the multiplications of one forward pass, without the head."""
+        """Return the number of multiplications in one forward pass, without the head."""
         shape, n = self.shape, self.tokens
         inside = 4 * shape.d_model**2 + 3 * shape.d_model * shape.d_ff + 2 * n * shape.d_model
         return float(shape.layers) * n * inside
@@ -220,8 +236,9 @@ def estimate_of(
     options: Mapping[str, Any] | None = None,
     recorded: bool = False,
 ) -> Estimate:
-    """Return the estimate of a measure of texts of this many tokens, for all targets and layers or
-    this many of them.
+    """Estimate the memory of a measure on texts of this many tokens.
+
+    `targets` and `layers` are numbers of targets and layers; None means all.
     """
     return Estimate(
         measure=measure,
@@ -239,9 +256,7 @@ def estimate_of(
 def estimate_of_recording(
     model: nn.Module, tokens: int, *, targets: int | None, texts: int, like: str = "attention"
 ) -> Estimate:
-    """Return the estimate of a recording for one measure, without its scores and their
-    computation.
-    """
+    """Estimate the memory of recording the inputs of one measure, without computing its scores."""
     return Estimate(
         measure="a recording",
         spec=replace(spec_of(like), gives="row", memory=None),
@@ -253,7 +268,7 @@ def estimate_of_recording(
 
 
 def estimate_of_prompt(model: nn.Module, tokenizer: Any, prompt: Given) -> Estimate:
-    """Return the estimate of a prompt that the model reads with its own attention, without a
+    """Estimate the memory of running the model on a prompt with its own attention, without
     recording.
     """
     tokens = len(prompt_of(tokenizer, prompt).ids)
@@ -261,7 +276,9 @@ def estimate_of_prompt(model: nn.Module, tokenizer: Any, prompt: Given) -> Estim
 
 
 def products_per_second(device: torch.device, dtype: torch.dtype) -> float:
-    """Return the speed of products on a device, from one product that takes milliseconds."""
+    """Return the number of multiplications per second on a device, timed with one matrix
+    product.
+    """
     size = 512 if device.type == "cpu" else 4096
     one = torch.ones(size, size, device=device, dtype=dtype)
     best = float("inf")
@@ -276,7 +293,9 @@ _SHORTEST = 16  # shortest text worth suggesting, in tokens
 
 
 def require_room(estimate: Estimate, available: int) -> None:
-    """Raise if an estimate does not fit into the available bytes, and report what would."""
+    """Raise `OutOfMemory` if an estimate exceeds the available bytes. The error suggests what would
+    fit.
+    """
     if estimate.sure > available:
         raise OutOfMemory(
             f"{_subject(estimate)} needs about {spelled(estimate.needed_within(available))}, "
@@ -290,7 +309,7 @@ def _subject(estimate: Estimate) -> str:
 
 
 def what_fits(estimate: Estimate, available: int) -> str:
-    """Return advice: which targets, layers or precision would make the estimate fit."""
+    """Return advice on which targets, layers or precision would make the estimate fit."""
     estimate = replace(estimate, recorded=False)
 
     def size(tried: Estimate) -> int:
@@ -322,7 +341,9 @@ def what_fits(estimate: Estimate, available: int) -> str:
 
 
 def memory_advice(estimate: Estimate, available: int) -> str:
-    """Return the error message for work that ran out of memory although the estimate fitted."""
+    """Return the error message for a measure that ran out of memory although its estimate
+    fitted.
+    """
     needed = estimate.needed_within(available)
     return (
         f"memory ran out: {_subject(estimate)} takes about {spelled(needed)} beyond the "
@@ -332,7 +353,7 @@ def memory_advice(estimate: Estimate, available: int) -> str:
 
 
 def spelled(size: float) -> str:
-    """Return bytes with a unit."""
+    """Return a number of bytes as text with a unit."""
     for unit in ("bytes", "KiB", "MiB", "GiB"):
         if size < 999.5:
             return f"{size:.3g} {unit}"

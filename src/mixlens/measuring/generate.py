@@ -88,9 +88,10 @@ _LARGEST = {True: 5e-2, False: 1e-3}  # difference of logits in half precision, 
 
 @torch.no_grad()
 def require_same_logits(model: Any, made: Continued) -> None:
-    """Raise `UnsupportedModel` unless the model computes the same logits when it generates the
-    answer token by token as when it reads it in one pass. Models take different inputs in addition
-    to token ids (types, masks and positions of images).
+    """Raise `UnsupportedModel` unless generation and a single pass compute the same logits.
+
+    They can differ because models take other inputs besides token ids (types, masks and positions
+    of images), which generation may prepare differently.
     """
     inputs, places = made.ready.tensors, made.targets[:_STEPS]
     if takes_decoder_ids(model) or not hasattr(model, "generate"):
@@ -124,7 +125,9 @@ def require_same_logits(model: Any, made: Continued) -> None:
 
 
 def require_causal_stack(model: nn.Module, stack: StackStructure) -> None:
-    """Raise `UnsupportedModel` if no position of these layers produces the next token."""
+    """Raise `UnsupportedModel` if these layers are bidirectional, so they do not predict a next
+    token.
+    """
     if not stack.layers[0].sites[0].causal:
         raise UnsupportedModel(
             f"{type(model).__name__} is bidirectional, so no position predicts the next "

@@ -132,7 +132,7 @@ def measure_batches(
     weights: Any = None,
     precision: str | None = None,
 ) -> dict[str, MeasuredBatch]:
-    """Return several measures of one recording as batches, with padding."""
+    """Return several measures of one recording as padded batches."""
     if not isinstance(recording, Recording):
         raise InvalidInput(
             f"{type(recording).__name__} is not a recording. Pass one from lens.record, or "
@@ -160,8 +160,9 @@ def _batches(
 ) -> dict[str, MeasuredBatch]:
     """Return several measures (with their options) of a recording.
 
-    Measures that score a layer share one loop over the layers. If the layers are not kept, the
-    others need a recording of all targets, and so does a measure whose layers cannot be cut.
+    Measures that score one layer at a time share one loop over the layers. If the recording does
+    not keep its layers, all other measures need a recording of all targets. So does a measure whose
+    layers cannot be restricted to the targets.
     """
     refused: dict[str, str] = {}
     scores: dict[str, Scores] = {}
@@ -204,8 +205,9 @@ def _of_one_output(
     options: Mapping[str, Any],
     precision: str | None,
 ) -> MeasuredBatch | None:
-    """A measure of an answer or of one token, from layers restricted to the explained tokens. It is
-    None if the measure needs whole maps.
+    """Measure an explained answer or token from layers restricted to the explained tokens.
+
+    Return None if the measure needs whole maps.
     """
     is_one = any(options.get(key) not in (None, False) for key in ("answer", "position"))
     has_own_targets = request.targets != recording.targets
@@ -236,8 +238,9 @@ def _scores_of_layers(
 
 
 def why_not_cut(recording: Recording) -> str | None:
-    """Return why the targets of a recording need whole maps, or None if they are measured alone. It
-    measures them to find out.
+    """Return why the targets of a recording need whole maps, or None if they can be measured alone.
+
+    To find out, this function measures them.
     """
     if recording.is_kept:
         return recording.not_cut
@@ -259,8 +262,10 @@ def _from_maps(
     reason: str,
     precision: str | None,
 ) -> MeasuredBatch:
-    """Return the named targets of whole maps, which are always right. The log and the provenance of
-    the maps (`recorded`) give the reason.
+    """Record whole maps and return the scores of the named targets.
+
+    This works for every model. The reason for it is logged and added to the provenance of the maps
+    (`recorded`).
     """
     _log.info("%s uses whole maps for these targets: %s", name, reason)
     require_room(_largest({name: options}, recording, request), available_to(recording.model))
@@ -292,7 +297,7 @@ def _largest(
     recording: Recording,
     request: Request,
 ) -> Estimate:
-    """Return the largest requirements of the measures, which run one after the other."""
+    """Return the largest memory estimate of these measures, which run one after the other."""
     at_once = None if request.targets is None else target_blocks(recording, request)[0].stop
     estimates = [
         estimate_of(
@@ -317,7 +322,9 @@ def at_work(
     request: Request,
     precision: str | None,
 ) -> Iterator[None]:
-    """Lock the model while measures run it. Raise beforehand if the work cannot fit into memory."""
+    """Lock the model while measures run. Raise `OutOfMemory` first if they cannot fit into
+    memory.
+    """
     model = recording.model
     with open_session(model, precision=precision, recorded=recording.state) as session:
         require_same(inputs=recording.inputs, options=(measures, request, precision))
@@ -344,7 +351,7 @@ def _checked_request(
     targets: int | str | Sequence[int | str] | EachText | None,
     per_head: bool,
 ) -> Request:
-    """Return the checked request, or raise an error with the reason."""
+    """Check the arguments and return them as a request. Raise an error if they are invalid."""
     spec = spec_of(name)
     if per_head and not spec.per_head:
         raise InvalidInput(f"{name} is defined only for whole layers. Drop per_head.")
@@ -369,7 +376,7 @@ def _checked_request(
 def _with_own_weights(
     measures: Mapping[str, Mapping[str, Any]], weights: Any
 ) -> tuple[Mapping[str, Mapping[str, Any]], Any]:
-    """Pass `weights` to a measure that has this option; else they belong to a span."""
+    """Pass `weights` to the measures with an option of this name. Otherwise they weight a span."""
     if weights is None:
         return measures, None
     weighted = {
@@ -389,7 +396,7 @@ def _with_span(
     weights: Any,
     options: Mapping[str, Any],
 ) -> Request:
-    """Return the request, with its targets (or a sample of them) as a span if requested."""
+    """Return the request, with its targets (or a sample of them) as a span if `span` is set."""
     if span is None or span is False:
         if weights is not None:
             raise InvalidInput("weights= needs a span. Pass span='sum', 'joint' or 'mean'.")

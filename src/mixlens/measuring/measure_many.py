@@ -1,6 +1,6 @@
 """Measure one text, or several in batches of similar length.
 
-A text that cannot be measured is named in the error.
+If a text cannot be measured, the error names the text.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ ON_ERROR = ("raise", "skip")
 class MeasuredTexts(list["MixingMaps"]):
     """The maps of the measured texts, in their order.
 
-    `names` are the names of these texts; `errors` holds the (name, reason) of each skipped one.
+    `names` are the names of these texts. `errors` holds a pair (name, reason) for each skipped
+    text.
     """
 
     def __init__(
@@ -104,7 +105,7 @@ def measure_given(
 def _planned(
     lens: Lens, name: str, raw_inputs: Any, batch_size: int | None
 ) -> tuple[list[Any], list[str], list[list[int]]]:
-    """Return the texts, their names, and their batches."""
+    """Return the texts, their names, and the batches of text indices."""
     if isinstance(raw_inputs, Mapping):  # padded audio, or texts that depend on each other
         rows, sounds = range(text_count(raw_inputs)), is_padded_sound(raw_inputs)
         cut = [
@@ -129,8 +130,10 @@ def _planned(
 
 
 def _entries(key: str, value: Any, places: list[int], count: int) -> Any:
-    """Return an option for some texts: their entries, if it is a list with one for each text. A
-    tuple of positions is one answer, and a list of numbers its weights.
+    """Return the value of an option for some of the texts.
+
+    A list with one entry for each text is split among the texts. A tuple of positions is one
+    answer, and a list of numbers holds the weights of one span.
     """
     one_for_each = isinstance(value, (list, tuple)) and len(value) == count
     if key == "answer":
@@ -168,7 +171,7 @@ def measure_batch(
 
 
 def _require_device(device: str | torch.device) -> None:
-    """Check the device before the model runs."""
+    """Raise if the device is not available, before the model runs."""
     try:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError, TypeError) as error:
@@ -178,8 +181,9 @@ def _require_device(device: str | torch.device) -> None:
 def _recorded_for(
     lens: Lens, name: str, raw_inputs: Any, chosen: dict[str, Any]
 ) -> tuple[Recording, dict[str, Any]]:
-    """Return one recording (of the requested targets only, if the measure and the model allow it)
-    and the remaining selection.
+    """Record the inputs for a measure, and return the recording and the remaining arguments.
+
+    If the measure and the model allow it, only the requested targets are recorded.
     """
     targets, spec, site = chosen.get("targets"), spec_of(name), chosen.get("site")
     if targets is None or not spec.row_by_row:
@@ -195,10 +199,10 @@ def _measure_groups(
     names: Sequence[str],
     on_error: str,
 ) -> MeasuredTexts:
-    """Measure groups of texts, by their indices.
+    """Measure groups of texts, given by their indices.
 
-    If a group fails, its texts are measured one by one. A failing text is named in the error, or
-    skipped with the reason.
+    If a group fails, its texts are measured one by one. Depending on `on_error`, a text that fails
+    raises an error with its name, or is skipped with the reason.
     """
     if on_error not in ON_ERROR:
         raise InvalidInput(f"Unknown on_error {on_error!r}. Choose one of: {', '.join(ON_ERROR)}.")
@@ -230,8 +234,10 @@ def _measure_groups(
 def _one_by_one(
     measured: Callable[[list[int]], list[MixingMaps]], group: list[int], *, until_known: bool
 ) -> tuple[dict[int, MixingMaps], dict[int, MixlensError]]:
-    """Return the maps of each text, or the reason why it has none. With `until_known`, stop as soon
-    as one text fails and another does not, which shows that the text is the cause.
+    """Return the maps of the texts that can be measured, and the errors of the others.
+
+    With `until_known`, stop as soon as one text has failed and another has not. The error is then
+    known to depend on the text.
     """
     maps: dict[int, MixingMaps] = {}
     failed: dict[int, MixlensError] = {}

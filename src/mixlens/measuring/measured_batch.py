@@ -1,6 +1,5 @@
-"""One measure of a batch of texts, and the maps of each text without padding.
-
-A span of targets is named by its text, and the provenance lists its targets.
+"""Scores of a batch of texts, and the maps of each text without padding. The label of a span is the
+text of its targets, and the provenance lists their positions.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredBatch:
-    """One measure of a recording, as a batch with padding."""
+    """Scores of one measure for all texts of a recording, with padding."""
 
     name: str
     spec: Spec
@@ -40,14 +39,15 @@ class MeasuredBatch:
 
     @property
     def layers(self) -> tuple[int, ...]:
-        """Return the numbers of the layers in the model."""
+        """Return the indices of the measured layers in the model."""
         numbers = self.scores.layers
         return tuple(self.request.numbers(self.recording) if numbers is None else numbers)
 
     @cached_property
     def facts(self) -> Facts:
-        """Return the properties of all texts, with this attention and these options; some targets
-        may have no scores.
+        """Return the properties of the scores that hold for every text of the batch.
+
+        They depend on the attention and the options. Some targets may have no scores.
         """
         facts, own = (
             self.scores.known_facts(self.spec.facts),
@@ -63,7 +63,9 @@ class MeasuredBatch:
         )
 
     def to(self, device: str | torch.device) -> MeasuredBatch:
-        """Return the scores on a device, without a copy if they are already there."""
+        """Return the batch with its scores on a device. Scores that are already there are not
+        copied.
+        """
         return replace(self, scores=self.scores.to(device))
 
     def provenance(self) -> dict[str, Any]:
@@ -76,7 +78,7 @@ class MeasuredBatch:
 
 
 def maps_of_row(batch: MeasuredBatch, row: int) -> MixingMaps:
-    """Return one text of a measure's batch, without padding."""
+    """Return the maps of one text of a batch, without padding."""
     recording, request, scores, spec = batch.recording, batch.request, batch.scores, batch.spec
     targets, positions = target_tokens(recording, request, scores, row)
     sources = recording.source_tokens(request.site, row)
@@ -109,8 +111,8 @@ def target_tokens(
 ) -> tuple[TokenRow, tuple[int, ...]]:
     """Return all targets of a text, and the positions of the measured ones.
 
-    Explained outputs are not tokens of the text. They count as special, so that they never merge
-    into a word.
+    If the measure explains outputs, these are the targets. They are not tokens of the text, so they
+    are marked as special and never merged into words.
     """
     if scores.target_labels is not None:
         count = int(scores.values.shape[-2])
@@ -127,8 +129,9 @@ def target_tokens(
 def without_padding(
     tensor: Tensor, row: int, dims: Sequence[str], sizes: Mapping[str, int]
 ) -> np.ndarray:
-    """Return one text of an array [layer, batch, *dims], without padding, and in float32 if it has
-    half precision.
+    """Return one text of an array [layer, batch, *dims] as NumPy, without padding.
+
+    Half-precision numbers are converted to float32.
     """
     index = (slice(None), row, *(slice(sizes.get(dim)) for dim in dims))
     values = tensor[index].detach()
@@ -144,7 +147,7 @@ _MARKS = str.maketrans({"Ġ": " ", "▁": " ", "Ċ": " "})
 
 
 def span_labels(recording: Recording, request: Request) -> list[str]:
-    """Return the text of the span of each text of a batch."""
+    """Return the label of the span of each text in a batch."""
     assert request.targets is not None
     sampled_from = None if request.span is None else request.span.sampled_from
     return [
@@ -154,7 +157,7 @@ def span_labels(recording: Recording, request: Request) -> list[str]:
 
 
 def span_label(row: TokenRow, places: tuple[int, ...]) -> str:
-    """Return the text of neighbouring targets, with an ellipsis for gaps."""
+    """Return the text of some targets, with an ellipsis for each gap between them."""
     runs: list[list[int]] = []
     for place in sorted(places):
         if runs and place == runs[-1][-1] + 1:
@@ -177,7 +180,9 @@ def _text(row: TokenRow, run: list[int]) -> str:
 
 
 def describe_span(name: str, request: Request, row: int) -> dict[str, Any]:
-    """Return the span of one text for the provenance of its maps; empty if there is none."""
+    """Describe the span of one text for the provenance of its maps. The dict is empty without a
+    span.
+    """
     if request.span is None or request.targets is None:
         return {}
     span = request.span

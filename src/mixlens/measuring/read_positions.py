@@ -1,5 +1,5 @@
-"""Find the positions whose logits are needed before the model runs. Because vocabularies are large,
-a model that supports `logits_to_keep` then computes only these logits.
+"""Find the positions whose logits a measure needs, before the model runs. Because vocabularies are
+large, a model that supports `logits_to_keep` then computes only these logits.
 """
 
 from __future__ import annotations
@@ -31,8 +31,10 @@ if TYPE_CHECKING:
 def find_read_positions(
     model: nn.Module, structure: ModelStructure, ready: Prepared, options: Mapping[str, Any]
 ) -> Int[Tensor, " position"] | None:
-    """Return the positions whose logits these options need, in order, if the model is a causal one
-    of plain text that can skip the others, or None for all.
+    """Return the sorted positions whose logits these options need, or None for all.
+
+    Positions are known in advance only for plain text and a causal model that can skip the other
+    logits.
     """
     known = inspect.signature(model.forward).parameters
     if "logits_to_keep" not in known or options.get("of") in ("embedding", "similarity"):
@@ -59,7 +61,7 @@ def _positions(position: Any, lengths: Sequence[int]) -> list[int]:
 
 
 def _answer_positions(ready: Prepared, answer: Any, lengths: Sequence[int]) -> list[int]:
-    """Return the positions that produce the answers of all texts."""
+    """Return the positions that predict the answers of all texts."""
     places: list[int] = []
     ids: Tensor = ready.tensors["input_ids"]
     for text, own in enumerate(answer_for_each(answer, len(lengths))):
@@ -79,9 +81,11 @@ def find_explained_targets(
     arguments: Mapping[str, Any],
     budget: int,
 ) -> EachText | None:
-    """Return the tokens of one text whose logits are explained, if the model can leave out the
-    logits of the others, and the attention weights of all tokens do not fit the budget. If they
-    fit, keeping them saves two passes.
+    """Return the tokens whose logits are explained, or None if all targets should be recorded.
+
+    All targets are recorded if the model cannot skip the other logits, if there are several texts,
+    or if the attention weights of all tokens fit into the budget. Keeping these weights saves two
+    forward passes.
     """
     if batch_size(ready.tensors) > 1:
         return None
@@ -98,9 +102,10 @@ def find_explained_targets(
 
 @torch.no_grad()
 def with_output(recording: Recording, options: Mapping[str, Any]) -> Recording:
-    """Return a recording of a few targets with the logits that the options ask for, and the states
-    from which the model computes them. Raises `TargetsUnavailable` if the model computes all
-    logits.
+    """Return a recording of a few targets together with its output.
+
+    The output holds the logits that the options ask for, and the states from which the model
+    computes them. Raises `TargetsUnavailable` if the model can only compute all logits.
     """
     model, structure = recording.model, recording.structure
     assert recording.prepared is not None

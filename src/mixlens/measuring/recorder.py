@@ -87,10 +87,11 @@ def record(
     measures: Sequence[str] = (),
     arguments: Mapping[str, Any] | None = None,
 ) -> Recording:
-    """Implement `Lens.record`. With `measures`, record only what these need: without an output the
-    pass stops after the last layer or its attention block, and without attention no layer is split.
-    With the `arguments` of one measure (as in `Lens.measure`), the estimate is that of the measure,
-    and logits are computed only at the explained tokens if the model supports it.
+    """Implement `Lens.record`. With `measures`, record only the tensors that these measures need.
+    If none needs the output, the forward pass stops after the last layer or its attention block,
+    and if none needs attention, no layer is split. Pass the `arguments` of a single measure (as in
+    `Lens.measure`) to estimate the memory of this measure and, if the model supports it, to compute
+    logits only at the explained tokens.
     """
     model = lens.model
     require_measurable(model)
@@ -146,7 +147,7 @@ def record(
 
 
 def _ready(lens: Lens, raw_inputs: Any, session: ModelSession) -> Prepared:
-    """Prepare the input, and run a model with packed weights once.
+    """Prepare the input. If the model has packed weights, run it once.
 
     Some libraries permanently unpack or rearrange weights in the first run.
     """
@@ -169,7 +170,7 @@ _first_run: Remembered[None] = Remembered()
 
 
 def _prepared(lens: Lens, raw_inputs: Any) -> Prepared:
-    """Return the model inputs, with the images in a text labelled, and the lengths of audio."""
+    """Return the model inputs, with labels for the images in a text and the lengths of audio."""
     seconds = None
     if is_raw(raw_inputs):
         seconds = audio_seconds(lens.processor, raw_inputs)
@@ -200,9 +201,7 @@ def _require_independent_texts(
 
 
 def _own_refusal(model: nn.Module, ready: Prepared) -> InvalidInput | None:
-    """Return the error that the native model raises for an input, or None if it accepts the
-    input.
-    """
+    """Return the error that the unmodified model raises for an input, or None if it accepts it."""
     try:
         with torch.no_grad():
             model(**ready.tensors)
@@ -219,8 +218,9 @@ def _recorded_targets(
     targets: Sequence[int | str] | EachText,
     budget: int,
 ) -> Recording:
-    """Return a recording of only these targets, or of everything if the model does not support
-    that. Nothing runs before the targets are measured.
+    """Return a recording of these targets, which runs the model only when something is measured.
+
+    If the model does not support this, return a recording of all targets.
     """
     structure, words = structure_of_targets(lens.model, site, ready.tensors)
     chosen = structure.site(site)
@@ -270,8 +270,11 @@ def _recorded_targets(
 def structure_of_targets(
     model: nn.Module, site: str | None, inputs: Inputs
 ) -> tuple[ModelStructure, Inputs | None]:
-    """Return the structure for a few targets, and the words of a text with images if they showed
-    it. Without a site, only that of the whole model has a first attention.
+    """Return the structure that is needed for a few targets.
+
+    With a site, this is the structure of the text model, and the tokens of a text with images are
+    returned if the probe revealed them. Without a site, the structure of the whole model is needed
+    to know its first attention.
     """
     alone = None if site is None else language_structure(model, site, inputs)
     return alone or (model_structure(model, inputs), None)
@@ -284,8 +287,9 @@ def _recorded_as_probed(
     measures: Sequence[str],
     arguments: Mapping[str, Any] | None,
 ) -> Recording:
-    """Return a recording with the structure of a short probe, or of the whole input if that shows
-    more.
+    """Return a recording that uses the structure found by a short probe.
+
+    If the structure of the whole input differs from the probe's, use that instead.
     """
     specs = [spec_of(name) for name in measures]
     options = arguments if any(spec.explains_output for spec in specs) else None
@@ -364,7 +368,7 @@ def _estimate(
     measures: Sequence[str],
     arguments: Mapping[str, Any] | None,
 ) -> Estimate:
-    """Return the estimate of a recording, and of its measure if known."""
+    """Estimate the memory of a recording, or of its measure if `arguments` are known."""
     named = [value for name, value in ready.tensors.items() if name.endswith("input_ids")]
     texts, tokens = named[0].shape[:2] if named and named[0].dim() == 2 else (1, 1)
     if arguments is None:
@@ -385,8 +389,9 @@ def _estimate(
 
 
 def _count(named: Any) -> int | None:
-    """Return the number of named targets or layers, or None for all. They are checked later, and a
-    tensor without axes has no length.
+    """Return the number of named targets or layers, or None for all.
+
+    They are validated later. A zero-dimensional tensor counts as one.
     """
     several = isinstance(named, Sized) and not isinstance(named, str)
     has_axes = getattr(named, "ndim", None) != 0
@@ -395,7 +400,7 @@ def _count(named: Any) -> int | None:
 
 @once_per_state  # a hybrid model skips layers in every call
 def require_sound_weights(model: nn.Module) -> None:
-    """Raise `NonFiniteActivations` if a weight of a model is NaN or infinite."""
+    """Raise `NonFiniteActivations` if a weight of the model is NaN or infinite."""
     damage = damaged_weights(model)
     if damage is not None:
         raise NonFiniteActivations(damage)

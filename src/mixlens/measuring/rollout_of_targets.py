@@ -1,12 +1,11 @@
 """Roll out a few targets to the input without storing maps, from the last layer down.
 
-R_l = M_l R_(l-1) (Abnar & Zuidema 2020), so a target's row of R_l is its row of M_l, multiplied by
-M_(l-1), then by M_(l-2), and so on to the input. A layer's map is computed in blocks of targets,
-and only for targets that contribute to the layers above. The scores are those of
-`MixingMaps.rollout`.
-
-The time is that of the maps of all layers below the last. The memory is that of `Recording.visit`
-in blocks, and layers x targets x n numbers in float64.
+R_l = M_l R_(l-1) (Abnar & Zuidema 2020). The scores of a target in R_l are therefore its scores in
+M_l, multiplied by M_(l-1), then by M_(l-2), and so on down to the input. The map of each layer is
+computed in blocks of targets, and only for targets that contribute to the layers above. The scores
+are the same as those of `MixingMaps.rollout`. The rollout takes as long as computing the maps of
+all layers below the last. It needs the memory of `Recording.visit` with blocks, plus layers x
+targets x n numbers in float64.
 """
 
 from __future__ import annotations
@@ -50,9 +49,10 @@ def roll_out_targets(
     weights: Any = None,
     **options: Any,
 ) -> MixingMaps:
-    """Return the rollout of a measure for these targets, up to each layer. It stores no maps if the
-    recording keeps no layers and the measure allows it. For a span, return the weighted mean of the
-    rollouts of its targets.
+    """Return the rollout of a measure for these targets, up to each layer.
+
+    No maps are stored if the recording does not keep its layers and the measure can score targets
+    separately. For a span, return the weighted mean of the rollouts of its targets.
     """
     if recording.batch != 1:
         raise InvalidInput("rollout takes one text. Pass one text at a time")
@@ -81,8 +81,10 @@ def roll_out_targets(
 
 
 def _with_mean(request: Request, span: str | bool | None, weights: Any) -> Request:
-    """Combine the targets into one if requested. A product of maps is linear in its last one, so
-    the mean of the rollouts is the rollout of the mean.
+    """Combine the targets into a span if requested.
+
+    The rollout is linear in the scores of the last layer, so the mean of the rollouts is the
+    rollout of the mean.
     """
     if span is None or span is False:
         if weights is not None:
@@ -95,7 +97,10 @@ def _with_mean(request: Request, span: str | bool | None, weights: Any) -> Reque
 
 
 def _start(request: Request) -> np.ndarray:
-    """Return the weights [row, target] of the targets in each rollout: one each, or a span."""
+    """Return the weight of each target in each rollout, [rollout, target].
+
+    There is one rollout per target, or a single one for a span.
+    """
     assert request.targets is not None
     if request.span is None:
         return np.eye(len(request.targets[0]))
@@ -136,7 +141,7 @@ def _from_maps(
 
 @dataclass(kw_only=True)
 class _RolledRows:
-    """The targets' scores of every R_l, down to the last visited layer."""
+    """Rollout scores of the targets for every layer, propagated down to the layer visited last."""
 
     rows: np.ndarray  # [layer, row, source]
     targets: tuple[int, ...]
@@ -144,20 +149,23 @@ class _RolledRows:
     below: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
     def begin(self, layer: int) -> np.ndarray:
-        """Return the targets of a layer that contribute above, and those that begin here."""
+        """Start a layer, and return the targets to compute.
+
+        These are the targets of the rollout, and the tokens that contribute to the layers above.
+        """
         self.below = np.zeros_like(self.rows[layer + 1 :])
         read = np.nonzero(self.rows[layer + 1 :].any((0, 1)))[0]
         return np.union1d(read, self.targets)
 
     def add(self, layer: int, block: Sequence[int], passed: np.ndarray) -> None:
-        """Add the transitions of a block of a layer's targets."""
+        """Multiply the scores by the transitions of one block of a layer's targets."""
         self.below += self.rows[layer + 1 :][:, :, list(block)] @ passed
         here = [number for number, target in enumerate(self.targets) if target in block]
         own = [list(block).index(self.targets[number]) for number in here]
         self.rows[layer] += self.start[:, here] @ passed[own]
 
     def end(self, layer: int) -> None:
-        """Finish a layer after all its targets."""
+        """Finish a layer after all blocks of its targets have been added."""
         self.rows[layer + 1 :] = self.below
 
 

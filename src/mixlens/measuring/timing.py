@@ -1,8 +1,8 @@
 """Estimate the time of a measure or a rollout on a long text from its first tokens.
 
-Time is a constant plus a power of the length, between the first and the third. A few short runs,
-each on twice as many tokens as the one before, show the growth. They stop as soon as the comparison
-with the budget is clear.
+The time is modelled as a constant plus a power of the length with an exponent from 1 to 3. The
+exponent is estimated from a few short runs, each on twice as many tokens as the previous one. The
+runs stop as soon as it is clear whether the measure fits the budget.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _FLATTEST, _STEEPEST = 1.0, 3.0  # a pass over the text; n copies of it with all
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """Seconds that one measure may take, and shorter recordings of the text for estimates."""
+    """A time limit for one measure in seconds, and a function that records the first tokens."""
 
     seconds: float
     shorter: Callable[[int], Recording]
@@ -41,9 +41,7 @@ class Budget:
     def of(
         cls, seconds: float, recording: Recording, record: Callable[[Mapping[str, Any]], Recording]
     ) -> Budget | None:
-        """Return the budget, or None if the input cannot be shortened because it is not only
-        tokens.
-        """
+        """Return the budget, or None if the input is more than tokens and cannot be shortened."""
         if not isinstance(seconds, Real) or not seconds >= 0:
             raise InvalidInput(f"budget={seconds!r} is not a number of seconds. Pass one.")
         inputs = recording.inputs
@@ -59,8 +57,9 @@ def estimated_seconds(
     length: int,
     budget: float,
 ) -> float:
-    """Return about how long `run` takes on a recording of `length` tokens, precisely enough to
-    compare it with `budget`.
+    """Estimate how many seconds `run` takes on a recording of `length` tokens.
+
+    The estimate is just precise enough to compare it with `budget`.
     """
     run(shorter(SHORTEST))  # includes work that is done only once
     times = [_timed(run, shorter(SHORTEST))]
@@ -89,7 +88,7 @@ def _power(times: list[float]) -> float:
 
 
 def _grown(times: list[float], size: int, length: int, power: float) -> float:
-    """Return the last time plus that of the rest of the text, for this growth exponent."""
+    """Extrapolate the last measured time to the whole text with this growth exponent."""
     if len(times) < 2:
         return times[-1] * math.pow(length / size, power)
     step = max(times[-1] - times[-2], 0.0) / (1 - math.pow(0.5, power))
@@ -97,8 +96,9 @@ def _grown(times: list[float], size: int, length: int, power: float) -> float:
 
 
 def _timed(run: Callable[[Recording], object], recording: Recording) -> float:
-    """Return the seconds of one run, the better of two. On a busy machine the CPU time is more
-    accurate.
+    """Return the faster of two runs, in seconds.
+
+    The smaller of wall time and CPU time counts, because wall time is unreliable on a busy machine.
     """
     taken = []
     for _ in range(2):
@@ -109,7 +109,7 @@ def _timed(run: Callable[[Recording], object], recording: Recording) -> float:
 
 
 def first_tokens(inputs: Mapping[str, Any], count: int) -> dict[str, Any] | None:
-    """Return the first tokens of a batch of texts, or None if the input is not only tokens."""
+    """Return the first `count` tokens of each text, or None if the input is more than tokens."""
     cut = {}
     for name, value in inputs.items():
         if name.removeprefix("decoder_") not in PER_TOKEN or not isinstance(value, Tensor):
@@ -131,9 +131,10 @@ def check_rollout_time(
     budget: float | None,
     options: Mapping[str, Any],
 ) -> None:
-    """Warn if a rollout takes long; raise `InvalidInput` if it takes longer than `budget` seconds.
+    """Warn if a rollout takes long, or raise `InvalidInput` if it exceeds `budget` seconds.
 
-    The estimate comes from rollouts of the first tokens; `record` records those for one target.
+    The time is estimated from rollouts of the first tokens. `record` makes a recording of them for
+    a single target.
     """
     tokens = max(max(lengths) for lengths in recording.lengths.values())
     if budget is None and tokens < _TOKENS:

@@ -1,8 +1,8 @@
 """Report which measures support a model, and whether its structure was verified (`doctor`).
 
-`slow_paths` lists the layers that do not allow the fast forms, and why. The fast forms of Value
-Zeroing and of hidden token attribution are tried on one layer of each kind, like in the measures.
-The scores are the same either way.
+`slow_paths` lists the layers that need a slower algorithm, with the reason. The fast algorithms of
+Value Zeroing and hidden token attribution are tried on one layer of each kind, as the measures do.
+Both algorithms give the same scores.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ def verify(lens: Lens, given: Text | Sequence[Text] | Mapping[str, Any] | None) 
 
 @torch.no_grad()
 def list_refusals(recording: Recording) -> dict[str, str | None]:
-    """Return, by measure, why it does not support any attention of this model, or None if it
-    does.
+    """Return for each measure why it supports no attention of this model, or None if it supports
+    one.
     """
     refusals: dict[str, str | None] = {}
     for name, spec in ready_measures().items():
@@ -85,8 +85,10 @@ def list_refusals(recording: Recording) -> dict[str, str | None]:
 
 
 def _measured_refusal(recording: Recording, name: str, spec: Spec) -> str | None:
-    """Return why an output measure does not support this model, by running it with its cheapest
-    options. Errors about inputs or options do not count.
+    """Run an output measure with its cheapest options, and return why the model does not support
+    it.
+
+    Return None if it runs. Errors about inputs or options are ignored.
     """
     logits = recording.output.logits
     known = {option.name for option in spec.options}
@@ -107,8 +109,10 @@ def _measured_refusal(recording: Recording, name: str, spec: Spec) -> str | None
 
 
 def _why_from_maps(lens: Lens, given: Any, site: str) -> str | None:
-    """Return why a named target of an attention needs maps, or None if it is measured alone. It
-    measures the last one to find out.
+    """Return why single targets of an attention need whole maps, or None if they can be measured
+    alone.
+
+    To find out, this function measures the last target.
     """
     try:
         return why_not_cut(record(lens, given, targets=[-1], site=site, memory_budget=None))
@@ -123,7 +127,7 @@ _TANGENTS = 64
 
 
 def slow_paths(recording: Recording) -> dict[str, str]:
-    """Return the form and the reason for each layer that needs a slow form, by path."""
+    """Return the layers that need a slower algorithm, by path, with the reason."""
     reasons: dict[str, list[str]] = {}
     for site in recording.sites:
         kind = recording.structure.site(site).kind

@@ -1,7 +1,6 @@
-"""Measure a few targets from whole maps, if a layer cannot be restricted to its targets.
-
-Whole maps give the same scores, but take more time and memory. A measure of one output explains one
-target at a time.
+"""Measure a few targets from whole maps, for layers that cannot be restricted to targets. Whole
+maps give the same scores, but take more time and memory. Output measures explain one target at a
+time.
 """
 
 from __future__ import annotations
@@ -22,8 +21,9 @@ Options = Mapping[str, Any]
 
 
 def record_whole(name: str, recording: Recording, options: Options, reason: str) -> Recording:
-    """Return a recording of all targets of the same inputs, for one measure with these options.
-    `reason` explains why the targets alone are not enough.
+    """Record all targets of the same inputs, for one measure with these options.
+
+    `reason` says why the targets cannot be recorded alone.
     """
     whole = record_all_targets(recording, name, options if _has_answer(options) else None)
     stack = recording.structure.stack_of(recording.site).name
@@ -38,8 +38,9 @@ def record_whole(name: str, recording: Recording, options: Options, reason: str)
 def record_all_targets(
     recording: Recording, name: str, arguments: Mapping[str, Any] | None = None
 ) -> Recording:
-    """Record the inputs again, and keep the layers that one measure needs. With `arguments`, it may
-    keep only the logits that these options need.
+    """Record the inputs again with all targets, and keep what one measure needs of the layers.
+
+    With the `arguments` of the measure, only the logits that they ask for may be computed.
     """
     if recording.is_kept:
         return recording
@@ -59,8 +60,9 @@ def record_all_targets(
 def requests_by_output(
     name: str, recording: Recording, request: Request, options: Options
 ) -> list[tuple[Options, Request]]:
-    """Return the options and the request of each output that a measure explains: one for each
-    target that `Lens.generate` produced, or one for all.
+    """Return the options and the request for each output that a measure explains.
+
+    There is one output for each target that `Lens.generate` produced, or one for all targets.
     """
     spec, has_targets = spec_of(name), spec_of(name).gives == "maps"
     if _has_answer(options):  # one output for all of its tokens
@@ -85,7 +87,7 @@ def requests_by_output(
 
 
 def join_outputs(batches: Sequence[MeasuredBatch], request: Request) -> MeasuredBatch:
-    """Return the scores of several outputs as one batch, with a target for each output."""
+    """Join the scores of several outputs into one batch, with one target per output."""
     first = batches[0]
     if len(batches) == 1:
         return first
