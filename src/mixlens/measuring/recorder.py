@@ -270,11 +270,11 @@ def _recorded_targets(
 def structure_of_targets(
     model: nn.Module, site: str | None, inputs: Inputs
 ) -> tuple[ModelStructure, Inputs | None]:
-    """Return the structure that is needed for a few targets.
+    """Return the structure for recording a few targets, and the inputs from which it was inferred.
 
-    With a site, this is the structure of the text model, and the tokens of a text with images are
-    returned if the probe revealed them. Without a site, the structure of the whole model is needed
-    to know its first attention.
+    If `site` belongs to a language model with image inputs, its structure is inferred from the text
+    alone, and these text inputs are returned. Otherwise the structure is that of the whole model,
+    and the inputs are None. Without a site, the whole model is needed to find its first attention.
     """
     alone = None if site is None else language_structure(model, site, inputs)
     return alone or (model_structure(model, inputs), None)

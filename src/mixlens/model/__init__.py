@@ -1,6 +1,5 @@
-"""One model: loading, wrappers, placement, locking, caching, generation, and its outputs.
-
-Code that knows the structure of a layer does not belong here.
+"""Everything about a model as a whole: loading, wrappers, placement, locking, caching, generation
+and outputs. Code that depends on the structure of a layer does not belong here.
 
     checkpoint_weights  Find weights that a checkpoint lacks, or stores in a wrong form.
     distributed         Models that are spread over several processes: tensor parallelism is

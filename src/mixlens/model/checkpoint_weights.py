@@ -1,8 +1,7 @@
-"""Find weights that a checkpoint lacks, has in excess, or stores in a wrong form.
-
-transformers fills missing weights with random numbers, casts integers to floats, and prints a
-report. Scores of such a model look like any others. This file decides for each of these weights
-whether the layers depend on it (the *body*), or only the model's predictions (the *head*).
+"""Find weights that a checkpoint lacks, has in excess, or stores in a wrong format. transformers
+fills missing weights with random numbers, casts integers to floats, and only prints a report. The
+scores of such a model look normal. This module decides for each affected weight whether the layers
+depend on it (the *body*) or only the model's predictions (the *head*).
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ _REST = "pooler"  # reads the last layer, and only the head reads it
 def split_missing(model: nn.Module, missing: Iterable[str]) -> tuple[list[str], list[str]]:
     """Return the missing weights of the body and those of the head, each sorted by name.
 
-    A tied weight is listed once, in the body. Buffers that are not learned and weights that only
-    training uses are in neither list.
+    A tied weight is listed only once, and belongs to the body if any of its names does. Buffers
+    that are not learned and weights that are only used in training are left out.
     """
     buffers = dict(model.named_buffers(remove_duplicate=False))
     tied: dict[int, list[str]] = {}  # names of each tensor
@@ -47,10 +46,11 @@ def split_missing(model: nn.Module, missing: Iterable[str]) -> tuple[list[str], 
 
 
 def dropped_parts(model: Any, unexpected: Iterable[str]) -> list[str]:
-    """Return the stored tensors that belong to a module of the model and are not loaded: the bias
-    of a product that has none in the config, or the scale of weights in 8 bits.
+    """Return stored tensors that are not loaded although they belong to a module of the model.
 
-    Weights of other modules (a head, more layers) are often unused on purpose.
+    Examples are the bias of a linear layer that has no bias according to the config, and the scale
+    of 8-bit weights. Tensors of other modules (a head, more layers) are often unused on purpose, so
+    they are left out.
     """
     if getattr(model.config, "quantization_config", None) is not None:
         return []
@@ -68,8 +68,9 @@ def dropped_parts(model: Any, unexpected: Iterable[str]) -> list[str]:
 
 
 def _output_layers(model: nn.Module) -> set[int]:
-    """Return the layers that score words, of the model and of models inside it (as in T5, whose
-    head is next to its stacks).
+    """Return the ids of the layers that compute vocabulary logits.
+
+    This includes those of models inside the model, as in T5, whose head is next to its stacks.
     """
     layers = set()
     each: Any
@@ -83,8 +84,10 @@ def _output_layers(model: nn.Module) -> set[int]:
 
 
 def _is_head(model: nn.Module, name: str, outputs: set[int]) -> bool:
-    """Return whether a weight comes after all layers: in a pooler, in an output layer, or in a part
-    next to the base model without layers.
+    """Return whether a weight belongs to the head.
+
+    The head consists of poolers, output layers, and modules next to the base model that contain no
+    layers themselves.
     """
     part: Any = model
     for step in name.split("."):
@@ -109,7 +112,8 @@ def stored_as_integers(
 ) -> list[str]:
     """Return the weights that the checkpoint stores as integers or booleans, sorted by name.
 
-    Buffers may be integers, and so may the weights of a quantised checkpoint.
+    Buffers are left out because they may be integers. The result is empty for a quantised
+    checkpoint.
     """
     if getattr(model.config, "quantization_config", None) is not None or options.get("gguf_file"):
         return []
@@ -123,12 +127,14 @@ def stored_as_integers(
 
 
 def _same_name(stored: str, own: str) -> bool:
-    """Return whether two names match. A base model may be saved with or without its prefix."""
+    """Return whether two weight names match. A base model may be saved with or without its
+    prefix.
+    """
     return stored == own or stored.endswith(f".{own}") or own.endswith(f".{stored}")
 
 
 def _weight_files(model: Any, options: Mapping[str, Any]) -> list[str]:
-    """Return the files that transformers has read, in a folder or in the hub's cache."""
+    """Return the weight files that transformers has read, from a folder or the hub's cache."""
     from transformers.utils.hub import cached_file, get_checkpoint_shard_files
 
     asked = ("revision", "cache_dir", "subfolder", "token")
@@ -151,7 +157,9 @@ _QUIETLY: dict[str, Any] = {
 
 
 def _file_names(model: Any, options: Mapping[str, Any]) -> Iterator[str]:
-    """Return the possible names of weight files or shard indices, in the order of transformers."""
+    """Return the possible names of weight files or shard indices, in the order transformers tries
+    them.
+    """
     explicit = getattr(model.config, "transformers_weights", None)
     if explicit is not None:
         yield explicit
@@ -163,7 +171,7 @@ def _file_names(model: Any, options: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _integers(file: str) -> Iterator[str]:
-    """Return the names of tensors in a file that are not floating-point numbers."""
+    """Return the names of the tensors in a file that do not hold floating-point numbers."""
     if file.endswith(".safetensors"):
         with safe_open(file, framework="np") as opened:
             for key in opened.keys():  # noqa: SIM118 (the handle is not a dict)

@@ -1,13 +1,12 @@
-"""Models that are spread over several processes: measure tensor parallelism, reject the rest.
-
-With the tensor-parallel plans of transformers each process has a part of most weights (a `DTensor`)
-and, inside attention, some of the heads. Hidden states are whole in every process. The model runs
-as it was loaded. mixlens gathers heads where a recording takes up an attention call
-(`AttentionCall.with_heads`) and weights in a copy of one layer (`readable_weights.make_readable`).
-From there every process computes the same numbers as one process alone.
-
-With FSDP or pipelines a process does not see the layers of the others. That check needs no
-communication, so it raises the same error in every process.
+"""Support models that are spread over several processes by tensor parallelism, and reject others.
+With the tensor-parallel plans of transformers, each process has a part of most weights (a
+`DTensor`) and, inside attention, some of the heads. Hidden states are whole in every process. The
+model runs as it was loaded. mixlens gathers the heads when it records an attention call
+(`AttentionCall.with_heads`), and the weights when it copies a layer
+(`readable_weights.make_readable`). After that, every process computes the same numbers as a single
+process would. With FSDP or pipeline parallelism, a process has no access to the other layers or
+parts of weights. mixlens detects this without communication, so it raises the same error in every
+process.
 """
 
 from __future__ import annotations
@@ -54,7 +53,9 @@ def require_measurable(model: nn.Module) -> None:
 
 
 def _refused(model: nn.Module) -> str | None:
-    """Return how a model is spread over processes, if that cannot be measured, or None."""
+    """Return how a model is spread over processes if mixlens cannot measure it, or None if it
+    can.
+    """
     parts = parts_of(model)
     stages = (vars(part).get("_pp_stage") for part in parts)
     sizes = [getattr(stage, "pp_size", 0) for stage in stages if stage is not None]
@@ -76,13 +77,15 @@ def _refused(model: nn.Module) -> str | None:
 
 
 def is_spread(weight: Any) -> bool:
-    """Return whether each process has a part of a weight."""
+    """Return whether a weight is divided among processes."""
     tensor = sys.modules.get("torch.distributed.tensor")  # it is slow to import
     return tensor is not None and isinstance(weight, tensor.DTensor)
 
 
 def processes_of(model: nn.Module) -> Processes | None:
-    """Return the processes over which tensor parallelism spreads a model, or None."""
+    """Return the processes over which tensor parallelism spreads a model, or None if there is only
+    one.
+    """
     if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
         return None
     weight: Any = next(filter(is_spread, tensors_of(model, buffers=False)), None)
@@ -94,7 +97,7 @@ def processes_of(model: nn.Module) -> Processes | None:
 
 @contextlib.contextmanager
 def joined(model: nn.Module) -> Iterator[None]:
-    """Work with a model in step with its other processes, if it has any."""
+    """Keep this process in step with the model's other processes, if there are any."""
     processes = processes_of(model)
     if processes is None or _current.get() is processes:
         yield
@@ -108,8 +111,10 @@ def joined(model: nn.Module) -> Iterator[None]:
 
 
 def require_same(**parts: Any) -> None:
-    """Raise `ProcessesDiffer` in all processes of the current model unless these values are the
-    same in all of them. Call it while a session is open.
+    """Raise `ProcessesDiffer` in all processes of the model if any of these values differs between
+    them.
+
+    Call it while a session is open.
     """
     processes = _current.get()
     if processes is not None:
@@ -117,21 +122,23 @@ def require_same(**parts: Any) -> None:
 
 
 def agreed_errors(errors: list[float]) -> list[float]:
-    """Return the largest error of each check over all processes of the current model."""
+    """Return the largest value of each error over all processes of the current model."""
     processes = _current.get()
     return errors if processes is None else processes.largest(errors)
 
 
 def smallest(model: nn.Module, number: int) -> int:
-    """Return the smallest of the numbers that the processes of a model have, such as its free
-    memory. Otherwise each process would decide by its own number.
+    """Return the smallest value of a number, such as the free memory, over all processes of a
+    model.
+
+    All processes then make the same decision.
     """
     processes = processes_of(model)
     return number if processes is None else processes.smallest(number)
 
 
 def spread_options(count: int) -> dict[str, Any]:
-    """Return the options of `from_pretrained` that spread a model over this many processes."""
+    """Return the `from_pretrained` options that spread a model over `count` processes."""
     if count == 1:
         return {}
     from transformers.distributed import DistributedConfig
@@ -140,8 +147,9 @@ def spread_options(count: int) -> dict[str, Any]:
 
 
 def join_group(address: tuple[str, int], rank: int, count: int, device: str) -> None:
-    """Open the process group of torch in one of several processes that find each other at an
-    address. Each process must see the GPU that it uses as its first one.
+    """Open the process group of torch in one of several processes, which meet at an address.
+
+    Each process must see the GPU that it uses as its first one.
     """
     has_gpu = device.startswith("cuda")
     if not has_gpu:
@@ -159,8 +167,10 @@ def join_group(address: tuple[str, int], rank: int, count: int, device: str) -> 
 
 
 def gathered(part: Tensor, dim: int, size: int) -> Tensor:
-    """Return a tensor of this size along one axis, of which each process of the current model may
-    have an equal part. Others are returned as they are.
+    """Gather a tensor whose axis `dim` is divided equally among the processes of the current model.
+
+    `size` is the full length of this axis. A tensor that already has this length is returned
+    unchanged.
     """
     processes = _current.get()
     if processes is None or part.shape[dim] * processes.size != size:
@@ -169,7 +179,7 @@ def gathered(part: Tensor, dim: int, size: int) -> Tensor:
 
 
 def whole(weight: Any) -> Tensor:
-    """Return a weight of which each process has a part."""
+    """Return the whole weight if each process has only a part of it."""
     processes = _current.get()
     with torch._C._DisableFuncTorch(), torch.no_grad():
         if processes is not None and not all(each.is_replicate() for each in weight.placements):
@@ -179,7 +189,10 @@ def whole(weight: Any) -> Tensor:
 
 
 def kept_weight(weight: Any) -> Tensor:
-    """Return the same as a parameter that all copies share until the call of mixlens ends."""
+    """Return the whole weight as a parameter.
+
+    All copies share this parameter until the call to mixlens ends.
+    """
     processes = _current.get()
     kept = {} if processes is None else processes.weights
     if id(weight) not in kept:
@@ -190,8 +203,10 @@ def kept_weight(weight: Any) -> Tensor:
 def kept_copy(
     module: nn.Module, copy: Callable[[nn.Module], nn.Module], free: Callable[[], int]
 ) -> nn.Module:
-    """Return a copy of a layer with whole weights, kept until the call of mixlens ends. Others are
-    dropped if all of them take more than a quarter of the smallest free memory.
+    """Return a copy of a layer with whole weights.
+
+    It is kept until the call to mixlens ends. If all kept weights take more than a quarter of the
+    smallest free memory, earlier copies are dropped.
     """
     processes = _current.get()
     if processes is None:
@@ -205,7 +220,7 @@ def kept_copy(
 
 
 class OwnColumns(NamedTuple):
-    """The columns of a linear layer's matrix that this process has taken over."""
+    """Some columns of a linear layer's matrix, for which this process computes the products."""
 
     matrix: Tensor  # [d_in, d_out / processes]
     bias: Tensor | None  # of all columns
@@ -214,11 +229,13 @@ class OwnColumns(NamedTuple):
 
 
 def own_columns(module: nn.Module, free: Callable[[], int]) -> OwnColumns | None:
-    """Return an equal share of the columns of a linear layer's matrix, if each process has some of
-    its rows, or None. They are kept until the call of mixlens ends.
+    """Return this process's share of the columns of a linear layer's matrix.
 
-    The processes exchange blocks of their rows. Together they send as much as one process sends if
-    the whole matrix is gathered.
+    Return None unless each process has an equal part of the rows. The columns are kept until the
+    call to mixlens ends.
+
+    The processes exchange blocks of their rows. All processes together send as much data as a
+    single process would send to gather the whole matrix.
     """
     processes, weight = _current.get(), module._parameters.get("weight")
     if processes is None or not _has_equal_rows(module, weight, processes.size):
@@ -240,8 +257,10 @@ def own_columns(module: nn.Module, free: Callable[[], int]) -> OwnColumns | None
 
 
 def _has_equal_rows(module: nn.Module, weight: Any, count: int) -> bool:
-    """Return whether each process has an equal part of the rows of x -> x W + b, in their order,
-    and the columns can be divided equally too.
+    """Return whether rows and columns of the matrix of x -> x W + b are divided equally.
+
+    Each process must have a contiguous part of the rows, in order, and the number of columns must
+    be divisible by the number of processes.
     """
     if not is_spread(weight) or type(module).forward is not nn.Linear.forward:
         return False

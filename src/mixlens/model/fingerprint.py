@@ -2,8 +2,9 @@
 
 It decides whether cached results about a module are still valid, and whether a recording still
 belongs to its model. Version counters detect most writes. They do not detect writes through `.data`
-or numpy, so the numbers are read too: vectors completely, and of a matrix at least one number of
-every row and column. A recording that the user keeps reads all numbers (`all_contents`).
+or NumPy, so the fingerprint also reads values of the tensors: all values of a vector, and at least
+one value from every row and column of a matrix. For a recording that the user keeps, all values are
+read (`all_contents`).
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ _UNUSED = (
 
 
 class Fingerprint(NamedTuple):
-    """The fingerprint of a module and all its submodules. It keeps no module and no tensor
-    alive.
+    """The fingerprint of a module and all its submodules. It keeps none of them alive, and no
+    tensor.
     """
 
     parts: tuple[weakref.ref[nn.Module], ...]
@@ -123,8 +124,8 @@ def settings_of(model: nn.Module) -> tuple[tuple[tuple[str, Hashable], ...], ...
 
 
 def _attributes(held: Sequence[Any]) -> tuple[Hashable, ...]:
-    """Return `_plain` of each, without a call for values that are already plain or empty, as nearly
-    all are.
+    """Return `_plain` of each value. Values that are already plain or empty, as most are, need no
+    call.
     """
     return tuple(
         [
@@ -135,7 +136,9 @@ def _attributes(held: Sequence[Any]) -> tuple[Hashable, ...]:
 
 
 def _plain(value: Any) -> Hashable:
-    """Return a hashable copy of a plain value or a container of plain values, else None."""
+    """Return a hashable copy of a plain value or a container of plain values, or None for other
+    objects.
+    """
     kind = type(value)
     if kind in _PLAIN:
         return cast(Hashable, value)
@@ -149,9 +152,11 @@ def _plain(value: Any) -> Hashable:
 
 
 def _functions(values: Sequence[Any]) -> Iterator[Hashable]:
-    """Return weak references to the functions among these values, because an object would keep its
-    module alive. A bound method may be a new object each time. The `forward` of a module's class is
-    excluded, because `uncompiled` sets it.
+    """Yield weak references to the functions among these values. Strong ones would keep modules
+    alive.
+
+    A bound method may be a new object at each access, so its function and the id of its object are
+    used. A module's own `forward` is excluded, because `uncompiled` sets it.
     """
     for value in [each for each in values if type(each) in _FUNCTIONS]:
         if type(value) is not types.MethodType:
@@ -168,8 +173,9 @@ def _functions(values: Sequence[Any]) -> Iterator[Hashable]:
 def hooks_of_others(
     parts: Iterable[nn.Module], kinds: Sequence[str] = _HOOKS
 ) -> Iterator[tuple[nn.Module, int, Any]]:
-    """Yield module, number and function of hooks that no library added. torch gives each hook a
-    unique number.
+    """Yield module, number and function of each hook that was not added by a known library.
+
+    torch gives each hook a unique number.
     """
     tables = operator.attrgetter(*kinds)
     for part in parts:
@@ -180,7 +186,9 @@ def hooks_of_others(
 
 
 def global_hooks(kinds: Sequence[str] = _HOOKS) -> Iterator[tuple[None, int, Any]]:
-    """Yield number and function of hooks that run in all modules, without those of libraries."""
+    """Yield None, number and function of each global module hook that was not added by a known
+    library.
+    """
     for kind in kinds:
         for number, hook in getattr(torch.nn.modules.module, f"_global{kind}").items():
             if is_of_others(hook):
@@ -188,7 +196,7 @@ def global_hooks(kinds: Sequence[str] = _HOOKS) -> Iterator[tuple[None, int, Any
 
 
 def is_of_others(hook: Any) -> bool:
-    """Return whether a hook was added by code outside the known libraries."""
+    """Return whether a hook was added by code other than the known libraries."""
     hook = getattr(hook, "func", hook)  # of a partial
     module = getattr(hook, "__module__", None) or type(hook).__module__
     return str(module).partition(".")[0] not in _LIBRARIES
@@ -202,7 +210,10 @@ def _is_readable(tensor: Tensor) -> bool:
 
 
 def _sample(tensor: Tensor) -> Tensor:
-    """Return some numbers of a matrix, at least one of every row and column, or all of a vector."""
+    """Return a sample of a matrix, with at least one value from every row and column.
+
+    Vectors are returned whole.
+    """
     if tensor.dim() < 2 or not _is_readable(tensor):
         return tensor
     plain = tensor if tensor.is_contiguous() else tensor.mT.contiguous()
@@ -211,8 +222,10 @@ def _sample(tensor: Tensor) -> Tensor:
 
 @functools.cache
 def _steps(shape: torch.Size) -> tuple[tuple[int], tuple[int]]:
-    """Return the number of sampled values and their distance, which is smaller than a row and a
-    column and no divisor of a row, so that every column is sampled.
+    """Return the number of sampled values and the step between them.
+
+    The step is smaller than a row and a column, so every row is sampled. It has no common divisor
+    with the length of a row, so every column is sampled too.
     """
     columns, count = shape[-1], math.prod(shape)
     if not count:
@@ -224,8 +237,9 @@ def _steps(shape: torch.Size) -> tuple[tuple[int], tuple[int]]:
 
 @torch.no_grad()
 def contents(tensors: Iterable[Tensor]) -> tuple[int, ...]:
-    """Return one number from all bits of these tensors, for each device. Offloaded tensors and
-    tensor subclasses are skipped.
+    """Return one hash of all bits of these tensors for each device.
+
+    Offloaded tensors and tensor subclasses are skipped.
     """
     small: dict[tuple[torch.device, torch.dtype], list[Tensor]] = {}
     sums: dict[torch.device, list[Tensor]] = {}
@@ -242,15 +256,17 @@ def contents(tensors: Iterable[Tensor]) -> tuple[int, ...]:
 
 
 def all_contents(model: nn.Module) -> tuple[int, ...]:
-    """Return `contents` of all parameters and buffers of a model, also of offloaded ones."""
+    """Return `contents` of all parameters and buffers of a model, including offloaded ones."""
     parts = parts_of(model)
     tensors = [*tensors_in(parts), *offloaded_tensors(parts)]
     return contents({id(each): each for each in tensors}.values())
 
 
 def _row_sums(tensor: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the sums of pieces of a large tensor, and its end. Each number is read once. Changes
-    can cancel within a piece only, so words are not wider than the signs of float64.
+    """Return the sums of equal pieces of a large tensor, and the remaining values.
+
+    Each value is read once. Opposite changes can cancel only within a piece. 64-bit numbers are
+    read as 32-bit words, so that changed signs do not cancel in a sum.
     """
     words = _words(_flat(tensor))
     if tensor.element_size() >= 8:
@@ -260,8 +276,9 @@ def _row_sums(tensor: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _number(sums: list[Tensor]) -> int:
-    """Return one number, to which every sum counts by its place. Without the shift, signs that
-    change would cancel.
+    """Combine sums into one number that depends on their order.
+
+    The shift mixes high bits into low bits. Without it, changes of sign could cancel.
     """
     words = torch.cat(sums)
     mixed = words * (torch.arange(1, 2 * len(words), 2, device=words.device) * _ODD)
@@ -274,7 +291,7 @@ def _flat(tensor: Tensor) -> Tensor:
 
 
 def _words(flat: Tensor) -> Tensor:
-    """Return the bytes of numbers as integers of 64 bits, filled up with zeros."""
+    """Return the bytes of a tensor as 64-bit integers, padded with zeros."""
     flat = flat.contiguous().view(torch.uint8)
     missing = -len(flat) % 8
     if missing or flat.storage_offset() % 8:

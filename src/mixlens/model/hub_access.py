@@ -1,8 +1,7 @@
-"""Detect a hub that does not answer, and explain why it did not return a model or a data set.
-
-The hub's client sends six requests per file with pauses, which takes half a minute per file if the
-network is down, and minutes if packets are lost. One short request before loading detects this.
-mixlens then reads only the cache.
+"""Detect that the hub does not answer, and explain why a model or data set could not be downloaded.
+The hub client sends six requests per file with pauses between them. This takes half a minute per
+file if the network is down, and minutes if packets are lost. mixlens therefore sends one short
+request first. If it fails, only the cache is used.
 """
 
 from __future__ import annotations
@@ -16,8 +15,9 @@ PATIENCE = 4  # seconds
 
 
 def hub_is_silent() -> bool:
-    """Return whether the hub does not answer at all. The timeout is that of file requests
-    (`HF_HUB_ETAG_TIMEOUT`, in seconds).
+    """Return whether the hub does not answer at all.
+
+    If `HF_HUB_ETAG_TIMEOUT` is set, it is the timeout of this request, in seconds.
     """
     from huggingface_hub import constants, get_session
 
@@ -34,8 +34,9 @@ def hub_is_silent() -> bool:
 
 @contextlib.contextmanager
 def cache_alone(silent: bool) -> Iterator[None]:
-    """If the hub does not answer, send no more requests while the context is open. A file
-    that is missing in the cache is then a failed connection.
+    """Read only the cache while the context is open, if the hub does not answer.
+
+    A file that is missing in the cache raises `ConnectionError`.
     """
     if not silent:
         yield
@@ -64,9 +65,9 @@ def _offline(settings: Any) -> Iterator[None]:
 
 
 def hub_refusal(error: BaseException) -> str | None:
-    """Return the reason in words, or None if the hub is not the reason.
+    """Explain an error that the hub has caused, or return None if it has another cause.
 
-    transformers and datasets raise their own errors. The answer of the hub is their cause.
+    transformers and datasets raise their own errors, with the hub's response as the cause.
     """
     from huggingface_hub import constants, errors
 
@@ -98,7 +99,7 @@ def hub_refusal(error: BaseException) -> str | None:
 
 
 def unreachable(error: BaseException) -> bool:
-    """Return whether the network failed. Otherwise the hub answered, or was not used."""
+    """Return whether the network failed. If not, the hub answered or was not used."""
     from huggingface_hub.errors import OfflineModeIsEnabled
 
     # The base class of such errors in httpx, for any version of the hub's client.
@@ -110,14 +111,15 @@ def unreachable(error: BaseException) -> bool:
 
 
 def _is_gated_data(causes: list[BaseException]) -> bool:
-    """Return whether this is the error of a gated data set. The datasets library drops the hub's
-    answer and keeps its text.
+    """Return whether these errors come from a gated data set.
+
+    The datasets library drops the response of the hub and keeps only its text.
     """
     return any("is a gated dataset" in str(cause) for cause in causes)
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield the error, then its causes."""
+    """Yield an error, then the errors that caused it."""
     cause: BaseException | None = error
     while cause is not None:
         yield cause

@@ -1,4 +1,4 @@
-"""Parse JSON from outside and check its form."""
+"""Parse JSON from untrusted files and check its structure."""
 
 from __future__ import annotations
 
@@ -22,14 +22,16 @@ def parse_json(text: str | bytes, object_hook: Callable[..., Any] | None = None)
 
 
 def require_form(value: Any, form: Form, name: str) -> None:
-    """Raise `ValueError` that names the part that does not match its form."""
+    """Raise `ValueError` if a value does not match a form. The error names the part that
+    differs.
+    """
     reason = _misfit(value, form, name)
     if reason is not None:
         raise ValueError(reason)
 
 
 def _misfit(value: Any, form: Form, name: str) -> str | None:
-    """Return which part of a value does not match its form, or None if all do."""
+    """Return why a value does not match a form, or None if it does."""
     if isinstance(form, tuple):
         reasons = [_misfit(value, each, name) for each in form]
         return None if None in reasons else reasons[0]

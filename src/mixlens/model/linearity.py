@@ -1,14 +1,15 @@
-"""Check that modules in the place of a linear layer are linear in their inputs.
+"""Check that modules that replace a linear layer are linear in their inputs.
 
-Some libraries quantise activations: before each product they round the input to a few bits, with a
-scale that follows its largest channel (compressed-tensors W8A8, FP8 dynamic). Such a module is not
-linear. In half precision its error is close to that of the model itself, so the comparison with the
-activations of the model does not detect it.
+Some libraries quantise activations: before each matrix product they round the input to a few bits,
+with a scale that depends on its largest channel (compressed-tensors W8A8, FP8 dynamic). Such a
+module is not linear. In half precision its error is about as large as the model's own rounding
+errors, so a comparison with the model's activations does not detect it.
 
-The check is f(x + y) = f(x) + f(y) - f(0), with x and y for which x + y is exact. Some x have large
-channels, after which a shared scale drops the digits of the other channels. Libraries that keep
-large channels apart fail for the x without them. f(2 x) = 2 f(x) would not tell anything, because
-the scale doubles too. The error is compared with that of a plain product in the same dtype.
+The check is f(x + y) = f(x) + f(y) - f(0), for x and y whose sum is exact. Some x have large
+channels, for which a shared scale loses the digits of the other channels. Libraries that process
+large channels separately fail for the x without large channels. f(2 x) = 2 f(x) would reveal
+nothing, because the scale doubles too. The error is compared with the rounding error of an ordinary
+matrix product in the same dtype.
 
 Before a backward pass through the model, gradients of modules with packed weights are checked too.
 """
@@ -41,10 +42,10 @@ _COLUMNS = 256  # of the plain product, whose error does not depend on their num
 @once_per_state
 @torch.no_grad()
 def require_linear_modules(model: nn.Module) -> None:
-    """Raise `UnsupportedModel` if a module in the place of a linear layer is not linear.
+    """Raise `UnsupportedModel` if a module that replaces a linear layer is not linear.
 
-    Only modules that compute in their own way or have packed weights run, once for each state of
-    the model. Call it while a session is open.
+    Only modules that override `forward` or have packed weights are tested, once for each state of
+    the model. Call this function while a session is open.
     """
     dtypes = _dtypes(model)
     for path, part in model.named_modules():
@@ -64,7 +65,7 @@ def _computes_its_own_way(part: nn.Module) -> bool:
 
 
 def _dtypes(model: nn.Module) -> list[torch.dtype]:
-    """Return the dtypes of activations: that of the first weight (the embedding), then others."""
+    """Return the dtypes of the model's weights, that of the first one (the embedding) first."""
     weights = (each for each in model.parameters() if each.is_floating_point())
     return list(dict.fromkeys(each.dtype for each in weights if each.element_size() > 1))
 
@@ -100,10 +101,10 @@ def _reason(vectors: Tensor, errors: Tensor) -> str:
 
 @once_per_state
 def require_gradients(model: nn.Module) -> None:
-    """Raise `UnsupportedModel` if autograd does not differentiate a module with packed weights.
+    """Raise `UnsupportedModel` if autograd cannot differentiate a module with packed weights.
 
     The kernels of some libraries have no derivative, and autograd then returns a wrong gradient
-    without an error. Call it before a backward pass through the model itself.
+    without an error. Call this function before a backward pass through the model itself.
     """
     dtypes = _dtypes(model)
     for path, part in model.named_modules():
@@ -118,7 +119,7 @@ def require_gradients(model: nn.Module) -> None:
 
 
 def _passes_gradient(part: nn.Module, vectors: Tensor) -> bool:
-    """Return whether the gradient of u . f(x) is that of a linear function f, for random u."""
+    """Return whether autograd's gradient of u . f(x) is correct for a linear f and a random u."""
     with torch.enable_grad():
         leaf = vectors[:1].detach().clone().requires_grad_()
         outputs = part(leaf)
@@ -136,7 +137,7 @@ def _passes_gradient(part: nn.Module, vectors: Tensor) -> bool:
 
 
 def _require_weight(path: str, part: nn.Module) -> None:
-    """Raise an error if a linear module has no weight that it could be computed with."""
+    """Raise `UnsupportedModel` if a linear module has no weight to compute its output with."""
     if awaits_first_run(part):
         raise UnsupportedModel(
             f"`{path}` ({type(part).__name__}) cannot run on its own, because its weight is still "
@@ -146,7 +147,7 @@ def _require_weight(path: str, part: nn.Module) -> None:
 
 
 def _applied(part: nn.Module, dtype: torch.dtype) -> tuple[Tensor, Tensor] | None:
-    """Return vectors and the outputs of a module for them, or None if it does not take them."""
+    """Return test vectors and the module's outputs for them, or None if it does not accept them."""
     sizes = linear_sizes(part)
     assert sizes is not None
     device = device_of_calls(part) or next((each.device for each in tensors_of(part)), None)
@@ -162,7 +163,9 @@ def _applied(part: nn.Module, dtype: torch.dtype) -> tuple[Tensor, Tensor] | Non
 
 @functools.lru_cache(maxsize=4)
 def _vectors(width: int, dtype: torch.dtype) -> Tensor:
-    """Return x, y, x + y and 0, [4, 2 * pairs, width], the second half of x with large channels."""
+    """Return x, y, x + y and 0 as [4, 2 * pairs, width]. In the second half, x has large
+    channels.
+    """
     step = _GRID.get(dtype, _FINE)
     drawn = torch.randn(2, 2 * _PAIRS, width, generator=torch.Generator().manual_seed(0))
     x, y = ((drawn / step).round() * step).clamp(-4, 4)
@@ -178,7 +181,9 @@ def _plain_outputs(vectors: Tensor) -> Tensor:
 
 
 def _errors(outputs: Tensor) -> Tensor:
-    """Return the errors of sums relative to the outputs: without and with large channels."""
+    """Return the relative errors of f(x + y) = f(x) + f(y) - f(0), without and with large
+    channels.
+    """
     x, y, both, zero = outputs.double()
     size = outputs.double().square().sum((0, -1))
     errors: Tensor = (both - x - y + zero).square().sum(-1) / size

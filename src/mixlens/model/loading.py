@@ -1,4 +1,6 @@
-"""Load a model and its tokenizer by hub name or folder, as the class that it was saved as."""
+"""Load a model and its tokenizer by hub name or folder, with the model class that it was saved
+with.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,7 @@ def loaded(name: str, tokenizer: Any, options: dict[str, Any]) -> tuple[Any, Any
 
 
 def _may_be_on_hub(name: str) -> bool:
-    """Return whether this is a name, or owner/name, and not a local path."""
+    """Return whether this may be a hub name (a name or owner/name), and not a local path."""
     elsewhere = name.startswith((".", "/", "~")) or name.count("/") > 1
     return not elsewhere and not os.path.exists(name)
 
@@ -92,8 +94,9 @@ def _model(
 
 
 def _with_dtype(config: Any, options: dict[str, Any]) -> dict[str, Any]:
-    """Load float32, like the command line, unless a dtype is passed or the checkpoint is float64 or
-    quantised.
+    """Load the model in float32, like the command line.
+
+    A passed dtype has priority. float64 and quantised checkpoints keep their dtype.
     """
     import torch
 
@@ -105,14 +108,15 @@ def _with_dtype(config: Any, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_read(weight: Any) -> bool:
-    """Return whether transformers has read a weight from a file. It marks weights that need no
-    initialisation.
+    """Return whether transformers has read a weight from a file.
+
+    It marks such weights, because they need no initialisation.
     """
     return bool(getattr(weight, "_is_hf_initialized", False))
 
 
 class _Missing(NamedTuple):
-    """A randomly initialised weight, and the version of its tensor then."""
+    """A randomly initialised weight, and its version counter after loading."""
 
     is_head: bool
     version: int
@@ -131,7 +135,9 @@ def _require_shapes(name: str, mismatched: Iterable[tuple[str, Any, Any]]) -> No
 
 
 def _note_missing(model: Any, name: str, report: Mapping[str, Any]) -> None:
-    """Raise if weights of the layers are missing, and remember missing weights of the head."""
+    """Raise `CannotLoad` if weights of the layers are missing, and store missing weights of the
+    head.
+    """
     missing = {*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])}
     body, head = split_missing(model, missing)
     if body:
@@ -148,8 +154,9 @@ def _note_missing(model: Any, name: str, report: Mapping[str, Any]) -> None:
 
 
 def newly_initialised(model: Any) -> dict[str, bool]:
-    """Return the weights that the checkpoint lacks and no code has set since. The value is True for
-    weights of the head.
+    """Return the weights that are still random because the checkpoint lacks them.
+
+    The value is True for weights of the head. Weights that were changed since loading are left out.
     """
     drawn = _missing.get(model)
     if not drawn:
@@ -167,7 +174,9 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def require_head(model: Any) -> None:
-    """Raise if the checkpoint lacked weights of the model's head, which are then random."""
+    """Raise `UnsupportedModel` if the head is still random because the checkpoint has no weights
+    for it.
+    """
     missing = [name for name, is_head in newly_initialised(model).items() if is_head]
     if missing:
         raise UnsupportedModel(
@@ -191,7 +200,7 @@ def _own_tokenizer(name: str, shared: dict[str, Any], silent: bool) -> Any:
 
 
 def _own_processor(name: str, model: Any, shared: dict[str, Any]) -> Any:
-    """Return the processor of images and audio for a model, or None if it has none."""
+    """Return the processor of a model for images and audio, or None if it has none."""
     import transformers
 
     accepted = set(inspect.signature(model.forward).parameters)
@@ -211,7 +220,7 @@ _ABSENT = (OSError, ValueError, KeyError, ImportError, AttributeError, TypeError
 
 @contextlib.contextmanager
 def _reasons(name: Any) -> Iterator[None]:
-    """Raise errors of loading as one error with advice."""
+    """Turn any error during loading into `CannotLoad` with advice."""
     if not isinstance(name, (str, os.PathLike)):
         raise CannotLoad(f"{type(name).__name__} is not a model name. Pass a hub name or a folder.")
     shown = os.fspath(name)
@@ -269,7 +278,7 @@ def _first_line(error: Exception) -> str:
 
 @contextlib.contextmanager
 def quiet_loading() -> Iterator[None]:
-    """Hide the progress bar of loads that take a tenth of a second."""
+    """Hide the progress bar of models that load in a fraction of a second."""
     import transformers
 
     bars: Any = transformers.utils.logging
@@ -283,14 +292,15 @@ def quiet_loading() -> Iterator[None]:
 
 
 def _knows_words(tokenizer: Any) -> bool:
-    """Return whether a tokenizer has words. For a folder without one, transformers creates a
-    tokenizer with only special tokens.
+    """Return whether a tokenizer has more than special tokens.
+
+    If a folder has no tokenizer, transformers creates one with only special tokens.
     """
     return len(set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens)) > 1
 
 
 def damaged_weights(model: Any) -> str | None:
-    """Return which weights contain NaN or infinity, in words, or None."""
+    """Return a message about weights that contain NaN or infinity, or None."""
     for name, value in with_numbers(model):
         if is_packed(value):
             continue

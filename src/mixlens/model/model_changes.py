@@ -1,4 +1,4 @@
-"""Describe the change between a model and its recorded state."""
+"""Describe how a model differs from its recorded state."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ TRAINING = "the model is in training mode, in which dropout makes every run diff
 
 
 def raise_if_changed(model: nn.Module, recorded: ModelState, now: ModelState) -> None:
-    """Raise `ModelChanged` if the present state of a model differs from the recorded one. A model
-    that was moved or changed and then restored does not.
+    """Raise `ModelChanged` if the current state of a model differs from the recorded one.
+
+    A model that was moved or changed and then restored counts as unchanged.
     """
     change = next(_changes(model, recorded, now), None)
     if change is not None:
@@ -30,7 +31,7 @@ def raise_if_changed(model: nn.Module, recorded: ModelState, now: ModelState) ->
 
 
 def _changes(model: nn.Module, recorded: ModelState, now: ModelState) -> Iterator[str]:
-    """Describe changes, the most informative first."""
+    """Return descriptions of the changes, the most informative first."""
     before, numbers = recorded.numbers, now.numbers
     if any(part.training for part in parts_of(model)):
         yield TRAINING
@@ -84,15 +85,15 @@ def _changed_attribute(model: nn.Module, before: Fingerprint, numbers: Fingerpri
 
 
 def _attributes(numbers: Fingerprint) -> dict[tuple[int, str], Any]:
-    """Return attribute values by module index and name."""
+    """Return the attribute values of all modules, by module index and name."""
     keys = [(place, name) for place, own in enumerate(numbers.names) for name in own]
     pairs = zip(keys, numbers.attributes, strict=True)
     return {key: value for key, value in pairs if value is not None and key[1] not in MARKS}
 
 
 def _thawed(value: Any) -> Any:
-    """Return a value as the module holds it. In a fingerprint the class of a container comes
-    first.
+    """Return a value in its original form. A fingerprint stores a container as its class and its
+    items.
     """
     if not isinstance(value, tuple):
         return value

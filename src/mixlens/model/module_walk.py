@@ -1,13 +1,14 @@
-"""Walk over all submodules of a model, by path too, and copy a submodule.
+"""Iterate over the submodules of a model, look them up by path, and copy them.
 
 `Module.modules` and `Module.parameters` compute names and remove duplicates, which takes five times
 as long, and each measure walks over the model several times.
 
-Products with bare parameters count as linear modules (queries, values and output projection of
-XLNet). `torch.einsum` of activations and a parameter is a linear map, but no hook can see or
-replace it. While `BareProducts` is open, a linear module that reads the parameter in place computes
-such a product. The module is not registered, so the model stays unchanged. Its path is that of the
-parameter, with the equation: `rel_attn.o[ibnd,hnd->ibh]`.
+Matrix products with bare parameters also count as linear modules, such as queries, values and the
+output projection of XLNet. `torch.einsum` of activations and a parameter is a linear map, but a
+hook can neither observe nor replace it. While `BareProducts` is open, such products are computed by
+a linear module that uses the parameter in place. The module is not registered, so the model stays
+unchanged. Its path consists of the parameter's path and the equation, such as
+`rel_attn.o[ibnd,hnd->ibh]`.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_
 
 
 def parts_of(module: nn.Module) -> list[nn.Module]:
-    """Return a module and all its submodules. A shared module occurs once per place."""
+    """Return a module and all its submodules. A shared module is returned once for each place."""
     parts, level = [module], [module]
     while level:
         level = _held(_modules, level)
@@ -42,17 +43,21 @@ def parts_of(module: nn.Module) -> list[nn.Module]:
 
 
 def tensors_of(module: nn.Module, *, buffers: bool = True) -> list[Tensor]:
-    """Return parameters, and buffers, of a module and all its submodules."""
+    """Return the parameters and, unless `buffers=False`, the buffers of a module and its
+    submodules.
+    """
     return tensors_in(parts_of(module), buffers=buffers)
 
 
 def tensors_in(parts: Sequence[nn.Module], *, buffers: bool = True) -> list[Tensor]:
-    """Return parameters, and buffers, that these modules hold themselves."""
+    """Return the parameters and, unless `buffers=False`, the buffers that these modules hold
+    themselves.
+    """
     return _held(_parameters, parts) + (_held(_buffers, parts) if buffers else [])
 
 
 def configs_of(module: nn.Module) -> list[Any]:
-    """Return every config that a module or a submodule holds, without duplicates."""
+    """Return the configs of a module and its submodules, without duplicates."""
     attributes = map(vars, parts_of(module))
     return list(
         {id(own["config"]): own["config"] for own in attributes if "config" in own}.values()
@@ -60,16 +65,17 @@ def configs_of(module: nn.Module) -> list[Any]:
 
 
 def _held(named: Callable[[nn.Module], Any], parts: Sequence[nn.Module]) -> list[Any]:
-    """Return the entries of these modules by name."""
+    """Return the values of one table (such as `_parameters`) of these modules, without None."""
     each = map(_values, filter(None, map(named, parts)))
     return list(filter(_is_there, itertools.chain.from_iterable(each)))
 
 
 def copied(module: nn.Module, replaced: Mapping[int, Any] | None = None) -> nn.Module:
-    """Return a copy of a module, in which some objects (by id) are replaced.
+    """Return a deep copy of a module, in which some objects are replaced. `replaced` is keyed by
+    id.
 
-    Hooks are shared: copying a bound method would also copy its object, which may be a recording
-    and its model.
+    Hooks are shared. Copying a bound method would also copy its object, which may be a recording
+    with its model.
     """
     hooks = {
         id(hook): hook
@@ -81,8 +87,9 @@ def copied(module: nn.Module, replaced: Mapping[int, Any] | None = None) -> nn.M
 
 
 def as_written(called: Any) -> Any:
-    """Return the original of a compiled object, or None. Attributes of a compiled function may have
-    been copied to a wrapper.
+    """Return the original function of a compiled one, or None if it is not compiled.
+
+    A wrapper may have copied the attributes of a compiled function, so these are compared.
     """
     written = getattr(called, "_torchdynamo_orig_callable", None)
     return written if getattr(called, "__wrapped__", None) is written else None
@@ -90,7 +97,9 @@ def as_written(called: Any) -> Any:
 
 @dataclass(frozen=True)
 class _Equation:
-    """batch axes + contracted, parameter -> batch axes + output"""
+    """An einsum equation of the form "batch axes + contracted, parameter -> batch axes +
+    output".
+    """
 
     rows: str
     contracted: str
@@ -99,7 +108,7 @@ class _Equation:
 
     @classmethod
     def of(cls, text: str) -> _Equation | None:
-        """Return the equation, or None if it is not a product of vectors with a matrix."""
+        """Parse an einsum equation. Return None if it is not a product of vectors with a matrix."""
         operands, _, result = text.partition("->")
         given, _, parameter = operands.partition(",")
         if not all(part.isalpha() and len(set(part)) == len(part) for part in (given, parameter)):
@@ -116,7 +125,7 @@ class _Equation:
 
 
 class BareProduct(nn.Module):
-    """A product with a parameter as a linear module."""
+    """A matrix product with a parameter, as a linear module."""
 
     bias = None
     forward = nn.Linear.forward  # marks it as a plain matrix
@@ -136,14 +145,14 @@ class BareProduct(nn.Module):
 
     @property
     def weight(self) -> Float[Tensor, "d_out d_in"]:
-        """Return its matrix, in the form of a linear module."""
+        """Return the parameter as a matrix, in the layout of `nn.Linear.weight`."""
         order = self.equation.made + self.equation.contracted
         places = [self.equation.parameter.index(letter) for letter in order]
         ordered = self.parameter.permute(places)
         return ordered.flatten(len(self.equation.made)).flatten(0, -2)
 
     def product(self, given: Tensor) -> Tensor:
-        """Return the result of `einsum`, computed by a call that hooks can see."""
+        """Compute the result of `einsum` by calling this module, so that its hooks run."""
         rows: Tensor = self(given.flatten(len(self.equation.rows)))
         sizes = dict(zip(self.equation.parameter, self.parameter.shape, strict=True))
         shape = [sizes[letter] for letter in self.equation.made]
@@ -168,7 +177,7 @@ def _product(owner: nn.Module, name: str) -> BareProduct:
 
 
 def part_at(module: nn.Module, path: str) -> nn.Module:
-    """Return a submodule or a bare product by its path."""
+    """Return a submodule or a product with a bare parameter by its path."""
     if path.endswith("]"):
         owner, _, name = path.rpartition(".")
         return _product(part_at(module, owner), name)
@@ -178,7 +187,7 @@ def part_at(module: nn.Module, path: str) -> nn.Module:
 
 
 def named_parts(module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
-    """Yield submodules by their paths, like `named_modules`, and the bare products of each."""
+    """Yield submodules with their paths, like `named_modules`, and each module's bare products."""
     for path, part in module.named_modules():
         yield path, part
         for name in _names.get(type(part), ()):
@@ -186,12 +195,14 @@ def named_parts(module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
 
 
 def makes_bare_products(module: nn.Module) -> bool:
-    """Return whether one of its submodules computes bare products."""
+    """Return whether a module or a submodule computes products with bare parameters."""
     return bool(_names) and any(type(part) in _names for part in parts_of(module))
 
 
 class BareProducts(TorchFunctionMode):
-    """Compute products with bare parameters of `module` by modules, while the context is open."""
+    """While the context is open, compute the products with bare parameters of `module` by
+    modules.
+    """
 
     def __init__(self, module: nn.Module) -> None:
         super().__init__()

@@ -2,9 +2,7 @@
 
 accelerate keeps the weights of large models in the machine's memory or on disk and moves them to
 the device for each call of a module. Between calls such a parameter is on the meta device: it has a
-shape and no numbers.
-
-The free memory of a device is measured here too.
+shape, but no values. This module also measures the free memory of a device.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ from mixlens.model.module_walk import parts_of, tensors_of
 
 
 def entry_device(model: nn.Module) -> torch.device:
-    """Return the device of a model's inputs."""
+    """Return the device that a model's inputs must be on."""
     first = next(model.parameters())
     if not first.is_meta:
         return first.device
@@ -35,7 +33,7 @@ def entry_device(model: nn.Module) -> torch.device:
 
 
 def _nowhere(model: nn.Module, stored: Mapping[int, Any] | None = None) -> UnsupportedModel:
-    """Return the error for the first weights without numbers that are not offloaded either."""
+    """Return an error about the first weight on the meta device that is not offloaded."""
     named = itertools.chain(model.named_parameters(), model.named_buffers())
     name = next(name for name, each in named if each.is_meta and id(each) not in (stored or {}))
     return UnsupportedModel(
@@ -44,8 +42,9 @@ def _nowhere(model: nn.Module, stored: Mapping[int, Any] | None = None) -> Unsup
 
 
 def available_to(model: nn.Module) -> int:
-    """Return the bytes that a plan may use, on all devices of the model's kind. Raise if some
-    weights have no numbers.
+    """Return how many bytes a measure may plan to use on the devices of a model.
+
+    Raise `UnsupportedModel` if some weights are on the meta device without being offloaded.
     """
     entry, weights = entry_device(model), tensors_of(model)
     devices = {weight.device for weight in weights}
@@ -66,20 +65,21 @@ def device_of_calls(module: nn.Module) -> torch.device | None:
 
 
 def is_moved(module: nn.Module) -> bool:
-    """Return whether accelerate has hooks before and after calls of its submodules."""
+    """Return whether accelerate has added hooks to a module or its submodules."""
     return any("_hf_hook" in vars(part) for part in parts_of(module))
 
 
 def sent(tensor: Tensor, device: torch.device) -> Tensor:
-    """Return a tensor on a device. A plain copy would wait for all queued work of a GPU."""
+    """Copy a tensor to a device without waiting for the queued work of a GPU."""
     if tensor.device.type != "cpu" or device.type != "cuda":
         return tensor.to(device)
     return tensor.pin_memory().to(device, non_blocking=True)
 
 
 def with_numbers(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """Yield parameters and buffers by name. Offloaded ones are loaded one at a time, and missing
-    ones are skipped.
+    """Yield parameters and buffers with their names.
+
+    Offloaded tensors are loaded one at a time. Tensors without values are skipped.
     """
     stored = stored_weights(model)
     for name, tensor in itertools.chain(model.named_parameters(), model.named_buffers()):
@@ -91,7 +91,9 @@ def with_numbers(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
 
 
 def stored_weights(module: nn.Module) -> dict[int, tuple[Any, str]]:
-    """Return offloaded weights (by id), with the hook that loads them and its name for them."""
+    """Return the offloaded weights by id, each with the hook that loads it and the name it has
+    there.
+    """
     return {
         id(tensor): (hook, name)
         for part in parts_of(module)
@@ -106,7 +108,7 @@ def stored_weights(module: nn.Module) -> dict[int, tuple[Any, str]]:
 
 
 def offloaded_tensors(parts: Iterable[nn.Module]) -> list[Tensor]:
-    """Return the weights that accelerate keeps in the machine's memory, without those on disk."""
+    """Return the weights that accelerate keeps in CPU memory, but not those on disk."""
     maps = {
         id(root): root
         for part in parts
@@ -120,7 +122,7 @@ def offloaded_tensors(parts: Iterable[nn.Module]) -> list[Tensor]:
 
 
 def all_hooks(part: nn.Module) -> Iterator[Any]:
-    """Yield accelerate's hooks of a module."""
+    """Yield the hooks that accelerate has added to a module."""
     hook = getattr(part, "_hf_hook", None)
     if hook is not None:
         yield hook
@@ -128,7 +130,7 @@ def all_hooks(part: nn.Module) -> Iterator[Any]:
 
 
 def _hooks(part: nn.Module) -> Iterator[Any]:
-    """Return accelerate's hooks that move weights to a device."""
+    """Yield the hooks of accelerate that move weights to a device."""
     for hook in all_hooks(part):
         if hasattr(hook, "execution_device") and hasattr(hook, "weights_map"):
             yield hook
@@ -138,7 +140,7 @@ _KINDS = ("reserved", "allocated")
 
 
 def free_memory(device: torch.device) -> int:
-    """Return the bytes that this process can still allocate."""
+    """Return how many bytes this process can allocate without freeing caches."""
     if device.type == "cuda":
         return _of_gpu(device)[0]
     try:
@@ -148,7 +150,9 @@ def free_memory(device: torch.device) -> int:
 
 
 def available_memory(device: torch.device) -> int:
-    """Return the bytes that a plan may use: free memory, and caches that can be freed."""
+    """Return how many bytes a measure may plan to use: free memory, and caches that can be
+    freed.
+    """
     if device.type == "cuda":
         return sum(_of_gpu(device))
     try:
@@ -160,9 +164,7 @@ def available_memory(device: torch.device) -> int:
 
 
 def _of_gpu(device: torch.device) -> tuple[int, int]:
-    """Return the bytes that torch can still reserve, and those that it has reserved but not
-    used.
-    """
+    """Return the bytes that torch can still reserve on a GPU, and those reserved but unused."""
     free, whole = torch.cuda.mem_get_info(device)
     known = torch.cuda.memory_stats(device)  # empty before anything is allocated
     reserved, used = (int(known.get(f"{kind}_bytes.all.current", 0)) for kind in _KINDS)
@@ -172,20 +174,20 @@ def _of_gpu(device: torch.device) -> tuple[int, int]:
 
 
 def within_share(free: int, whole: int, reserved: int, share: float) -> int:
-    """Return how many free bytes torch can still reserve if it may use this fraction of all
-    memory.
-    """
+    """Return how many bytes torch can still reserve if it may use only a fraction of all memory."""
     return max(0, min(free, int(share * whole) - reserved))
 
 
 def raise_if_out_of_memory(error: Exception) -> None:
-    """Raise again if an error is out of memory, which proves nothing and must not be cached."""
+    """Raise the error again if memory ran out. Such an error proves nothing and must not be
+    cached.
+    """
     if is_out_of_memory(error):
         raise error
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether a device or the machine ran out of memory."""
+    """Return whether the error means that a device or the machine ran out of memory."""
     if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
         return True
     words = ("out of memory", "can't allocate memory", "not enough memory")

@@ -1,10 +1,9 @@
-"""The processes that share a model, and how they stay in step.
-
-Every process of a tensor-parallel model must run the same passes in the same order. If one has
-another text, the parts of two texts add up to numbers that pass every check. So the processes
-compare their next calls, decide together by the smallest free memory, and compare how each call
-ended. They do so through the store of `torch.distributed`, apart from the collectives of the
-model: a process that is missing there is reported after `WAIT` seconds, and no tensor is involved.
+"""Keep the processes that share a model in step. Every process of a tensor-parallel model must run
+the same forward passes in the same order. If one process runs a different text, the results mix two
+texts and still pass every check. The processes therefore compare their next call, base decisions on
+the smallest free memory, and compare how each call ended. They communicate through the store of
+`torch.distributed`, separately from the model's collectives. No tensors are exchanged there, and a
+process that does not respond is reported after `WAIT` seconds.
 """
 
 from __future__ import annotations
@@ -32,16 +31,17 @@ _WELL = "without an error"
 
 
 class Processes:
-    """The processes of one group, as seen from one of them.
+    """The processes of one group, from the perspective of this process.
 
     Attributes
     ----------
     sent : int
         Bytes that this process has sent to each other process to gather heads and weights.
     copies : dict
-        Layers and modules with whole weights, by id, kept until the call ends.
+        Copies of layers and modules with whole weights, by the id of the original. They are kept
+        until the call ends.
     weights : dict
-        The gathered tensors in them and others, by a key. They share their memory.
+        All gathered tensors, by key. The copies use them without duplicating their memory.
     """
 
     def __init__(self, group: Any) -> None:
@@ -61,7 +61,7 @@ class Processes:
 
     @contextlib.contextmanager
     def in_step(self) -> Iterator[None]:
-        """Compare at the end how the processes ended, and raise the same error in all of them."""
+        """Compare how the call ended in each process, and raise the same error in all of them."""
         if self._out_of_step:
             raise ProcessesDiffer(
                 "The processes of this model are out of sync after an earlier error. Start the "
@@ -86,18 +86,20 @@ class Processes:
             self.weights.clear()
 
     def require_same(self, **parts: Any) -> None:
-        """Raise `ProcessesDiffer` in all processes unless these values are the same in all."""
+        """Raise `ProcessesDiffer` in all processes if any of these values differs between them."""
         known = self._compared({name: _digest(value) for name, value in parts.items()})
         different = [name for name in parts if len({each[name] for each in known}) > 1]
         if different:
             self._fail_apart(different)
 
     def smallest(self, number: int) -> int:
-        """Return the smallest of the numbers that the processes have."""
+        """Return the smallest value of a number over all processes."""
         return min(int(each["number"]) for each in self._compared({"number": number}))
 
     def _compared(self, values: dict[str, Any]) -> list[dict[str, Any]]:
-        """Return the values of all processes. Raise if the names of the values differ."""
+        """Return the values of all processes. Raise `ProcessesDiffer` if they have different
+        names.
+        """
         texts = self._exchange(_AT_WORK + json.dumps(values))
         known = [json.loads(text.removeprefix(_AT_WORK)) for text in texts]
         if any(each.keys() != values.keys() for each in known):
@@ -111,7 +113,7 @@ class Processes:
         )
 
     def largest(self, errors: Sequence[float]) -> list[float]:
-        """Return the largest of each error over all processes. NaN counts as infinity."""
+        """Return the largest value of each error over all processes. NaN counts as infinity."""
         if not errors:
             return []
         values = torch.tensor(errors, dtype=torch.float64).nan_to_num(nan=torch.inf)
@@ -120,7 +122,9 @@ class Processes:
         return worst
 
     def gathered(self, tensor: Tensor, dim: int) -> Tensor:
-        """Return the parts of all processes, joined along an axis in the order of the processes."""
+        """Return the tensors of all processes, concatenated along an axis in the order of the
+        ranks.
+        """
         tensor = tensor.detach().contiguous()
         parts = [torch.empty_like(tensor) for _ in range(self.size)]
         torch.distributed.all_gather(parts, tensor, group=self.group)
@@ -128,8 +132,9 @@ class Processes:
         return torch.cat(parts, dim)
 
     def exchanged(self, parts: Tensor) -> Tensor:
-        """Return the parts that all processes have for this one, [process, ...], from those that
-        this process has for each.
+        """Send one part to each process, and return the parts received from all, [process, ...].
+
+        `parts` has one entry for each process.
         """
         parts = parts.detach().contiguous()
         received = torch.empty_like(parts)
@@ -138,22 +143,25 @@ class Processes:
         return received
 
     def limit_kept(self, budget: int, needed: Collection[Hashable]) -> None:
-        """Drop all kept copies, and all kept weights but the needed ones, if the weights take more
-        bytes than the budget.
+        """Free memory if the kept weights take more bytes than the budget.
+
+        All kept copies are dropped, and all kept weights except the `needed` ones.
         """
         if sum(each.numel() * each.element_size() for each in self.weights.values()) > budget:
             self.copies.clear()
             self.weights = {key: each for key, each in self.weights.items() if key in needed}
 
     def count(self, part: Tensor) -> None:
-        """Count a tensor that this process has sent to each other process."""
+        """Count the bytes of a tensor that this process has sent to each other process."""
         self._gathered += 1
         self.sent += part.numel() * part.element_size()
 
     # ------------------------------------------------------------------------------- the exchange
 
     def _end(self, how: str) -> None:
-        """Compare how the call ended. Raise if it did not end in the same way in all processes."""
+        """Compare how the call ended in each process. Raise `ProcessesDiffer` if the outcomes
+        differ.
+        """
         if self._failure is not None:  # which all processes have raised
             raise self._failure
         texts = self._exchange(_ENDED + how)
@@ -166,7 +174,9 @@ class Processes:
         raise self._failure
 
     def _exchange(self, text: str) -> list[str]:
-        """Return the texts of all processes at this step."""
+        """Exchange a text with all processes, and return the texts of all of them in order of
+        rank.
+        """
         if self._failure is not None:  # caught on the way, by code that tries something else
             raise self._failure
         self._post(text)
@@ -197,7 +207,7 @@ class Processes:
 
     @contextlib.contextmanager
     def _short_timeout(self) -> Iterator[None]:
-        """Let collectives wait for a part of `WAIT` only, if the backend can change that."""
+        """Limit the timeout of collectives to a fraction of `WAIT`, if the backend supports it."""
         backend = self.group._get_backend(_device(self.group))
         options = getattr(backend, "options", None)
         before = getattr(options, "_timeout", None)
@@ -235,7 +245,7 @@ def _device(group: Any) -> torch.device:
 
 
 def _digest(value: Any) -> str:
-    """Return a hash of nested values, of tensors by their shape and numbers."""
+    """Return a hash of nested values. Tensors are hashed by shape and values."""
     digest = hashlib.sha256()
     _add(digest, value)
     return digest.hexdigest()

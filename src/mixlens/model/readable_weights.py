@@ -1,13 +1,13 @@
-"""Read weights as plain numbers, if they are offloaded, packed or spread over processes.
+"""Read offloaded, packed or distributed weights as plain tensors. The model itself runs unchanged.
+Code that needs weights gets a copy of one module, and the recording checks that this copy
+reproduces the model's activations.
 
-The model runs unchanged. Code that reads weights gets a copy of one module, and the checks of the
-recording compare that copy with the activations of the model.
-
-A module that quantises only its weights is an affine map, whatever library packed them. Its matrix
-is its output for the unit vectors, exactly, because each sum has one term that is not zero. It is
-the matrix that the kernel of the library computes with, which may differ from the one that the
-format describes (scales in half precision). `mixlens.model.linearity` checks that such a module is
-linear. Other modules with packed weights, such as the experts of a mixture, run as they are.
+A module that quantises only its weights is an affine map, no matter which library packed them. Its
+matrix is computed from its outputs for the unit vectors. This is exact, because each sum has only
+one non-zero term. The result is the matrix that the library's kernel uses, which may differ from
+the matrix that the format describes (for example with scales in half precision).
+`mixlens.model.linearity` checks that such a module is linear. Other modules with packed weights,
+such as the experts of a mixture, run without changes.
 """
 
 from __future__ import annotations
@@ -38,8 +38,10 @@ _SIZES = (("in_features", "out_features"), ("nx", "nf"))
 
 
 def make_readable(module: nn.Module, dtype: torch.dtype) -> nn.Module:
-    """Return a module with readable weights: itself, or a copy if they are offloaded, packed or
-    spread over processes. `dtype` is that of its inputs.
+    """Return a module whose weights can be read directly.
+
+    This is the module itself, or a copy if its weights are offloaded, packed or spread over
+    processes. `dtype` is the dtype of its inputs.
     """
     if has_plain_weights(module):
         return module
@@ -50,8 +52,9 @@ def make_readable(module: nn.Module, dtype: torch.dtype) -> nn.Module:
 
 
 def own_columns_of(module: nn.Module) -> OwnColumns | None:
-    """Return this process's share of the columns of a linear layer, if other processes have some of
-    its rows and the columns can be shared, or None.
+    """Return this process's share of the columns of a linear layer.
+
+    Return None unless the rows are spread over processes and the columns can be divided equally.
     """
     if not has_spread_weights(module):
         return None
@@ -60,7 +63,7 @@ def own_columns_of(module: nn.Module) -> OwnColumns | None:
 
 
 def has_plain_weights(module: nn.Module) -> bool:
-    """Return whether every weight is available in this process, and not packed."""
+    """Return whether every weight is available in this process and not packed."""
     parts = parts_of(module)
     if any(each.is_meta or is_spread(each) for each in tensors_in(parts, buffers=False)):
         return False
@@ -68,7 +71,7 @@ def has_plain_weights(module: nn.Module) -> bool:
 
 
 def has_spread_weights(module: nn.Module) -> bool:
-    """Return whether other processes have parts of some weights."""
+    """Return whether some weights are divided among processes."""
     return any(map(is_spread, tensors_of(module, buffers=False)))
 
 
@@ -106,7 +109,9 @@ def _parameter(weight: Tensor) -> nn.Parameter:
 
 
 def _readable(module: nn.Module, dtype: torch.dtype) -> dict[int, Any]:
-    """Return the replacements (by id) of spread or packed weights, or of modules that hold them."""
+    """Return replacements, by id, for distributed or packed weights or for the modules that hold
+    them.
+    """
     spread = filter(is_spread, module.parameters(recurse=False))
     replacements: dict[int, Any] = {id(weight): kept_weight(weight) for weight in spread}
     if has_packed_weights(module):
@@ -130,7 +135,9 @@ def _readable_part(part: nn.Module, dtype: torch.dtype) -> dict[int, Any]:
 
 
 def is_packed(tensor: Tensor) -> bool:
-    """Return whether a weight is quantised: a tensor subclass, integers, or one byte per number."""
+    """Return whether a weight is quantised: a tensor subclass, an integer tensor, or one byte per
+    value.
+    """
     if type(tensor) not in (Tensor, nn.Parameter):
         return True
     return tensor.dim() > 0 and (not _is_number(tensor.dtype) or tensor.element_size() == 1)
@@ -141,7 +148,7 @@ def _is_number(dtype: torch.dtype) -> bool:
 
 
 def linear_sizes(part: nn.Module) -> tuple[int, int] | None:
-    """Return the number of inputs and outputs of a linear layer, or None for other modules."""
+    """Return the input and output width of a linear layer, or None for other modules."""
     for names in _SIZES:
         sizes = [getattr(part, name, None) for name in names]
         if all(type(size) is int and size > 0 for size in sizes):
@@ -150,15 +157,16 @@ def linear_sizes(part: nn.Module) -> tuple[int, int] | None:
 
 
 def replaces_forward(part: nn.Module) -> bool:
-    """Return whether a library replaced `forward` of this instance. accelerate and torch.compile
-    do so too, and compute the same.
+    """Return whether a library replaced `forward` of this instance.
+
+    Replacements by accelerate and torch.compile do not count, because they compute the same.
     """
     own = vars(part)
     return "forward" in own and "_hf_hook" not in own and as_written(own["forward"]) is None
 
 
 def has_packed_weights(part: nn.Module) -> bool:
-    """Return whether a module's own weights cannot be read directly."""
+    """Return whether the weights that a module itself holds cannot be read directly."""
     is_linear = linear_sizes(part) is not None
     tensors = tensors_in([part], buffers=is_linear)  # other modules keep ids and masks there
     if any(map(is_spread, tensors)):  # over processes
@@ -167,8 +175,9 @@ def has_packed_weights(part: nn.Module) -> bool:
 
 
 def awaits_first_run(part: nn.Module) -> bool:
-    """Return whether a linear layer has no weight to compute with, because its library unpacks it
-    in the first run of the model.
+    """Return whether a linear layer has no usable weight yet.
+
+    Some libraries unpack the weight only when the model runs for the first time.
     """
     if linear_sizes(part) is None or type(part).forward is not nn.Linear.forward:
         return False
@@ -177,7 +186,7 @@ def awaits_first_run(part: nn.Module) -> bool:
 
 
 def unpacked(weight: Tensor) -> nn.Parameter | None:
-    """Return the numbers of a tensor subclass that can unpack itself, or None."""
+    """Return a tensor subclass as a plain parameter, or None if it cannot unpack itself."""
     if type(weight).dequantize is Tensor.dequantize:  # reads the packed integers as numbers
         return None
     plain = weight.dequantize()
@@ -188,7 +197,7 @@ def unpacked(weight: Tensor) -> nn.Parameter | None:
 
 @torch.no_grad()
 def read_by_application(part: nn.Module, dtype: torch.dtype, device: torch.device) -> nn.Linear:
-    """Return the plain linear layer that computes the same as a module on vectors of this dtype."""
+    """Return an `nn.Linear` that computes the same as a module for inputs of this dtype."""
     sizes = linear_sizes(part)
     assert sizes is not None
     width, outputs = sizes
@@ -211,8 +220,9 @@ def _apply(part: nn.Module, vectors: Tensor) -> Tensor:
 
 
 class RunAsIs(nn.Module):
-    """A module whose weights stay packed. In a copy of its layer it is shared, not copied, and it
-    runs in its own dtype.
+    """A module whose weights stay packed.
+
+    If its layer is copied, the copy shares this module. It runs in its own dtype.
     """
 
     def __init__(self, part: nn.Module, dtype: torch.dtype) -> None:

@@ -1,10 +1,10 @@
 """Restore attributes, buffers, submodules and compiled code of a model after it was measured.
 
-BigBird switches to full attention permanently on the first short text, and computes every later one
-differently. Dynamic NTK keeps the rotary frequencies of the longest text so far. compressed-tensors
-unpacks all weights in a hook before the first run and removes that hook, so mixlens restores both.
-While a model is measured, compiled modules run uncompiled, and experts by plain products where
-grouped ones do not run.
+BigBird switches to full attention permanently on the first short text, and processes every later
+text differently. Dynamic NTK keeps the rotary frequencies of the longest text so far.
+compressed-tensors unpacks all weights in a hook before the first run and removes that hook, so
+mixlens restores both. While a model is measured, compiled modules run uncompiled. Mixtures of
+experts use ordinary matrix products where grouped products are not supported.
 """
 
 from __future__ import annotations
@@ -38,10 +38,11 @@ _HOOK_OPTIONS = tuple(f"{name}_with_kwargs" for name in _HOOKS)
 
 @contextlib.contextmanager
 def restored(model: nn.Module) -> Iterator[list[str]]:
-    """Restore plain attributes, weights, buffers, submodules and removed hooks of every part when
-    the context closes.
+    """When the context closes, restore the attributes, weights, buffers, submodules and hooks of a
+    model.
 
-    The list then contains the switches that the model changed: strings, booleans and submodules.
+    The yielded list then contains the paths of the strings, booleans and submodules that the model
+    had changed. Only plain attributes are restored.
     """
     before = [(part, *_state(part)) for part in parts_of(model)]
     turned: list[str] = []
@@ -55,7 +56,9 @@ def restored(model: nn.Module) -> Iterator[list[str]]:
 
 
 def _state(part: nn.Module) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the attributes of a module, and the contents of its tables."""
+    """Return the attributes of a module, and copies of its tables of parameters, submodules and
+    hooks.
+    """
     own = vars(part)
     tables = {name: dict(own[name]) for name in _TABLES if name in own}
     hooks = {name: dict(own[name]) for name in (*_HOOKS, *_HOOK_OPTIONS) if own.get(name)}
@@ -63,8 +66,10 @@ def _state(part: nn.Module) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _is_unchanged(part: nn.Module, own: dict[str, Any], tables: dict[str, Any]) -> bool:
-    """Return whether attributes and tables are certainly those of before. Python compares the same
-    object without calling it, so nearly every module takes no time here.
+    """Return whether a module certainly has the same attributes and tables as before.
+
+    Python compares identical objects without calling `__eq__`, so this is fast for nearly every
+    module.
     """
     now = vars(part)
     try:
@@ -100,7 +105,7 @@ def _put_back(part: nn.Module, own: dict[str, Any], tables: dict[str, Any]) -> I
 
 
 def _put_back_hooks(now: dict[str, Any], tables: dict[str, Any]) -> None:
-    """Put back hooks that ran once and removed themselves. mixlens removes its own ones."""
+    """Put back hooks that removed themselves after they ran. mixlens removes its own hooks."""
     for name, options in zip(_HOOKS, _HOOK_OPTIONS, strict=True):
         before = tables.get(name, {})
         lost = {key for key in before if key not in now[name] and is_of_others(before[key])}
@@ -118,14 +123,15 @@ def _is_number(value: Any) -> bool:
 
 
 def _identical(now: dict[str, Any], before: dict[str, Any]) -> bool:
-    """Return whether two tables hold the same objects under the same names."""
+    """Return whether two dicts hold the same objects under the same names, in the same order."""
     return list(now) == list(before) and all(map(operator.is_, now.values(), before.values()))
 
 
 @contextlib.contextmanager
 def plain_experts(module: nn.Module) -> Iterator[None]:
-    """Compute mixtures of experts by plain products while the context is open: grouped ones reject
-    float64 and forward derivatives.
+    """Compute mixtures of experts with ordinary matrix products while the context is open.
+
+    Grouped matrix products support neither float64 nor forward-mode derivatives.
     """
     named = [
         (config, getattr(config, "_experts_implementation_internal", None))
@@ -146,8 +152,10 @@ def plain_experts(module: nn.Module) -> Iterator[None]:
 
 @contextlib.contextmanager
 def uncompiled(model: nn.Module) -> Iterator[None]:
-    """Run compiled parts uncompiled while the context is open: hooks inside compiled code would
-    trigger a recompilation, and a compiled copy hides the original part.
+    """Run compiled modules uncompiled while the context is open.
+
+    Hooks inside compiled code would trigger a recompilation, and a compiled copy hides the original
+    module.
     """
     # without dynamo nothing is compiled
     if "torch._dynamo" not in sys.modules or not _any_compiled(parts_of(model)):
@@ -159,8 +167,9 @@ def uncompiled(model: nn.Module) -> Iterator[None]:
 
 
 def _any_compiled(parts: Sequence[nn.Module]) -> bool:
-    """Return whether something is compiled: in place, by the `forward` of a part or its class, or
-    as a copy. Every call runs this, and few parts have their own code.
+    """Return whether any module is compiled: in place, through `forward`, or as a compiled copy.
+
+    This runs in every call, so it must be fast.
     """
     for kind in set(map(type, parts)):
         if kind.__name__ == "OptimizedModule" or as_written(getattr(kind, "forward", None)):
@@ -178,7 +187,7 @@ _OWN_CODE = frozenset({*_FORWARDS, "_compiled_call_impl"})
 
 
 def _uncover(part: nn.Module, put_back: contextlib.ExitStack) -> None:
-    """Remove compiled code from a part and all its submodules."""
+    """Remove compiled code from a module and all its submodules."""
     own = vars(part)
     if own.get("_compiled_call_impl") is not None:
         _replace(own, "_compiled_call_impl", None, put_back)

@@ -1,8 +1,8 @@
-"""Handle rotary positions whose frequencies depend on the length of the input.
+"""Handle rotary embeddings whose frequencies depend on the length of the input.
 
 `longrope` (Phi-3) has two sets of frequencies and uses the second for inputs longer than
 `original_max_position_embeddings`. `dynamic` (dynamic NTK) stretches the frequencies with every
-token beyond `max_position_embeddings`. Both depend on the longest text of a batch.
+token beyond `max_position_embeddings`. In a batch, both depend on the longest text.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ _SWITCHED = frozenset({"longrope", "su"})  # "su" in the first configs of Phi-3
 
 
 def frequencies_at(model: nn.Module, length: int) -> Hashable:
-    """Return a key that differs between two lengths if the model rotates them differently."""
+    """Return a key that differs between two input lengths if the model uses different
+    frequencies.
+    """
     return tuple(
         length > limit if kind in _SWITCHED else max(length, limit)
         for kind, limit in _length_dependent(model)
@@ -29,14 +31,15 @@ def frequencies_at(model: nn.Module, length: int) -> Hashable:
 
 
 def depends_on_length(model: nn.Module) -> bool:
-    """Return True if the model's frequencies change with the length of the input."""
+    """Return whether the model's rotary frequencies depend on the length of the input."""
     return any(True for _ in _length_dependent(model))
 
 
 def require_same_frequencies(model: nn.Module, prompt: int, read: int) -> None:
-    """Raise `InvalidInput` if a model changes its frequencies between a prompt and the last token
-    that it reads. Each generated token was then computed with different frequencies, which a single
-    pass cannot reproduce.
+    """Raise `InvalidInput` if the rotary frequencies change while the continuation is generated.
+
+    `prompt` and `read` are the lengths of the prompt and of all tokens that the model reads. If the
+    frequencies change, a single pass cannot reproduce the generation.
     """
     first = frequencies_at(model, prompt)
     if frequencies_at(model, read) == first:
@@ -51,15 +54,17 @@ def require_same_frequencies(model: nn.Module, prompt: int, read: int) -> None:
 
 
 def may_be_extended(config: Any) -> bool | None:
-    """Return True if a larger `max_position_embeddings` changes no frequency, False if it does,
-    None if the model has no rotary positions.
+    """Return whether `max_position_embeddings` can be raised without changing the rotary
+    frequencies.
+
+    Return None if the model has no rotary embeddings.
     """
     kinds = [_kind(settings) for settings in _rotary_settings(config)]
     return all(kind in _WITHOUT_LENGTH for kind in kinds) if kinds else None
 
 
 def _length_dependent(model: nn.Module) -> Iterator[tuple[str, int]]:
-    """Return the kind, and the length at which the frequencies change."""
+    """Yield the type of each rotary embedding, and the length at which its frequencies change."""
     for config in configs_of(model):
         for settings in _rotary_settings(config):
             kind = _kind(settings)
@@ -75,8 +80,9 @@ def _length_dependent(model: nn.Module) -> Iterator[tuple[str, int]]:
 
 
 def _rotary_settings(config: Any) -> list[Mapping[str, Any]]:
-    """Return the rotary settings: one for the model, or one for each type of layer. Remote code may
-    still use the older name.
+    """Return the rotary settings, one for the model or one for each type of layer.
+
+    Remote code may still use their older name `rope_scaling`.
     """
     settings = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None)
     if not isinstance(settings, Mapping):

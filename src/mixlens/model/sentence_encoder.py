@@ -1,9 +1,8 @@
-"""Tokenise and embed texts like a SentenceTransformer.
-
-The encoder's own `preprocess` returns the token ids, with its prompt, maximum length and spelling.
-Its own modules after the transformer (pooling, dense layers) compute the embedding, truncated to
-`truncate_dim`. The explained embedding is therefore that of `encode`. A final `Normalize` is
-skipped, because the norm does not change a cosine.
+"""Tokenise and embed texts like a SentenceTransformer. The encoder's own `preprocess` method
+returns the token ids, with its prompt, maximum length and lowercasing. The encoder's own modules
+after the transformer (pooling, dense layers) compute the embedding, truncated to `truncate_dim`.
+mixlens therefore explains the same embedding that `encode` returns. A final `Normalize` is skipped,
+because the norm does not change a cosine.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _encoders: weakref.WeakKeyDictionary[nn.Module, weakref.ref[Any]] = weakref.Weak
 
 
 class SentenceTokenizer:
-    """The tokenizer of a SentenceTransformer, which reads plain texts like the encoder."""
+    """The tokenizer of a SentenceTransformer, which tokenises plain texts like `encode`."""
 
     def __init__(self, encoder: Any) -> None:
         self._encoder = encoder
@@ -45,7 +44,9 @@ class SentenceTokenizer:
         return len(self._tokenizer)
 
     def __call__(self, text: Any = None, **options: Any) -> Any:
-        """Tokenise. Pairs, word lists and calls with other options use the original tokenizer."""
+        """Tokenise texts as in `encode`. Other inputs and options are passed to the original
+        tokenizer.
+        """
         several = isinstance(text, list) and all(isinstance(part, str) for part in text)
         plain = not set(options) - {"return_offsets_mapping"}
         if not plain or not (several or isinstance(text, str)):
@@ -82,10 +83,10 @@ class SentenceTokenizer:
 
 
 def _places(spelled: Mapping[str, Any], ids: list[int], prompt: int) -> list[tuple[int, int]]:
-    """Return the characters of each token in the text without its prompt, or (0, 0) for other
-    tokens.
+    """Return the character range of each token in the text, or (0, 0) for tokens outside the text.
 
-    A truncated text keeps its last special token, so tokens are compared one by one.
+    Positions count from the end of the prompt. A truncated text keeps its last special token, so
+    tokens are compared one by one.
     """
     places = []
     for number, token in enumerate(ids):
@@ -102,7 +103,7 @@ def find_prompt(encoder: Any) -> str:
 
 
 def encoder_features(encoder: Any, text: str) -> dict[str, Any]:
-    """Return the inputs of one text as the encoder's own `encode` prepares them."""
+    """Return the inputs of one text, prepared as in the encoder's own `encode`."""
     prompt = find_prompt(encoder)
     if hasattr(encoder, "preprocess"):
         return dict(encoder.preprocess([text], prompt=prompt or None))
@@ -110,20 +111,20 @@ def encoder_features(encoder: Any, text: str) -> dict[str, Any]:
 
 
 def remember_encoder(model: nn.Module, encoder: Any) -> None:
-    """Store which SentenceTransformer a model is part of, while that exists."""
+    """Store which SentenceTransformer a model belongs to. Only a weak reference is kept."""
     kinds = {kind.__name__ for kind in type(encoder).__mro__}
     if "SentenceTransformer" in kinds and len(encoder) > 1:
         _encoders[model] = weakref.ref(encoder)
 
 
 def encoder_of(model: nn.Module) -> Any:
-    """Return the SentenceTransformer around a model, or None."""
+    """Return the SentenceTransformer that a model belongs to, or None."""
     known = _encoders.get(model)
     return None if known is None else known()
 
 
 class SentenceEmbedding:
-    """Compute embeddings from token states, like a SentenceTransformer."""
+    """Compute embeddings from token states like a SentenceTransformer."""
 
     def __init__(self, encoder: Any) -> None:
         steps = list(encoder)[1:]
@@ -146,7 +147,7 @@ class SentenceEmbedding:
     def __call__(
         self, states: Float[Tensor, "text token d_model"], real: Bool[Tensor, "text token"]
     ) -> Float[Tensor, "text d_embedding"]:
-        """Return one vector for each text. Real tokens come first."""
+        """Return the embedding of each text. In `real`, real tokens come before padding."""
         weights = [weight for step in self.steps for weight in step.parameters()]
         given = states.to(weights[0].dtype) if weights else states
         features: dict[str, Any] = {"token_embeddings": given, "attention_mask": real.long()}
@@ -160,7 +161,7 @@ class SentenceEmbedding:
 
 @torch.no_grad()
 def require_own_embedding(encoder: Any, text: str, vector: Float[Tensor, " d_embedding"]) -> None:
-    """Raise unless a vector has the direction of the encoder's own embedding."""
+    """Raise `UnsupportedModel` unless a vector has the direction of the encoder's own embedding."""
     features = encoder_features(encoder, text)
     device = next(encoder.parameters()).device
     moved = {k: v.to(device) if isinstance(v, Tensor) else v for k, v in features.items()}

@@ -1,9 +1,9 @@
-"""Read folders that sentence-transformers saved, and pool the states of tokens as they say.
+"""Read folders that sentence-transformers saved, and pool token states according to their settings.
 
 `modules.json` lists the steps from a text to its embedding. The config.json of the first step often
-names the class of its pretraining (`MPNetForMaskedLM`), whose head is not in the folder.
-`1_Pooling/config.json` names the pooling of a model's training. A SentenceTransformer pools with
-its own modules (`mixlens.model.sentence_encoder`).
+names the class used for pretraining (`MPNetForMaskedLM`), whose head is not in the folder.
+`1_Pooling/config.json` names the pooling that the model was trained with. A SentenceTransformer
+pools with its own modules (`mixlens.model.sentence_encoder`).
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ _STEPS = [{"type": str}]
 
 
 def encoder_folder(name: Any) -> str | None:
-    """Return the folder of the encoder in a sentence-transformers folder, or None for any other
-    folder and for one whose first step is more than an encoder.
+    """Return the folder of the encoder inside a sentence-transformers folder.
+
+    Return None for any other folder, or if the first step is more than an encoder.
     """
     if not isinstance(name, (str, os.PathLike)) or not os.path.isdir(name):
         return None
@@ -38,8 +39,9 @@ def encoder_folder(name: Any) -> str | None:
 
 
 def embedding_steps(folder: str | os.PathLike[str]) -> list[tuple[str, str]]:
-    """Return the kind and the path of each step from a text to its embedding, or nothing if the
-    folder does not list them.
+    """Return the type and the path of each step from a text to its embedding.
+
+    The list is empty if the folder has no `modules.json`.
     """
     steps = _read(folder, "modules.json")
     if steps is None:
@@ -52,7 +54,7 @@ def embedding_steps(folder: str | os.PathLike[str]) -> list[tuple[str, str]]:
 
 
 def read_settings(folder: str | os.PathLike[str], *path: str) -> dict[str, Any]:
-    """Return the settings in a file, or none if it does not exist."""
+    """Return the settings in a JSON file, or an empty dict if it does not exist."""
     settings = _read(folder, *path)
     if settings is None:
         return {}
@@ -61,7 +63,7 @@ def read_settings(folder: str | os.PathLike[str], *path: str) -> dict[str, Any]:
 
 
 def encoder_class(config: Any) -> Any:
-    """Return the class that loads a model without its head, and an encoder without its decoder."""
+    """Return the class to load an encoder with, without a head and without a decoder."""
     import transformers
 
     for name in getattr(config, "architectures", None) or []:
@@ -99,7 +101,7 @@ def pooled(
 
 
 def pooling_of(model: nn.Module, named: str | None) -> str:
-    """Return the named pooling, or the one that the model was trained with."""
+    """Return the pooling, by default the one that the model was trained with."""
     if named is not None:
         if named not in POOLINGS:
             raise InvalidInput(f"Unknown pooling {named!r}. Choose one of: {', '.join(POOLINGS)}.")
@@ -130,7 +132,7 @@ def _from_files(name: str) -> str | None:
 
 
 def _require_plain_texts(name: str) -> None:
-    """Raise if the encoder reads texts differently from its tokenizer."""
+    """Raise `UnsupportedModel` if the encoder does not tokenise texts like its tokenizer."""
     texts = read_settings(name, "config_sentence_transformers.json")
     prompt = (texts.get("prompts") or {}).get(texts.get("default_prompt_name"))
     spelling = read_settings(name, "sentence_bert_config.json").get("do_lower_case")
@@ -144,14 +146,17 @@ def _require_plain_texts(name: str) -> None:
 
 
 def length_limit(model: nn.Module) -> int | None:
-    """Return how many tokens of a text a saved encoder reads, or None if its files do not tell."""
+    """Return the maximum number of tokens of a saved encoder, or None if its files do not state
+    it.
+    """
     name = str(getattr(model.config, "_name_or_path", ""))
     return read_settings(name, "sentence_bert_config.json").get("max_seq_length")
 
 
 def _kind(settings: Mapping[str, Any]) -> str | None:
-    """Return the pooling in the settings of sentence-transformers, old or new, or None if several
-    are combined.
+    """Return the pooling in the settings of sentence-transformers, in their old or new format.
+
+    Return None if several poolings are combined.
     """
     chosen = settings.get("pooling_mode")
     if chosen is None:

@@ -1,15 +1,17 @@
 """Per-model session: lock, checks, settings, fingerprint and cache.
 
 While mixlens records a model or runs a layer again, it changes the model's hooks and configs, and
-restores them afterwards. A second thread must wait. Different models do not wait for each other.
+restores them afterwards. Other threads that use the same model with mixlens wait until then.
+Different models can be used at the same time.
 
 `torch.autocast` and `torch.inference_mode` are off, because mixlens verifies the model in the
 precision of its weights. Float32 products use torch's precision setting unless you choose another
 for a call: `float32` is exact, `tf32` and `bf16` trade precision for speed on hardware that
 supports them.
 
-A model must be in evaluation mode, and in the state of the recording that is measured. If memory
-runs out, the session raises `OutOfMemory`, with advice if the caller has an estimate.
+A model must be in evaluation mode. To measure a recording, its model must be in the same state as
+during the recording. If memory runs out, the session raises `OutOfMemory`, with advice if the
+caller has an estimate.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ _ADVICE = (
 
 
 class _ModuleEntry:
-    """The cached data of a module."""
+    """Cached data about a module."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -70,9 +72,10 @@ def _entry_of(module: nn.Module) -> _ModuleEntry:
 
 
 class ModelSession:
-    """One locked model. Its fingerprint is computed once, because nothing else can change it.
+    """One locked model.
 
-    Callers that have an estimate set `memory_advice`, the message if memory runs out.
+    Its fingerprint is computed only once, because nothing else can change the model. Callers with a
+    memory estimate set `memory_advice`, which returns the message to show if memory runs out.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -80,7 +83,7 @@ class ModelSession:
         self.memory_advice: Callable[[], str] | None = None
 
     def require_state(self, recorded: ModelState) -> None:
-        """Raise `ModelChanged` if the model is not in the state of a recording."""
+        """Raise `ModelChanged` if the model is not in the state in which it was recorded."""
         now = self.state if recorded.contents is None else self.whole_state
         same = now.numbers is recorded.numbers and now == recorded
         if not same or now.contents != recorded.contents:
@@ -88,28 +91,35 @@ class ModelSession:
 
     @functools.cached_property
     def state(self) -> ModelState:
-        """State of the model at the first access."""
+        """State of the model when this property is first accessed."""
         return self._looked_at[0]
 
     @functools.cached_property
     def whole_state(self) -> ModelState:
-        """`state` with every value of the weights, which takes about as long as a short pass."""
+        """`state` with every value of the weights. Reading them takes about as long as a short
+        pass.
+        """
         return replace(self.state, contents=all_contents(self.model))
 
     @property
     def parts(self) -> dict[int, Hashable]:
-        """Fingerprints of modules, by their ids."""
+        """Fingerprints of modules, by the ids of the modules."""
         return self._looked_at[1]
 
     def look_again(self) -> None:
-        """Drop the fingerprint. Call this after a run has permanently changed the weights."""
+        """Drop the fingerprint. Call this after a forward pass has permanently changed the
+        weights.
+        """
         vars(self).pop("state", None)
         vars(self).pop("whole_state", None)
         vars(self).pop("_looked_at", None)
 
     @functools.cached_property
     def _looked_at(self) -> tuple[ModelState, dict[int, Hashable]]:
-        """The fingerprints of parts are taken again only if the whole model has changed."""
+        """The state of the model and the fingerprints of its modules.
+
+        Earlier fingerprints of modules are reused unless the model has changed.
+        """
         state, entry = ModelState.of(self.model), _entry_of(self.model)
         before = entry.parts.get(id(self.model))
         away = 0 in state.numbers.pointers  # offloaded, so their numbers are not read
@@ -134,10 +144,11 @@ def open_session(
     restores: bool = True,
     recorded: ModelState | None = None,
 ) -> Iterator[ModelSession]:
-    """Lock a model while the context is open. Sessions can be nested. Compiled code is removed, so
-    that a model has the same fingerprint before and after `torch.compile`. With `restores`,
-    attributes and buffers that the model changes are restored. With `recorded`, the model must be
-    in this state.
+    """Lock a model while the context is open. Sessions can be nested.
+
+    Compiled code is removed, so that a model has the same fingerprint before and after
+    `torch.compile`. With `restores`, the attributes and buffers that the model changes are
+    restored. Pass `recorded` to raise `ModelChanged` unless the model is in this state.
     """
     session = _session.get()
     is_first = session is None or session.model is not model
@@ -164,7 +175,9 @@ def open_session(
 
 @contextlib.contextmanager
 def _memory_in_words(session: ModelSession) -> Iterator[None]:
-    """Raise `OutOfMemory` with the advice of the session if memory runs out inside."""
+    """If memory runs out while the context is open, raise `OutOfMemory` with the session's
+    advice.
+    """
     before = session.memory_advice
     try:
         yield
@@ -184,14 +197,18 @@ def require_eval(model: nn.Module) -> None:
 
 
 def state_of(model: nn.Module) -> ModelState:
-    """Return the state of a model. In an open session, return its state at the beginning."""
+    """Return the state of a model. In an open session, return its state at the start of the
+    session.
+    """
     with open_session(model, restores=False) as session:
         return session.state
 
 
 def whole_state_of(model: nn.Module) -> ModelState:
-    """Return the state of a model with every value of its weights, because the model may change
-    before the comparison. While a session is open, it cannot.
+    """Return the state of a model, including every value of its weights.
+
+    In an open session the values are not read, because the model cannot change while the session is
+    open.
     """
     session = _session.get()
     if session is not None and session.model is model:
@@ -202,8 +219,9 @@ def whole_state_of(model: nn.Module) -> ModelState:
 
 @contextlib.contextmanager
 def matmul_precision(name: str | None) -> Iterator[None]:
-    """Compute products in the named precision while the context is open; None keeps torch's
-    setting.
+    """Set the precision of float32 matrix products while the context is open.
+
+    None keeps PyTorch's setting.
     """
     if name is None:
         yield
@@ -220,8 +238,9 @@ def matmul_precision(name: str | None) -> Iterator[None]:
 
 @contextlib.contextmanager
 def outside_inference_mode() -> Iterator[None]:
-    """Allow gradients of tensors created inside, and keep the precision of products, even within
-    `torch.inference_mode` or `torch.autocast`.
+    """Disable `torch.inference_mode` and `torch.autocast` while the context is open.
+
+    Tensors created inside then support gradients, and matrix products keep their precision.
     """
     with contextlib.ExitStack() as stack:
         if torch.is_inference_mode_enabled():
@@ -235,7 +254,7 @@ def outside_inference_mode() -> Iterator[None]:
 
 
 def numbers_of(module: nn.Module) -> Hashable:
-    """Return the fingerprint of a module, see `fingerprint`."""
+    """Return the fingerprint of a module, cached in an open session."""
     session = _session.get()
     if session is None:
         return fingerprint(module)
@@ -246,15 +265,18 @@ def numbers_of(module: nn.Module) -> Hashable:
 
 
 class Remembered(Generic[Found]):
-    """One kind of finding about modules, cached until weights, submodules, code or attributes
-    change. The cache holds no module alive.
+    """A cache of one kind of result about modules.
+
+    Results are valid until the weights, submodules, code or attributes of the module change. The
+    cache keeps no module alive.
     """
 
     def of(
         self, module: nn.Module, key: Hashable, find: Callable[[], Found], state: Hashable = None
     ) -> Found:
-        """Return the result of `find` for `key`. `state` is a further condition of validity besides
-        the module's numbers.
+        """Return the cached result for `key`, or call `find` to compute it.
+
+        Cached results are also dropped if `state` changes.
         """
         entry, numbers = _entry_of(module), numbers_of(module)
         if entry.numbers is not numbers and entry.numbers != numbers:
@@ -270,7 +292,7 @@ class Remembered(Generic[Found]):
 
 
 def once_per_state(function: Callable[[nn.Module], Found]) -> Callable[[nn.Module], Found]:
-    """Cache the result of a function of a model until the model changes."""
+    """Decorate a function of a model to cache its result until the model changes."""
     results: Remembered[Found] = Remembered()
 
     @functools.wraps(function)

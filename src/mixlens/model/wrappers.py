@@ -1,7 +1,7 @@
 """Unwrap PEFT, compiled and parallel models, pipelines and sentence encoders.
 
-PEFT adapters are inside the layers of the adapted model, so that model is measured with its
-adapter. A compiled or parallel copy computes the same as its original.
+PEFT adapters are part of the layers of the adapted model, so the model is measured with its
+adapter. A compiled or parallel copy computes the same as the original model.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from mixlens.model.sentence_encoder import SentenceTokenizer, encoder_of, rememb
 
 
 def unwrapped(model: Any, tokenizer: Any = None) -> tuple[nn.Module, Any]:
-    """Return the transformers model inside a wrapper, and its tokenizer if it has one."""
+    """Return the transformers model inside a wrapper, and the tokenizer of the wrapper if it has
+    one.
+    """
     while True:
         inner, own = _inner(model)
         if inner is None:
@@ -38,7 +40,7 @@ def unwrapped(model: Any, tokenizer: Any = None) -> tuple[nn.Module, Any]:
 
 
 def _require_own_numbers(model: nn.Module) -> None:
-    """Raise for models whose numbers cannot be read or differentiated."""
+    """Raise `UnsupportedModel` if the weights of a model cannot be read or differentiated."""
     require_measurable(model)
     weights = tensors_of(model, buffers=False)
     if any(weight.is_inference() for weight in weights):
@@ -50,8 +52,9 @@ def _require_own_numbers(model: nn.Module) -> None:
 
 
 def processor_of(given: Any) -> Any:
-    """Return the processor of images and audio in a pipeline, or None. An audio model has a
-    `feature_extractor` too, which is a part of it.
+    """Return the processor of images and audio in a pipeline, or None.
+
+    Pipelines for audio also have a `feature_extractor`, which is part of the processor.
     """
     if not _is_pipeline(given):
         return None
@@ -66,7 +69,7 @@ def _is_pipeline(given: Any) -> bool:
 
 
 def _inner(model: Any) -> tuple[Any, Any]:
-    """Return the content of a wrapper, and its tokenizer, or None if this is not a known
+    """Return the object inside a wrapper and its tokenizer, or (None, None) for an unknown
     wrapper.
     """
     kind = type(model).__name__
@@ -93,7 +96,7 @@ def _inner(model: Any) -> tuple[Any, Any]:
 
 
 def _require_adapters_inside(model: Any) -> None:
-    """Raise if PEFT's own `forward` does more than call the wrapped model."""
+    """Raise `UnsupportedModel` if PEFT's own `forward` does more than call the wrapped model."""
     instead = "mixlens supports adapters inside the layers that act on every token, such as LoRA"
     for adapter in model.active_adapters:
         config = model.peft_config[adapter]
