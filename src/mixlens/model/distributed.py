@@ -179,7 +179,7 @@ def gathered(part: Tensor, dim: int, size: int) -> Tensor:
 
 
 def whole(weight: Any) -> Tensor:
-    """Return the whole weight if each process has only a part of it."""
+    """Gather a weight that is divided among processes."""
     processes = _current.get()
     with torch._C._DisableFuncTorch(), torch.no_grad():
         if processes is not None and not all(each.is_replicate() for each in weight.placements):

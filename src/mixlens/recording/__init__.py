@@ -1,7 +1,6 @@
-"""One forward pass of a model, split layer by layer and verified.
-
-Measures read a `Recording`, its `Layer`s and their attention. `structure` infers how a model is
-built; `replay` runs layers again.
+"""Record one forward pass of a model, decompose its layers and verify them. Measures read a
+`Recording`, its `Layer`s and their attention. The package `structure` infers how a model is built,
+and `replay` runs layers again.
 
     attention           The attention of one recorded layer: weights, values, projection, residual
                         and norms.

@@ -1,6 +1,6 @@
 """The attention of one recorded layer: weights, values, projection, residual and norms.
 
-A `Block` holds the sigma of every norm fixed, so that its output is a sum over sources (`Parts`).
+In a `Block` the sigma of every norm is fixed, so that the output is a sum over sources (`Parts`).
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from mixlens.structure.norms import LinearisedNorm
 
 @dataclass(frozen=True)
 class Block:
-    """The steps from the output projection to the block's output, with a fixed sigma of every
-    norm.
+    """The linear steps from the output projection to the block's output. The sigma of every norm is
+    fixed.
     """
 
     maps: tuple[Callable[[Tensor], Tensor], ...]  # linear steps that every contribution passes
@@ -37,7 +37,7 @@ class Block:
 
     @functools.cached_property
     def scale(self) -> Float[Tensor, "batch target"]:
-        """Return the factor of every contribution."""
+        """Return the factor that scales every contribution: the product of all 1 / sigma."""
         if not self.inverses:
             return torch.ones_like(self.total[..., 0])
         return functools.reduce(torch.mul, self.inverses)
@@ -51,7 +51,9 @@ class Block:
         branch: Sequence[LinearisedNorm],
         output_norm: LinearisedNorm | None,
     ) -> Block:
-        """Return the block. Without an output norm the total is the sum before it."""
+        """Create the block. Without an output norm, its total is the sum of residual and attention
+        output.
+        """
         maps: list[Callable[[Tensor], Tensor]] = []
         inverses: list[Tensor] = []
         state = projected
@@ -74,7 +76,7 @@ class Block:
         return cls(tuple(maps), tuple(inverses), own, total, mixes_channels)
 
     def passed(self, vectors: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows d_model"]:
-        """Return vectors after all linear steps."""
+        """Apply all linear steps to vectors."""
         for linear in self.maps:
             vectors = linear(vectors)
         return vectors
@@ -82,10 +84,11 @@ class Block:
 
 @dataclass(frozen=True)
 class Parts:
-    """A block's output as a sum over sources: y_i = sum_j T_ij + constant_i, T_ij = scale_i * sum_h
-    A_hij vectors_hj (+ own_i if i = j).
+    """A block's output as a sum over sources: y_i = sum_j T_ij + constant_i.
 
-    For cross-attention `own` belongs to no source and is added to the sum.
+    T_ij = scale_i * sum_h A_hij vectors_hj (+ own_i if i = j).
+
+    For cross-attention `own` does not belong to any source and is added separately.
     """
 
     vectors: Vectors
@@ -107,7 +110,7 @@ class OutputWeight:
 
 @dataclass(frozen=True, kw_only=True)
 class Projection:
-    """The output projection of an attention, and its output."""
+    """The output projection of an attention module, and its output."""
 
     heads: int
     own: OutputWeight  # the columns of this process, if others have the rest
@@ -117,19 +120,21 @@ class Projection:
 
     @cached_property
     def whole(self) -> OutputWeight:
-        """Return the matrix with all columns."""
+        """Return the matrix with the columns of all processes."""
         return self.own if self.own.channels is ALL_CHANNELS else self.read_whole()
 
     def by_head(
         self, matrix: Float[Tensor, "d_in d_model"]
     ) -> Float[Tensor, "head d_head d_model"]:
-        """Return a matrix of this shape split by head: [head, d_head, d_model]."""
+        """Return a matrix with the shape of the projection, split by head: [head, d_head,
+        d_model].
+        """
         return matrix.view(self.heads, -1, matrix.shape[1])
 
 
 @dataclass(frozen=True, kw_only=True)
 class BlockParts:
-    """The steps after the output projection, up to the block's output."""
+    """The modules between the output projection and the block's output."""
 
     residual: Float[Tensor, "batch target d_model"]
     branch: tuple[LinearisedNorm, ...]
@@ -139,7 +144,7 @@ class BlockParts:
 
 @dataclass(frozen=True, kw_only=True)
 class Attention:
-    """One attention of one layer, for the whole batch, in float32 or better."""
+    """One attention of one layer for the whole batch, in float32 or float64."""
 
     structure: AttentionStructure
     weights: Float[Tensor, "batch head target source"]
@@ -156,7 +161,10 @@ class Attention:
 
     @property
     def head_maps(self) -> Float[Tensor, "head d_head d_model"]:
-        """Return the output projection, after any gate, split by head: [head, d_head, d_model]."""
+        """Return the matrix of the output projection, split by head: [head, d_head, d_model].
+
+        The gate of a gated attention is applied before this matrix.
+        """
         return self._projection.by_head(self._projection.whole.matrix)
 
     @property
@@ -177,22 +185,26 @@ class Attention:
 
     @property
     def residual(self) -> Float[Tensor, "batch target d_model"]:
-        """Return the residual of the block."""
+        """Return the residual that is added to the attention's output."""
         return self._block_parts.residual
 
     @property
     def branch(self) -> tuple[LinearisedNorm, ...]:
-        """Return the norms between the output projection and the residual sum."""
+        """Return the norms between the output projection and the residual connection."""
         return self._block_parts.branch
 
     @property
     def output_norm(self) -> LinearisedNorm | None:
-        """Return the norm after the residual sum, if it belongs to the block."""
+        """Return the norm after the residual connection, or None if it does not belong to the
+        block.
+        """
         return self._block_parts.output_norm
 
     @property
     def block(self) -> Block:
-        """Return the steps from the output projection to the block's output."""
+        """Return the steps from the output projection to the block's output, with the sigma of
+        norms fixed.
+        """
         return self._block_parts.block
 
     @property
@@ -202,7 +214,10 @@ class Attention:
         return self.block_parts
 
     def reading(self, kind: AttentionKind) -> Attention:
-        """Return the same attention with the sources of one kind, if it reads both at once."""
+        """Return this attention with only the sources of one kind.
+
+        It differs only if the attention reads self- and cross-attention sources at once.
+        """
         if self.structure.own_sources is None:
             return self
         targets, sources = self.weights.shape[2:]
@@ -225,7 +240,9 @@ class Attention:
 
     @property
     def output_weight(self) -> Float[Tensor, "head d_head d_model"]:
-        """Return the output projection split by head, the same for every target."""
+        """Return the output projection split by head. Raise `UnsupportedModel` if the attention is
+        gated.
+        """
         if self.gate is not None:
             raise UnsupportedModel(
                 "the attention is gated, so its output map differs by target, but this "
@@ -236,32 +253,34 @@ class Attention:
 
     @property
     def block_output(self) -> Float[Tensor, "batch target d_model"]:
-        """Return y, the residual stream after this attention."""
+        """Return the block's output y: the residual stream after this attention."""
         return self.block.total
 
     @cached_property
     def is_causal(self) -> bool:
-        """Return whether no target sees a later source in this pass. The structure describes a
-        probe, and a text may have its own mask.
+        """Return whether no target sees a later source in this forward pass.
+
+        The structure alone does not decide this, because it describes a probe, and a text may have
+        its own mask.
         """
         own = self.structure.causal and self.structure.kind is AttentionKind.SELF
         return own and self.visibility.hides_later
 
     @property
     def head_groups(self) -> Int[Tensor, " head"]:
-        """Return the key-value head of each query head."""
+        """Return the index of the key-value head that each query head uses."""
         groups = torch.arange(self.structure.kv_heads)
         return groups.repeat_interleave(self.structure.heads // self.structure.kv_heads)
 
     def head_values(self, head: int) -> Float[Tensor, "batch source d_head"]:
-        """Return the value vectors that one query head reads, in float32 or better."""
+        """Return the value vectors that a query head uses, in float32 or float64."""
         shared = self.structure.heads // self.values.shape[1]
         return self.values[:, head // shared].to(self.weights)
 
     @property
     def vectors(self) -> Vectors:
-        """Return f: the value vectors after the output projection of their head, without its
-        bias.
+        """Return the vectors f: each value vector times its head's part of the output projection,
+        no bias.
         """
         return self._through(self.native_maps)
 
@@ -283,7 +302,7 @@ class Attention:
         return Vectors(self.values, weight.to(self.values), gate, self.half, channels)
 
     def transformed(self) -> Float[Tensor, "batch head source d_model"]:
-        """Return `vectors`, multiplied out."""
+        """Return `vectors` as a tensor."""
         return self.vectors.of()
 
     def parts(
@@ -293,12 +312,12 @@ class Attention:
         through: LinearisedNorm | None = None,
         own_channels: bool = False,
     ) -> Parts:
-        """Return the block's output (or with `normed=False` the sum before its output norm), split
-        by source.
+        """Return the block's output split by source. With `normed=False`, split the sum before its
+        output norm.
 
-        `through` passes `vectors` and `own` through the linear part of a later norm; `total` stays
-        the block's. With `own_channels`, all vectors have only the channels of this process, if
-        others have the rest and no step mixes them.
+        With `through`, the linear part of a later norm is applied to `vectors` and `own`, but not
+        to `total`. With `own_channels`, all vectors contain only the channels of this process, if
+        the channels are divided among processes and no step mixes them.
         """
         block = self.block
         if not normed and self.output_norm is not None:
@@ -316,7 +335,7 @@ class Attention:
         return Parts(vectors, block.scale, of(block.own), of(constant), of(block.total))
 
     def _passed(self, block: Block, own_channels: bool) -> Vectors:
-        """Return `vectors` after the steps of a block."""
+        """Return `vectors` after the linear steps of a block."""
         own = self._projection.own
         if not own_channels or block.mixes_channels or own.channels is ALL_CHANNELS:
             # d_head rows for each head, not one for each source
@@ -332,7 +351,7 @@ class Attention:
         through: LinearisedNorm | None = None,
         own_channels: bool = False,
     ) -> Decomposition:
-        """Return `parts` of the chosen targets, in the form of the kernels."""
+        """Return `parts` for the chosen targets, in the form that the kernels expect."""
         parts = self.parts(normed=normed, through=through, own_channels=own_channels)
         take = targets.take
         batch, _, count, _ = self.weights.shape
@@ -350,8 +369,10 @@ class Attention:
         )
 
     def written_parts(self, targets: Targets, *, own_channels: bool = False) -> Decomposition:
-        """Return each source's vectors through attention alone: without the output bias, residual
-        stream, norm or scale. `own_channels` is that of `parts`.
+        """Return the vectors of each source after attention alone.
+
+        The output bias, the residual stream, norms and scales are left out. `own_channels` has the
+        same meaning as in `parts`.
         """
         weight = self._projection.own if own_channels else self._projection.whole
         vectors = self._through(self._natively(weight), weight.channels)

@@ -1,10 +1,9 @@
-"""Check that batch elements are independent: a text must get the same result in a batch as alone.
-
-Three kinds of models fail. Experts with a capacity that the whole batch shares (NLLB-MoE) drop
-tokens of one text because of the others. Convolutions over tokens (ConvBERT, MobileBERT) and heads
-that read the last column (XLNet) see the padding after a text. Rotary frequencies that depend on
-the longest text (longrope, dynamic NTK) rotate the shorter ones differently. Such texts run one
-after the other.
+"""Check that batch elements are independent: a text must give the same result in a batch as alone.
+Three kinds of models do not satisfy this. Experts whose capacity is shared by the whole batch
+(NLLB-MoE) drop tokens of a text depending on the other texts. Convolutions over tokens (ConvBERT,
+MobileBERT) and heads that read the last position (XLNet) are affected by the padding after a text.
+Rotary frequencies that depend on the longest text (longrope, dynamic NTK) change the rotation in
+shorter texts. Texts for such models run one after the other.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ ROWS = 1024  # tokens of one batch: more than a fixed capacity of an expert
 
 @dataclass(frozen=True)
 class _BatchCheck:
-    """Texts of a batch against the same texts alone."""
+    """Result of comparing texts in a batch with the same texts alone."""
 
     error: float  # infinite if a text does not run, or has NaN in the batch alone
     failure: str | None = None  # the exception of a text that does not run
@@ -48,7 +47,7 @@ _STACKS = ("", "decoder_")
 
 
 class DependentTexts(InvalidInput):
-    """The scores of a text would depend on the other texts of its batch."""
+    """Raised if the scores of a text would depend on the other texts of its batch."""
 
 
 def require_independent_texts(
@@ -59,10 +58,10 @@ def require_independent_texts(
     *,
     output: bool,
 ) -> None:
-    """Raise `DependentTexts` if a text of this batch would get a different result than alone.
+    """Raise `DependentTexts` if a text of this batch would give a different result than alone.
 
-    `lengths` are the tokens of each text, by the prefix of the input names. With `output`, the
-    model's output must agree, else only its layers (those of `structure`).
+    `lengths` holds the number of tokens of each text, by the prefix of the input names. With
+    `output`, the model's output is compared too; otherwise only the layers in `structure` are.
     """
     if batch_size(inputs) < 2:
         return
@@ -108,8 +107,9 @@ _ADVICE = (
 def text_lengths(
     inputs: Inputs, rows: Sequence[Any] | None = None, decoder_rows: Sequence[Any] | None = None
 ) -> dict[str, list[int]]:
-    """Return the number of tokens of each text by the prefix of the input names, from its tokens or
-    its masks.
+    """Return the number of tokens of each text, for each prefix of the input names.
+
+    The lengths are read from the texts' tokens, or else from the masks.
     """
     counts_by_prefix = {}
     for prefix, own in zip(_STACKS, (rows, decoder_rows), strict=True):
@@ -121,7 +121,7 @@ def text_lengths(
 
 
 def _extents(inputs: Inputs, lengths: Mapping[str, Sequence[int]]) -> Iterator[list[int]]:
-    """Return one more than the largest position of each text."""
+    """Yield for each prefix the largest position of each text plus one."""
     for prefix, own in lengths.items():
         positions = inputs.get(prefix + "position_ids")
         if not isinstance(positions, Tensor) or positions.dim() < 2:
@@ -142,10 +142,12 @@ def _probe_texts(
     *,
     whole: bool,
 ) -> list[Text] | None:
-    """Return short texts that begin and end like the first of `inputs`: one that repeats a token
-    and fills one expert, one of many tokens and, if texts of `inputs` are `padded`, a shorter one.
-    With `whole`, they have all tokens of the first text. Return None if the inputs are not plain
-    text.
+    """Return short texts to test with, made from tokens of the first text of `inputs`.
+
+    One text repeats a token, so that a single expert is full, and one contains many different
+    tokens. If texts of `inputs` are padded, a third text is shorter. All of them begin and end like
+    the first text. With `whole`, they contain all of its tokens. Return None if the inputs are not
+    plain text.
     """
     if not set(inputs) <= {prefix + name for prefix in _STACKS for name in _TEXT}:
         return None
@@ -179,8 +181,8 @@ def _probe_texts(
 
 
 def _places(tokens: int, count: int, shorter: int) -> list[list[int]]:
-    """Return the tokens from which the probe texts are built; each has the first and the last
-    once.
+    """Return the token positions that form each probe text. The first and the last occur once in
+    each.
     """
     inner = [1 + i % (tokens - 2) if tokens > 2 else 0 for i in range(max(0, count - 2))]
     crowd = [tokens // 2] * len(inner)
@@ -188,8 +190,10 @@ def _places(tokens: int, count: int, shorter: int) -> list[list[int]]:
 
 
 def _whole_places(tokens: int, longest: int, *, padded: bool) -> list[list[int]]:
-    """Return all tokens of a text with copies of the middle one, and all tokens in a different
-    order, or a shorter text if texts are padded.
+    """Return the token positions of two probe texts that use the whole text.
+
+    The first contains copies of the middle token. The second has the tokens in a different order,
+    or is shorter if texts are padded.
     """
     inner, crowd = list(range(1, tokens - 1)), [tokens // 2] * (longest - tokens)
     second = inner if padded else [*reversed(inner), *crowd]
@@ -197,7 +201,7 @@ def _whole_places(tokens: int, longest: int, *, padded: bool) -> list[list[int]]
 
 
 def _batched(model: nn.Module, texts: Sequence[Text]) -> Text:
-    """Return several copies of all texts in one batch."""
+    """Return a batch that contains each text several times."""
     batch: Text = {}
     for name in texts[0]:
         rows = [row for text in texts for row in text[name]] * _TIMES
@@ -207,8 +211,10 @@ def _batched(model: nn.Module, texts: Sequence[Text]) -> Text:
 
 
 def _fill(model: nn.Module, name: str, row: Tensor) -> float:
-    """Return the content of padding: the model's own id, or non-zero values, because zeros could
-    hide that a model sees it.
+    """Return the padding value of an input.
+
+    Ids use the model's padding token. Embeddings use a non-zero value, because zeros could hide
+    that the model is affected by padding.
     """
     if name.endswith("input_ids"):
         token = padding_token(model, name.removesuffix("input_ids"))
@@ -223,8 +229,10 @@ def _compare(
     probes: Sequence[Sequence[Text] | None],
     output: bool,
 ) -> _BatchCheck:
-    """Return the largest error of a text in a batch against the same text alone. The first probe is
-    used whose texts run alone: Splinter needs a token for the question in every text.
+    """Return the largest error of a text in a batch relative to the same text alone.
+
+    The first probe that runs without a batch is used. Some do not: Splinter needs a question token
+    in every text.
     """
     failure: Exception | None = None
     for texts in probes:
@@ -254,8 +262,10 @@ def _describe(failure: Exception) -> str:
 def _errors_of(
     alone: Sequence[Sequence[Tensor]], batched: Sequence[Tensor], each: set[int]
 ) -> Iterator[float]:
-    """Yield the error of each tensor of each text. Tensors without a batch axis have none. A text
-    has one entry on this axis, or one for each of its sequences of ids: `each` has both numbers.
+    """Yield the error of each output tensor of each text. Tensors without a batch axis are skipped.
+
+    `each` contains the possible lengths of the batch axis for one text: 1, or its number of id
+    sequences.
     """
     count = len(alone)
     for number, tensors in enumerate(alone):
@@ -266,8 +276,10 @@ def _errors_of(
 
 
 def _error(alone: Tensor, copies: Tensor) -> float:
-    """Return the error over all copies of a text in a batch, cut to the text. NaN of the text alone
-    is not caused by the batch, and other checks report the layer.
+    """Return the largest error of the copies of a text in a batch, without padding.
+
+    If the text alone gives NaN, the error is 0, because the batch is not the cause. Other checks
+    report the layer.
     """
     if not bool(alone.isfinite().all()):
         return 0.0
@@ -280,7 +292,7 @@ def _error(alone: Tensor, copies: Tensor) -> float:
 def _answers(
     model: nn.Module, structure: ModelStructure | None, inputs: Inputs, output: bool
 ) -> list[Tensor]:
-    """Return the outputs of the layers and, with `output`, of the model."""
+    """Return the outputs of the layers and, with `output`, those of the model."""
     order = () if structure is None else structure.calls
     paths = {stack.layers[index].path for stack, index in order}
     with restored(model):
@@ -305,8 +317,10 @@ def copies_are_independent(
     hidden: Float[Tensor, "target d_model"],
     rows: int = ROWS,
 ) -> bool:
-    """Return whether copies of a text in one batch are independent, tested once for each `key` and
-    state of the model. `run` is a layer, or the model after its first layer.
+    """Return whether copies of a text in one batch are independent of each other.
+
+    This is tested once for each `key` and state of the model. `run` is a layer, or the model after
+    its first layer.
     """
     return _copies.of(model, key, lambda: _compare_copies(run, hidden, rows))
 
@@ -317,8 +331,8 @@ def _compare_copies(
     hidden: Float[Tensor, "target d_model"],
     rows: int,
 ) -> bool:
-    """Return whether the states of a text, and of a text with one repeated token, give the same in
-    one batch as alone.
+    """Return whether a text and a variant with one repeated token give the same in a batch as
+    alone.
     """
     crowd = hidden[len(hidden) // 2].expand_as(hidden)
     pair = torch.stack([crowd, hidden])

@@ -1,8 +1,6 @@
-"""Checks that are deferred to the end of a forward pass or of a measure.
-
-Reading a number from a GPU stops its queue, and for short prompts launching a small step costs more
-than running it. Tensors to compare are therefore kept. All layers are compared at once, before any
-score is returned.
+"""Defer checks to the end of a forward pass or of a measure. Reading a number from a GPU waits for
+its queue, and for short prompts launching a small kernel costs more than running it. The tensors to
+compare are therefore kept, and all layers are compared at once before any score is returned.
 """
 
 from __future__ import annotations
@@ -34,14 +32,14 @@ above it.
 
 
 class _Group(NamedTuple):
-    """Checks that run at once, because their tensors have the same shapes."""
+    """Checks whose tensors have the same shapes, so that they run at once."""
 
     tensors: list[tuple[Tensor, ...]]
     verdicts: list[Verdict]
 
 
 class DeferredChecks:
-    """Tensors with their conditions, and the exceptions to raise."""
+    """Tensors to check later, with the exceptions to raise."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -62,25 +60,26 @@ class DeferredChecks:
         bar: float,
         failure: Failure,
     ) -> None:
-        """Check that each row agrees with the expected one, relative to its size; see
-        `row_errors`.
+        """Check that each row agrees with the expected one, relative to its size (see
+        `row_errors`).
         """
         self.stacked_error_is_small(row_errors, (rows, expected), bar, failure)
 
     def error_is_small(self, error: Tensor, bar: float, failure: Failure) -> None:
-        """Check that one number does not exceed its limit."""
+        """Check that a single number does not exceed its limit."""
         self._count += 1
         self._single.append(error)
         self._verdicts[0].append((self._count, bar, failure))
 
     def settle(self) -> None:
-        """Raise the first failed check."""
+        """Run all checks, and raise the exception of the first one that fails."""
         errors, verdicts = self.compared()
         raise_if_true(errors.tolist(), verdicts)
 
     def compared(self) -> tuple[Tensor, Sequence[Verdict]]:
-        """Return all errors in one tensor without reading it, and the arguments of `raise_if_true`.
-        Clear the checks.
+        """Return all errors as one tensor, and the arguments for `raise_if_true`. Clear the checks.
+
+        The tensor stays on its device, so a GPU does not have to wait.
         """
         self._compare()
         single, errors, verdicts = self._single, self._errors, self._verdicts
@@ -101,7 +100,11 @@ class DeferredChecks:
         bar: float,
         failure: Failure,
     ) -> None:
-        """Check that `error` of stacked tensors, one number per entry, does not exceed a limit."""
+        """Check that errors do not exceed a limit.
+
+        `error` is called on tensors that are stacked with those of similar checks. It returns one
+        number per check.
+        """
         alike = (error, *[(tensor.shape, tensor.dtype, tensor.device) for tensor in tensors])
         group = self._waiting.get(alike)
         if group is None:
@@ -123,8 +126,9 @@ class DeferredChecks:
 
 
 def raise_if_true(errors: Sequence[float], verdicts: Sequence[Verdict]) -> None:
-    """Raise for the first error above its limit. NaN exceeds every limit. Processes that share a
-    model come to the same verdict.
+    """Raise the exception of the first check whose error exceeds its limit.
+
+    NaN exceeds every limit. Processes that share a model use the same errors and raise together.
     """
     errors = agreed_errors(list(errors))
     wrong = [
@@ -144,8 +148,10 @@ _open: contextvars.ContextVar[DeferredChecks | None] = contextvars.ContextVar(
 
 @contextlib.contextmanager
 def checks_wait(deferred: DeferredChecks | None = None) -> Iterator[None]:
-    """Defer `require_small` while the context is open. If you pass `deferred`, settle it before you
-    return a score. Otherwise the checks are settled when the outermost context closes.
+    """Defer all calls of `require_small` while the context is open.
+
+    If you pass `deferred`, call its `settle` method before you return a score. Otherwise the checks
+    run when the outermost context closes.
     """
     before = _open.get()
     if deferred is None and before is not None:
@@ -166,15 +172,17 @@ def checks_wait(deferred: DeferredChecks | None = None) -> Iterator[None]:
 
 
 def waiting_for(*tensors: Tensor) -> DeferredChecks | None:
-    """Return the deferred checks that compare these tensors later, all layers at once, or None if
-    there are none, or if the tensors are too large to keep.
+    """Return the open deferred checks if they can compare these tensors later.
+
+    Return None if no checks are being deferred, or if the tensors are too large to keep.
     """
     return _open.get() if max(map(torch.numel, tensors)) <= _SMALL else None
 
 
 def require_small(error: Tensor, bar: float, failure: Failure) -> None:
-    """Raise if an error exceeds its limit, immediately or when the open `checks_wait` is
-    settled.
+    """Raise if an error exceeds its limit.
+
+    Inside `checks_wait` this happens later, when its checks are settled.
     """
     deferred = _open.get()
     if deferred is not None:
@@ -184,7 +192,7 @@ def require_small(error: Tensor, bar: float, failure: Failure) -> None:
 
 
 def not_finite(layer: str, output: Tensor) -> NonFiniteActivations:
-    """Return the exception for a layer that returned such an output."""
+    """Return the exception for a layer that returned NaN or infinity."""
     advice = "Check the weights"
     if output.element_size() < 4:
         advice += ", or load the model in a wider dtype (float32)"
@@ -194,11 +202,10 @@ def not_finite(layer: str, output: Tensor) -> NonFiniteActivations:
 
 
 def row_errors(rows: Tensor, expected: Tensor, *summands: Tensor) -> Tensor:
-    """Return, for each entry of the first axis, the largest difference of any row, relative to that
-    row's size.
+    """Return the largest relative difference of any row, for each entry of the first axis.
 
-    `summands` is the size of the summed terms; a row smaller than a thousandth of it may be
-    rounding.
+    A difference is relative to the size of its row. If the row is a sum of `summands`, its size
+    counts as at least a thousandth of theirs, because a smaller sum may be a rounding error.
     """
     expected = expected.to(rows)
     sizes = row_sizes(expected)
@@ -209,8 +216,10 @@ def row_errors(rows: Tensor, expected: Tensor, *summands: Tensor) -> Tensor:
 
 
 def _not_finite(rows: Tensor) -> Tensor:
-    """Return whether there is NaN or infinity, from the largest and the smallest number: `isfinite`
-    would take 20 times as long.
+    """Return 1 for entries that contain NaN or infinity, else 0.
+
+    Only the largest and the smallest number are tested, because `isfinite` on all numbers would
+    take 20 times as long.
     """
     numbers = rows.flatten(1)
     return 1 - (numbers.amax(1).isfinite() & numbers.amin(1).isfinite()).float()

@@ -1,18 +1,19 @@
 """Run the model once, and keep its layers or their inputs.
 
 `capture_layers` captures attention, so that each layer can be rebuilt. It keeps the input and
-output of every layer, layers x batch x n x d_model numbers. Attention weights, values and the
-tensors for the checks are kept too while all of them fit `memory_budget` bytes; beyond it they are
-recomputed on demand, one layer at a time. The peak above the model's own forward pass is therefore
+output of every layer, which take layers x batch x n x d_model numbers. Attention weights, values
+and the tensors for the checks are kept too, as long as they fit into `memory_budget` bytes. The
+others are recomputed on demand, one layer at a time. The peak memory in addition to the model's own
+forward pass is therefore
 
     layer inputs and outputs + memory_budget + the internals of one layer (about batch x heads x n^2
     + 8 x batch x n x d_model numbers)
 
-and does not grow with layers x n^2.
+It does not grow with layers x n^2.
 
 `capture_inputs` runs the model with its own attention and keeps the inputs of the layers, which is
-enough for gradients and erasures. It checks that the layers are called in the order of the probe,
-and that each returns finite numbers.
+enough for gradient and erasure measures. It checks that the layers are called in the order of the
+probe, and that each returns finite numbers.
 """
 
 from __future__ import annotations
@@ -40,12 +41,12 @@ from mixlens.structure.user_hooks import hooks_inside
 
 
 class StructureDiffers(UnsupportedModel):
-    """The structure of the model differs between this input and the probe."""
+    """Raised if the model has a different structure for this input than for the probe."""
 
 
 @dataclass
 class CapturedPass:
-    """The output of a forward pass and its kept layers."""
+    """The output of a forward pass, and the layers kept from it."""
 
     output: Any
     stack_layers: Mapping[str, Sequence[Layer]]  # stack name -> its layers
@@ -65,9 +66,10 @@ def capture_layers(
     blocks_only: bool = False,
     logits_at: Int[Tensor, " position"] | None = None,
 ) -> CapturedPass:
-    """Run the model once and keep its layers. Without `output`, stop after its last layer (with
-    `blocks_only`, after the attention block of that layer, if possible). With `logits_at`, compute
-    logits only at these positions.
+    """Run the model once and keep its layers.
+
+    Without `output`, the forward pass stops after the last layer or, with `blocks_only`, after its
+    attention block if possible. With `logits_at`, logits are computed only at these positions.
     """
     order = structure.calls
     watched: dict[str, set[HookPoint]] = {}
@@ -106,8 +108,8 @@ def capture_inputs(
     logits_at: Int[Tensor, " position"] | None = None,
 ) -> CapturedPass:
     """Run the model once, as it was loaded, and keep the inputs of its layers. With `graph`, keep
-    the autograd graph of the pass, for the chosen output and its gradient at the input of every
-    layer. With `logits_at`, compute logits only at these positions.
+    the autograd graph of the pass, to compute gradients of an output at the input of every layer.
+    With `logits_at`, compute logits only at these positions.
     """
     if graph:
         require_gradients(model)
@@ -133,7 +135,7 @@ Order = Sequence[tuple[StackStructure, int]]
 
 
 def _require_as_probed(order: Order, number: int, call: LayerCall) -> None:
-    """Raise unless this layer is the one that the probe called there."""
+    """Raise `StructureDiffers` unless the probe called the same layer at this point."""
     if number >= len(order) or order[number][0].layers[order[number][1]].path != call.path:
         raise StructureDiffers(
             "the model calls its layers in a different order on this input than on the probe"
@@ -141,7 +143,7 @@ def _require_as_probed(order: Order, number: int, call: LayerCall) -> None:
 
 
 def _require_all_called(order: Order, calls: Sequence[LayerCall]) -> None:
-    """Raise if a layer of the probe is missing."""
+    """Raise `StructureDiffers` if the number of called layers differs from the probe's."""
     if len(calls) != len(order):
         raise StructureDiffers(
             f"the model called {len(calls)} layers on this input, but {len(order)} on the probe"
@@ -149,7 +151,7 @@ def _require_all_called(order: Order, calls: Sequence[LayerCall]) -> None:
 
 
 def _require_finite(order: Order, number: int, path: str, output: Tensor) -> None:
-    """Raise if a layer returned NaN or infinity."""
+    """Raise `NonFiniteActivations` if a layer returned NaN or infinity."""
     stack, index = order[number]
     error = not_finite(f"{index} of {stack.name} (`{path}`)", output)  # which holds no tensor
 
@@ -166,7 +168,7 @@ def _require_finite(order: Order, number: int, path: str, output: Tensor) -> Non
 
 
 class _Kept:
-    """The kept tensors of each layer, up to the memory budget."""
+    """The tensors that are kept for each layer, up to the memory budget."""
 
     def __init__(self, order: Order, memory_budget: int) -> None:
         self.internals: list[list[Internals] | None] = []
@@ -174,7 +176,7 @@ class _Kept:
         self._order, self._left = order, memory_budget
 
     def take(self, call: LayerCall, tensors: Mapping[Any, Tensor]) -> None:
-        """Check the next call against the probe, and keep its internals if they fit."""
+        """Compare the next layer call with the probe, and keep its internals if they fit."""
         position = len(self.internals)
         _require_as_probed(self._order, position, call)
         stack, index = self._order[position]
@@ -236,10 +238,11 @@ def _stack_layers(
 
 
 def _last_block(model: nn.Module, order: Order) -> tuple[HookPoint, ...]:
-    """Return the tensors to capture in the last layer if only its attention block is needed, the
-    block's output last. Return nothing if the layer must run to its end: that output is visible
-    nowhere else, its hook point runs twice and may capture something else first, or hooks run at
-    the end.
+    """Return the tensors to capture in the last layer if only its attention block is needed.
+
+    The block's output comes last, and the forward pass stops there. Return an empty tuple if the
+    layer must run to its end: if no module returns this output, if the module that returns it runs
+    twice, or if hooks run at the end of the layer.
     """
     stack, index = order[-1]
     layer = stack.layers[index]
@@ -254,7 +257,7 @@ def _last_block(model: nn.Module, order: Order) -> tuple[HookPoint, ...]:
 
 
 class _EnteringStates:
-    """The inputs of the layers of one pass, with their nodes in the graph if one is kept."""
+    """The inputs of all layers in one forward pass, as part of the autograd graph if it is kept."""
 
     def __init__(
         self, model: nn.Module, structure: ModelStructure, graph: bool, memory_budget: int
@@ -267,7 +270,9 @@ class _EnteringStates:
         self.finished = 0
 
     def on_enter(self, number: int, call: LayerCall) -> Tensor | None:
-        """Keep the input of a layer, and return the tensor that the layer should use instead."""
+        """Keep the input of a layer. Return the tensor that the layer should use instead, or
+        None.
+        """
         _require_as_probed(self.structure.calls, number, call)
         stack, index = self.structure.calls[number]
         hidden = call.hidden_in
@@ -289,7 +294,7 @@ class _EnteringStates:
         return joins.clone()  # a layer may write into its input, but `joins` must stay unchanged
 
     def on_layer(self, call: LayerCall, tensors: object) -> None:
-        """Check the output of a layer, and keep nothing of the call."""
+        """Check the output of a layer, then drop the arguments and the output of the call."""
         _require_finite(self.structure.calls, self.finished, call.path, call.hidden_out)
         self.finished += 1
         call.args, call.kwargs, call.output = (), {}, None

@@ -53,9 +53,11 @@ class Layer:
         memory_budget: int,
         whole: Callable[[], Layer] | None = None,
     ) -> None:
-        """Create a layer. `backend` is None if only the input of the layer was kept. `whole` is set
-        if `call` holds a few targets only: the same layer on a short input. The layers of a pass
-        share `upcast`, the last upcast module.
+        """Create a layer.
+
+        `backend` is None if only the input of the layer was kept. If `call` holds only a few
+        targets, `whole` returns the same layer on a short input. All layers of a pass share the
+        list `upcast`, which holds the last upcast module.
         """
         self.model = model
         self.backend = backend or ""
@@ -75,41 +77,48 @@ class Layer:
 
     @property
     def deferred(self) -> DeferredChecks | None:
-        """Return the checks that wait for the end of the pass, or None if each runs immediately."""
+        """Return the checks that wait for the end of the pass, or None if checks run
+        immediately.
+        """
         return self._internals[0].deferred if self._internals else None
 
     @property
     def whole(self) -> Layer:
-        """Return this layer with all of its targets, or the same layer on a short input, for
-        checks.
+        """Return a layer with all of its targets, for checks.
+
+        If this layer has only a few targets, the result is the same layer on a short input.
         """
         return self if self._whole is None else self._whole()
 
     @property
     def path(self) -> str:
-        """Return its path in the model."""
+        """Return the path of the layer's module in the model."""
         return self.structure.path
 
     @property
     def signature(self) -> Hashable:
-        """Return a key that layers with the same modules and the same structure share."""
+        """Return a key that is equal for layers with the same modules and the same structure."""
         return self.structure.signature(self.call.module), self.has_one_token
 
     @property
     def has_one_token(self) -> bool:
-        """Return whether its texts have a single token. A check on them may not hold for longer
-        texts, because a factor per token (Gemma 4) fits any number of copies of one token.
+        """Return whether the texts have only one token.
+
+        Checks on such texts may not hold for longer ones: with a factor per token (Gemma 4), all
+        copies of a single token have the same factor.
         """
         return self._whole is None and self.width == 1
 
     @property
     def input(self) -> Float[Tensor, "batch target d_model"]:
-        """Return the layer's input, in float32 or better."""
+        """Return the layer's input in float32 or float64."""
         return self._widened("input", self.native_input)
 
     def _widened(self, name: str, tensor: Tensor) -> Tensor:
-        """Return the input in float32, cached for a few targets only, because copies of all layers
-        of a text would be too large.
+        """Convert a tensor to at least float32.
+
+        The result is cached only for layers with a few targets. Cached copies of whole texts would
+        be too large.
         """
         if self._whole is None:
             return wide(tensor)
@@ -139,36 +148,42 @@ class Layer:
 
     @property
     def rounding(self) -> float:
-        """Return the largest relative difference that the model's own precision explains."""
+        """Return the relative difference up to which rounding in the model's precision is the
+        likely cause.
+        """
         return rounding(self.native_input)
 
     @property
     def keeps_internals(self) -> bool:
-        """Return whether attention weights and values are kept, or recomputed on demand."""
+        """Return whether attention weights and values are kept. If not, they are recomputed on
+        demand.
+        """
         return self._internals is not None
 
     @property
     def module(self) -> nn.Module:
-        """Return the layer itself, in float32 or better: a copy for half-precision models."""
+        """Return the layer's module in float32 or float64. For half-precision models this is a
+        copy.
+        """
         return upcast_module(self.call, self._upcast)
 
     def submodule(self, path: str) -> nn.Module:
-        """Return a submodule with its weights, in the model's own precision."""
+        """Return a submodule with readable weights, in the model's own precision."""
         return part_at(self.call.readable, path)
 
     def hookable(self, path: str) -> nn.Module:
-        """Return a submodule as the model calls it; its weights may be offloaded."""
+        """Return a submodule of the model itself, to add hooks to. Its weights may be offloaded."""
         return part_at(self.call.module, path)
 
     def argument(self, name: str) -> Tensor | None:
-        """Return a tensor argument of the layer by its name, or None."""
+        """Return the tensor that the layer received for an argument, or None."""
         call = self.call
         bound = inspect.signature(call.module.forward).bind(*call.args, **call.kwargs).arguments
         value = bound.get(name, bound.get("kwargs", {}).get(name))
         return value if isinstance(value, Tensor) else None
 
     def arguments(self, row: int = 0, copies: int = 1) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return the layer's arguments for copies of one text, in float32 or better."""
+        """Return the layer's arguments for copies of one text, in float32 or float64."""
         self._require_captured()
         args, kwargs = expanded(self.call, self.structure.axes, row, copies)
         dtype = computing_dtype(self.native_input.dtype)
@@ -177,9 +192,9 @@ class Layer:
         return cast_call(self.call, args, kwargs, dtype)
 
     def sites(self) -> list[Attention]:
-        """Return the layer's attentions in call order, each verified.
+        """Return the layer's attentions in call order. Each one is verified.
 
-        They are cached if the internals are kept.
+        They are cached if the recording keeps the internals of this layer.
         """
         if self._sites is not None:
             return list(self._sites)
@@ -193,8 +208,9 @@ class Layer:
         self._sites = None
 
     def rebuild_sites(self) -> list[Attention]:
-        """Return the layer's attentions, rebuilt and compared again. Cached ones have no errors if
-        their checks were deferred.
+        """Rebuild and verify the layer's attentions.
+
+        Unlike cached attentions, they have `errors` even if their checks were deferred before.
         """
         self._require_captured()
         where = f"layer {self.index} of {self.stack.name} (`{self.structure.path}`)"
@@ -216,7 +232,7 @@ class Layer:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Keep the attentions while several measures read this layer."""
+        """Cache the attentions while the context is open, so that several measures can use them."""
         before, self._is_held = self._sites, True
         try:
             yield
@@ -227,7 +243,9 @@ class Layer:
 
     @property
     def _is_half(self) -> bool:
-        """Return whether the attentions are twice as large as the kept internals."""
+        """Return whether the model uses half precision, so the attentions are larger than the
+        internals.
+        """
         return self._whole is None and self.native_input.element_size() < 4
 
     def position(self, kind: AttentionKind = AttentionKind.SELF) -> int:
@@ -246,9 +264,7 @@ class Layer:
         return self.sites()[position].reading(AttentionKind(kind))
 
     def seen(self, hook_point: HookPoint) -> Float[Tensor, "batch target d_model"]:
-        """Return a captured tensor of the layer, from the recording or by one more run of the
-        layer.
-        """
+        """Return a captured tensor. If it was not recorded, the layer runs again."""
         kept: Mapping[HookPoint, Tensor] = self._internals[0].seen if self._internals else {}
         if hook_point not in kept:
             self._require_captured()
@@ -264,7 +280,9 @@ class Layer:
         return Internals.of_layer(calls, seen, output, self.structure.sites)
 
     def _gate(self, number: int, parts: Internals) -> Tensor:
-        """Return the factors of A V of one attention, by one more run of the layer."""
+        """Run the layer again, and return the factors that a gate applies to A V in one
+        attention.
+        """
         entered = HookPoint(self.structure.sites[number].output_projection, "in")
         with watching(self.call.whole, frozenset({entered})) as seen:
             self._run_natively(edit_values=all_ones(number))
@@ -299,8 +317,8 @@ class Layer:
         attends: bool = True,
         grad: bool = False,
     ) -> Float[Tensor, "copies target d_model"]:
-        """Return the layer's output for arguments from `arguments`. With `attends=False`, none of
-        its attention is computed.
+        """Run the layer with arguments from `arguments`. With `attends=False`, attention is not
+        computed.
         """
         return run_layer(
             self.module,
@@ -316,7 +334,9 @@ class Layer:
         )
 
     def observed(self, hidden: Float[Tensor, "1 target d_model"] | None = None) -> Run:
-        """Return the trace of one run on the first text of the batch, or on other hidden states."""
+        """Run the layer on the first text of the batch, or on other hidden states, and return the
+        trace.
+        """
         self._require_whole()
         args, kwargs = self.arguments(0)
         if hidden is None:
@@ -330,8 +350,10 @@ class Layer:
         )
 
     def _require_captured(self) -> None:
-        """Raise `InvalidInput` if only the input was kept: the arguments of fast attention (for
-        example no mask) would mean something different to the captured attention code.
+        """Raise `InvalidInput` if only the input of the layer was kept.
+
+        The arguments of a fast attention function (for example no mask) would mean something
+        different to the attention code that mixlens captures.
         """
         if not self._is_captured:
             raise InvalidInput(
@@ -356,12 +378,12 @@ class Layer:
         copies: int | None = None,
         grad: bool = False,
     ) -> Float[Tensor, "copies target d_model"]:
-        """Return the layer's output for copies of one text of the batch, each with its own edit;
-        unedited with only `copies`.
+        """Run the layer again on copies of one text of the batch, each with its own edit.
 
-        `hidden` replaces the layer's input, `values` the value vectors of an attention (its weights
-        stay), `attention_output` the output of its projection. Copies that would affect each other
-        run one after the other.
+        `hidden` replaces the layer's input, `values` replaces the value vectors of an attention
+        (with fixed attention weights), and `attention_output` replaces the output of its
+        projection. If you pass only `copies`, nothing is edited. Copies that would affect each
+        other run one after the other.
         """
         self._require_whole()
         edits = (hidden, values, attention_output)
@@ -372,7 +394,9 @@ class Layer:
         return torch.cat([self._rerun(row, 1, *one, kind=kind, grad=grad) for one in single])
 
     def has_independent_copies(self) -> bool:
-        """Return whether copies of a text in one batch are independent in this layer."""
+        """Return whether copies of a text in one batch are independent of each other in this
+        layer.
+        """
 
         def run(hidden: Tensor) -> Tensor:
             return self._rerun(0, len(hidden), hidden=hidden)

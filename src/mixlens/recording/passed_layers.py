@@ -1,9 +1,8 @@
-"""Layers of one forward pass, kept for several spans of the same targets.
-
-The weights of a span may depend on the scores of another one (`mixlens.answers.hops`). Then one
-forward pass keeps what the attention weights of these targets are computed from: the queries and
-outputs of the targets, and the keys and values of all sources. Memory: layers x n x 2 x (heads of
-keys x d_head) numbers in the precision of the model, and a few vectors for each target.
+"""Keep the layers of one forward pass to score several spans of its targets. The weights of a span
+may depend on the scores of another span (`mixlens.answers.hops`). One forward pass therefore keeps
+the tensors from which the attention weights are computed: the queries and outputs of the targets,
+and the keys and values of all sources. This takes layers x n x 2 x (key heads x d_head) numbers in
+the precision of the model, and a few vectors for each target.
 """
 
 from __future__ import annotations
@@ -32,15 +31,16 @@ if TYPE_CHECKING:
 
 
 class PassedLayers:
-    """The layers of one pass over one text, restricted to these targets."""
+    """Layers of one forward pass over one text, restricted to some targets."""
 
     def __init__(self, targets: Iterable[int]) -> None:
         self.targets = tuple(sorted(set(targets)))
         self._layers: list[tuple[LayerCall, list[NativeCall], dict[Any, Tensor]]] = []
 
     def visit(self, recording: Recording, request: Request, visitor: Visitor) -> None:
-        """Pass on every requested layer, restricted to the requested targets, which are some of
-        these. The model runs only at the first call.
+        """Call `visitor` with every requested layer, restricted to the requested targets.
+
+        These must be a subset of the targets of this object. The model runs only at the first call.
         """
         layers = LayerCut(recording, request)
         of_all = replace(request, targets=(self.targets,), span=None)

@@ -1,4 +1,4 @@
-"""Rebuild the attention of a layer from its structure and check it against captured tensors."""
+"""Rebuild the attention of a layer from its structure, and compare it with captured tensors."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from mixlens.structure.norms import LinearisedNorm, norm_of
 
 @dataclass(frozen=True)
 class Internals:
-    """The kept tensors of one attention."""
+    """The tensors kept for one attention."""
 
     attention: AttentionCall
     seen: Mapping[HookPoint, Tensor]
@@ -59,7 +59,7 @@ class Internals:
         sites: Sequence[AttentionStructure],
         deferred: DeferredChecks | None = None,
     ) -> list[Internals]:
-        """Return one for each attention call of a layer."""
+        """Return the kept tensors for each attention call of a layer."""
         return [
             cls(call.with_heads(site.heads, site.kv_heads), seen, output, deferred)
             for call, site in zip(calls, sites, strict=True)
@@ -67,8 +67,9 @@ class Internals:
 
     @property
     def nbytes(self) -> int:
-        """Return the bytes of the kept tensors and of a rebuilt attention: repeated grouped values,
-        the block's output and its parts.
+        """Return the size in bytes of the kept tensors and of the rebuilt attention.
+
+        The rebuilt attention repeats grouped values and holds the block's output and its parts.
         """
         call = self.attention
         tensors = [call.weights, call.values, call.output, *self.seen.values()]
@@ -85,10 +86,10 @@ def rebuilt_site(
     where: str,
     gate: Tensor | None = None,
 ) -> Attention:
-    """Return the attention, rebuilt from captured tensors. Raise `UnsupportedModel` if its parts do
-    not add up.
+    """Rebuild an attention from captured tensors.
 
-    `gate` are the factors of a gated attention.
+    Raise `UnsupportedModel` if its parts do not add up to the captured output. `gate` holds the
+    factors of a gated attention.
     """
     attention, rows = internals.attention, internals.attention.product is not None
     weights = attention.weights.to(stream)
@@ -144,7 +145,7 @@ def _projection(
     gate: Tensor | None,
     where: str,
 ) -> tuple[Projection, dict[str, Tensor], dict[str, _Check]]:
-    """Return the output projection, the error of its output, and further conditions."""
+    """Return the output projection, the errors of its output, and the checks to run."""
     path, inputs = structure.output_projection, structure.heads * structure.d_head
     part, dtype = part_at(module, path), internals.attention.output.dtype
     rows = internals.attention.product is not None
@@ -178,7 +179,7 @@ def _projection(
 
 
 def _whole(weight: OutputWeight, own: OutputWeight, where: str, path: str) -> OutputWeight:
-    """Return a matrix that was gathered after its own columns were checked."""
+    """Return the gathered matrix. Raise later if it contradicts the columns that were checked."""
     different = (own.channels.of(weight.matrix) != own.matrix).any().float()
     message = f"{where}: the gathered weight of `{path}` has other columns than the checked ones"
     require_small(different, 0.0, lambda _: TargetsUnavailable(message))
@@ -188,8 +189,9 @@ def _whole(weight: OutputWeight, own: OutputWeight, where: str, path: str) -> Ou
 def _own_columns(
     part: nn.Module, inputs: int, stream: Tensor
 ) -> tuple[OutputWeight, Tensor] | None:
-    """Return this process's columns of an output projection and the whole bias, if other processes
-    have the other columns, or None.
+    """Return this process's columns of an output projection, and the whole bias.
+
+    Return None if the columns are not divided among processes.
     """
     columns = own_columns_of(part)
     if columns is None or len(columns.matrix) != inputs:
@@ -225,8 +227,10 @@ def _require_rounding(
     errors: dict[str, Tensor],
     checks: Mapping[str, _Check],
 ) -> None:
-    """Raise if an error is larger than rounding. Deferred comparisons cover all layers at once; the
-    other errors are added to `errors`.
+    """Raise if an error is too large to be rounding.
+
+    Comparisons that can be deferred run later for all layers at once. The errors of the others are
+    added to `errors`.
     """
     bar = rounding(internals.attention.output)
     rows = internals.attention.product is not None
@@ -251,7 +255,9 @@ def _require_rounding(
 def _projected_rows(
     path: str, weight: OutputWeight, bias: Tensor, internals: Internals, stream: Tensor
 ) -> tuple[Tensor, dict[str, _Check]]:
-    """Return the output of the projection for recomputed attention weights, and the conditions."""
+    """Return the output of the projection for recomputed attention weights, and the checks to
+    run.
+    """
     attention, inputs = internals.attention, len(weight.matrix)
     assert attention.product is not None
     seen, output = internals.seen[HookPoint(path, "out")].reshape(stream.shape), attention.output
@@ -274,8 +280,9 @@ def _seen_projection(
     internals: Internals,
     stream: Tensor,
 ) -> tuple[Tensor, dict[str, _Check]]:
-    """Return the captured output of the projection, and the conditions. It has full precision, so
-    no product is computed again.
+    """Return the captured output of the projection, and the checks to run.
+
+    The captured tensor already has full precision, so the output is not computed again.
     """
     seen, output = internals.seen[HookPoint(path, "out")], internals.attention.output
     seen = seen.reshape(*stream.shape[:2], -1)
@@ -294,8 +301,9 @@ def _projected(
     internals: Internals,
     stream: Tensor,
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """Return the output of the projection, and the errors of A V and of its projection against
-    captured tensors.
+    """Return the output of the projection, and the errors of A V and of this output.
+
+    The errors are relative to the captured tensors.
     """
     (matrix, bias), output = affine, internals.attention.output.to(stream)
     dtype = internals.attention.output.dtype
@@ -318,7 +326,7 @@ def _projected(
 def _block_check(
     block: Block, structure: AttentionStructure, layer: LayerStructure, internals: Internals
 ) -> _Check:
-    """Return the error of y against the captured tensor."""
+    """Return the check that compares the block output y with the captured tensor."""
     rows = internals.attention.product is not None
     return (row_errors if rows else sum_errors), _blocks(block, structure, layer, internals)
 
@@ -326,7 +334,7 @@ def _block_check(
 def _blocks(
     block: Block, structure: AttentionStructure, layer: LayerStructure, internals: Internals
 ) -> tuple[Tensor, ...]:
-    """Return y, the captured tensor, and the summed terms."""
+    """Return the block output y, the captured tensor, and the terms of the sum."""
     rebuilt, output = block.total, internals.layer_output
     if structure.hook_point is not None:
         seen = internals.seen[structure.hook_point].reshape(rebuilt.shape)

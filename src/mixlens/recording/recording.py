@@ -1,10 +1,8 @@
-"""One forward pass of a model, with its layers: kept, recomputed, or passing by.
-
-A recording of all targets keeps its layers (`forward_pass`). A recording of a few targets has not
-run yet: the model runs when something is measured, and passes on each layer restricted to the
-targets (`target_pass`). `Recording.visit` reads both.
-
-`score_layers` is the loop over layers: every measure scores a layer while it is available.
+"""One forward pass of a model and its layers. A recording of all targets keeps its layers
+(`forward_pass`). A recording of a few targets has not run yet. The model runs when you measure
+something, and each layer is scored while the model runs, restricted to the targets (`target_pass`).
+`Recording.visit` supports both kinds. `score_layers` is the loop over layers, in which every
+measure scores the current layer.
 """
 
 from __future__ import annotations
@@ -58,7 +56,7 @@ class Recording:
     lengths : mapping
         Numbers of real tokens of each text, by stack.
     memory_budget : int
-        Bytes that the recording may keep next to the inputs and outputs of the layers.
+        Bytes that the recording may keep in addition to the inputs and outputs of the layers.
     targets : tuple or None
         Targets of each text, if it was recorded for a few targets.
 
@@ -107,14 +105,16 @@ class Recording:
 
     @property
     def is_kept(self) -> bool:
-        """Return whether its layers are kept. If not, the model runs when something is measured,
-        and its layers pass by, restricted to their targets.
+        """Return whether the layers are kept.
+
+        If not, the model runs when you measure something, and each layer is available only while it
+        runs, restricted to the targets.
         """
         return bool(self.stack_layers)
 
     @property
     def target_stack(self) -> str | None:
-        """Return the stack of its targets."""
+        """Return the stack that the targets belong to, or None without targets."""
         return None if self.site is None else self.structure.stack_of(self.site).name
 
     def require_state(self) -> None:
@@ -154,7 +154,7 @@ class Recording:
 
     @property
     def answer(self) -> str | None:
-        """Return the text of the produced targets of `Lens.generate`, or None without one or a
+        """Return the text that `Lens.generate` produced, or None if there is none or no
         tokenizer.
         """
         if self.produced is None or self.targets is None or self.tokenizer is None:
@@ -236,7 +236,8 @@ class Recording:
         return self.tokens[self.structure.stack_of(site).name][row]
 
     def named_targets(self, site: str | None, row: int) -> TokenRow:
-        """Return the labels of targets in results: the token that each produced, if known.
+        """Return the labels of the targets. If known, these are the tokens that the targets
+        produced.
 
         Parameters
         ----------
@@ -267,7 +268,8 @@ class Recording:
         return self.structure.calls[-1][0]
 
     def source_tokens(self, site: str | None, row: int) -> TokenRow:
-        """Return the tokens of the stack that is read for cross-attention, else the stack's own.
+        """Return the source tokens: those of the other stack for cross-attention, else the stack's
+        own.
 
         Parameters
         ----------
@@ -355,7 +357,7 @@ class Recording:
         return self.stack_layers[stack.name][0].width
 
     def rows(self, site: str | None = None) -> int:
-        """Return the batch size of an attention's stack: that of the input, or one for each image.
+        """Return the batch size of an attention's stack, which may be the number of images.
 
         Parameters
         ----------
@@ -377,21 +379,22 @@ class Recording:
         return len(self.tokens[self.structure.stack_of(site).name])
 
     def visit(self, request: Request, visitor: Visitor, blocks: Blocks | None = None) -> None:
-        """Pass every requested layer to `visitor`, with its index among the layers of its attention
-        and the requested targets.
+        """Call `visitor` with every requested layer.
 
-        Kept layers hold all targets. Others pass by while the model runs, restricted to the
-        targets; `TargetsUnavailable` is raised if that is not possible. With `blocks`, all layers
-        come from the last one down, each in these blocks of its targets.
+        Kept layers hold all targets. If the layers are not kept, the model runs, and each layer is
+        visited during the forward pass, restricted to the targets. If that is not possible, the
+        method raises `TargetsUnavailable`. With `blocks`, the layers are visited from the last to
+        the first, each in these blocks of its targets.
 
         Parameters
         ----------
         request
             The attention, its layers and the targets.
         visitor
-            Function of the index of the layer, the layer and its targets.
+            Function that takes the index of the layer among those with this attention, the layer,
+            and the targets.
         blocks
-            Function that returns the blocks of targets of a layer.
+            Function that takes the index of a layer and returns its blocks of targets.
 
         Raises
         ------
@@ -425,7 +428,7 @@ class Recording:
                 visitor(position, layers[position], here.chosen(self))
 
     def layers(self, site: str | None = None) -> list[Layer]:
-        """Return the layers that have attention of this kind, each with all of its targets.
+        """Return the layers that have this attention, each with all of its targets.
 
         Parameters
         ----------
@@ -473,14 +476,14 @@ def score_layers(
 ) -> dict[str, Scores]:
     """Return the scores of every measure for the requested layers and targets.
 
-    `refused` collects the measures that cannot score a few targets alone, with the reason. Without
-    it, the first of them raises `TargetsUnavailable`.
+    If you pass the dict `refused`, measures that cannot score a few targets alone are added to it
+    with the reason. Otherwise the first of these measures raises `TargetsUnavailable`.
     """
     parts: dict[str, dict[int, LayerScores]] = {name: {} for name in measures}
     spans: dict[tuple[str, int], SpanPart] = {}
 
     def finish_spans(but: int | None = None) -> None:
-        """Score the spans of all layers but one, so that nothing else of a layer is kept."""
+        """Finish the spans of all layers except the current one, to free their tensors."""
         for name, position in list(spans):
             if position != but:
                 part = spans.pop((name, position))

@@ -1,13 +1,12 @@
 """Score the targets of a span as one, a few targets at a time.
 
 `mixlens.contracts.span` has the definitions. The attention weights of the targets are summed or
-scored block by block, and never kept for the whole span.
-
-Several targets of a decomposition become one, sum_i w_i T_ij. All linear steps share one matrix for
-all targets. So weights and norm scales fold into the attention weights, a_hj = sum_i w_i scale_i
-A_hij, and a span costs as much as a single target. The norms stay linearised at each target's own
-sigma. A gate differs from target to target: it folds into the values, v_hj * sum_i w_i scale_i
-A_hij gate_hi.
+scored block by block, so they are never kept for the whole span. The decomposition of a span is the
+weighted sum over its targets, sum_i w_i T_ij. All linear steps use the same matrix for every
+target, so the weights and norm scales can be folded into the attention weights, a_hj = sum_i w_i
+scale_i A_hij. A span then costs as much as a single target. The norms stay linearised at each
+target's own sigma. The factors of a gate differ between targets, so they are folded into the
+values, v_hj * sum_i w_i scale_i A_hij gate_hi.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ def weigh_targets(parts: Decomposition, weights: Float[Tensor, "batch target"]) 
 def fold_targets(parts: Decomposition, weights: Float[Tensor, "batch target"]) -> Decomposition:
     """Return the weighted sum of all targets as a single target.
 
-    Each residual stream stays at its own position, if it is one of the sources.
+    If residual streams are sources, each of them stays at its own position.
     """
     made = weigh_targets(parts, weights)
     folded, vectors = _fold_attention(made)
@@ -72,7 +71,9 @@ def _total(vectors: Float[Tensor, "batch target width"]) -> Float[Tensor, "batch
 def _fold_attention(
     parts: Decomposition,
 ) -> tuple[Float[Tensor, "batch head 1 source"], Vectors]:
-    """Return the attention weights of the folded target, and the vectors that they multiply."""
+    """Return the attention weights of the folded target, and the vectors that they are applied
+    to.
+    """
     vectors = parts.vectors
     weights = parts.scale[:, None, None] @ parts.weights
     if vectors.gate is None and vectors.values.dtype != torch.float16:
@@ -87,7 +88,7 @@ def _fold_attention(
 
 
 def join_spans(first: Decomposition, second: Decomposition) -> Decomposition:
-    """Return the sum of two folded parts of one span."""
+    """Return the sum of two folded decompositions of one span."""
     constant = None
     if first.constant is not None and second.constant is not None:
         constant = first.constant + second.constant
@@ -116,13 +117,13 @@ _COPIES = 24  # bytes of a weight of a head, with temporaries
 
 
 def targets_at_once(heads: int, sources: int, texts: int, device: torch.device) -> int:
-    """Return how many targets of a span have their attention weights in memory together."""
+    """Return the number of targets whose attention weights fit into memory at once."""
     return max(1, product_bytes(device) // (_COPIES * heads * sources * texts))
 
 
 @dataclass(frozen=True)
 class SpanPart:
-    """The contribution of some targets of a span to its score in one layer.
+    """The contribution of some of a span's targets to its score in one layer.
 
     Exactly one of `parts` (sum), `weighed` (joint) and `scores` (mean, or joint without vectors) is
     set.
@@ -138,7 +139,7 @@ class SpanPart:
     spread: Mapping[str, Tensor] | None = None  # of the scores of sampled targets
 
     def __add__(self, other: SpanPart) -> SpanPart:
-        """Add more targets of the same span and layer."""
+        """Add the contribution of further targets of the same span and layer."""
         return replace(
             self,
             weight=self.weight + other.weight,
@@ -151,7 +152,7 @@ class SpanPart:
         )
 
     def finished(self) -> LayerScores:
-        """Return the scores of the span, [batch, (head,) 1, source], with its coherence."""
+        """Return the scores of the span, [batch, (head,) 1, source], and its coherence."""
         made = self.finish(self)
         if self.total is None or self.size is None:
             return made
@@ -166,7 +167,7 @@ class SpanPart:
 
 @dataclass(frozen=True, kw_only=True)
 class SpanMeasure:
-    """A layer measure of a span. For a block of its targets, it returns a part to add up."""
+    """A layer measure applied to a span. It returns a `SpanPart` for each block of its targets."""
 
     rule: SpanRule | None
     definition: str
@@ -175,7 +176,7 @@ class SpanMeasure:
     population: Sequence[int] | None = None  # targets of each text, if some of them are drawn
 
     def __call__(self, layer: Layer, attention: Attention, targets: Targets) -> SpanPart:
-        """Return the part of these targets."""
+        """Return the contribution of these targets to the span."""
         made: SpanPart | None = None
         weights = attention.weights
         batch, heads, _, sources = weights.shape
@@ -261,7 +262,10 @@ def _add_scores(first: LayerScores, second: LayerScores) -> LayerScores:
 
 
 def _each(scores: LayerScores, change: Callable[[Tensor, int | None], Tensor]) -> LayerScores:
-    """Apply `change` to every tensor of the scores. It receives the tensor and its target axis."""
+    """Apply `change` to every tensor of the scores.
+
+    `change` takes the tensor and the index of its target axis (None if it has none).
+    """
     axes = {
         name: 1 + dims.index("target") if "target" in dims else None
         for name, dims in scores.extra_dims.items()
@@ -275,7 +279,10 @@ def _each(scores: LayerScores, change: Callable[[Tensor, int | None], Tensor]) -
 
 
 def _weighted_sum(scores: LayerScores, weights: Float[Tensor, "batch target"]) -> LayerScores:
-    """Return the sum over the targets. Numbers of the whole layer count once for each."""
+    """Return the weighted sum over the targets.
+
+    Tensors without a target axis are multiplied by the sum of the weights.
+    """
 
     def change(tensor: Tensor, axis: int | None) -> Tensor:
         each = weights.sum(1, keepdim=True) if axis is None else weights
@@ -289,8 +296,10 @@ def _weighted_sum(scores: LayerScores, weights: Float[Tensor, "batch target"]) -
 
 
 def _spread(values: Tensor, weights: Float[Tensor, "batch target"]) -> dict[str, Tensor]:
-    """Return sums over targets of w_i, w_i^2, w_i^2 d_i and w_i^2 d_i^2 for scores d_i, and how
-    many have a positive weight, in float64 because their difference is small.
+    """Return the sums over targets that the standard error of scores d_i needs.
+
+    These are the sums of w_i, w_i^2, w_i^2 d_i and w_i^2 d_i^2, and the number of positive weights.
+    They are in float64, because their differences are small.
     """
     values, w = in_float64(values), in_float64(weights)
     w = w.view(len(w), *[1] * (values.dim() - 3), -1, 1)
@@ -302,7 +311,9 @@ def _spread(values: Tensor, weights: Float[Tensor, "batch target"]) -> dict[str,
 def _with_error(
     mean: LayerScores, spread: Mapping[str, Tensor], population: Sequence[int]
 ) -> LayerScores:
-    """Add the standard error of the weighted mean m of n targets drawn without replacement from N:
+    """Add the standard error of a weighted mean to the scores.
+
+    The mean m is over n targets, which were drawn from N without replacement. Its standard error is
     sqrt((1 - n / N) n / (n - 1) sum_i w_i^2 (d_i - m)^2) / sum_i w_i.
     """
     n, m = spread["count"], in_float64(mean.values)

@@ -1,10 +1,11 @@
-"""Attention weights of a few targets, computed from queries and keys.
+"""Compute the attention weights of a few targets from queries and keys.
 
-The model runs its fast attention (sdpa, flash), which returns no weights. For the targets
-they are recomputed by the equation A_i = softmax(scale q_i K^T + bias + mask), with soft-caps and
-sinks if the call has them. Nothing of size n x n is computed. The weights are verified: multiplied
-with the values they must give the output of the native function for these targets. A model whose
-attention is more than this equation fails there, and is recorded whole.
+The model runs its fast attention (sdpa, flash), which returns no weights. For the targets they are
+recomputed by the equation A_i = softmax(scale q_i K^T + bias + mask), with soft-caps and sinks if
+the call has them. Nothing of size n x n is computed. To verify the weights, mixlens multiplies them
+with the values and compares the result with the output of the native function for these targets. If
+the attention of a model does not follow this equation, the check fails, and all targets are
+recorded.
 """
 
 from __future__ import annotations
@@ -28,19 +29,19 @@ _SOURCES = 16_384  # number of keys and values upcast at a time
 
 
 class _Places:
-    """Places on an axis of tensors, for each text of a batch."""
+    """Positions along one axis of a tensor, for each text of a batch."""
 
     def __init__(
         self, places: Int[Tensor, "batch target"], numbers: Sequence[Sequence[int]]
     ) -> None:
-        """`numbers` are the same as plain integers, so that no GPU has to wait."""
+        """Pass the positions also as integers in `numbers`, so that no GPU has to be read."""
         self._places = places
         self._range = _range(numbers)
         self._end = 1 + max(map(max, numbers))
         self._by_device: dict[torch.device, Tensor] = {}
 
     def of(self, tensor: Tensor, dim: int, *, copied: bool) -> Tensor:
-        """Return these places of a tensor [batch or 1, ...] along one axis."""
+        """Return the entries of a tensor [batch or 1, ...] at these positions along one axis."""
         if self._end > tensor.shape[dim]:
             raise TargetsUnavailable(
                 f"a layer has {tensor.shape[dim]} positions, fewer than the targets need"
@@ -58,8 +59,9 @@ class _Places:
         return tensor.gather(dim, places.reshape(shape).expand(sizes))
 
     def _on(self, device: torch.device) -> Int[Tensor, "batch target"] | Int[Tensor, " target"]:
-        """Return the places on the device of a tensor, because layers may be on several. Those of a
-        single text are one axis.
+        """Return the positions on a device. Layers may be on several devices.
+
+        For a single text the batch axis is dropped.
         """
         if device not in self._by_device:
             here = self._places.to(device)
@@ -68,11 +70,12 @@ class _Places:
 
 
 class TargetCut:
-    """Cuts the tensors of a forward pass to targets whose positions are a tensor as well."""
+    """Restrict the tensors of a forward pass to some targets."""
 
     def __init__(self, targets: Targets, held: TargetCut | None = None) -> None:
-        """`held` are more targets, in the order of the text. The cut then also takes its targets
-        out of tensors that hold only those.
+        """Create the cut.
+
+        Pass `held` if some tensors already contain only its targets, which must include these ones.
         """
         assert targets.positions is not None
         assert targets.cut_at is not None
@@ -83,12 +86,13 @@ class TargetCut:
         self._among_held = self._places if held is None else _among(self.positions, held)
 
     def call(self, call: NativeCall) -> NativeCall:
-        """Return a copy of an attention call with queries and outputs of these targets alone."""
+        """Return a copy of an attention call with the queries and outputs of the targets only."""
         return replace(call, query=self.of(call.query, 2), output=self.of(call.output, 1))
 
     def of(self, tensor: Tensor, dim: int, *, copied: bool = True) -> Tensor:
-        """Return the targets of a tensor [batch or 1, ...] along one axis. Pass `copied` for
-        tensors that are kept, which would otherwise hold all targets.
+        """Return the targets of a tensor [batch or 1, ...] along one axis.
+
+        With `copied=False` the result may be a view, which keeps the whole tensor in memory.
         """
         dim = dim % tensor.dim()
         if tensor.shape[dim] == 1:  # the same for every target, or the only one, named twice
@@ -99,8 +103,10 @@ class TargetCut:
         return (self._among_held if is_held else self._places).of(tensor, dim, copied=copied)
 
     def of_stream(self, tensor: Tensor) -> Tensor:
-        """Return the same of hidden states. A layer's input is usually the output of the last
-        one.
+        """Return the targets of hidden states.
+
+        The last result is cached, because a layer's input is usually the output of the previous
+        layer.
         """
         last = self._last
         if last is None or last[0] is not tensor or last[1] != tensor._version:
@@ -109,13 +115,16 @@ class TargetCut:
         return last[2]
 
     def of_captured(self, tensor: Tensor) -> Tensor:
-        """Return the same of a submodule's tensor; some layers flatten batch and tokens."""
+        """Return the targets of a tensor that a submodule returned.
+
+        Some layers flatten the batch and token axes.
+        """
         if tensor.dim() == 2:
             tensor = tensor.reshape(len(self.places), -1, tensor.shape[-1])
         return self.of(tensor, 1)
 
     def of_layer(self, call: LayerCall) -> LayerCall:
-        """Return a layer's call as if its input were the targets alone."""
+        """Return a layer call whose input and output contain only the targets."""
         hidden, output = call.hidden_in, call.hidden_out
         if hidden.dim() != 3 or output.dim() != 3:
             raise TargetsUnavailable(
@@ -126,7 +135,7 @@ class TargetCut:
 
 
 def _among(positions: Sequence[Sequence[int]], held: TargetCut) -> _Places:
-    """Return the places of targets among those that a cut holds."""
+    """Return the indices of targets among those that a cut holds."""
     indices = [{place: index for index, place in enumerate(row)} for row in held.positions]
     numbers = [
         [index[place] for place in row] for index, row in zip(indices, positions, strict=True)
@@ -135,15 +144,16 @@ def _among(positions: Sequence[Sequence[int]], held: TargetCut) -> _Places:
 
 
 def _range(positions: Sequence[Sequence[int]]) -> tuple[int, int] | None:
-    """Return the first target and their number, if those of all texts are the same, in order."""
+    """Return the first target and the number of targets if they are the same range in all texts."""
     first, count = positions[0][0], len(positions[0])
     in_order = tuple(range(first, first + count))
     return (first, count) if all(tuple(row) == in_order for row in positions) else None
 
 
 def can_be_cut(captured: NativeCall) -> bool:
-    """Return whether an attention function returned [batch, target, head, d_head], one vector for
-    each query.
+    """Return whether an attention call can be restricted to targets.
+
+    Its function must return [batch, target, head, d_head], one vector for each query.
     """
     return captured.output.dim() == 4 and captured.output.shape[:2] == captured.query.shape[::2]
 
@@ -156,14 +166,14 @@ _Hidden = tuple[
 
 
 class TargetAttention:
-    """The attention weights of the targets of one forward pass, call by call."""
+    """Compute the attention weights of the targets, for the attention calls of one forward pass."""
 
     def __init__(self, cut: TargetCut) -> None:
         self._cut = cut
         self._hidden: dict[tuple[object, ...], tuple[Any, _Hidden]] = {}
 
     def call(self, captured: NativeCall) -> AttentionCall:
-        """Return the targets of one call."""
+        """Return an attention call restricted to the targets."""
         query, key, value = captured.query, captured.key, captured.value
         output, options = captured.output, captured.options
         cut, scale = self._cut, options.get("scaling")
@@ -192,8 +202,9 @@ class TargetAttention:
         rows: Float[Tensor, "batch head target d_head"],
         all_targets: int,
     ) -> _Hidden:
-        """Return `_hidden`, computed once for all layers with the same mask, in the shapes of the
-        weights and of a product with grouped keys.
+        """Return `_hidden` in the shapes that the attention weights and grouped keys need.
+
+        It is computed once for all layers with the same mask.
         """
         mask, options, key_shape = captured.mask, captured.options, captured.key.shape
         causal = options.get("is_causal")
@@ -214,7 +225,7 @@ class TargetAttention:
         return self._hidden[key][1]
 
     def _ends(self, batch: int, sources: int) -> list[int]:
-        """Return how many sources causal targets see, without reading a mask."""
+        """Return how many sources causal targets can see, without reading a mask."""
         ends = [min(sources, max(row) + 1) for row in self._cut.positions]
         return ends * (batch // len(ends))  # layers that are texts of one batch have the same
 
@@ -222,7 +233,10 @@ class TargetAttention:
 def _grouped(
     rows: Tensor, key: Tensor, scale: float = 1.0, hidden: Tensor | None = None
 ) -> Float[Tensor, "batch head target source"]:
-    """Return scale q K^T + hidden for every query head, without repeating grouped keys."""
+    """Return the attention scores scale q K^T + hidden of every query head.
+
+    Grouped keys are not repeated for each head.
+    """
     batch, heads, count, width = rows.shape
     grouped = rows.reshape(batch * key.shape[1], -1, width)
     keys, share = key.flatten(0, 1), 1.0
@@ -246,13 +260,14 @@ def _product(weights: Tensor, value: Tensor) -> Float[Tensor, "batch target head
 
 
 def _pieces(tensor: Tensor, dim: int) -> Sequence[Tensor]:
-    """Return how many sources fit, so that the upcast copy of their keys is small."""
+    """Split a tensor along its source axis, so that the upcast copy of each piece is small."""
     return (tensor,) if tensor.shape[dim] <= _SOURCES else torch.split(tensor, _SOURCES, dim)
 
 
 def _may_be_causal(captured: NativeCall) -> bool:
-    """Return whether attention uses the module's `is_causal`: only without a mask of pairs, and
-    never in eager code.
+    """Return whether the attention function uses the module's `is_causal` attribute.
+
+    It does so only without a mask of token pairs, and never in eager code.
     """
     mask = captured.mask
     return not captured.is_eager and (
@@ -268,7 +283,7 @@ def _hidden(
     causal: bool,
     window: int | None,
 ) -> Tensor | None:
-    """Return the values to add to the scores of sources that a target may not see."""
+    """Return the values to add to attention scores so that hidden sources get weight zero."""
     mask = captured.mask
     if not (mask is None or isinstance(mask, Tensor)):  # flex attention
         raise TargetsUnavailable(f"its mask is a {type(mask).__name__}, not a tensor")

@@ -1,20 +1,18 @@
-"""Single-target mode: one forward pass with the model's own attention, split by source for a few
-targets.
+"""Single-target mode: one forward pass with the model's own attention, decomposed by source for a
+few targets only. The model runs as it was loaded (sdpa, flash). Each layer is visited while it
+runs, restricted to the targets. It has its input and output, the tensors for the checks, the values
+of all sources and the attention weights of the targets (`target_attention`). Nothing of size n x n
+is computed. The same checks run as for a recording of all targets: attention weights times values
+must give the attention module's output for these targets, and the parts of the block must add up.
 
-The model runs as it was loaded (sdpa, flash). Each layer is passed on as it runs, restricted to the
-targets: its input, its output, the tensors for the checks, the values of all sources and the
-attention weights of the targets (`target_attention`). Nothing of size n x n is computed. The
-targets pass the same checks as a whole recording: multiplied out they must give the attention
-module's output for these targets, and the block must add up.
+In addition to the model's own forward pass, this needs memory for the attention weights of the
+targets and a few tensors of one layer. The visitor may keep more.
 
-Memory above the model's own forward pass: the weights of the targets, and a few tensors of one
-layer. A visitor may keep more.
-
-From the last layer down (`visit_down`), for products of maps that are never stored, one forward
-pass keeps the input of each layer. Then each layer runs once more with the model's own attention,
-and its targets are computed, verified and passed on in blocks. Memory: layers x n x d_model numbers
-for the inputs of the layers (in the model's precision), the queries, keys, values, output and
-captured tensors of one layer, and block x heads x n numbers.
+`visit_down` visits the layers from the last to the first, for products of maps that are not stored.
+One forward pass keeps the input of each layer. Then each layer runs once more with the model's own
+attention, and its targets are computed, verified and visited in blocks. This needs memory for
+layers x n x d_model numbers (the inputs of the layers, in the model's precision), for the queries,
+keys, values, output and captured tensors of one layer, and for block x heads x n numbers.
 """
 
 from __future__ import annotations
@@ -89,8 +87,9 @@ def require_cuttable(structure: ModelStructure, site: AttentionSite) -> None:
 def tokens_before_pass(structure: ModelStructure, ready: Prepared) -> dict[str, Sequence[TokenRow]]:
     """Return the tokens of every stack that are known before the model runs.
 
-    With several towers, the last must be a causal language model that reads the text. With more
-    than two stacks, one may read the outputs of others.
+    If there are several towers, the last must be a causal language model that reads the text. If
+    there are more than two stacks, the tokens of some may be unknown, because a stack can read the
+    output of another.
     """
     last, stacks = structure.calls[-1][0], structure.stacks
     if len(stacks) > 1 and not any(stack.has_cross for stack in stacks):
@@ -106,8 +105,9 @@ def tokens_before_pass(structure: ModelStructure, ready: Prepared) -> dict[str, 
 
 
 def visit_up(recording: Recording, request: Request, visitor: Visitor) -> None:
-    """Run the model up to the end of the stack, and pass on every requested layer, restricted to
-    the requested targets.
+    """Run the model up to the end of the stack, and call `visitor` with every requested layer.
+
+    The layers are restricted to the requested targets.
     """
     assert request.targets is not None
     blocks = target_blocks(recording, request)
@@ -146,7 +146,7 @@ def visit_up(recording: Recording, request: Request, visitor: Visitor) -> None:
 
 
 def targets_of(recording: Recording, request: Request) -> Targets:
-    """Return the requested targets for layers that are restricted to them."""
+    """Return the requested targets, in the form for layers that are restricted to them."""
     places = torch.tensor(request.targets)
     return request.chosen(recording, sent(places, entry_device(recording.model)))
 
@@ -158,8 +158,10 @@ def run_layers(
     on_call: Callable[[NativeCall], None],
     on_layer: Callable[[int, LayerCall, Mapping[Any, Tensor]], None],
 ) -> None:
-    """Run the model up to the end of the stack, and report its attention calls and its layers, with
-    the captured tensors restricted to the targets.
+    """Run the model up to the end of the stack, and call `on_call` and `on_layer` as it runs.
+
+    `on_call` receives each attention call. `on_layer` receives each layer, with the captured
+    tensors restricted to the targets.
     """
     shape = (recording.batch, recording.width)
     by_path = {layer.path: layer for layer in layers.stack.layers}
@@ -210,7 +212,10 @@ def run_layers(
 
 
 def target_blocks(recording: Recording, request: Request) -> list[slice]:
-    """Return the blocks of targets that are scored together. A span is summed over its blocks."""
+    """Split the requested targets into blocks that are scored together.
+
+    There is only one block, unless a span does not fit into memory.
+    """
     assert request.targets is not None
     count = size = len(request.targets[0])
     if request.span is not None:
@@ -222,7 +227,9 @@ def target_blocks(recording: Recording, request: Request) -> list[slice]:
 
 
 def visit_down(recording: Recording, request: Request, visitor: Visitor, blocks: Blocks) -> None:
-    """Pass on every layer of the stack, the last first, restricted to each block of its targets."""
+    """Call `visitor` with every layer of the stack, from the last to the first, in blocks of
+    targets.
+    """
     if recording.batch != 1:
         raise TargetsUnavailable("several texts at once; blocks need a single text")
     layers = LayerCut(recording, request)
@@ -245,7 +252,7 @@ def visit_down(recording: Recording, request: Request, visitor: Visitor, blocks:
 
 
 class LayerCut:
-    """Restricts the layers of one pass to their targets."""
+    """Restrict the layers of one forward pass to their targets."""
 
     def __init__(self, recording: Recording, request: Request) -> None:
         site = recording.structure.site(request.site)
@@ -257,8 +264,9 @@ class LayerCut:
 
     @functools.cached_property
     def _short(self) -> Sequence[Layer]:
-        """Return all layers on a dozen tokens. A check of a layer on them also holds for its
-        targets.
+        """Return all layers on a dozen tokens.
+
+        Checks of the layers on these tokens also hold for the targets.
         """
         recording = self._recording
         model, inputs = recording.model, recording.words or recording.inputs
@@ -279,8 +287,9 @@ class LayerCut:
         tensors: Mapping[Any, Tensor],
         cut: TargetCut,
     ) -> Layer:
-        """Return a layer that has just run, restricted to some targets. Attention and captured
-        tensors already are.
+        """Return a layer that has just run, restricted to some targets.
+
+        `captured` and `tensors` must be restricted to them already.
         """
         row = cut.of_layer(call)
         error = not_finite(f"`{row.path}`", row.hidden_out)
@@ -307,7 +316,7 @@ class LayerCut:
 
 
 def _entered(recording: Recording, layers: LayerCut) -> list[LayerCall]:
-    """Return the arguments of each layer of the stack."""
+    """Run the stack, and return the call of each layer without its output."""
     paths = [layer.path for layer in layers.stack.layers]
 
     def on_layer(call: LayerCall, tensors: object) -> None:
@@ -329,8 +338,9 @@ def _entered(recording: Recording, layers: LayerCut) -> list[LayerCall]:
 def _run_again(
     layers: LayerCut, index: int, call: LayerCall
 ) -> tuple[list[NativeCall], Mapping[Any, Tensor]]:
-    """Run one layer like the model, and return its attention calls and captured tensors, of all
-    targets.
+    """Run one layer like the model does, and return its attention calls and captured tensors.
+
+    They contain all targets.
     """
     captured: list[NativeCall] = []
     tensors: dict[Any, Tensor] = {}

@@ -1,4 +1,6 @@
-"""Report the structure of a model and how well its parts add up (`mixlens doctor`)."""
+"""Report the structure of a model, and how accurately mixlens reproduces its activations (`mixlens
+doctor`).
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ class StackReport:
 
     @property
     def style(self) -> str:
-        """Return one word if all layers have the same style, else each style with its count."""
+        """Return the style of the layers, or each style with its count if there are several."""
         kinds = list(dict.fromkeys(self.styles))
         return (
             kinds[0]
@@ -62,7 +64,7 @@ class Report:
     native_error, tolerance : float
         The largest relative difference from the unmodified model, and the rounding error to expect.
     sites : tuple of str
-        The attentions that you can pass as `site`.
+        The names of attentions that you can pass as `site`.
     measures : mapping
         None for each measure that the model supports, and the reason for the others.
     left_out : mapping
@@ -70,9 +72,9 @@ class Report:
     open : mapping
         Layers whose output is not a known sum, with the reason.
     slow_paths : mapping
-        Layers that need a slower form, with the reason.
+        Layers that need a slower algorithm, with the reason.
     from_maps : mapping
-        By attention: why a few targets need whole maps, or None if they do not.
+        For each attention, why a few targets need whole maps, or None if they do not.
 
     Examples
     --------
@@ -126,7 +128,9 @@ class Report:
 
 
 def grouped(reasons: Mapping[str, str]) -> dict[str, str]:
-    """Group layers of one list with the same reason: "`model.layers` 0, 1, 3" -> reason."""
+    """Group the layers of a module list that share a reason, as in "`model.layers` 0, 1, 3" ->
+    reason.
+    """
     lists: dict[tuple[str, str], list[str]] = {}
     for path, reason in reasons.items():
         parent, _, number = path.rpartition(".")
@@ -172,7 +176,7 @@ def report(
 
 
 def _stack_report(recording: Recording, stack: StackStructure) -> StackReport:
-    """Rebuild every layer of a stack and run it again."""
+    """Rebuild every layer of a stack, run it again, and report the errors."""
     layers, first = recording.stack_layers[stack.name], stack.layers[0].sites[0]
     length = recording.lengths[stack.name][0]
     return StackReport(
@@ -191,7 +195,9 @@ def _stack_report(recording: Recording, stack: StackStructure) -> StackReport:
 
 
 def _layer_error(layer: Layer, length: int) -> float:
-    """Return the largest relative error of a layer's rebuilt parts and of its unedited re-run."""
+    """Return the largest relative error of a layer's rebuilt parts and of running it again
+    unedited.
+    """
     rebuilt = [float(error) for site in layer.rebuild_sites() for error in site.errors.values()]
     again = layer.rerun(0, copies=1, kind=layer.structure.sites[0].kind)[0]
     expected = layer.output[0, :length]
@@ -208,8 +214,8 @@ def _layer_error(layer: Layer, length: int) -> float:
 def require_same_natively(recording: Recording) -> None:
     """Compare every layer with the native model, for inputs that mask more than padding.
 
-    A probe shows that padding is read like in the model. Masks with holes and masks of pairs have
-    forms that the probe does not cover.
+    The probe verifies that padding has the same effect as in the model. It does not cover masks
+    with gaps or masks of token pairs, so these are compared here.
     """
     _native_difference(
         recording, advice=". Pass an attention_mask that shows every token at least one token."
@@ -217,8 +223,9 @@ def require_same_natively(recording: Recording) -> None:
 
 
 def _native_difference(recording: Recording, advice: str = "") -> tuple[float, float]:
-    """Return the largest difference of any layer's output from the native model's, and the rounding
-    limit.
+    """Return the largest relative error of any layer's output, and the tolerance for rounding.
+
+    The errors are relative to the native model.
     """
     structure = recording.structure
     with torch.no_grad():
