@@ -1,4 +1,4 @@
-"""`mixlens answer`: the passages of a prompt that an answer rests on."""
+"""`mixlens answer`: find the passages of a prompt that support an answer."""
 
 from __future__ import annotations
 
@@ -180,7 +180,9 @@ def _read_folder(folder: Path) -> dict[str, str]:
 
 
 def _with_place(given: Any, texts: dict[str, str]) -> Any:
-    """Return a prompt with a place for the documents, unless it already contains them."""
+    """Return the prompt with a placeholder for the documents. It is added if the prompt has
+    none.
+    """
     from mixlens.answers.prompt_parts import with_place
 
     placed = with_place(given, list(texts.values()))

@@ -1,4 +1,6 @@
-"""`mixlens compare`: compare all measures for one target, sorted by the rank of the cue."""
+"""`mixlens compare`: compare all measures for one target. Measures are sorted by the rank of the
+cue.
+"""
 
 from __future__ import annotations
 
@@ -235,7 +237,7 @@ def _kinds() -> Collection[str]:
 
 
 def _checked_names(measures: list[str] | None) -> list[str] | None:
-    """Return the names of measures, all registered; None for all measures."""
+    """Return the names of the measures, or None for all. Raise if one of them is unknown."""
     names = split_names(measures)
     for name in names or ():
         described(name)
@@ -243,7 +245,7 @@ def _checked_names(measures: list[str] | None) -> list[str] | None:
 
 
 def _checked_aggregate(layers: str | None) -> int | str:
-    """Return the reading of the layers: a name or a layer number."""
+    """Return how to aggregate layers: the name of an aggregation, or a layer number."""
     from mixlens.maps.one_row import AGGREGATES, DEFAULT_READING
 
     if layers is None:
@@ -278,7 +280,9 @@ def _progress() -> Iterator[Progress]:
 
 
 def show(comparison: Comparison, console: Console | None = None) -> None:
-    """Print a column for each group of measures, and the groups by the rank of the cue."""
+    """Print a table with one column per group of measures, then the groups by the rank of the
+    cue.
+    """
     from rich.console import Console
 
     from mixlens.views import terminal
@@ -300,10 +304,10 @@ def show(comparison: Comparison, console: Console | None = None) -> None:
 
 
 def grouped_measures(comparison: Comparison) -> list[list[str]]:
-    """Return the measures by the rank of the cue, near-duplicates in one group.
+    """Return the measures by the rank of the cue, with near-duplicates in one group.
 
-    Measures of a group give the cue the same rank, and each agrees with the first one with a
-    Spearman correlation of at least `DUPLICATE`. `random` is always alone and last.
+    All measures of a group give the cue the same rank, and their Spearman correlation with the
+    first measure of the group is at least `DUPLICATE`. `random` is always alone and last.
     """
     agreement = comparison.agreement()
     ranks = comparison.rank_of(comparison.cue) if comparison.cue is not None else {}
@@ -353,13 +357,13 @@ def _tables(comparison: Comparison, groups: list[list[str]], width: int) -> list
 
 
 def _letter(number: int) -> str:
-    """Return a to z, then aa, ab …"""
+    """Return the letter for a column: a to z, then aa, ab …"""
     more, last = divmod(number, 26)
     return (chr(ord("a") + more - 1) if more else "") + chr(ord("a") + last)
 
 
 def _show_groups(console: Console, comparison: Comparison, groups: list[list[str]]) -> None:
-    """Print the measures of each group, preceded by the rank of the cue if there is a cue."""
+    """Print the measures of each group. If there is a cue, its rank comes first."""
     from rich.table import Table
 
     ranks = comparison.rank_of(comparison.cue) if comparison.cue is not None else {}

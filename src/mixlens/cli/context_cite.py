@@ -183,8 +183,10 @@ def context_cite_command(
 
 
 def _with_question(context: str, marks: Spans, query: str) -> tuple[str, Spans, str]:
-    """Return the context, its documents and the query. A last part such as === question === is the
-    query; elsewhere it stays in the context, but is not a document.
+    """Return the context, its documents and the query.
+
+    If the last part is named === question === or similar, it is the query. Such a part elsewhere
+    stays in the context, but does not count as a document.
     """
     from mixlens.answers.prompt_parts import QUESTIONS
 
@@ -204,8 +206,9 @@ def _with_question(context: str, marks: Spans, query: str) -> tuple[str, Spans, 
 def _placed(
     lens: Lens, context: str, query: str, segments: str | Spans, template: str | None
 ) -> tuple[Any, Spans]:
-    """Return the prompt of a context and a query, and the parts of the context by characters of the
-    written prompt.
+    """Return the prompt for a context and a query, and the parts of the context.
+
+    The parts are given as character ranges of the formatted prompt.
     """
     from mixlens.measuring.context_citing import TEMPLATE, fill_template
     from mixlens.text.prompts import prompt_of

@@ -1,4 +1,4 @@
-"""`mixlens doctor`: print the structure of a model and check that its parts add up."""
+"""`mixlens doctor`: print the structure of a model and verify its decomposition."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Turn errors into one line for the terminal, and into exit codes.
+"""Turn errors into one-line messages and exit codes.
 
-0 is success, 1 a failure that mixlens explains, 2 wrong usage, 130 an interruption.
+Exit code 0 means success, 1 a failure that mixlens explains, 2 wrong usage, and 130 an
+interruption.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def exit_code(error: BaseException) -> int:
 
 
 def is_usage_error(error: BaseException) -> bool:
-    """Return whether the arguments could not be parsed."""
+    """Return whether an error means that the arguments could not be parsed."""
     return hasattr(error, "format_message")
 
 
@@ -52,7 +53,7 @@ def explain_error(error: BaseException) -> str:
 
 
 def _usage_message(error: Any) -> str:
-    """Return the message of a parser's error, the offending value first."""
+    """Rewrite the message of a parsing error, with the offending value first."""
     message = str(error.format_message()).strip().rstrip(".")
     kind, param = type(error).__name__, getattr(error, "param", None)
     if kind == "NoSuchOption":
@@ -76,7 +77,7 @@ def _usage_message(error: Any) -> str:
 
 
 def _value_message(name: str, error: Any) -> str:
-    """Return the message for a value that an option or argument does not take.
+    """Return the message for a value that an option or argument does not accept.
 
     Depending on its version, typer writes these messages itself or takes them from pydantic.
     """
@@ -97,7 +98,9 @@ def _value_message(name: str, error: Any) -> str:
 
 
 def _limits(message: str) -> str:
-    """Return "of at least 1" for "x>=1" or "greater than or equal to 1"."""
+    """Describe a range of numbers, such as "of at least 1" for "x>=1" or "greater than or equal to
+    1".
+    """
     numbers = re.findall(r"-?\d+(?:\.\d+)?", message.partition("range")[2] or message)
     if len(numbers) > 1:
         return f"from {numbers[0]} to {numbers[1]}"

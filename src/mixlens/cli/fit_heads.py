@@ -1,4 +1,4 @@
-"""`mixlens fit-heads`: learn the weights of attention heads for `learned_heads`."""
+"""`mixlens fit-heads`: learn a weight for each attention head, for the measure `learned_heads`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Help pages of all commands: options by group, flags without a type, examples at the end."""
+"""Help pages of all commands. Options are listed by group and without types, and examples come
+last.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ class HelpCommand(TyperCommand):
     """A command whose help page lists options by group."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command. With torchrun, the first process alone writes files."""
+        """Run the command. With torchrun, only the first process writes files."""
         require_command(ctx.info_name)
         ctx.params = written_paths(self.params, ctx.params, OUTPUT)
         return super().invoke(ctx)
@@ -45,7 +47,7 @@ class HelpCommand(TyperCommand):
 
 
 class HelpGroup(TyperGroup):
-    """The program, whose help page lists commands by group."""
+    """The main program. Its help page lists commands by group."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help page."""
@@ -74,7 +76,7 @@ def _usage_of(argument: Any) -> str:
 
 
 def _row(param: Any) -> tuple[str, str]:
-    """Return the spelling and the help of a parameter, by its first name."""
+    """Return the names of a parameter, its long option first, and its help text."""
     if param.param_type_name == "argument":
         return param.metavar or param.name.upper(), param.help or ""
     long = next(name for name in param.opts if name.startswith("--"))
@@ -85,7 +87,9 @@ def _row(param: Any) -> tuple[str, str]:
 
 
 def _table(rows: Iterable[tuple[str, str]], left: int = LEFT) -> list[str]:
-    """Return lines in two columns. A name that is too wide gets its own line."""
+    """Format names and help texts as two columns. A name that is too wide gets a line of its
+    own.
+    """
     lines = []
     for name, text in rows:
         first, *more = wrap(text, _width() - left - 3) or [""]
@@ -104,7 +108,7 @@ def _paragraphs(text: str) -> list[str]:
 
 
 def wrap(text: str, width: int) -> list[str]:
-    """Return a text as lines. Make lines narrower if the last one would be a single word."""
+    """Wrap a text. Use narrower lines if the last line would be a single word."""
     text = " ".join(text.split())
     lines = textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
     for narrower in range(width - 1, width // 2, -1):

@@ -1,4 +1,4 @@
-"""Define the options of commands that load a model, and load models and data."""
+"""Define the options of commands that load a model, and load the models and data that they name."""
 
 from __future__ import annotations
 
@@ -175,7 +175,9 @@ def lens_from(
 def second_lens_from(
     model: str | None, device: str, dtype: str, trust_remote_code: bool
 ) -> Lens | None:
-    """Return the second model for a comparison of two, or None if the option is not set."""
+    """Return the second model for commands that compare two, or None if --other-model is not
+    set.
+    """
     return None if model is None else lens_from(model, device, dtype, trust_remote_code)
 
 
@@ -189,7 +191,9 @@ def workers_from(
     dtype: str,
     trust_remote_code: bool,
 ) -> Workers:
-    """Return the engine, with workers that load the models. Set the number of threads."""
+    """Return the engine and the source from which workers load the models. Set the number of
+    threads.
+    """
     import torch
 
     from mixlens.runs.engines import Engine
@@ -214,8 +218,9 @@ def workers_from(
 def dataset_from(
     data: str | None, kind: str | None = None, *, sample: int | None = None, seed: int = 0
 ) -> Dataset:
-    """Return the named data set, or the bundled sentences with a note on stderr. Report skipped
-    records.
+    """Return the named data set, or the bundled sentences with a note on stderr.
+
+    Skipped records are reported on stderr too.
     """
     from mixlens import datasets as corpus
 

@@ -288,7 +288,7 @@ def map_command(
 
 
 def _default_measure(*, aggregates: bool, answers: bool) -> str:
-    """Return the measure that the leaderboard supports for the question, and print why."""
+    """Return the measure that the leaderboard recommends, and print the reason."""
     name, reason = DEFAULT_MEASURE, "the best of the leaderboard for single layers"
     if answers:
         name, reason = ANSWER_MEASURE, "the default of `mixlens answer`"
@@ -299,9 +299,7 @@ def _default_measure(*, aggregates: bool, answers: bool) -> str:
 
 
 def _supported(wanted: MapChoice, recording: Recording) -> MapChoice:
-    """Return the choice of the measure, with another default if the model does not support the
-    first one.
-    """
+    """Return the chosen measure, or a different default if the model does not support it."""
     from mixlens.answers.method_scores import default_method
     from mixlens.measures import refusal
     from mixlens.measuring.compared_target import site_of

@@ -24,7 +24,7 @@ _SEVERAL = r"\d+\s*-\s*\d+|\d+(\s*,\s*\d+)+"
 
 @dataclass(frozen=True, kw_only=True)
 class MapChoice:
-    """The part of the scores to show, from the options."""
+    """The measure and the part of its scores to show, as chosen by the options."""
 
     measure: str
     spec: Spec
@@ -52,11 +52,11 @@ class MapChoice:
 
     @property
     def one_row(self) -> bool:
-        """Return whether only one target is shown."""
+        """Return whether the output shows only one target."""
         return self.target is not None and self.spec.gives == "maps"
 
     def row_of(self, maps: MixingMaps) -> int | None:
-        """Return the position of the single target, or None if there are several."""
+        """Return the position of the single target, or None if there are several targets."""
         return maps.row(self.target).target if self.target is not None and self.one_row else None
 
     def at_target(self, maps: MixingMaps) -> MixingMaps:
@@ -66,7 +66,7 @@ class MapChoice:
         return maps.at(targets=[self.target])
 
     def grouped(self, maps: MixingMaps, prompt: Prompting) -> MixingMaps:
-        """Return the maps merged by words and segments if the options ask for it."""
+        """Return the maps with words and segments merged, if the options ask for it."""
         return prompt.grouped(maps.words() if self.words else maps)
 
 
@@ -89,7 +89,7 @@ def measure_arguments(
 
 @contextlib.contextmanager
 def explaining_ranges(target: int | str | None) -> Iterator[None]:
-    """Point to --span if there is no target such as 3-5 or 3,5."""
+    """Suggest --span if a target such as 3-5 or 3,5 does not exist."""
     try:
         yield
     except InvalidInput as error:
@@ -104,8 +104,9 @@ def explaining_ranges(target: int | str | None) -> Iterator[None]:
 def measure_wanted(
     wanted: MapChoice, options: Mapping[str, Any], measured: TakeMeasure, *, by_rows: bool
 ) -> MixingMaps:
-    """Return the maps, aggregated by rollout if requested. With `by_rows`, use only the wanted
-    targets.
+    """Return the maps, aggregated by rollout if requested.
+
+    With `by_rows`, the rollout is computed only for the wanted targets.
     """
     rolls_rows = wanted.rollout and wanted.head is None and by_rows
     maps = measured(wanted.measure, options, rollout=rolls_rows)
@@ -115,18 +116,18 @@ def measure_wanted(
 
 
 class TakeMeasure(Protocol):
-    """A function that runs a measure by name on the input of the command."""
+    """A function that runs a measure by its name on the input of the command."""
 
     def __call__(
         self, name: str, options: Mapping[str, Any], *, rollout: bool = False
     ) -> MixingMaps:
-        """Return the maps of one measure. With `rollout`, aggregate the requested targets only."""
+        """Return the maps of one measure. With `rollout`, aggregate them for the requested targets
+        only.
+        """
 
 
 def measure_by(lens: Lens, given: Any, recording: Recording | None) -> TakeMeasure:
-    """Return a function that measures the input, or the recording of the continuation if there is
-    one.
-    """
+    """Return a function that measures the input, or its continuation if there is one."""
     from mixlens.measuring.measure import measure
 
     def measured(name: str, options: Mapping[str, Any], *, rollout: bool = False) -> MixingMaps:
@@ -147,7 +148,7 @@ def measure_by(lens: Lens, given: Any, recording: Recording | None) -> TakeMeasu
 
 
 def _position(lens: Lens, given: Text, target: int | str) -> int:
-    """Return the position of the target in the text for which the model predicts words."""
+    """Return the position of the target in the text that the model predicts words for."""
     from mixlens.text.tokens import position_of
 
     recording = lens.record(given)

@@ -1,4 +1,4 @@
-"""Print maps in the terminal: one target through the layers, sums of segments, or a matrix."""
+"""Print maps in the terminal: one target through the layers, sums over segments, or a matrix."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def show_maps(maps: MixingMaps, spec: Spec, top: int, *, elsewhere: bool) -> None:
     """Print one target through the layers, or a matrix of the aggregated layers.
 
-    `elsewhere` is set if a file holds the maps too.
+    Set `elsewhere` if the maps are also written to a file.
     """
     from rich.console import Console
 

@@ -1,4 +1,4 @@
-"""`mixlens measures`: list the measures with their citation, cost and use."""
+"""`mixlens measures`: list the measures with their citation, cost and purpose."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def measures_command(
 
 
 def _fields(spec: Spec, width: int) -> list[str]:
-    """Return lines in two columns, with the name and the text of each field."""
+    """Return lines in two columns, the name and the text of each field."""
     kinds = " and ".join(spec.sites) + "-attention"
     fields = {
         "scores": spec.summary,

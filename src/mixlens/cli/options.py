@@ -1,4 +1,4 @@
-"""Parse `--option name=value` by the type that the measure's function declares."""
+"""Parse `--option name=value`. The type comes from the signature of the measure's function."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def described(name: str) -> Spec:
 
 
 def measure_options(name: str, given: Sequence[str]) -> dict[str, Any]:
-    """Return the options of one measure from `name=value` words."""
+    """Parse `name=value` words into options of one measure."""
     kinds = {option.name: option.kind for option in described(name).options}
     return read_options(given, kinds, owner=name)
 
 
 def read_options(given: Sequence[str], kinds: Mapping[str, str], *, owner: str) -> dict[str, Any]:
-    """Return options from `name=value` words, each converted to its declared type."""
+    """Parse `name=value` words into options, and convert each value to its declared type."""
     options = {}
     for word in given:
         key, equals, value = word.partition("=")
@@ -43,7 +43,7 @@ def read_options(given: Sequence[str], kinds: Mapping[str, str], *, owner: str) 
 
 
 def split_names(given: Sequence[str] | None) -> list[str] | None:
-    """Return the names in repeated or comma-separated options, or None for all."""
+    """Split repeated or comma-separated names. Return None if there are none, which means all."""
     if given is None or list(given) == ["all"]:
         return None
     names = (name.strip() for part in given for name in part.split(","))
@@ -51,7 +51,7 @@ def split_names(given: Sequence[str] | None) -> list[str] | None:
 
 
 def number_or_name(given: str) -> int | str:
-    """Return a position as an integer, or the token unchanged."""
+    """Return a position as an integer, or any other token unchanged."""
     return int(given) if re.fullmatch(r"-?\d{1,18}", given) else given
 
 

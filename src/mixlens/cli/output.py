@@ -1,8 +1,6 @@
-"""Write to terminals and pipes of any encoding.
-
-If an encoding lacks a character (ASCII, many Windows code pages), mixlens writes the nearest one:
-shades become punctuation, arrows become > and <, and letters lose their accents. JSON is written
-with escapes, so that nothing is lost.
+"""Write to terminals and pipes with any encoding. If an encoding lacks a character (ASCII, many
+Windows code pages), mixlens writes a similar one: shades become punctuation, arrows become > and <,
+and letters lose their accents. JSON uses escapes instead, so that nothing is lost.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ _HANDLER = "mixlens_nearest"
 
 
 def _nearest(error: UnicodeError) -> tuple[str, int]:
-    """Return the nearest encodable characters, for `codecs.register_error`."""
+    """Replace characters that cannot be encoded by similar ones, for `codecs.register_error`."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     nearest = []
@@ -37,7 +35,9 @@ def _nearest(error: UnicodeError) -> tuple[str, int]:
 
 
 def write_anywhere() -> None:
-    """Make stdout and stderr accept every character."""
+    """Let stdout and stderr replace characters that they cannot encode, instead of raising an
+    error.
+    """
     codecs.register_error(_HANDLER, _nearest)
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
@@ -46,14 +46,14 @@ def write_anywhere() -> None:
 
 
 def print_json(value: Any) -> None:
-    """Print one JSON value, with escapes for characters that the encoding lacks."""
+    """Print a value as JSON. Characters that the encoding lacks are escaped."""
     encoding = (getattr(sys.stdout, "encoding", None) or "utf-8").lower().replace("-", "")
     wide = encoding.startswith("utf")
     print(json.dumps(value, indent=2, default=str, ensure_ascii=not wide))
 
 
 def by_reason(reasons: Mapping[str, str]) -> list[str]:
-    """Return one line per reason, which begins with the names to which it applies."""
+    """Return one line for each reason: the names that it applies to, then the reason."""
     names: dict[str, list[str]] = {}
     for name, reason in reasons.items():
         names.setdefault(reason, []).append(name)
@@ -61,7 +61,7 @@ def by_reason(reasons: Mapping[str, str]) -> list[str]:
 
 
 def check_writable(*files: Path | None) -> None:
-    """Raise if a file cannot be written, before a model runs."""
+    """Raise if one of these files cannot be written. Call this before a model runs."""
     from mixlens.maps.storage import writable
 
     for file in files:

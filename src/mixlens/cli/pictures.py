@@ -28,7 +28,7 @@ FigureOption = Annotated[
 
 
 def check_figure(path: Path | None, kind: str | None, kinds: Callable[[], Collection[str]]) -> None:
-    """Raise if a figure cannot be drawn or written, before a model runs."""
+    """Raise if a figure cannot be drawn or written. Call this before a model runs."""
     if kind is not None and path is None:
         raise InvalidInput(f"--kind {kind} needs --figure. Pass the file to draw.")
     if path is None:
@@ -45,7 +45,7 @@ def check_figure(path: Path | None, kind: str | None, kinds: Callable[[], Collec
 
 
 def write_figure(path: Path, draw: Callable[[], Figure]) -> None:
-    """Draw and save a figure. Report characters that no font has in one line."""
+    """Draw and save a figure. Characters that no font contains are reported in one line."""
     from mixlens.views.canvas import save_figure
     from mixlens.views.fonts import MissingGlyphWarning
 

@@ -22,13 +22,15 @@ EVERY = 30.0  # seconds between plain lines when there is no terminal
 
 
 class PlainLines:
-    """Plain progress lines on standard error for logs, one every `EVERY` seconds at most."""
+    """Progress lines on stderr for logs, at most one every `EVERY` seconds."""
 
     def __init__(self) -> None:
         self._start = self._last = time.monotonic()
 
     def show(self, label: str, done: int, total: int | None) -> None:
-        """Print how much is done and about how long the rest takes, if a line is due."""
+        """If the last line is at least `EVERY` seconds old, print the progress and the estimated
+        time left.
+        """
         now = time.monotonic()
         if now - self._last < EVERY:
             return
@@ -41,7 +43,10 @@ class PlainLines:
 
 @contextmanager
 def heartbeat(label: str) -> Iterator[None]:
-    """Print the elapsed time every `EVERY` seconds, for work that reports no progress."""
+    """While the context is open, print the elapsed time every `EVERY` seconds.
+
+    Use this for work that does not report its progress.
+    """
     stopped, start = threading.Event(), time.monotonic()
 
     def beat() -> None:
@@ -60,7 +65,7 @@ def heartbeat(label: str) -> Iterator[None]:
 
 @contextmanager
 def progress_bar(out: AnyPath | None, label: str = "texts") -> Iterator[Progress]:
-    """Show how much is done; `out` is the folder from which a run can resume."""
+    """Show the progress of a run. `out` is the folder from which it can be resumed."""
     from rich.console import Console
     from rich.progress import (
         BarColumn,

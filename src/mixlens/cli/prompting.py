@@ -1,4 +1,4 @@
-"""Read prompts on the command line, with their continuations and segments."""
+"""Read prompts from the command line, with their continuations and segments."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class Prompting:
 
     @property
     def bundled(self) -> str:
-        """Return the name of the bundled model for this input."""
+        """Return which bundled model to use for this input."""
         return "causal" if self.continues else "masked"
 
     @property
@@ -122,12 +122,12 @@ class Prompting:
 
     @property
     def by(self) -> By:
-        """Return the segments as the `segments` method of maps expects them."""
+        """Return the segments in the form that the `segments` method of maps expects."""
         own = self.segments in (None, "own", "none")
         return (self.marks or None) if own else self.segments
 
     def recorded(self, lens: Lens, site: str | None) -> Recording:
-        """Return the recording of the prompt and its continuation."""
+        """Record the prompt and its continuation."""
         if self.generate is None:
             return lens.generate(self.given, answer=self.answer, site=site)
         return lens.generate(
@@ -135,11 +135,13 @@ class Prompting:
         )
 
     def grouped(self, maps: MixingMaps) -> MixingMaps:
-        """Return maps with sources summed by segment, with or without the first token."""
+        """Return maps with sources summed by segment if requested, and without the sink if
+        requested.
+        """
         return maps.segments(self.by, sink=self.sink) if self.divides else self.marked(maps)
 
     def marked(self, maps: MixingMaps) -> MixingMaps:
-        """Return maps of tokens, with the segments by which a page groups them."""
+        """Return maps of tokens with the segments by which a page groups them."""
         maps = maps if self.sink else maps.without_sink()
         named = self.divides or (self.marks and maps.source_row.offsets is not None)
         return with_segments(maps, self.by) if named else maps
@@ -152,7 +154,7 @@ class Prompting:
             print(f"answer: {visible(answer.strip())}\n")
 
     def written_by(self, tokenizer: Any) -> Prompting:
-        """Return the prompt formatted by the tokenizer's chat template.
+        """Return the prompt, formatted with the tokenizer's chat template if it has one.
 
         Raises `InvalidInput` if the tokenizer does not support the options.
         """
@@ -200,7 +202,9 @@ def read_prompting(
     chat_template: bool = True,
     explain_end: bool = False,
 ) -> Prompting:
-    """Return the input that the options describe. Check everything that needs no model."""
+    """Return the input that the options describe. Everything that needs no model is validated
+    here.
+    """
     if generate is not None and answer is not None:
         raise InvalidInput("--generate and --answer are mutually exclusive. Pass one of them.")
     if answer is not None and not answer:
@@ -252,7 +256,7 @@ def _check_segments(kind: str | None) -> None:
 
 
 def _check_known(kind: str | None, given: Any, *, known: bool) -> None:
-    """Raise `InvalidInput` if the input has no such segments."""
+    """Raise `InvalidInput` if the input does not have segments of this kind."""
     if kind == "turns" and not isinstance(given, list):
         raise InvalidInput(
             "--segments turns needs a chat. Pass its messages in a .json file with --prompt-file."
@@ -265,7 +269,7 @@ def _check_known(kind: str | None, given: Any, *, known: bool) -> None:
 
 
 def _from_file(path: Path) -> tuple[Any, Spans, Documents]:
-    """Return a prompt with the segments of its file, or chat messages with theirs."""
+    """Read a prompt and its segments, or chat messages and their documents, from a file."""
     content = read_text(path, "--prompt-file")
     if path.suffix != ".json":
         return *read_marks(content), {}
@@ -297,7 +301,7 @@ ExplainedAnswerOption = Annotated[
 
 
 def length_option(default: int) -> Any:
-    """Return the option --generate for a command whose default length is `default` tokens."""
+    """Return the option --generate for a command that generates `default` tokens by default."""
     return typer.Option(
         metavar="N",
         rich_help_panel=INPUT,
@@ -307,7 +311,7 @@ def length_option(default: int) -> Any:
 
 
 def length_of(generate: int | None, answer: str | None) -> dict[str, int]:
-    """Return the options of `model.generate`, or raise if there is an answer, too."""
+    """Return the options of `model.generate`. Raise if --answer is set too."""
     if generate is not None and answer is not None:
         raise InvalidInput("--generate and --answer are mutually exclusive. Pass one of them.")
     return {} if generate is None else {"max_new_tokens": generate}

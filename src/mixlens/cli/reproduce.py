@@ -180,7 +180,7 @@ def _chosen_experiments(wanted: list[str] | None, everything: bool) -> list[str]
 
 @dataclass(frozen=True, kw_only=True)
 class _Batch:
-    """Arguments that all experiments of one command share."""
+    """Arguments that all experiments of one command have in common."""
 
     lens: Lens
     data: Path | None
@@ -191,8 +191,9 @@ class _Batch:
 
 
 def _run_all(chosen: list[str], batch: _Batch) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """Return the results, and the reason for each experiment that could not run. A single
-    experiment raises its error.
+    """Run the experiments. Return the results, and the reasons for those that could not run.
+
+    If there is only one experiment, its error is raised.
     """
     results: list[dict[str, Any]] = []
     failures: dict[str, str] = {}
@@ -233,7 +234,7 @@ def _run_one(name: str, batch: _Batch) -> dict[str, Any]:
 
 
 def _options(run: Any, given: list[str]) -> dict[str, Any]:
-    """Return the options of an experiment from `name=value` words, by their declared types."""
+    """Parse `name=value` words into options of an experiment, with their declared types."""
     kinds = {
         name: str(p.annotation)
         for name, p in inspect.signature(run).parameters.items()
@@ -283,7 +284,7 @@ def show_experiments(specs: dict[str, ExperimentSpec], as_json: bool) -> None:
 def show_result(
     name: str, spec: ExperimentSpec, result: Any, folder: Path | None, *, again: bool
 ) -> None:
-    """Print the numbers of an experiment and which findings of the paper hold."""
+    """Print the numbers of an experiment, and whether each finding of the paper holds."""
     from rich.console import Console
 
     console = Console(highlight=False)
@@ -312,8 +313,9 @@ def show_result(
 
 
 def _show_numbers(console: Console, spec: ExperimentSpec, numbers: Any, own: bool) -> None:
-    """Print the measured numbers, next to the published ones if `own` (model and data are the
-    paper's).
+    """Print the measured numbers.
+
+    If `own` is set, model and data are those of the paper, and the published numbers are shown too.
     """
     from rich.table import Table
 

@@ -307,8 +307,9 @@ def _with_bar(start: Callable[..., Counts], out: AnyPath) -> Counts:
 
 
 def _options(measures: list[str], given: list[str]) -> dict[str, dict[str, Any]]:
-    """Return options by measure from `measure.name=value` words. With one measure its name is
-    optional.
+    """Parse `measure.name=value` words into options by measure.
+
+    If there is only one measure, its name can be left out.
     """
     by_measure: dict[str, list[str]] = {}
     for word in given:

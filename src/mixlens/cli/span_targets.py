@@ -1,4 +1,4 @@
-"""`--span`: which targets `mixlens map` scores as one."""
+"""`--span`: choose the targets that `mixlens map` scores as one."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ WeightsOption = Annotated[
 
 
 def check_span(span: str | None) -> None:
-    """Raise if --span is not a definition, before a model is loaded."""
+    """Raise if --span is not a known definition. Call this before a model is loaded."""
     if span is not None and span not in _DEFINITIONS:
         raise InvalidInput(
             f"Unknown definition {span!r} of --span. Choose one of: {', '.join(_DEFINITIONS)}. To"
@@ -54,7 +54,7 @@ def span_arguments(
     recording: Recording | None,
     site: str | None,
 ) -> dict[str, Any]:
-    """Return the arguments of a measure for the targets of a span."""
+    """Return the arguments with which a measure scores the targets of a span."""
     arguments: dict[str, Any] = {"span": True if span == "auto" else span}
     if weights is not None:
         arguments["weights"] = _numbers(weights)
@@ -72,7 +72,7 @@ def span_arguments(
 def answer_arguments(
     span: str, weights: str | None, target: str | None, recording: Recording | None
 ) -> dict[str, Any]:
-    """Return the arguments of a measure that explains the tokens of a span as one output."""
+    """Return the arguments with which a measure explains the tokens of a span as one output."""
     if span not in ("sum", "mean", "auto"):
         raise InvalidInput(
             f"--span {span} is for measures of layers. An explained output takes --span sum or"
@@ -102,8 +102,8 @@ def _numbers(weights: str) -> list[float]:
 def span_positions(target: str, row: TokenRow, held: tuple[int, ...] | None) -> list[int]:
     """Return the positions of a range, a list, or a piece of the text.
 
-    Search for a piece of text among the `held` targets, such as those of an answer. A number that
-    is not a position, such as a year, counts as a piece of text.
+    A piece of text is searched among the `held` targets, such as the tokens of an answer. A number
+    that is not a position, such as a year, counts as a piece of text.
     """
     if numbers := re.fullmatch(r"(\d+)\s*-\s*(\d+)", target):
         first, last = int(numbers[1]), int(numbers[2])

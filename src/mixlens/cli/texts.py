@@ -1,4 +1,4 @@
-"""Read the text of a command from its arguments, a file or standard input."""
+"""Read the input text of a command from its arguments, a file or standard input."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ SiteOption = Annotated[
 def given_text(
     text: str | None, text_file: Path | None, target_text: str | None = None
 ) -> str | tuple[str, str]:
-    """Return the text, or the pair of it and the decoder's text."""
+    """Return the text, or a pair (text, target text) if --target-text is set."""
     if text is None and text_file is None:
         raise InvalidInput("TEXT is missing. Pass a text, - for standard input, or --text-file.")
     if text is not None and text_file is not None:
@@ -66,7 +66,9 @@ def given_text(
 
 
 def _names_file(text: str) -> bool:
-    """Return whether a text is a file name with an extension, such as prompt.txt, that exists."""
+    """Return whether a text is the name of an existing file with an extension, such as
+    prompt.txt.
+    """
     try:
         return bool(Path(text).suffix) and not text.endswith(".") and Path(text).is_file()
     except (OSError, ValueError):  # a long text, or a null character
@@ -74,7 +76,7 @@ def _names_file(text: str) -> bool:
 
 
 def read_text(path: Path, option: str) -> str:
-    """Return the text of a file named by an option."""
+    """Read the text file that was passed with an option."""
     try:
         return _decoded(path.read_bytes(), str(path))
     except OSError as error:

@@ -1,7 +1,6 @@
-"""Commands that `torchrun` starts in several processes, over which the model is spread.
-
-Every process runs the command. The first one prints and writes; the others print nothing, and write
-their files into a folder that is deleted.
+"""Support commands that `torchrun` starts in several processes, over which the model is spread.
+Every process runs the command. Only the first one prints its output and keeps its files. The others
+print nothing, and write to a temporary folder that is deleted.
 """
 
 from __future__ import annotations
@@ -36,9 +35,11 @@ def process_count() -> int:
 
 @contextlib.contextmanager
 def one_voice() -> Iterator[None]:
-    """Print nothing in any process but the first. After an error the others wait, because torchrun
-    ends all processes with the first that fails. A process that torchrun has not ended by then was
-    the only one that failed, and prints its error.
+    """Print only in the first process.
+
+    After an error, the other processes wait before they print it, because torchrun ends all
+    processes when the first one fails. A process that is still running then must have failed alone,
+    and prints its error.
     """
     if rank() == 0:
         yield
@@ -55,7 +56,7 @@ def one_voice() -> Iterator[None]:
 
 
 def require_command(name: str | None) -> None:
-    """Raise if torchrun has started a command that works in one process only."""
+    """Raise if torchrun has started a command that supports only one process."""
     if process_count() > 1 and name not in _SPREAD:
         raise InvalidInput(
             f"mixlens {name} does not run in several processes. Start it without torchrun, or use "
@@ -64,8 +65,10 @@ def require_command(name: str | None) -> None:
 
 
 def written_paths(params: Iterable[Any], values: dict[str, Any], panel: str) -> dict[str, Any]:
-    """Return the arguments of a command. In all processes but the first, outputs go to a temporary
-    folder. `panel` is the group of options for outputs.
+    """Return the arguments of a command, with temporary paths for outputs unless this is the first
+    process.
+
+    `panel` is the group of options for outputs.
     """
     if rank() == 0:
         return values
@@ -92,7 +95,7 @@ def loading_options() -> dict[str, Any]:
 
 
 def _leave_group() -> None:
-    """Close the group. Without it, Python may abort when it ends."""
+    """Close the process group. Otherwise Python may abort at exit."""
     distributed = sys.modules["torch.distributed"]
     if distributed.is_initialized():
         distributed.destroy_process_group()
