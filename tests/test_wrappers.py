@@ -139,7 +139,7 @@ def test_adapters_that_need_pefts_own_forward_are_refused() -> None:
     activated = peft.LoraConfig(**plain, alora_invocation_tokens=[3, 4])
     with pytest.raises(mixlens.UnsupportedModel, match="'default' is an activated LoRA"):
         Lens(peft.get_peft_model(built("llama", head=True), activated))
-    with pytest.raises(mixlens.UnsupportedModel, match="PolyModel of PEFT computes something"):
+    with pytest.raises(mixlens.UnsupportedModel, match="PEFT's PolyModel does more than call"):
         Lens(peft.get_peft_model(built("llama", head=True), peft.PolyConfig(**plain, r=2)))
     both = peft.get_peft_model(built("llama", head=True), peft.LoraConfig(**plain))
     both.add_adapter("second", activated)
@@ -169,10 +169,10 @@ def test_sentence_transformers_and_pipelines_bring_their_tokenizer(tmp_path: Pat
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ("bert-base-uncased", r"a name: load it with Lens.from_pretrained\('bert-base-uncased'\)"),
-        (hf.BertModel, "the class BertModel"),
-        (hf.BertConfig(), "its configuration"),
-        ({"weight": torch.ones(2)}, "a dict of weights"),
+        ("bert-base-uncased", r"is a name.*Load it with Lens.from_pretrained\('bert-base-uncased'\)"),
+        (hf.BertModel, "BertModel is a class"),
+        (hf.BertConfig(), "BertConfig is a configuration"),
+        ({"weight": torch.ones(2)}, "If it holds weights"),
         (None, "not NoneType"),
         (nn.Linear(2, 2), "not Linear"),
     ],

@@ -91,7 +91,7 @@ def test_classification_with_a_held_out_file(tmp_path: Path, classes: Path) -> N
     [
         (["prompt", "--data", "CLASSES"], "classification examples, not agreement"),
         (["classification"], "classification needs --data"),
-        (["prompt", "--held-out", "CLASSES"], "--held-out is for classification"),
+        (["prompt", "--held-out", "CLASSES"], "--held-out is only for classification"),
         (["prompt", "--epochs", "0"], "epochs=0"),
         (["prompt", "--dtype", "float16"], "Choose one of: float32"),
         (["prompt", "--data", "/no/such/file"], "does not exist"),

@@ -101,7 +101,7 @@ def test_both_spellings_of_measures_give_the_same_columns() -> None:
         (["map", TEXT, "--measure"], "--measure needs a value."),
         (["map", TEXT, "--measure", "foo"], "Unknown measure 'foo'. Run `mixlens measures` for"),
         (["map", TEXT, "--figure", "x.gif"], "Unsupported format '.gif'. Use .png, .pdf or .svg."),
-        (["doctor", "gpt2", "--model", "bert"], "Two models, 'gpt2' and 'bert'."),
+        (["doctor", "gpt2", "--model", "bert"], "Got two models, 'gpt2' and 'bert'."),
     ],
 )
 def test_wrong_usage_is_one_line_and_exits_with_2(words: list[str], message: str) -> None:

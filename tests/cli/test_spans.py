@@ -67,7 +67,7 @@ def test_a_number_that_is_no_position_is_a_word() -> None:
     [
         (("--span", "sum"), "--span needs targets"),
         (("--span", "product", "--target", "1-2"), "sum, joint, mean, auto"),
-        (("--span", "product", "--model", "nowhere/at-all"), "Unknown definition 'product'"),
+        (("--span", "product", "--model", "nowhere/at-all"), "Unknown --span 'product'"),
         (("--span", "sum", "--target", "5-2"), "ends before it begins"),
         (("--span", "sum", "--target", "1-99"), "out of range"),
         (("--span", "sum", "--target", "the"), "occurs 2 times"),

@@ -78,7 +78,7 @@ def test_a_spread_model_is_refused_in_every_process(
 ) -> None:
     for each in errors:
         for error in each[kind]:
-            assert re.search(rf"spread by {KINDS[kind]}.*device_map", error), error
+            assert re.search(rf"distributed with {KINDS[kind]}.*device_map", error), error
     assert errors[0][kind] == errors[1][kind]
 
 

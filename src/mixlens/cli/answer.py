@@ -52,8 +52,8 @@ _DocumentsOption = Annotated[
     typer.Option(
         metavar="FOLDER",
         rich_help_panel=INPUT,
-        help="Folder of .txt and .md files. They replace {documents} in the prompt, or go in front"
-        " of it if none of them is in it.",
+        help="Folder of .txt and .md files. They replace {documents} in the prompt, or are put in "
+        "front of it if it has no {documents}.",
     ),
 ]
 _GenerateOption = Annotated[int | None, length_option(64)]
@@ -73,8 +73,8 @@ _MethodOption = Annotated[
         "--methods",
         metavar="NAMES",
         rich_help_panel=MEASURE,
-        help="Measures, leave_one_out or context_cite, separated by commas. The first one is cited."
-        " Default: alti, or flow_routes if the model does not support it.",
+        help="Measures, leave_one_out or context_cite, separated by commas. The citations come "
+        "from the first one. Default: alti, or flow_routes if the model does not support it.",
     ),
 ]
 _HtmlOption = Annotated[

@@ -73,7 +73,7 @@ _CueOption = Annotated[
     typer.Option(
         metavar="TOKEN",
         rich_help_panel=MEASURE,
-        help="Word that should decide; measures are sorted by the rank they give it.",
+        help="Word that should matter most; measures are sorted by the rank that they give it.",
     ),
 ]
 _WordOption = Annotated[
@@ -122,8 +122,8 @@ _LayersOption = Annotated[
         "--layers",
         metavar="LAYER",
         rich_help_panel=MEASURE,
-        help="How to read the layers: mean, rollout, last, or the number of one layer, counted from"
-        " 0. Default: mean.",
+        help="How to aggregate layers: mean, rollout, last, or the number of one layer, counted "
+        "from 0. Default: mean.",
     ),
 ]
 _KindOption = Annotated[

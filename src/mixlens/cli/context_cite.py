@@ -94,8 +94,8 @@ _WithinOption = Annotated[
     typer.Option(
         metavar="KIND",
         rich_help_panel=MEASURE,
-        help="Score these larger parts first (paragraphs), then the segments of the best 3. For"
-        " all methods but knockout.",
+        help="Score these larger parts first (paragraphs), then the segments of the best 3. Does "
+        "not apply to knockout.",
     ),
 ]
 _WindowOption = Annotated[
@@ -103,7 +103,7 @@ _WindowOption = Annotated[
     typer.Option(
         metavar="N",
         rich_help_panel=MEASURE,
-        help="Width of the windows of a knockout in layers, or all. Default: 9.",
+        help="Number of layers in each window of knockout, or all. Default: 9.",
     ),
 ]
 _MaxPassesOption = Annotated[
@@ -196,7 +196,8 @@ def _with_question(context: str, marks: Spans, query: str) -> tuple[str, Spans, 
     name, start, _ = marks[-1]
     if query:
         raise InvalidInput(
-            f"The text has a part === {name} ===, and --query is set. Pass only one."
+            f"The text contains a question (=== {name} ===), but --query is set too. Pass only "
+            "one of them."
         )
     before = context[:start].rstrip()
     documents = [(own, first, min(stop, len(before))) for own, first, stop in documents]

@@ -70,7 +70,7 @@ def doctor(
     The exit code is 1 if the decomposition does not reproduce the model's activations.
     """
     if model is not None and named_model is not None:
-        raise InvalidInput(f"Two models, '{model}' and '{named_model}'. Pass one with --model.")
+        raise InvalidInput(f"Got two models, '{model}' and '{named_model}'. Pass one with --model.")
     model = named_model if model is None else model
     if target_text is not None and text is None:
         raise InvalidInput("--target-text needs --text. Pass both.")

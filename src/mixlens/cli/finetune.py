@@ -159,7 +159,8 @@ def finetune(
     if task is Kind.prompt:
         if held_out is not None:
             raise InvalidInput(
-                "--held-out is for classification. Drop it; prompt evaluates on half of --data."
+                "--held-out is only for classification. Drop it, because prompt evaluates on "
+                "half of --data."
             )
         with heartbeat("fine-tuning"):
             trained = prompt_finetuned(

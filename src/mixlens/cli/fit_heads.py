@@ -30,8 +30,8 @@ _DataArgument = Annotated[
     typer.Argument(
         metavar="DATA",
         rich_help_panel=INPUT,
-        help="File with one JSON object in each line (answer, and prompt, messages or documents),"
-        " or generated prompts such as generated:fact.",
+        help="File with one JSON object per line (answer, and prompt, messages or documents), or "
+        "generated prompts such as generated:fact.",
     ),
 ]
 _OutOption = Annotated[
@@ -56,7 +56,7 @@ _MasksOption = Annotated[
     typer.Option(
         metavar="N",
         rich_help_panel=TRAINING,
-        help="Number of masks of each prompt. Each costs a forward pass. Default: 32.",
+        help="Number of random masks per prompt. Each takes one forward pass. Default: 32.",
         min=3,
     ),
 ]

@@ -105,7 +105,7 @@ ThreadsOption = Annotated[
     typer.Option(
         metavar="N",
         rich_help_panel=MODEL,
-        help="Threads per worker. Default: the default of PyTorch.",
+        help="Threads per worker. Default: PyTorch's default.",
         min=1,
     ),
 ]

@@ -152,7 +152,7 @@ _OthersOption = Annotated[
         "--with",
         metavar="NAME",
         rich_help_panel=OUTPUT,
-        help="Another measure for the page of --html. Can be repeated.",
+        help="Another measure to add to the --html page. Can be repeated.",
     ),
 ]
 _KindOption = Annotated[

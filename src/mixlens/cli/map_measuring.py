@@ -46,8 +46,8 @@ class MapChoice:
             )
         if self.rollout and self.spec.facts.signed:
             raise InvalidInput(
-                f"{self.measure} has scores of both signs, which rollout cannot multiply. Drop"
-                " --rollout or choose another measure."
+                f"{self.measure} has positive and negative scores, which rollout does not "
+                "support. Drop --rollout or choose another measure."
             )
 
     @property

@@ -84,7 +84,7 @@ _KeepOption = Annotated[
     typer.Option(
         metavar="KIND",
         rich_help_panel=OUTPUT,
-        help="Keep a summary, or maps: rollout or scores. Default: summary.",
+        help="Results to keep: a summary, or maps (rollout or scores). Default: summary.",
     ),
 ]
 
@@ -144,7 +144,7 @@ _MemoryOption = Annotated[
     typer.Option(
         metavar="GIB",
         rich_help_panel=MODEL,
-        help="Memory that a batch may need, in GiB. Default: 1, or 8 on a GPU.",
+        help="Maximum memory of a batch, in GiB. Default: 1, or 8 on a GPU.",
         min=0.001,
     ),
 ]
@@ -162,7 +162,7 @@ _GroupSizeOption = Annotated[
     typer.Option(
         metavar="N",
         rich_help_panel=MODEL,
-        help="Processes per worker, over which its model is spread (Ray only). Default: 1.",
+        help="Number of processes per worker that share its model (Ray only). Default: 1.",
         min=1,
     ),
 ]
@@ -171,7 +171,7 @@ _GpusPerWorkerOption = Annotated[
     typer.Option(
         metavar="F",
         rich_help_panel=MODEL,
-        help="Part of a GPU per worker, such as 0.5 for two workers per GPU (Ray only).",
+        help="Fraction of a GPU per worker, such as 0.5 for two workers per GPU (Ray only).",
     ),
 ]
 _StatusOption = Annotated[
@@ -316,7 +316,9 @@ def _options(measures: list[str], given: list[str]) -> dict[str, dict[str, Any]]
         name, dot, rest = word.partition(".")
         if not dot or name not in measures:
             if len(measures) > 1:
-                raise InvalidInput(f"--option {word} names no measure. Pass measure.name=value.")
+                raise InvalidInput(
+                    f"--option {word} does not name a measure. Pass measure.name=value."
+                )
             name, rest = measures[0], word
         by_measure.setdefault(name, []).append(rest)
     return {name: measure_options(name, words) for name, words in by_measure.items()}

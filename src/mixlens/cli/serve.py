@@ -67,7 +67,7 @@ _TokensOption = Annotated[
     typer.Option(
         metavar="N",
         rich_help_panel=SERVER,
-        help="Longest accepted text, in tokens. Default: 1024.",
+        help="Maximum length of a text, in tokens. Default: 1024.",
         min=2,
     ),
 ]
@@ -76,7 +76,7 @@ _PromptTokensOption = Annotated[
     typer.Option(
         metavar="N",
         rich_help_panel=SERVER,
-        help="Longest accepted prompt with its documents, in tokens. Default: 4096.",
+        help="Maximum length of a prompt with its documents, in tokens. Default: 4096.",
         min=2,
     ),
 ]
@@ -85,7 +85,7 @@ _NewTokensOption = Annotated[
     typer.Option(
         metavar="N",
         rich_help_panel=SERVER,
-        help="Longest generated answer, in tokens. Default: 256.",
+        help="Maximum length of a generated answer, in tokens. Default: 256.",
         min=1,
     ),
 ]

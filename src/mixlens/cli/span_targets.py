@@ -40,8 +40,8 @@ def check_span(span: str | None) -> None:
     """Raise if --span is not a known definition. Call this before a model is loaded."""
     if span is not None and span not in _DEFINITIONS:
         raise InvalidInput(
-            f"Unknown definition {span!r} of --span. Choose one of: {', '.join(_DEFINITIONS)}. To"
-            " choose the targets, pass --target."
+            f"Unknown --span {span!r}. Choose one of: {', '.join(_DEFINITIONS)}. To choose the "
+            "targets, pass --target."
         )
 
 
@@ -75,8 +75,8 @@ def answer_arguments(
     """Return the arguments with which a measure explains the tokens of a span as one output."""
     if span not in ("sum", "mean", "auto"):
         raise InvalidInput(
-            f"--span {span} is for measures of layers. An explained output takes --span sum or"
-            " mean."
+            f"--span {span} is only for layer measures. For measures that explain an output, pass "
+            "--span sum or mean."
         )
     if target is None and recording is None:
         raise InvalidInput("--span needs targets. Pass --target 3-7, or --generate.")
@@ -115,7 +115,8 @@ def span_positions(target: str, row: TokenRow, held: tuple[int, ...] | None) -> 
         return [int(each) for each in target.split(",")]
     if row.text is None or row.offsets is None:
         raise InvalidInput(
-            f"Cannot look for {target!r}: the tokens have no text. Pass positions, such as 3-7."
+            f"Cannot search for {target!r}, because the tokens have no text. Pass positions, such "
+            "as 3-7."
         )
     places = range(len(row)) if held is None else held
     matches = [

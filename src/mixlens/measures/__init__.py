@@ -297,7 +297,9 @@ def _function_of(name: str, measure: Measure) -> Callable[..., Any]:
     if function is None:
         raise InvalidInput(f"The measure {name!r} has no scoring function. {_SIGNATURES}")
     if measure.SPEC.row_by_row and not _is_of_layers(measure):
-        raise InvalidInput(f"The measure {name!r} is row_by_row and scores no layer. {_SIGNATURES}")
+        raise InvalidInput(
+            f"The measure {name!r} sets row_by_row, but does not score single layers. {_SIGNATURES}"
+        )
     made: Callable[..., Any] = function
     return made
 
@@ -387,7 +389,8 @@ def _check_options(name: str, measure: Measure, options: Mapping[str, Any]) -> N
             or (isinstance(value, bool) and kinds[key] != "bool")
         ):
             raise InvalidInput(
-                f"{key}={value!r} is not {_WORDS[kinds[key]]}. Change this option of {name}."
+                f"{key}={value!r} is not {_WORDS[kinds[key]]}. Pass a valid value for this option "
+                f"of {name}."
             )
 
 
@@ -402,7 +405,7 @@ def _explaining_scores(
     if recording.rows(request.site) != recording.batch:
         raise UnsupportedModel(
             f"{name} explains the output of each text, but {request.site} has "
-            f"{recording.rows(request.site)} sequences for {recording.batch}. Choose a "
+            f"{recording.rows(request.site)} sequences for a batch of {recording.batch}. Choose a "
             "different site"
         )
     naming = {"of", *(option.name for option in OUTPUT_OPTIONS)}

@@ -112,8 +112,8 @@ def projection_gradients(
     calls = {module: iter(zeros) for module, zeros in added.items()}
     if any(len(added[module]) != modules.count(module) for module in set(modules)):
         raise UnsupportedModel(
-            f"the output projections of {site} are not called once per layer, so their "
-            "gradients cannot be distinguished"
+            f"the output projections of {site} are not called once per layer, so their gradients "
+            "cannot be assigned to layers"
         )
     zeros = [next(calls[module]) for module in modules]
     gradients = (
@@ -127,7 +127,10 @@ def projection_gradients(
         given = torch.zeros_like(zero) if gradient is None else gradient
         given = gathered(given, -1, shape[2] * shape[3])
         if given.numel() != shape[0] * shape[1] * shape[2] * shape[3]:
-            raise UnsupportedModel(f"`{layer.structure.path}`: its heads are not arranged by token")
+            raise UnsupportedModel(
+                f"the output projection of `{layer.structure.path}` reads a tensor that cannot be "
+                "split by head"
+            )
         layout = layer.structure.layout
         if layout is not None:
             entered = HookPoint(structure.output_projection, "in")

@@ -86,5 +86,5 @@ def _features(name: str, layer: Layer, attention: Attention, targets: Targets) -
     refusal = getattr(measure, "refusal", None)
     reason = None if refusal is None else refusal(layer.structure, attention.structure)
     if reason is not None:
-        raise UnsupportedModel(f"learned_heads of {name}: {reason}")
+        raise UnsupportedModel(f"learned_heads cannot use {name}: {reason}")
     return measure.score_layer(layer, attention, targets, per_head=True).values

@@ -199,8 +199,8 @@ def token_log_probabilities(
     """
     if max(answer) >= logits.shape[1]:
         raise InvalidInput(
-            f"Token {max(answer)} is out of range (0–{logits.shape[1] - 1}). Pass tokens of "
-            "the model."
+            f"Token {max(answer)} is out of range (0–{logits.shape[1] - 1}). Pass token ids from "
+            "the model's vocabulary."
         )
     logits = logits.double()
     places = torch.tensor(list(answer), device=logits.device)[:, None]

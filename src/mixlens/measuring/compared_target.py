@@ -150,7 +150,7 @@ def choose_span(
     elif recording.targets is not None:
         places = recording.targets[0]
     else:
-        raise InvalidInput("A span needs targets. Name several, or an answer.")
+        raise InvalidInput("A span needs targets. Pass several targets, or an answer.")
     Span.of(span, None, [places])  # raises if there is no such definition
     choice = choose_target(recording, places[0], site, aggregate, False)
     is_one_piece = list(places) == list(range(places[0], places[-1] + 1))

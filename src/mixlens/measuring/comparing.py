@@ -236,7 +236,9 @@ def _measured(
     name: str, spec: Spec, choice: TargetChoice, given: Mapping[str, Any], recording: Recording
 ) -> MixingMaps:
     if choice.span and spec.explains_output and spec.gives == "maps":
-        raise InvalidInput(f"{name} does not support spans. It scores single targets of an output.")
+        raise InvalidInput(
+            f"{name} does not support spans, because it scores single targets of an output."
+        )
     rows = _takes_rows(recording, spec, choice)
     whole = recording if rows else with_all_targets(recording, name)
     if spec.gives == "maps" and not rows:

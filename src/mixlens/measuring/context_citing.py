@@ -130,7 +130,7 @@ class ContextCitation(RankedScores):
     def _from_json(cls, given: Mapping[str, Any]) -> Self:
         count, ablations = len(given["segments"]), len(given["log_odds"])
         if len(given["texts"]) != count:
-            raise ValueError(f"it has {len(given['texts'])} texts of {count} segments")
+            raise ValueError(f"it has {len(given['texts'])} texts for {count} segments")
         fit, within = given["correlation"], given["within"]
         return cls(
             segments=tuple(given["segments"]),
@@ -286,8 +286,8 @@ def _inside_best(spans: Spans, larger: Spans, first: ContextCitation, best: int)
     inside = [span for span in spans if any(a <= span[1] < b for a, b in chosen)]
     if not inside:
         raise InvalidInput(
-            f"No segment begins in {first.top(1)[0][0]!r}, the best larger part. Raise best, or"
-            " choose other segments."
+            f"No segment begins in {first.top(1)[0][0]!r}, the best of the larger parts. Raise "
+            "`best`, or choose other segments."
         )
     return inside
 

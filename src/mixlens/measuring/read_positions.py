@@ -111,7 +111,7 @@ def with_output(recording: Recording, options: Mapping[str, Any]) -> Recording:
     assert recording.prepared is not None
     read = find_read_positions(model, structure, recording.prepared, options)
     if read is None or recording.batch > 1:
-        raise TargetsUnavailable("the logits of all its tokens are computed")
+        raise TargetsUnavailable("the model computes the logits of all tokens")
     states: list[Tensor] = []
 
     def on_layer(call: LayerCall, seen: object) -> None:
@@ -121,7 +121,7 @@ def with_output(recording: Recording, options: Mapping[str, Any]) -> Recording:
     last = {recording.last_stack.layers[-1].path}
     _, output = layer_calls(model, inputs, last, None, on_layer=on_layer)
     if len(states) != 1:
-        raise TargetsUnavailable("its last layer runs more than once")
+        raise TargetsUnavailable("the last layer runs more than once")
     targets = (tuple(read.tolist()),)
     return replace(
         recording, output=output, logits_at=read, final_states=states[0], targets=targets

@@ -226,12 +226,14 @@ def _recorded_targets(
     chosen = structure.site(site)
     try:
         if not len(targets):
-            raise TargetsUnavailable("no target was passed")
+            raise TargetsUnavailable("no targets were passed")
         require_cuttable(structure, chosen)
         tokens = tokens_before_pass(structure, ready)
         needed = 2 if chosen.kind is AttentionKind.CROSS else 1
         if len(tokens) < needed or chosen.stack.name not in tokens:
-            raise TargetsUnavailable(f"the tokens of {chosen.name} are known only after a run")
+            raise TargetsUnavailable(
+                f"the tokens of {chosen.name} are known only after the model has run"
+            )
     except TargetsUnavailable as error:
         _log.info("using whole maps for these targets: %s", error)
         whole = record(lens, ready, targets=None, site=None, memory_budget=budget)

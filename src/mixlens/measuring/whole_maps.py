@@ -29,8 +29,8 @@ def record_whole(name: str, recording: Recording, options: Options, reason: str)
     stack = recording.structure.stack_of(recording.site).name
     if whole.lengths[stack] != recording.lengths[stack]:
         raise InvalidInput(
-            f"The tokens of {stack} differ from those of the text, so the targets do not refer to "
-            f"them. Record the whole text, and pass targets of {stack}."
+            f"The targets are tokens of the text, but the tokens of {stack} are different. Record "
+            f"the whole text, and pass targets of {stack}."
         )
     return replace(whole, not_cut=reason)
 

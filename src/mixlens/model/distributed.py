@@ -49,7 +49,7 @@ def require_measurable(model: nn.Module) -> None:
     spread = _refused(model) if "torch.distributed" in sys.modules else None
     if spread is not None:
         instead = _INSTEAD_OF_PLAIN_PARTS if "ordinary parameters" in spread else _INSTEAD
-        raise UnsupportedModel(f"{type(model).__name__} is spread by {spread}. {instead}")
+        raise UnsupportedModel(f"{type(model).__name__} is distributed with {spread}. {instead}")
 
 
 def _refused(model: nn.Module) -> str | None:
@@ -60,9 +60,9 @@ def _refused(model: nn.Module) -> str | None:
     stages = (vars(part).get("_pp_stage") for part in parts)
     sizes = [getattr(stage, "pp_size", 0) for stage in stages if stage is not None]
     if max(sizes, default=0) > 1:
-        return f"pipeline parallelism (pp_size={max(sizes)}), so this process has some layers only"
+        return f"pipeline parallelism (pp_size={max(sizes)}), so this process has only some layers"
     if any(_FSDP & {each.__name__ for each in kind.__mro__} for kind in set(map(type, parts))):
-        return "FSDP, so this process has a part of every weight only"
+        return "FSDP, so this process has only a part of every weight"
     spread = [part for part in parts if any(map(is_spread, part._parameters.values()))]
     if not all(vars(part).get("_is_hooked") for part in spread):
         return "torch's parallelize_module, whose hooks mixlens does not know"

@@ -83,8 +83,9 @@ def _check(path: str, part: nn.Module, dtypes: list[torch.dtype]) -> None:
     worst = int((errors / rounding).argmax())
     raise UnsupportedModel(
         f"`{path}` ({type(part).__name__}) is not linear: its output for the sum of two inputs is "
-        f"off by {float(errors[worst]):.1e}, where rounding explains {float(rounding[worst]):.1e} "
-        f"({str(vectors.dtype).removeprefix('torch.')}). {_reason(vectors, errors)}"
+        f"off by {float(errors[worst]):.1e}, but rounding explains only "
+        f"{float(rounding[worst]):.1e} ({str(vectors.dtype).removeprefix('torch.')}). "
+        f"{_reason(vectors, errors)}"
     )
 
 

@@ -79,9 +79,9 @@ def _model(
     dropped = [] if has_adapter else dropped_parts(model, report["unexpected_keys"])
     if dropped:
         raise CannotLoad(
-            f"{os.fspath(name)!r} stores {_listed(dropped)}, which {type(model).__name__} does not "
-            "read with this config.json, so its layers would compute something else. Copy the "
-            "config.json that belongs to the weights."
+            f"{os.fspath(name)!r} stores {_listed(dropped)}, which {type(model).__name__} does "
+            "not read with this config.json, so its layers would compute different results. Copy "
+            "the config.json that belongs to the weights."
         )
     integers = stored_as_integers(model, report["unexpected_keys"], options)
     if integers:

@@ -201,8 +201,8 @@ def _uncover(part: nn.Module, put_back: contextlib.ExitStack) -> None:
         if type(inner).__name__ == "OptimizedModule":
             if inner._forward_hooks or inner._forward_pre_hooks:
                 raise UnsupportedModel(
-                    f"the compiled part `{name}` of {type(part).__name__} has its own hooks, "
-                    "which the original part does not run. Register them on `._orig_mod`"
+                    f"the compiled module `{name}` of {type(part).__name__} has its own hooks, "
+                    "which the original module does not run. Register them on `._orig_mod`"
                 )
             inner = inner.get_submodule("_orig_mod")
             _replace(part._modules, name, inner, put_back)

@@ -46,10 +46,10 @@ def require_same_frequencies(model: nn.Module, prompt: int, read: int) -> None:
         return
     same = next(n for n in range(read - 1, prompt - 1, -1) if frequencies_at(model, n) == first)
     raise InvalidInput(
-        f"{read} tokens are read for this continuation of a prompt of {prompt}, but "
-        f"{type(model).__name__} changes its rotary frequencies after {same}, so no single "
-        f"pass reproduces the generation. Continue by at most {same - prompt + 1} tokens, or "
-        "record prompt and continuation as one text."
+        f"The model reads {read} tokens for this continuation of a prompt of {prompt}, but "
+        f"{type(model).__name__} changes its rotary frequencies after {same}, so a single forward "
+        f"pass cannot reproduce the generation. Continue by at most {same - prompt + 1} tokens, "
+        "or record prompt and continuation as one text."
     )
 
 

@@ -170,7 +170,7 @@ def require_own_embedding(encoder: Any, text: str, vector: Float[Tensor, " d_emb
     off = (own / own.norm() - vector / vector.norm()).norm()
     if not bool(off < _OFF):
         raise UnsupportedModel(
-            f"The embedding of {text[:40]!r} differs by {float(off):.1e} from that of the "
-            f"{type(encoder).__name__} itself, which does more than its modules show. Set "
+            f"The embedding of {text[:40]!r} differs by {float(off):.1e} from the one that "
+            f"{type(encoder).__name__} returns, which does more than run its modules. Set "
             "`pooling` to explain the pooled states."
         )

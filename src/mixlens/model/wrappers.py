@@ -28,7 +28,7 @@ def unwrapped(model: Any, tokenizer: Any = None) -> tuple[nn.Module, Any]:
             tokenizer = own
         model = inner
     if not isinstance(model, nn.Module) or not hasattr(model, "config"):
-        raise InvalidInput(f"a transformers model is needed, not {_described(model)}")
+        raise InvalidInput(_describe_wrong_model(model))
     _require_own_numbers(model)
     if tokenizer is not None and not callable(tokenizer):
         raise InvalidInput(
@@ -115,8 +115,7 @@ def _require_adapters_inside(model: Any) -> None:
     tuner = type(model.base_model)
     if tuner.forward.__qualname__.split(".")[0] not in _PLAIN_TUNERS:
         raise UnsupportedModel(
-            f"{tuner.__name__} of PEFT computes something before it calls the wrapped model; "
-            f"{instead}"
+            f"PEFT's {tuner.__name__} does more than call the wrapped model; {instead}"
         )
 
 
@@ -124,14 +123,17 @@ def _require_adapters_inside(model: Any) -> None:
 _PLAIN_TUNERS = ("BaseTuner", "AdaLoraModel", "_forward_unimplemented")
 
 
-def _described(given: Any) -> str:
+def _describe_wrong_model(given: Any) -> str:
     name = type(given).__name__
     if isinstance(given, str):
-        return f"a name: load it with Lens.from_pretrained({given!r})"
+        return f"{given!r} is a name, not a model. Load it with Lens.from_pretrained({given!r})"
     if isinstance(given, type):
-        return f"the class {given.__name__}: make one, or load it with Lens.from_pretrained"
+        return (
+            f"{given.__name__} is a class, not a model. Create an instance, or load a model with "
+            "Lens.from_pretrained"
+        )
     if name.endswith("Config"):
-        return f"its configuration ({name})"
+        return f"{name} is a configuration, not a model. Load one with Lens.from_pretrained"
     if hasattr(given, "keys"):
-        return f"a dict of weights ({name}): load them into a model first"
-    return name
+        return f"{name} is not a model. If it holds weights, load them into a model first"
+    return f"{name} is not a transformers model. Load one with Lens.from_pretrained"

@@ -195,7 +195,7 @@ class _Kept:
             if site.kinds == (AttentionKind.SELF,) and count != targets:
                 raise StructureDiffers(
                     f"layer `{call.path}` reads {count} sources for {targets} tokens on this "
-                    "input, but only its tokens on the probe"
+                    "input, but one source per token on the probe"
                 )
             for kind in site.kinds:
                 columns = range(count)[site.columns(kind, targets, count)]

@@ -96,7 +96,7 @@ def rebuilt_site(
     values = attention.values if rows else attention.values.to(stream)
     _require_plain_shapes(weights, values, attention, stream, where)
     if rows and structure.gated:
-        raise TargetsUnavailable(f"{where}: gates need a run on the whole sequence")
+        raise TargetsUnavailable(f"{where}: a gated attention must run again on the whole sequence")
     if not rows and weights.shape[1] != values.shape[1]:
         values = values.repeat_interleave(weights.shape[1] // values.shape[1], 1)
     gate = None if gate is None else gate.to(stream)

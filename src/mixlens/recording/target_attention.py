@@ -128,7 +128,8 @@ class TargetCut:
         hidden, output = call.hidden_in, call.hidden_out
         if hidden.dim() != 3 or output.dim() != 3:
             raise TargetsUnavailable(
-                f"layer `{call.path}` takes states of shape {tuple(hidden.shape)}"
+                f"layer `{call.path}` takes hidden states of shape {tuple(hidden.shape)}, not "
+                "[batch, tokens, d_model]"
             )
         args, kwargs = with_hidden_argument(call.args, call.kwargs, self.of_stream(hidden))
         return LayerCall(call.path, call.module, args, kwargs, output=self.of_stream(output))

@@ -71,10 +71,13 @@ def require_cuttable(structure: ModelStructure, site: AttentionSite) -> None:
             "the rest of the layer after its attention runs on whole sequences"
         )
     if structure.whole or len(site.numbers) != len(site.stack.layers):
-        raise TargetsUnavailable("its structure shows only on the whole input, or differs by layer")
+        raise TargetsUnavailable(
+            "its structure can be inferred only from the whole input, or some layers do not have "
+            "this attention"
+        )
     if site.kind is AttentionKind.CROSS and len(structure.stacks) != 2:
         raise TargetsUnavailable(
-            "the stack that its cross-attention reads is known only after a run"
+            "the stack that its cross-attention reads is known only after the model has run"
         )
     if any(part.own_sources for layer in site.stack.layers for part in layer.sites):
         raise TargetsUnavailable("its attention reads two stacks at once")
@@ -231,7 +234,9 @@ def visit_down(recording: Recording, request: Request, visitor: Visitor, blocks:
     targets.
     """
     if recording.batch != 1:
-        raise TargetsUnavailable("several texts at once; blocks need a single text")
+        raise TargetsUnavailable(
+            "blocks of targets need a single text, but the recording has several"
+        )
     layers = LayerCut(recording, request)
     with torch.no_grad():
         calls = _entered(recording, layers)

@@ -204,9 +204,9 @@ def _layer_error(layer: Layer, length: int) -> float:
     rerun = difference(again[:length], expected, dtype=layer.native_input.dtype)
     if not rerun <= layer.rounding:
         raise UnsupportedModel(
-            f"layer {layer.index} of {layer.stack.name} (`{layer.structure.path}`): running "
-            f"it again gives a different output (relative error {rerun:.1e}), so it keeps "
-            "state or draws at random and cannot be measured."
+            f"layer {layer.index} of {layer.stack.name} (`{layer.structure.path}`): running it "
+            f"again gives a different output (relative error {rerun:.1e}), so the layer keeps "
+            "state or is random, and cannot be measured."
         )
     return max([*rebuilt, rerun])
 
@@ -218,7 +218,8 @@ def require_same_natively(recording: Recording) -> None:
     with gaps or masks of token pairs, so these are compared here.
     """
     _native_difference(
-        recording, advice=". Pass an attention_mask that shows every token at least one token."
+        recording,
+        advice=". Pass an attention_mask in which every token can attend to at least one token.",
     )
 
 
