@@ -169,12 +169,15 @@ def test_sentence_transformers_and_pipelines_bring_their_tokenizer(tmp_path: Pat
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ("bert-base-uncased", r"is a name.*Load it with Lens.from_pretrained\('bert-base-uncased'\)"),
+        (
+            "bert-base-uncased",
+            r"is a name.*Load it with Lens.from_pretrained\('bert-base-uncased'\)",
+        ),
         (hf.BertModel, "BertModel is a class"),
         (hf.BertConfig(), "BertConfig is a configuration"),
         ({"weight": torch.ones(2)}, "If it holds weights"),
-        (None, "not NoneType"),
-        (nn.Linear(2, 2), "not Linear"),
+        (None, "NoneType is not a transformers model"),
+        (nn.Linear(2, 2), "Linear is not a transformers model"),
     ],
 )
 def test_invalid_models(given: Any, words: str) -> None:

@@ -288,4 +288,6 @@ def test_a_question_in_the_file_is_the_query(tmp_path: Path) -> None:
         assert [each["segment"] for each in json.loads(made.stdout)["segments"]] == ["a", "b"]
         assert made.stdout == other.stdout
     wrong = run(app, ["context-cite", "--text-file", str(file), "--query", "When?"])
-    assert "The text contains a question (=== question ===), but --query is set too" in str(wrong.exception)
+    assert "The text contains a question (=== question ===), but --query is set too" in str(
+        wrong.exception
+    )

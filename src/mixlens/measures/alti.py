@@ -140,7 +140,7 @@ def _parts(site: Attention, targets: Targets, released: bool) -> Decomposition:
 def _contributions(
     parts: Decomposition, budget: int, released: bool
 ) -> tuple[Float[Tensor, "batch target source"], Float[Tensor, "batch target"]]:
-    """Return the L1 contributions of the sources, and that of the residual stream."""
+    """Return the L1 contributions of the sources and of the residual stream."""
     y, shift = parts.beside["output"], _RELEASED_SHIFT if released else 0.0
     limit = cached_bytes(budget, y.device)
     contributions = l1_contributions(parts, y, limit, shift=shift, ends=parts.ends)

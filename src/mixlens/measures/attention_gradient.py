@@ -68,7 +68,7 @@ SPEC = Spec(
 
 
 def score_model(recording: Recording, request: Request, output: Explained) -> Scores:
-    """Return the products per head, or their mean over heads."""
+    """Return the product of weights and gradients for each head, or its mean over heads."""
     gradients = projection_gradients(recording, request.site, request.kind, output)
     layers, wanted = [], request.chosen(recording)
     for index, (_, site) in zip(request.layers, request.sites(recording), strict=True):

@@ -28,7 +28,7 @@ SPEC = scope_spec(
 
 
 def refusal(layer: LayerStructure, site: AttentionStructure) -> str | None:
-    """Return why parts cannot pass through such a layer."""
+    """Return why the vectors of sources cannot be propagated through such a layer, or None."""
     return no_mlp(layer, site)
 
 
@@ -40,5 +40,5 @@ def require_layer(layer: Layer) -> None:
 def score_layer(
     layer: Layer, attention: Attention, targets: Targets, *, bias: str = "joint"
 ) -> LayerScores:
-    """Return the norms. `bias` is joint or fixed."""
+    """Return the norms. `bias` is "joint" or "fixed"."""
     return scope_norms(layer, attention, targets, bias=bias, residual=True)

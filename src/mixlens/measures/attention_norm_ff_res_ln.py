@@ -28,19 +28,19 @@ SPEC = scope_spec(
 
 
 def refusal(layer: LayerStructure, site: AttentionStructure) -> str | None:
-    """Return why parts cannot pass through such a layer."""
+    """Return why the vectors of sources cannot be propagated through such a layer, or None."""
     if layer.feed_forward is not None and layer.feed_forward.output_norm is None:
         return "no norm follows the MLP, so this scope does not exist. Use attention_norm_ff_res"
     return no_mlp(layer, site)
 
 
 def require_layer(layer: Layer) -> None:
-    """Raise unless its MLP is plain."""
+    """Raise `UnsupportedModel` unless the layer has a plain MLP."""
     require_plain_mlp(layer)
 
 
 def score_layer(
     layer: Layer, attention: Attention, targets: Targets, *, bias: str = "joint"
 ) -> LayerScores:
-    """Return the norms. `bias` is joint or fixed."""
+    """Return the norms. `bias` is "joint" or "fixed"."""
     return scope_norms(layer, attention, targets, bias=bias, residual=True, last_norm=True)

@@ -52,7 +52,7 @@ SPEC = Spec(
 
 
 def score_layer(layer: Layer, attention: Attention, targets: Targets) -> LayerScores:
-    """Return the norms of the sum over heads, with the residual stream on the diagonal."""
+    """Return the norms of the sum over heads. The diagonal includes the residual stream."""
     parts = _split(layer, attention, targets)
     return LayerScores(part_norms(parts, block_bytes(layer.memory_budget)))
 

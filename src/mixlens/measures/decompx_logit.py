@@ -85,7 +85,7 @@ SPEC = Spec(
 
 
 def refusal(layer: LayerStructure, site: AttentionStructure) -> str | None:
-    """Return why vectors cannot pass through such a layer."""
+    """Return why vectors cannot be propagated through such a layer, or None if they can."""
     return no_mlp(layer, site)
 
 
@@ -147,7 +147,9 @@ def _parts(
     rules: PartRules,
     budget: int,
 ) -> tuple[Tensor, Tensor]:
-    """Return each token's contribution to a weighted sum of logits, and that of the bias column."""
+    """Return each token's contribution to a weighted sum of logits, and the contribution of the
+    biases.
+    """
     if rules.bias in LINEAR:
         return logit_parts(layers, text, length, head, terms, rules)
     places = head.places[text]
@@ -208,7 +210,7 @@ def logit_parts(
     terms: Terms,
     rules: PartRules,
 ) -> tuple[Float[Tensor, " source"], Float[Tensor, ""]]:
-    """Return each token's contribution to a weighted sum of logits, and that of the biases.
+    """Return each token's contribution to a weighted sum of logits, and the total of the biases.
 
     The sum is given by `Explained.terms` of the text. The bias of the value vectors counts as part
     of its token, not as a bias.
@@ -239,9 +241,10 @@ def logit_parts(
 
 
 def _seen_by(step: VectorLayer, before: Seen, targets: Tensor) -> tuple[Iterator[Seen], Seen]:
-    """Return the sources among which each bias of a layer is divided, and those of its output.
+    """Return the visible sources for each bias of a layer, and for its output.
 
-    The biases are in the order in which the layer adds them.
+    Each bias is divided among its sources. The biases are in the order in which the layer adds
+    them.
     """
     reads = (step.weights != 0).any(0)[targets]
     mixed = (reads.to(step.weights) @ before.to(step.weights)) > 0

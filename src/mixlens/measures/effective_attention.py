@@ -126,7 +126,7 @@ def score_layer(
 
 @dataclass(frozen=True)
 class VisibleSources:
-    """The sources that each recorded target can see in one attention, without padding."""
+    """The sources that each recorded target of one attention can see, without padding."""
 
     lengths: Int[Tensor, " batch"]  # real sources
     seen: Bool[Tensor, "batch heads_or_one target source"]

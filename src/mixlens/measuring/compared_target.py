@@ -76,7 +76,7 @@ def by_rows(only: Sequence[str] | str | None, aggregate: str | int) -> bool:
 
 
 def _names(only: Sequence[str] | str | None) -> list[str] | None:
-    """Return the named measures, or None for all."""
+    """Return a checked list of names of measures, or None for all."""
     names = listed(only, "measures")
     for name in names or ():
         if not isinstance(name, str):

@@ -61,7 +61,8 @@ def measure(
     recording
         A recording (`lens.record`, `lens.generate`).
     site, layers, targets, per_head, span, weights, precision
-        As for `Lens.measure`. The span of `lens.generate` is the answer, unless you name targets.
+        The same as for `Lens.measure`. The span of `lens.generate` is the answer, unless you name
+        targets.
     **options
         Options of the measure.
 

@@ -21,7 +21,7 @@ _REST = "pooler"  # reads the last layer, and only the head reads it
 
 
 def split_missing(model: nn.Module, missing: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Return the missing weights of the body and those of the head, each sorted by name.
+    """Divide missing weights between body and head, and return both lists, sorted by name.
 
     A tied weight is listed only once, and belongs to the body if any of its names does. Buffers
     that are not learned and weights that are only used in training are left out.
@@ -70,7 +70,7 @@ def dropped_parts(model: Any, unexpected: Iterable[str]) -> list[str]:
 def _output_layers(model: nn.Module) -> set[int]:
     """Return the ids of the layers that compute vocabulary logits.
 
-    This includes those of models inside the model, as in T5, whose head is next to its stacks.
+    Models inside the model are included, as in T5, whose head is next to its stacks.
     """
     layers = set()
     each: Any

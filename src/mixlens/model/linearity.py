@@ -65,7 +65,9 @@ def _computes_its_own_way(part: nn.Module) -> bool:
 
 
 def _dtypes(model: nn.Module) -> list[torch.dtype]:
-    """Return the dtypes of the model's weights, that of the first one (the embedding) first."""
+    """Return the dtypes of the model's weights. The dtype of the first weight, the embedding, comes
+    first.
+    """
     weights = (each for each in model.parameters() if each.is_floating_point())
     return list(dict.fromkeys(each.dtype for each in weights if each.element_size() > 1))
 
@@ -90,7 +92,7 @@ def _check(path: str, part: nn.Module, dtypes: list[torch.dtype]) -> None:
 
 
 def _reason(vectors: Tensor, errors: Tensor) -> str:
-    """Return why a module is not linear, and what to do."""
+    """Return the likely reason why a module is not linear, and advice."""
     halved = _errors(_plain_outputs(vectors.bfloat16()))
     if vectors.element_size() > 2 and bool((errors <= _ROUNDING * halved).all()):
         return "It computes in bfloat16, as bitsandbytes does on a CPU. Load the model in bfloat16"

@@ -91,7 +91,7 @@ _PLAIN = ("Transformer", "Pooling", "Normalize")  # the norm does not change a c
 def pooled(
     states: Float[Tensor, "text token d_model"], real: Bool[Tensor, "text token"], kind: str
 ) -> Float[Tensor, "text d_model"]:
-    """Return one vector for each text. Real tokens come first."""
+    """Pool token states into one vector for each text. Real tokens come before padding."""
     if kind == "cls":
         return states[:, 0]
     if kind == "last":

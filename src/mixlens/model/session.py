@@ -191,7 +191,7 @@ def _memory_in_words(session: ModelSession) -> Iterator[None]:
 
 
 def require_eval(model: nn.Module) -> None:
-    """Raise `UnsupportedModel` if a model, or a part of it, is in training mode."""
+    """Raise `UnsupportedModel` if any module of a model is in training mode."""
     if any(part.training for part in parts_of(model)):
         raise UnsupportedModel(f"{TRAINING}. Call model.eval() first")
 

@@ -249,7 +249,7 @@ class Layer:
         return self._whole is None and self.native_input.element_size() < 4
 
     def position(self, kind: AttentionKind = AttentionKind.SELF) -> int:
-        """Return the index of the layer's attention of this kind."""
+        """Return the index of the layer's attention of this kind, in call order."""
         for number, site in enumerate(self.structure.sites):
             if kind in site.kinds:
                 return number

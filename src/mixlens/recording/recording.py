@@ -206,13 +206,15 @@ class Recording:
 
     @property
     def sites(self) -> tuple[str, ...]:
-        """Return the names of the attentions: "encoder", "decoder", "cross", or the towers of a
-        model with several.
+        """Return the names of the attentions.
+
+        These are "encoder", "decoder" and "cross", or the names of the towers if the model has
+        several.
         """
         return tuple(self.structure.sites)
 
     def target_tokens(self, site: str | None, row: int) -> TokenRow:
-        """Return the tokens that are the targets of an attention, for one text.
+        """Return the target tokens of an attention for one text.
 
         Parameters
         ----------

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def weigh_targets(parts: Decomposition, weights: Float[Tensor, "batch target"]) -> Decomposition:
-    """Multiply every vector of a target by the target's weight."""
+    """Multiply all vectors of each target by its weight."""
     each = weights[..., None]
     return replace(
         parts,

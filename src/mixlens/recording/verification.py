@@ -23,7 +23,7 @@ from mixlens.structure.probe_passes import layer_error, native_calls
 
 @dataclass(frozen=True, kw_only=True)
 class StackReport:
-    """One stack of layers."""
+    """Structure and numerical errors of one stack of layers."""
 
     name: str
     path: str
