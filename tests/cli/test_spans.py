@@ -103,7 +103,7 @@ def test_a_whole_answer_is_one_explained_output() -> None:
         np.testing.assert_allclose(json.loads(ran.out)["scores"], expected.scores, atol=1e-6)
     failed = run(*GIVEN, *measure, "--span", "joint")
     assert failed.status == 2
-    assert "takes --span sum or mean" in failed.err
+    assert "pass --span sum or mean" in failed.err
 
 
 def test_a_range_without_span_saves_nothing(tmp_path: Path) -> None:
