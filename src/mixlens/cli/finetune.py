@@ -159,7 +159,7 @@ def finetune(
     if task is Kind.prompt:
         if held_out is not None:
             raise InvalidInput(
-                "--held-out is only for classification. Drop it, because prompt evaluates on "
+                "--held-out is only for classification. Drop it: the task prompt evaluates on "
                 "half of --data."
             )
         with heartbeat("fine-tuning"):

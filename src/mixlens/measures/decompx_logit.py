@@ -179,9 +179,10 @@ class _Bias:
 
 @dataclass(frozen=True)
 class _WholeStream(PartRules):
-    """Rules that add each bias to the stream as a whole, and store it for the backward pass.
+    """Propagation rules that add each bias to the residual stream as a whole, and store it.
 
-    Each entry of `seen` yields, for one layer, the visible sources of each bias in order.
+    The backward pass needs the stored biases. Each entry of `seen` yields, for one layer, the
+    sources that are visible to each bias, in order.
     """
 
     one_source: ClassVar[bool] = True

@@ -220,7 +220,7 @@ class _Ablations:
 
     @property
     def whole(self) -> Any:
-        """The prompt with the whole context."""
+        """The prompt that contains the whole context."""
         return self.prompt(self.context)
 
     def prompt(self, context: str) -> Any:

@@ -69,8 +69,9 @@ def verify(lens: Lens, given: Text | Sequence[Text] | Mapping[str, Any] | None) 
 
 @torch.no_grad()
 def list_refusals(recording: Recording) -> dict[str, str | None]:
-    """Return for each measure why it supports no attention of this model, or None if it supports
-    one.
+    """Return for each measure why it does not support the model.
+
+    The reason is None if the measure supports at least one attention of the model.
     """
     refusals: dict[str, str | None] = {}
     for name, spec in ready_measures().items():

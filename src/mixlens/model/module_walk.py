@@ -89,7 +89,7 @@ def copied(module: nn.Module, replaced: Mapping[int, Any] | None = None) -> nn.M
 def as_written(called: Any) -> Any:
     """Return the original function of a compiled one, or None if it is not compiled.
 
-    A wrapper may have copied the attributes of a compiled function, so these are compared.
+    A wrapper may have copied one attribute of a compiled function, so two attributes are compared.
     """
     written = getattr(called, "_torchdynamo_orig_callable", None)
     return written if getattr(called, "__wrapped__", None) is written else None

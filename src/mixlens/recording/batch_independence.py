@@ -331,8 +331,8 @@ def _compare_copies(
     hidden: Float[Tensor, "target d_model"],
     rows: int,
 ) -> bool:
-    """Return whether a text and a variant with one repeated token give the same in a batch as
-    alone.
+    """Return whether a text, and a variant with one repeated token, give the same results in a
+    batch as alone.
     """
     crowd = hidden[len(hidden) // 2].expand_as(hidden)
     pair = torch.stack([crowd, hidden])

@@ -32,7 +32,7 @@ above it.
 
 
 class _Group(NamedTuple):
-    """Checks whose tensors have the same shapes, so that they run at once."""
+    """Checks on tensors of the same shapes, which can run together."""
 
     tensors: list[tuple[Tensor, ...]]
     verdicts: list[Verdict]

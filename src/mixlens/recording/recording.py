@@ -386,7 +386,7 @@ class Recording:
         Kept layers hold all targets. If the layers are not kept, the model runs, and each layer is
         visited during the forward pass, restricted to the targets. If that is not possible, the
         method raises `TargetsUnavailable`. With `blocks`, the layers are visited from the last to
-        the first, each in these blocks of its targets.
+        the first, and each layer once for every block of its targets.
 
         Parameters
         ----------
