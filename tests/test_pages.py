@@ -111,9 +111,8 @@ def test_the_front_page_has_the_numbers_of_the_coverage_table() -> None:
     tried = re.search(r"(\d+) model classes", coverage)
     measured = re.findall(r"^\* \*\*(?:Verified|In part)\*\*: (\d+) classes", coverage, flags=re.M)
     assert tried
-    assert (
-        f"{sum(map(int, measured))} of {tried[1]} model classes" in (ROOT / "README.md").read_text()
-    )
+    counts = f"{sum(map(int, measured))} of the {tried[1]} model classes"
+    assert counts in (ROOT / "README.md").read_text()
 
 
 def test_the_coverage_page_counts_models_on_the_hub() -> None:
@@ -148,10 +147,10 @@ def test_every_evaluation_has_a_section_that_is_true(name: str) -> None:
     scope = (
         f"*Describes {judged}. "
         if describes
-        else f"*Judges {judged}. {spec.direction.capitalize()} is better. "
+        else f"*Evaluates {judged}. {spec.direction.capitalize()} is better. "
     )
     scope += (
-        f"Data: {', '.join(spec.kinds) or 'its own'}."
+        f"Data: {', '.join(spec.kinds) or 'its own examples'}."
         + ("" if spec.chance is None else f" Chance: {spec.chance:g}.")
         + "*"
     )

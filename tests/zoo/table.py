@@ -37,7 +37,7 @@ layer structures that mixlens verifies.
 
 ## Reasons
 
-The table lists the reasons for which mixlens treats a layer as open or leaves it out. For each
+The table lists the reasons why mixlens treats a layer as open or leaves it out. For each
 reason, we looked at the code of at least one class.
 
 | reason | class | code |
