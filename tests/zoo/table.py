@@ -11,10 +11,10 @@ from tests.zoo.journal import Finding
 
 _HEAD = """# Coverage
 
-This page lists the model classes of transformers that mixlens can measure. `make zoo` writes it:
-{classes} model classes of {types} model types are built from transformers' own test configurations,
-with random weights. mixlens runs each model on the input of its test configuration, splits the
-layers into parts, and compares these with the model's activations.
+This page lists the model classes of transformers that mixlens can measure. `make zoo` writes
+this page. It builds {classes} model classes of {types} model types from transformers' own test
+configurations, with random weights. mixlens runs each model on the input of its test
+configuration, splits the layers into parts, and compares these parts with the model's activations.
 Versions: {versions}.
 
 * **Verified**: {verified} classes. The parts of every layer add up to its output, except in *open*
