@@ -180,7 +180,7 @@ def _read_folder(folder: Path) -> dict[str, str]:
 
 
 def _with_place(given: Any, texts: dict[str, str]) -> Any:
-    """Return the prompt with a placeholder for the documents. It is added if the prompt has
+    """Return the prompt with a placeholder for the documents, which is added if the prompt has
     none.
     """
     from mixlens.answers.prompt_parts import with_place

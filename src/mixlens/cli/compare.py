@@ -1,5 +1,5 @@
-"""`mixlens compare`: compare all measures for one target. Measures are sorted by the rank of the
-cue.
+"""`mixlens compare`: compare all measures for one target. If `--cue` names a source, measures are
+sorted by the rank that they give it.
 """
 
 from __future__ import annotations
@@ -280,9 +280,7 @@ def _progress() -> Iterator[Progress]:
 
 
 def show(comparison: Comparison, console: Console | None = None) -> None:
-    """Print a table with one column per group of measures, then the groups by the rank of the
-    cue.
-    """
+    """Print a table with one column per group of measures, then the measures of each group."""
     from rich.console import Console
 
     from mixlens.views import terminal
@@ -304,7 +302,7 @@ def show(comparison: Comparison, console: Console | None = None) -> None:
 
 
 def grouped_measures(comparison: Comparison) -> list[list[str]]:
-    """Return the measures by the rank of the cue, with near-duplicates in one group.
+    """Return groups of near-duplicate measures, sorted by the rank of the cue.
 
     All measures of a group give the cue the same rank, and their Spearman correlation with the
     first measure of the group is at least `DUPLICATE`. `random` is always alone and last.

@@ -1,4 +1,4 @@
-"""Define the options of commands that load a model, and load the models and data that they name."""
+"""Define the options of commands that load a model, and load the named models and data."""
 
 from __future__ import annotations
 
@@ -191,8 +191,8 @@ def workers_from(
     dtype: str,
     trust_remote_code: bool,
 ) -> Workers:
-    """Return the engine and the source from which workers load the models. Set the number of
-    threads.
+    """Return the engine of a run and the models that its workers load. Also set the number of
+    threads of this process.
     """
     import torch
 

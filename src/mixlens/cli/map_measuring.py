@@ -66,7 +66,7 @@ class MapChoice:
         return maps.at(targets=[self.target])
 
     def grouped(self, maps: MixingMaps, prompt: Prompting) -> MixingMaps:
-        """Return the maps with words and segments merged, if the options ask for it."""
+        """Return the maps, with tokens merged into words or segments if the options request it."""
         return prompt.grouped(maps.words() if self.words else maps)
 
 
@@ -106,7 +106,7 @@ def measure_wanted(
 ) -> MixingMaps:
     """Return the maps, aggregated by rollout if requested.
 
-    With `by_rows`, the rollout is computed only for the wanted targets.
+    With `by_rows`, the rollout is computed only for the requested targets.
     """
     rolls_rows = wanted.rollout and wanted.head is None and by_rows
     maps = measured(wanted.measure, options, rollout=rolls_rows)
@@ -116,7 +116,7 @@ def measure_wanted(
 
 
 class TakeMeasure(Protocol):
-    """A function that runs a measure by its name on the input of the command."""
+    """A function that runs the named measure on the command's input."""
 
     def __call__(
         self, name: str, options: Mapping[str, Any], *, rollout: bool = False
@@ -148,7 +148,9 @@ def measure_by(lens: Lens, given: Any, recording: Recording | None) -> TakeMeasu
 
 
 def _position(lens: Lens, given: Text, target: int | str) -> int:
-    """Return the position of the target in the text that the model predicts words for."""
+    """Return the position of the target among the tokens of the model's last stack, which predicts
+    words (the decoder in an encoder-decoder model).
+    """
     from mixlens.text.tokens import position_of
 
     recording = lens.record(given)

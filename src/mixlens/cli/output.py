@@ -53,7 +53,7 @@ def print_json(value: Any) -> None:
 
 
 def by_reason(reasons: Mapping[str, str]) -> list[str]:
-    """Return one line for each reason: the names that it applies to, then the reason."""
+    """Return one line for each reason, with the names that it applies to."""
     names: dict[str, list[str]] = {}
     for name, reason in reasons.items():
         names.setdefault(reason, []).append(name)

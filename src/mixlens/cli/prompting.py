@@ -135,13 +135,13 @@ class Prompting:
         )
 
     def grouped(self, maps: MixingMaps) -> MixingMaps:
-        """Return maps with sources summed by segment if requested, and without the sink if
+        """Return the maps, with sources summed by segment and without the attention sink if
         requested.
         """
         return maps.segments(self.by, sink=self.sink) if self.divides else self.marked(maps)
 
     def marked(self, maps: MixingMaps) -> MixingMaps:
-        """Return maps of tokens with the segments by which a page groups them."""
+        """Return token-level maps with the segments by which the HTML page groups the tokens."""
         maps = maps if self.sink else maps.without_sink()
         named = self.divides or (self.marks and maps.source_row.offsets is not None)
         return with_segments(maps, self.by) if named else maps

@@ -180,7 +180,7 @@ def _chosen_experiments(wanted: list[str] | None, everything: bool) -> list[str]
 
 @dataclass(frozen=True, kw_only=True)
 class _Batch:
-    """Arguments that all experiments of one command have in common."""
+    """Arguments that all experiments of one command share."""
 
     lens: Lens
     data: Path | None
@@ -315,7 +315,8 @@ def show_result(
 def _show_numbers(console: Console, spec: ExperimentSpec, numbers: Any, own: bool) -> None:
     """Print the measured numbers.
 
-    If `own` is set, model and data are those of the paper, and the published numbers are shown too.
+    `own` means that the model and the data are the same as in the paper. The published numbers are
+    then shown too.
     """
     from rich.table import Table
 

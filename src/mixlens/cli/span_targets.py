@@ -102,8 +102,8 @@ def _numbers(weights: str) -> list[float]:
 def span_positions(target: str, row: TokenRow, held: tuple[int, ...] | None) -> list[int]:
     """Return the positions of a range, a list, or a piece of the text.
 
-    A piece of text is searched for among the `held` targets, such as the tokens of an answer. A
-    number that is not a position, such as a year, counts as a piece of text.
+    `held` restricts the search for a piece of text to these targets, such as the tokens of an
+    answer. A number that is too large for a position, such as a year, counts as a piece of text.
     """
     if numbers := re.fullmatch(r"(\d+)\s*-\s*(\d+)", target):
         first, last = int(numbers[1]), int(numbers[2])

@@ -1,6 +1,6 @@
-"""Support commands that `torchrun` starts in several processes, over which the model is spread.
-Every process runs the command. Only the first one prints its output and keeps its files. The others
-print nothing, and write to a temporary folder that is deleted.
+"""Support commands that `torchrun` starts in several processes to spread one model over them. Every
+process runs the command. Only the first process prints output and keeps the files. The others print
+nothing, and write to a temporary folder that is deleted.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ def process_count() -> int:
 def one_voice() -> Iterator[None]:
     """Print only in the first process.
 
-    After an error, the other processes wait before they print it, because torchrun ends all
-    processes when the first one fails. A process that is still running then must have failed alone,
-    and prints its error.
+    After an error, the other processes wait, because torchrun ends all processes when the first one
+    fails. A process that is still running after this time has failed alone, so it prints its own
+    error.
     """
     if rank() == 0:
         yield

@@ -15,15 +15,16 @@ A measure file defines
 * optionally `SPAN`, a `SpanRule`: how several targets are scored as one. Without it a span is the
   mean of its targets;
 * optionally `require_layer(layer)`: raises the same `UnsupportedModel` error as scoring if the
-  measure does not support a recorded layer. Reports call it before they measure anything.
+  measure does not support a recorded layer. `mixlens doctor` calls it to list supported measures.
 
 In a notebook, define your own measure as a function with a spec:
 
     @register("my_measure", Spec(...))
     def my_measure(layer, attention, targets, *, option=1): ...
 
-In a package, write a module or object like the files in this folder, and register it under the
-entry point group `mixlens.measures`. `mixlens.testing.check_measure` checks both kinds.
+In a package, write a module or an object with the same attributes as the files in this folder, and
+register it under the entry point group `mixlens.measures`. `mixlens.testing.check_measure` checks
+measures of both kinds.
 """
 
 from __future__ import annotations
@@ -238,8 +239,8 @@ def refusal(name: str, structure: ModelStructure, site: str | None = None) -> st
 
 
 def recorded_refusal(name: str, recording: Recording, site: str) -> str | None:
-    """Return why a measure does not support a recording, or None. Only one layer of each kind is
-    checked.
+    """Return why a measure does not support a recording, or None if it does. Of layers with the
+    same structure, only one is checked.
     """
     reason = refusal(name, recording.structure, site)
     require_layer: Callable[[Layer], None] | None
@@ -256,10 +257,9 @@ def recorded_refusal(name: str, recording: Recording, site: str) -> str | None:
 
 
 def _no_sum(spec: Spec, site: AttentionStructure) -> str | None:
-    """Return why a measure cannot split this attention, or None if it can.
+    """Return why a measure cannot split this attention's output by source, or None if it can.
 
-    A measure needs the attention's output as a known sum over sources. An open attention does not
-    have one.
+    The output must be a known sum over sources. `site.open` states why it is not.
     """
     if spec.splits == "block" and site.open is not None:
         return (
@@ -307,7 +307,7 @@ def _function_of(name: str, measure: Measure) -> Callable[..., Any]:
 def scores_of(
     name: str, recording: Recording, request: Request, options: Mapping[str, Any]
 ) -> Scores:
-    """Return a measure's scores for the whole batch. Scores that are only rounding error are
+    """Return a measure's scores for the whole batch. Scores that are only rounding error are set to
     zero.
     """
     measure = MEASURES.entry(name)
@@ -338,7 +338,9 @@ def layer_function(
 def requested_function(
     name: str, options: Mapping[str, Any], request: Request
 ) -> Callable[[Layer, Attention, Targets], LayerScores | SpanPart]:
-    """Return the function that scores one layer for a request, which may ask for a span."""
+    """Return the function that scores one layer for a request, with the targets as a span if
+    requested.
+    """
     function = layer_function(name, options, per_head=request.per_head)
     if request.span is None:
         return function
@@ -355,16 +357,16 @@ def requested_function(
 
 
 def span_rule(name: str) -> SpanRule | None:
-    """Return the rule by which a measure scores a span, or None if it only averages over the
-    targets.
+    """Return the rule by which a measure scores a span, or None if the measure only averages over
+    the targets.
     """
     rule: SpanRule | None = getattr(MEASURES.entry(name), "SPAN", None)
     return rule
 
 
 def span_definition(name: str, span: Span) -> str:
-    """Return the definition of a span to use for a measure, or raise `InvalidInput` if there is
-    none.
+    """Return how a measure scores a span ("sum", "joint" or "mean"). Raise `InvalidInput` if the
+    measure does not support spans, or not this definition.
     """
     if not scores_layers(name) or spec_of(name).gives != "maps":
         raise InvalidInput(
@@ -425,8 +427,8 @@ def _explaining_scores(
 
 
 def without_noise(name: str, scores: Scores) -> Scores:
-    """Set scores that are as small as rounding errors (`Spec.empty_below`) to zero. Normalising
-    them would make them look reliable.
+    """Set scores that are as small as rounding errors (`Spec.empty_below`) to zero. Otherwise
+    normalised scores could consist of rounding errors alone.
     """
     spec = MEASURES.entry(name).SPEC
     if spec.empty_below is None or scores.scale is None:

@@ -87,7 +87,7 @@ _RELEASED_SHIFT = 1e-6
 def score_layer(
     layer: Layer, attention: Attention, targets: Targets, *, variant: str = "paper"
 ) -> LayerScores:
-    """Return the contributions. `variant` is "paper" or "released"."""
+    """Return the ALTI contributions. `variant` is "paper" or "released"."""
     scores, residual = normalised_contributions(
         attention, targets, layer.memory_budget, released=is_released(variant)
     )
@@ -99,7 +99,10 @@ def score_layer(
 def normalised_contributions(
     site: Attention, targets: Targets, budget: int, *, released: bool = False
 ) -> tuple[Float[Tensor, "batch target source"], Float[Tensor, "batch target"]]:
-    """Return the scores, and the normalised score of the residual stream if it is not a source."""
+    """Return the normalised scores of the sources and of the residual stream.
+
+    The score of the residual stream is zero where it is a source itself (self-attention).
+    """
     parts = _parts(site, targets, released)
     sources = parts.weights.shape[-1]
     visible = sources if released else _last_seen(site, targets, sources)
@@ -140,7 +143,9 @@ def _parts(site: Attention, targets: Targets, released: bool) -> Decomposition:
 def _contributions(
     parts: Decomposition, budget: int, released: bool
 ) -> tuple[Float[Tensor, "batch target source"], Float[Tensor, "batch target"]]:
-    """Return the L1 contributions of the sources and of the residual stream."""
+    """Return the L1 contributions of the sources and of the residual stream (zero if it is a
+    source).
+    """
     y, shift = parts.beside["output"], _RELEASED_SHIFT if released else 0.0
     limit = cached_bytes(budget, y.device)
     contributions = l1_contributions(parts, y, limit, shift=shift, ends=parts.ends)
@@ -161,7 +166,7 @@ def _normalised(
 def _with_residual(
     scores: Float[Tensor, "batch target source"], residual: Float[Tensor, "batch target"]
 ) -> LayerScores:
-    """Return scores of cross-attention, where the residual stream is not a source."""
+    """Return the scores of cross-attention, with the residual stream's score in `extras`."""
     extras = {"residual_share": residual}
     return LayerScores(scores, extras, {"residual_share": ("target",)}, facts=Facts())
 
@@ -196,8 +201,8 @@ def _with_unseen(
     of_nothing: Float[Tensor, "batch target"],
     lengths: Sequence[int],
 ) -> Float[Tensor, "batch target source"]:
-    """Give sources without any attention weight, except padding, the contribution of a zero
-    vector.
+    """Assign the contribution of a zero vector to sources that have no attention weight and are not
+    padding.
     """
     ends = sent(torch.tensor(lengths), contributions.device)
     real = torch.arange(contributions.shape[-1], device=contributions.device) < ends[:, None]

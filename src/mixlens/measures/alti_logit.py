@@ -73,7 +73,7 @@ _BLOCKS, _LEAST = 8, 128
 
 
 def refusal(layer: LayerStructure, site: AttentionStructure) -> str | None:
-    """Return why a model's logits are not a sum over its layers, or None if they are."""
+    """Return why the model's logits are not a sum over its layers, or None if they are."""
     return not_a_sum(layer, site)
 
 
@@ -86,8 +86,8 @@ def score_model(
     initial: bool = False,
     variant: str = "paper",
 ) -> Scores:
-    """Return the contributions. `variant` is "paper" or "released". `initial` adds the contribution
-    of the explained token's own embedding to its score in layer 0.
+    """Return the contributions to the logit. `variant` is "paper" or "released". `initial` adds the
+    contribution of the explained token's own embedding to its score in layer 0.
     """
     parts = LogitParts.of("alti_logit", recording, request, output)
     product = _CarriedDown(
@@ -127,10 +127,10 @@ def _block_size(recording: Recording, request: Request) -> int:
 
 @dataclass(kw_only=True)
 class _CarriedDown:
-    """Propagate logit updates down through the layers.
+    """Propagate logit updates from the last layer down to the input.
 
-    Each requested layer has one vector of updates, split among the tokens of the layer that was
-    visited last.
+    For each requested layer, `rows` contains its logit updates, split among the tokens of the layer
+    that was visited last.
     """
 
     parts: LogitParts
@@ -155,7 +155,7 @@ class _CarriedDown:
     def blocks(self, position: int) -> list[list[int]]:
         """Return the targets that the next layer needs, in blocks.
 
-        These are the explained targets, and those to which a layer above assigned an update.
+        These are the explained targets, and the tokens to which a layer above assigned an update.
         """
         self.begin()
         explained = list(self.parts.places[0])
@@ -168,12 +168,12 @@ class _CarriedDown:
         return [explained, *(others[start : start + self.block] for start in starts)]
 
     def visit(self, position: int, layer: Layer, block: Targets) -> None:
-        """Add one block of a layer's targets."""
+        """Process one block of a layer's targets."""
         self.add(layer, block, block if block.positions == self.parts.places else None)
 
     def add(self, layer: Layer, block: Targets, explained: Targets | None) -> None:
-        """Add targets of a layer. `explained` are the targets among them whose logits are
-        explained.
+        """Propagate updates through some targets of a layer, and add the layer's own updates for
+        the `explained` targets.
         """
         with layer.held():
             if explained is not None:

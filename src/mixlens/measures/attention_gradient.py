@@ -2,11 +2,11 @@
 
 Chefer, Gur, Wolf 2021, Generic Attention-model Explainability for Interpreting Bi-Modal and
 Encoder-Decoder Transformers (ICCV), equation 5: the mean over heads of (dy/dA * A)+, entry by
-entry, with negative products clipped for each head. y is the raw logit of the explained output.
-Their relevance is the rollout R_l = R_(l-1) + A_l R_(l-1) of these maps without normalisation,
-which `rollout()` computes. `mixlens.maps.relevance` implements their rules for encoder and decoder.
-Their older variant, which uses layer-wise relevance propagation instead of A, is not included. In
-the last layer only the explained token has a gradient.
+entry, with negative products clipped for each head. y is the raw logit of the explained output. The
+relevance of the paper is the rollout R_l = R_(l-1) + A_l R_(l-1) of these maps without
+normalisation, which `rollout()` computes. `mixlens.maps.relevance` implements the paper's rules for
+encoder and decoder. The authors' older variant, which uses layer-wise relevance propagation instead
+of A, is not included. In the last layer only the explained token has a gradient.
 
 A weight affects the output only through the head's output o_i = sum_j A_ij v_j. Therefore dy/dA_ij
 = dy/do_i . v_j, where dy/do is the gradient at the input of the output projection, times the gate
@@ -142,9 +142,8 @@ def projection_gradients(
 def weight_gradients(
     site: Attention, gradient: Float[Tensor, "batch _ head d_head"], wanted: Targets
 ) -> Float[Tensor, "batch head target source"]:
-    """Return dy/dA for some targets of one attention.
-
-    It is computed from the gradient at the input of the output projection.
+    """Return dy/dA for some targets of one attention, from the gradient at the input of the output
+    projection.
     """
     gradient = wanted.take(gradient, 1)
     if site.gate is not None:

@@ -1,4 +1,4 @@
-"""The norm of the part of the MLP output that comes from each source.
+"""The norm of each source's part of the MLP output.
 
 Kobayashi et al. 2024, Analyzing Feed-Forward Blocks in Transformers through the Lens of Attention
 Maps, the scope AtbFf (pre-norm: AtbLnFf). `mixlens.replay.mlp_scopes` describes the computation and
@@ -28,7 +28,9 @@ SPEC = scope_spec(
 
 
 def refusal(layer: LayerStructure, site: AttentionStructure) -> str | None:
-    """Return why the vectors of sources cannot be propagated through such a layer, or None."""
+    """Return why the vectors of sources cannot be propagated through this layer, or None if they
+    can.
+    """
     return no_mlp(layer, site)
 
 
@@ -40,5 +42,5 @@ def require_layer(layer: Layer) -> None:
 def score_layer(
     layer: Layer, attention: Attention, targets: Targets, *, bias: str = "joint"
 ) -> LayerScores:
-    """Return the norms. `bias` is "joint" or "fixed"."""
+    """Return the norm of each source's part. `bias` is "joint" or "fixed"."""
     return scope_norms(layer, attention, targets, bias=bias, residual=False)

@@ -52,7 +52,9 @@ SPEC = Spec(
 
 
 def score_layer(layer: Layer, attention: Attention, targets: Targets) -> LayerScores:
-    """Return the norms of the sum over heads. The diagonal includes the residual stream."""
+    """Return the norm of each source's vector, summed over heads. The diagonal includes the
+    residual stream.
+    """
     parts = _split(layer, attention, targets)
     return LayerScores(part_norms(parts, block_bytes(layer.memory_budget)))
 

@@ -2,9 +2,9 @@
 ||T_ij||.
 
 Kobayashi et al. 2021, Incorporating Residual and Normalization Layers
-(https://aclanthology.org/2021.emnlp-main.373), eq. 9-10. With sigma fixed to that of the true
-input, the layer norm is a linear function. Its bias is not assigned to any source. For pre-norm
-blocks, whose output has no norm, the scores are those of `attention_norm_res`. With
+(https://aclanthology.org/2021.emnlp-main.373), eq. 9-10. With sigma fixed to its value for the true
+input, the layer norm is a linear function. The bias of the norm is not assigned to any source. For
+pre-norm blocks, whose output has no norm, the scores are those of `attention_norm_res`. With
 `next_norm=True` the norm before the MLP is applied too: the scope AtbLn of Kobayashi et al. 2024,
 Analyzing Feed-Forward Blocks in Transformers through the Lens of Attention Maps. `mixing_ratio` is
 the ratio of the 2021 paper, ||sum_{j != i} T_ij|| / (||sum_{j != i} T_ij|| + ||T_ii||). The measure
@@ -92,13 +92,13 @@ def _with_ratio(
     others: Float[Tensor, "batch target"],
     kept: Float[Tensor, "batch target"],
 ) -> LayerScores:
-    """Return the norms, with the mixing ratio ||others|| / (||others|| + ||kept||)."""
+    """Return the norms, with the mixing ratio others / (others + kept) in `extras`."""
     ratio = {"mixing_ratio": others / (others + kept)}
     return LayerScores(norms, ratio, {"mixing_ratio": ("target",)})
 
 
 def _norm_in_front(layer: Layer, site: Attention) -> LinearisedNorm:
-    """Return the norm before the MLP, applied to the block's output."""
+    """Return the layer norm before the MLP, linearised at the block's output."""
     feed_forward, block = layer.structure.feed_forward, layer.structure.sites[-1]
     path = None if feed_forward is None else feed_forward.input_norm
     norm = None
@@ -117,8 +117,8 @@ def _others_and_kept(
 ) -> tuple[Float[Tensor, "batch target"], Float[Tensor, "batch target"]]:
     """Return ||sum_{j != i} T_ij|| and ||T_ii||.
 
-    The sum over the other sources is computed as the output minus the constant and minus T_ii. For
-    a span, all of its targets count as i.
+    The sum over the other sources is computed as the block's output minus the biases and minus
+    T_ii. For a span, i stands for all of its targets.
     """
     kept = parts.diagonal.sum(1, keepdim=True) if parts.folded else parts.diagonal
     assert parts.constant is not None  # these parts are the block's own

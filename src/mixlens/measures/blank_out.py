@@ -68,7 +68,7 @@ def score_model(
     signed: bool = False,
     moves: str = "prompt",
 ) -> Scores:
-    """Return the changes of the output.
+    """Return the change of the output for each replaced token.
 
     `replacement` is "mask", "unk", "pad", "zero" or a token id. If an answer is explained, `moves`
     ("prompt" or "all") selects the tokens to replace.

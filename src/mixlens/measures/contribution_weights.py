@@ -5,8 +5,8 @@ This follows Cunningham & Cirone 2026 (https://arxiv.org/abs/2606.07604), who co
 weight with the norm and the direction of the value. Their equation was not available to us, so the
 formula is our own. With `per_head`, the vectors A_hij f_hj of each head are projected onto their
 sum over j. The bias of the output projection is not assigned to any source and is excluded. Scores
-are signed and sum to one. If values cancel, o_i is short and scores are large. `uncancelled` is
-|o_i| / sum_j |c_ij|, which is one if nothing cancels.
+are signed and sum to one. If the sources' vectors cancel, o_i is short and scores are large.
+`uncancelled` is |o_i| / sum_j |c_ij|, which is one if nothing cancels.
 
 The vectors are never computed: c_ij . o_i = sum_h A_hij v_hj . (W_h o_i), so a target costs sources
 x d_model multiplications, as many as its attention weights.
@@ -148,7 +148,7 @@ def _by_group(
     rows: Float[Tensor, "batch head target inner"],
     columns: Float[Tensor, "batch kv_head inner out"],
 ) -> Float[Tensor, "batch head target out"]:
-    """Return the matrix product with grouped keys or values, without repeating them for each
+    """Return the matrix product with grouped keys or values, without repeating the groups for each
     head.
     """
     batch, heads, targets, inner = rows.shape

@@ -64,7 +64,7 @@ SPEC = Spec(
 
 
 def refusal(layer: LayerStructure, site: AttentionStructure) -> str | None:
-    """Return why vectors cannot be propagated through such a layer, or None if they can."""
+    """Return why vectors cannot be propagated through this layer, or None if they can."""
     return no_mlp(layer, site)
 
 
@@ -85,7 +85,7 @@ def score_model(
     local: bool = False,
     feed_forward: bool = True,
 ) -> Scores:
-    """Return the norms.
+    """Return the norm of each input token's part.
 
     `bias` is "absdot", "abssim", "norm", "equal", "cls", "none" or "column"; `variant` is "paper"
     or "released". `local` decomposes each layer separately, and `feed_forward=False` omits the MLP.
@@ -125,7 +125,7 @@ def chosen_rules(bias: str, variant: str, feed_forward: bool) -> PartRules:
 def _text_norms(
     recording: Recording, request: Request, text: int, length: int, rules: PartRules, local: bool
 ) -> Iterator[tuple[int, Tensor, Tensor]]:
-    """Yield the index of each requested layer, its targets, and their norms [target, source]."""
+    """Yield the index of each requested layer, its targets, and the norms [target, source]."""
     layers, budget = recording.layers(request.site), recording.memory_budget
     wanted = None if request.targets is None else request.targets[text]
     if local:

@@ -5,9 +5,9 @@ Decomposition, equations 14-15: the vectors of `decompx` at the position of the 
 propagated through the head. As in the layers, each activation function is replaced by a line
 through the origin. The contributions add up to the logit if biases are divided among the tokens or
 kept in a column. The bias of the last linear layer is divided according to each source's part of
-*all* logits, as in the authors' code, which needs a matrix of sources and outputs. Linear rules
-need only one backward pass instead of this matrix. The authors' code supports classifiers. mixlens
-also supports masked and causal language models, for one position.
+*all* logits, as in the authors' code, which needs a matrix of sources and outputs. Bias rules that
+are linear need only one backward pass instead of this matrix. The authors' code supports
+classifiers. mixlens also supports masked and causal language models, for one position.
 
 The backward pass works as follows. With fixed attention weights, sigmas and slopes, a logit is an
 affine function of the input tokens. The contribution of a token is its gradient times the token.
@@ -85,12 +85,14 @@ SPEC = Spec(
 
 
 def refusal(layer: LayerStructure, site: AttentionStructure) -> str | None:
-    """Return why vectors cannot be propagated through such a layer, or None if they can."""
+    """Return why vectors cannot be propagated through this layer, or None if they can."""
     return no_mlp(layer, site)
 
 
 def require_layer(layer: Layer) -> None:
-    """Raise unless vectors can pass through its values and its MLP."""
+    """Raise `UnsupportedModel` unless vectors can be propagated through a layer's values and its
+    MLP.
+    """
     require_followed(layer)
 
 
@@ -104,7 +106,7 @@ def score_model(
     variant: str = "paper",
     feed_forward: bool = True,
 ) -> Scores:
-    """Return the contributions.
+    """Return the contributions to the logit.
 
     `bias` is "absdot", "abssim", "norm", "equal", "cls", "none" or "column"; `variant` is "paper"
     or "released". `feed_forward=False` omits the MLP.
@@ -170,7 +172,7 @@ Terms = tuple[Int[Tensor, "place term"], Float[Tensor, "place term"]]
 
 @dataclass(frozen=True)
 class _Bias:
-    """A bias added to each target, and the sources that each target can see at that point."""
+    """A bias that is added to each target, and the sources that a target can see at this point."""
 
     added: Float[Tensor, "target width"]
     seen: Seen
@@ -181,8 +183,8 @@ class _Bias:
 class _WholeStream(PartRules):
     """Propagation rules that add each bias to the residual stream as a whole, and store it.
 
-    The backward pass needs the stored biases. Each entry of `seen` yields, for one layer, the
-    sources that are visible to each bias, in order.
+    The backward pass needs the stored biases. `seen` has one iterator per layer, which yields the
+    visible sources of each bias in the order in which the layer adds them.
     """
 
     one_source: ClassVar[bool] = True
@@ -213,8 +215,8 @@ def logit_parts(
 ) -> tuple[Float[Tensor, " source"], Float[Tensor, ""]]:
     """Return each token's contribution to a weighted sum of logits, and the total of the biases.
 
-    The sum is given by `Explained.terms` of the text. The bias of the value vectors counts as part
-    of its token, not as a bias.
+    `terms` contains the indices and weights of the logits in this sum. The bias of the value
+    vectors counts as part of its token, not as a bias.
     """
     places, device = list(head.places[text]), layers[0].input.device
     whole = _WholeStream(rules.bias, rules.released, rules.feed_forward)
@@ -242,10 +244,10 @@ def logit_parts(
 
 
 def _seen_by(step: VectorLayer, before: Seen, targets: Tensor) -> tuple[Iterator[Seen], Seen]:
-    """Return the visible sources for each bias of a layer, and for its output.
+    """Return the visible sources for each bias of a layer, and for the layer's output.
 
-    Each bias is divided among its sources. The biases are in the order in which the layer adds
-    them.
+    Each bias is divided among its visible sources. The iterator follows the order in which the
+    layer adds the biases.
     """
     reads = (step.weights != 0).any(0)[targets]
     mixed = (reads.to(step.weights) @ before.to(step.weights)) > 0

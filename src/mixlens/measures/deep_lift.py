@@ -7,7 +7,7 @@ Attributions are multiplier . (x_j - x'_j) and add up to f(x) - f(baseline).
 
 Captum's DeepLift applies its rule to known activation modules only. Transformers models call
 activations, softmax and products of activations as functions, and Captum uses plain gradients for
-norms. Its attributions therefore do not add up on these models and are close to gradient times
+norms. Captum's attributions therefore do not add up on these models and are close to gradient times
 input. In mixlens every operation has a rule (`mixlens.kernels.rescale`). Both implementations agree
 on networks of linear layers and activations. If the model uses an operation without a rule, the
 attributions do not add up, and mixlens raises an error.

@@ -7,11 +7,11 @@ reaches the output. Scores may be negative. They equal A if the number of tokens
 rank. T does not include padding.
 
 The paper uses one projector for a whole text. mixlens differs if a target cannot see every source
-(causal masks, windows, packed texts). Its projector is then computed from the visible rows of T, so
-that hidden tokens keep weight zero and the product with V stays the same (see `kernels.prefixes`).
-The attention mask of the forward pass determines which sources are visible (see
-`capture.attention_call`). `rank` and `null_dimension` (tokens minus rank) refer to all tokens of
-the text, which in a causal model only the last target can see.
+(causal masks, windows, packed texts). The projector of such a target is computed from the visible
+rows of T, so that hidden tokens keep weight zero and the product with V stays the same (see
+`kernels.prefixes`). The attention mask of the forward pass determines which sources are visible
+(see `capture.attention_call`). `rank` and `null_dimension` (tokens minus rank) refer to all tokens
+of the text, which in a causal model only the last target can see.
 
 `constraint` addresses an open question in section 3.4 of the paper: "sum" removes only components
 that also keep the sum of the weights (the left null space of [T, 1]); "simplex" returns the
@@ -138,7 +138,7 @@ class VisibleSources:
 
 
 def visible_sources(site: Attention, wanted: Targets) -> VisibleSources:
-    """Return which sources every recorded target of an attention can see.
+    """Return which sources each recorded target of an attention can see.
 
     In a causal model each target has its own projector, so a target measured alone has the same
     scores as in a map of all targets.

@@ -10,8 +10,8 @@ of one target.
 at least 1e-5, and sources that a target cannot see are terms too. Before contributions are
 normalised, `threshold` drops each head's vector whose L1 contribution is below it, and likewise the
 MLP output and the residual stream beside the MLP. The residual stream of the attention block always
-counts. FlashTrace (https://github.com/wbopan/flashtrace) uses the same threshold. Its effect
-depends on the scale of the hidden states and on the weights of a span.
+counts. FlashTrace (https://github.com/wbopan/flashtrace) uses the same threshold. The effect of the
+threshold depends on the scale of the hidden states and on the weights of a span.
 """
 
 from __future__ import annotations
@@ -92,7 +92,9 @@ SPEC = Spec(
 
 
 def refusal(layer: LayerStructure, site: AttentionStructure) -> str | None:
-    """Return why the fractions are not defined for a layer of this structure, or None."""
+    """Return why the fractions are not defined for a layer with this structure, or None if they
+    are.
+    """
     return no_routes(layer, site)
 
 

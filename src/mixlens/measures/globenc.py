@@ -4,7 +4,7 @@
 Modarressi et al. 2022, GlobEnc: Quantifying Global Token Attribution by Incorporating the Whole
 Encoder Layer (https://aclanthology.org/2022.naacl-main.19), eq. 6-8. The MLP enters only through
 sigma_2, which is taken from the true input of the second norm. If the residual of the MLP is
-scaled, T_ij is scaled with it. The authors' rollout does not normalise the maps.
+scaled, T_ij is multiplied by the same factor. The authors' rollout does not normalise the maps.
 
 The measure is defined for post-norm layers with one attention and a norm after the MLP. It raises
 an error for other layers.

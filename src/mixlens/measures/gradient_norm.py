@@ -59,7 +59,7 @@ def score_model(
     noise: float = 0.15,
     seed: int = 0,
 ) -> Scores:
-    """Return the norms.
+    """Return the norm of the gradient for each token.
 
     `reduction` is "l2" or "l1"; `smooth` is the number of noisy copies, and `noise` the scale of
     their noise.

@@ -58,7 +58,7 @@ def score_model(
     noise: float = 0.15,
     seed: int = 0,
 ) -> Scores:
-    """Return the products.
+    """Return the product of gradient and input for each token.
 
     `reduction` is "sum", "l2" or "l1"; `smooth` is the number of noisy copies, and `noise` the
     scale of their noise.

@@ -64,7 +64,9 @@ SPEC = Spec(
 
 @dataclass(frozen=True)
 class _NormStep:
-    """The layer norm of the embeddings, as the first step to differentiate."""
+    """The layer norm of the embeddings, in the form of a step that can be differentiated like a
+    layer.
+    """
 
     norm: LinearisedNorm
     point: Tensor
@@ -77,7 +79,7 @@ class _NormStep:
 def refusal(layer: LayerStructure, site: AttentionStructure) -> str | None:
     """Return why a layer cannot be differentiated alone, or None if it can.
 
-    It cannot if its values come from an earlier layer.
+    Layers that reuse the values of an earlier layer cannot be differentiated alone.
     """
     if site.kind is AttentionKind.SELF and not site.own_values:
         return "its values come from an earlier layer, so its derivatives are not the model's"
@@ -175,7 +177,7 @@ def _contributions(
 ) -> tuple[Float[Tensor, "layer target source"], Float[Tensor, "layer target source"] | None]:
     """Return scores that sum to one, with their standard errors.
 
-    The errors are propagated to first order through the square root and the division.
+    The standard errors are propagated to first order through the square root and the normalisation.
     """
     norms = squared.mean.clamp_min(0).sqrt()
     total = norms.sum(-1, keepdim=True).clamp_min(torch.finfo(norms.dtype).tiny)
@@ -193,9 +195,9 @@ def _contributions(
 
 
 def _tangent_bytes(layer: Layer) -> int:
-    """Return the approximate size in bytes of one tangent inside a layer.
+    """Return the approximate memory in bytes that one tangent needs inside a layer.
 
-    It covers a few copies of the layer's vectors, of its widest product and of the attention
+    This includes a few copies of the layer's vectors, of its widest activation and of the attention
     weights.
     """
     tokens, d_model = layer.input.shape[1:]

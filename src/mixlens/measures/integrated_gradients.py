@@ -10,8 +10,8 @@ Findings), each token has its own path, on which only this token starts from the
 approximates f(x) - f(x with this token replaced), and `completeness_error` has one value per token.
 In "discretised" (Sanyal & Ren 2021, Discretized Integrated Gradients, EMNLP), the path leads from
 each word to a baseline word through the embeddings of other words. It integrates over the word
-embeddings, not over the first layer's input, and its left Riemann sums match the difference only
-roughly.
+embeddings, not over the first layer's input, and its left Riemann sums add up to f(x) - f(baseline)
+only roughly.
 
 On a discretised path, gradients are computed near real word embeddings. From the current anchor
 word the path continues to one of its nearest neighbours. It visits no word twice, and goes to the
@@ -177,9 +177,8 @@ def _through_words(
 def _error(
     recording: Recording, output: Explained, value: Value, base: Hidden, parts: Hidden
 ) -> Tensor:
-    """Return the completeness error of each text.
-
-    It is the sum of the attributions minus f(x) - f(baseline).
+    """Return the completeness error of each text: the sum of the attributions, minus f(x) -
+    f(baseline).
     """
     rows = torch.arange(len(base), device=base.device)
     return parts.flatten(1).sum(1) - (output(recording.output, rows) - value(base, rows))
@@ -194,7 +193,9 @@ def _token_errors(
     hidden: Hidden,
     parts: Hidden,
 ) -> Tensor:
-    """Return the completeness error of each token, for paths on which only this token changes."""
+    """Return the completeness error of each token on a sequential path, where only this token
+    changes.
+    """
     rows = torch.arange(len(base), device=base.device)
     whole, errors = output(recording.output, rows), []
     for token in range(hidden.shape[1]):
@@ -230,11 +231,11 @@ def word_path(
     size: int,
     neighbours: int = NEIGHBOURS,
 ) -> Float[Tensor, "step word width"]:
-    """Return the path from the baseline to each word, `steps` points each.
+    """Return the discretised path from the baseline to each word, with `steps` points.
 
-    `size` words are processed at a time. With `anchors="greedy"`, the next anchor is the neighbour
-    that has to be moved least; with "maxcount", the neighbour with the most channels that need not
-    be moved.
+    `size` words are processed at a time. The next anchor is the neighbour that has to be moved
+    least (`anchors="greedy"`), or the neighbour with the most channels that need not be moved
+    ("maxcount").
     """
     rows = [
         anchor_words(part, baseline, vectors, steps=steps, anchors=anchors, neighbours=neighbours)
@@ -273,7 +274,7 @@ def anchor_words(
 
 
 def _between(anchor: Tensor, end: Tensor, start: Tensor) -> Tensor:
-    """Return which channels of an anchor lie between two points."""
+    """Return a mask of the channels of an anchor that lie between two points."""
     low, high = torch.minimum(start, end), torch.maximum(start, end)
     return (low <= anchor) & (anchor <= high)
 

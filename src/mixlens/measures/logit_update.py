@@ -55,7 +55,7 @@ SPEC = Spec(
 
 
 def refusal(layer: LayerStructure, site: AttentionStructure) -> str | None:
-    """Return why the logit is not a sum over the layers, or None if it is."""
+    """Return why the model's logits are not a sum over its layers, or None if they are."""
     return not_a_sum(layer, site)
 
 

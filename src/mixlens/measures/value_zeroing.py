@@ -102,7 +102,7 @@ def score_layer(
     sample: int | None = None,
     seed: int = 0,
 ) -> LayerScores:
-    """Return the distances.
+    """Return the Value Zeroing distances.
 
     `distance` is "cosine", "euclidean" or "spearman"; `normalised` compares standardised
     representations; `segments` zeroes all values of a segment at once. `sample` is the number of
@@ -145,10 +145,10 @@ def _square(
     segments: Any = None,
     **_: Any,
 ) -> LayerScores:
-    """Return the squared norm of every change, and the sums that a joint distance needs.
+    """Return the squared norm of every change, and the other terms that a joint distance needs.
 
-    `extras` holds the squared norm of each state and, for the cosine distance, the dot product of
-    change and state. The dot products need a second run of the rest of the layer.
+    `extras` contains the squared norm of each state and, for the cosine distance, the dot product
+    of change and state. The dot products need a second run of the rest of the layer.
     """
     if distance not in ("cosine", "euclidean"):
         raise InvalidInput(
@@ -207,7 +207,8 @@ SPAN = SpanRule(
 def _rounding_scale(layer: Layer, targets: Targets, distance: str) -> Float[Tensor, "batch target"]:
     """Return the scale of the rounding errors of a distance.
 
-    For the Euclidean distance it is the norm of each state; otherwise it is the machine epsilon.
+    For the Euclidean distance, this is the norm of each state. For the other distances, it is the
+    machine epsilon.
     """
     if distance == "euclidean":
         return targets.take(layer.output.norm(dim=-1), 1)
@@ -232,7 +233,7 @@ def zeroing_distances(
     per_head: bool,
     segments: Segments | None = None,
 ) -> Float[Tensor, "batch heads_or_one target column"]:
-    """Return how far each target moves if the values of a source are zero.
+    """Return the distance between each target's states with and without the values of each source.
 
     With `segments`, the values of all sources of a segment are zero at once. Values are zeroed in
     all heads, or with `per_head` in one head at a time.
@@ -277,7 +278,7 @@ Blocks = Iterator[tuple[ZeroedBlock, Bool[Tensor, "text target column"]]]
 
 
 def _linked_blocks(read: Tensor, real: Tensor, head: int | None, size: int) -> Blocks:
-    """Yield blocks of `size` sources, each with the range of targets that attend to any of them.
+    """Yield blocks of `size` sources, each with the range of targets that attend to these sources.
 
     The ranges of a text are read from the device all at once, because each read synchronises a GPU.
     """
@@ -298,7 +299,7 @@ def _linked_blocks(read: Tensor, real: Tensor, head: int | None, size: int) -> B
 
 
 def _leading_blocks(read: Tensor, last: Sequence[int], head: int | None, rows: int) -> Blocks:
-    """Yield blocks of all targets with the sources that any of them can see.
+    """Yield blocks of all targets, with the sources that at least one target can see.
 
     No value is read from the device. Short texts are processed together, up to `rows` pairs at
     once.
@@ -316,7 +317,7 @@ def _leading_blocks(read: Tensor, last: Sequence[int], head: int | None, rows: i
 def _segment_blocks(
     read: Tensor, real: Tensor, segments: Segments, head: int | None, size: int
 ) -> Blocks:
-    """Yield blocks of all targets of a text with `size` segments each."""
+    """Yield blocks of `size` segments, each with all targets of a text."""
     for text, positions in enumerate(segments):
         own = [torch.tensor(members, device=read.device) for members in positions]
         linked = read[text].any(0) & real[text]
@@ -328,7 +329,7 @@ def _segment_blocks(
 
 
 def _last_sources(targets: Targets, site: Attention) -> list[int]:
-    """Return the number of leading sources of each text that any target can see."""
+    """Return the number of leading sources of each text that at least one target can see."""
     counts, ends = list(targets.source_lengths), site.visibility.ends
     if ends is None:
         return counts
@@ -339,7 +340,8 @@ def _last_sources(targets: Targets, site: Attention) -> list[int]:
 def _folding_is_faster(
     site: Attention, real: Bool[Tensor, "batch target source"], *, per_head: bool
 ) -> bool:
-    """Return whether to apply the output projection before pairs of target and source are formed.
+    """Return whether to apply the output projection to the values before forming (target, source)
+    pairs.
 
     This is cheaper if there are many pairs.
     """
