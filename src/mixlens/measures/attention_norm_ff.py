@@ -1,4 +1,4 @@
-"""The norm of each source's part of the MLP output.
+"""The norm of each source's contribution to the MLP output.
 
 Kobayashi et al. 2024, Analyzing Feed-Forward Blocks in Transformers through the Lens of Attention
 Maps, the scope AtbFf (pre-norm: AtbLnFf). `mixlens.replay.mlp_scopes` describes the computation and
@@ -42,5 +42,5 @@ def require_layer(layer: Layer) -> None:
 def score_layer(
     layer: Layer, attention: Attention, targets: Targets, *, bias: str = "joint"
 ) -> LayerScores:
-    """Return the norm of each source's part. `bias` is "joint" or "fixed"."""
+    """Return the norm of each source's contribution. `bias` is "joint" or "fixed"."""
     return scope_norms(layer, attention, targets, bias=bias, residual=False)

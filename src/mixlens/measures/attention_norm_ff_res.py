@@ -1,4 +1,4 @@
-"""The norm of each source's part of the sum of MLP output and residual stream.
+"""The norm of each source's contribution to the sum of the MLP output and the residual stream.
 
 Kobayashi et al. 2024, Analyzing Feed-Forward Blocks in Transformers through the Lens of Attention
 Maps, the scope AtbFfRes (pre-norm: AtbLnFfRes, the whole layer). `mixlens.replay.mlp_scopes`

@@ -1,4 +1,4 @@
-"""The norm of each source's part of the layer's output, after the last layer norm.
+"""The norm of each source's contribution to the layer's output, after the last layer norm.
 
 Kobayashi et al. 2024, Analyzing Feed-Forward Blocks in Transformers through the Lens of Attention
 Maps, the scope AtbFfResLn. `mixlens.replay.mlp_scopes` describes the computation and the two

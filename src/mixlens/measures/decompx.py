@@ -85,7 +85,7 @@ def score_model(
     local: bool = False,
     feed_forward: bool = True,
 ) -> Scores:
-    """Return the norm of each input token's part.
+    """Return the norm of each input token's contribution.
 
     `bias` is "absdot", "abssim", "norm", "equal", "cls", "none" or "column"; `variant` is "paper"
     or "released". `local` decomposes each layer separately, and `feed_forward=False` omits the MLP.

@@ -131,7 +131,7 @@ def _may_be_batched(
     answer: Sequence[int],
     start: int | None,
 ) -> bool:
-    """Return whether each prompt gives the same logits in a batch as alone."""
+    """Return whether the model computes the same logits for each prompt in a batch as alone."""
     tensors = made_ready(model, _tensors(model, tokenizer, prompts, answer, start))
     try:
         require_independent_texts(model, tensors, text_lengths(tensors), None, output=True)
@@ -195,7 +195,7 @@ def token_log_probabilities(
 ) -> Float[np.ndarray, " token"]:
     """Return the log-probability of each token of an answer, in float64.
 
-    `logits` are those at the positions that predict these tokens.
+    `logits` contains the logits at the positions that predict these tokens.
     """
     if max(answer) >= logits.shape[1]:
         raise InvalidInput(

@@ -83,7 +83,7 @@ def plan_batches(
     """Return the indices of the texts of each batch, short texts first.
 
     Each batch fits into `memory` bytes, or has `batch_size` texts if that is set. Set `logits` if
-    the model has to compute logits.
+    the measure needs the model's logits, so that their memory is included.
     """
     if batch_size is not None and (not isinstance(batch_size, Integral) or batch_size < 1):
         raise InvalidInput(f"batch_size={batch_size!r} is out of range. Pass at least 1.")
@@ -117,7 +117,9 @@ def halve_until_it_fits(
     places: list[int],
     halved: Callable[[list[int]], None] | None = None,
 ) -> list[Item]:
-    """Measure a batch. If memory runs out, call `halved` and measure one half after the other."""
+    """Measure a batch. If memory runs out, call `halved` and measure the two halves one after the
+    other.
+    """
     try:
         return measure(places)
     except Exception as error:

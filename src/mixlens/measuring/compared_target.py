@@ -44,7 +44,7 @@ class TargetChoice:
 def default_target(recording: Recording, site: str | None) -> int:
     """Return the position of the default target.
 
-    This is the last target of a recording of a few targets. Otherwise it is the only mask token,
+    In single-target mode, this is the last recorded target. Otherwise it is the only mask token,
     the [CLS] token of a bidirectional classifier (or its first token), or the last token.
     """
     if recording.targets and recording.target_stack == recording.structure.stack_of(site).name:
@@ -60,14 +60,14 @@ def default_target(recording: Recording, site: str | None) -> int:
 
 
 def site_of(recording: Recording, site: str | None) -> str:
-    """Return the name of an attention: `site`, else the default of the recording, else the first
-    one.
+    """Return the name of an attention: `site`, else the recording's default, else the model's first
+    attention.
     """
     return recording.structure.site(recording.site if site is None else site).name
 
 
 def by_rows(only: Sequence[str] | str | None, aggregate: str | int) -> bool:
-    """Return whether all named measures can score a target without whole maps."""
+    """Return whether all measures in `only` can score a target without whole maps."""
     specs, names = list_measures(), _names(only) or []
     known = all(name in specs and specs[name].row_by_row for name in names)
     # Signed scores are aggregated by absolute value, which needs maps.
@@ -76,7 +76,9 @@ def by_rows(only: Sequence[str] | str | None, aggregate: str | int) -> bool:
 
 
 def _names(only: Sequence[str] | str | None) -> list[str] | None:
-    """Return a checked list of names of measures, or None for all."""
+    """Return the names of the measures as a list, or None for all. Raise `InvalidInput` unless all
+    are strings.
+    """
     names = listed(only, "measures")
     for name in names or ():
         if not isinstance(name, str):
@@ -87,7 +89,9 @@ def _names(only: Sequence[str] | str | None) -> list[str] | None:
 def choose_target(
     recording: Recording, target: int | str, site: str, aggregate: str | int, words: bool
 ) -> TargetChoice:
-    """Find the target by its position or label, and return how to aggregate its scores."""
+    """Find the target by its position or label, and return it with the aggregation of its
+    scores.
+    """
     if recording.batch != 1:
         raise InvalidInput("compare takes one text. Pass one text at a time")
     if not isinstance(aggregate, int) and aggregate not in AGGREGATES:
@@ -129,9 +133,10 @@ def choose_span(
     aggregate: str | int,
     words: bool,
 ) -> TargetChoice:
-    """Return a span of several targets, which are scored as one.
+    """Return several targets as a span, which is scored as one target.
 
-    These are the named targets, or those that produced `answer`.
+    The span consists of the named targets, or of the positions that produced the tokens of
+    `answer`.
     """
     if aggregate == "rollout":
         raise InvalidInput(
@@ -173,7 +178,9 @@ def _known_targets(recording: Recording, site: str) -> tuple[tuple[int, ...], ..
 def chosen_specs(
     only: Sequence[str] | None, options: Mapping[str, Mapping[str, Any]] | None
 ) -> dict[str, Spec]:
-    """Return the specs of the measures to compare. Raise if `options` names any other measure."""
+    """Return the specs of the measures to compare. Raise `InvalidInput` if `options` names any
+    other measure.
+    """
     specs = list_measures()
     names = _names(only) or list(ready_measures())
     for name in (*names, *(options or {})):
@@ -216,15 +223,15 @@ def cue_position(recording: Recording, choice: TargetChoice, cue: int | str) -> 
 
 
 def with_all_targets(recording: Recording, name: str) -> Recording:
-    """Record the same inputs again with all targets, for a measure that needs them."""
+    """Record the same inputs again with all targets, for a measure that needs whole maps."""
     return replace(record_all_targets(recording, name), targets=None)
 
 
 def explained_output(
     recording: Recording, choice: TargetChoice, specs: Mapping[str, Spec], explain: dict[str, Any]
 ) -> tuple[dict[str, Any], str | None]:
-    """Return the options for the output to explain, and a name for it. Raise if it does not
-    exist.
+    """Return the options that select the explained output, and the label of this output. Raise if
+    they name an output that does not exist.
     """
     known = [name for name in inspect.signature(explained).parameters if name != "recording"]
     for name in explain:

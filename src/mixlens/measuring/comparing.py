@@ -1,6 +1,7 @@
 """Apply every suitable measure to one target of a recording.
 
-Unless layers are aggregated by rollout, only the scores of this target are computed.
+Only the scores of this target are computed, unless layers are aggregated by rollout, which needs
+whole maps.
 """
 
 from __future__ import annotations
@@ -190,8 +191,8 @@ def _shared(
 ) -> dict[str, MixingMaps]:
     """Score all single-target measures in one forward pass.
 
-    Return an empty dict if one of them fails. They then run separately, so that each reports its
-    own error.
+    If one measure fails, return an empty dict. The measures then run separately, so that each
+    reports its own error.
     """
     if recording.is_kept:
         return {}
@@ -223,10 +224,9 @@ def _by_rows(recording: Recording, spec: Spec, choice: TargetChoice) -> bool:
 
 
 def _takes_rows(recording: Recording, spec: Spec, choice: TargetChoice) -> bool:
-    """Return whether it is enough to score the target alone.
+    """Return whether it is enough to score the target alone, without whole maps.
 
-    A rollout needs whole maps unless the recording is one of a few targets and the scores are
-    unsigned.
+    A rollout needs whole maps, except in single-target mode with unsigned scores.
     """
     rolls = not recording.is_kept and not spec.facts.signed
     return spec.gives == "maps" and (choice.aggregate != "rollout" or rolls)
@@ -255,8 +255,9 @@ def _measured(
 def _rolled_rows(
     name: str, spec: Spec, choice: TargetChoice, given: Mapping[str, Any], recording: Recording
 ) -> MixingMaps | None:
-    """Return the target's scores aggregated by rollout, or None if a rollout is not requested or is
-    computed from whole maps.
+    """Return the target's scores, aggregated by rollout in single-target mode.
+
+    Return None if no rollout is requested, or if it is computed from whole maps.
     """
     if choice.aggregate != "rollout" or spec.facts.reaches_input:
         return None

@@ -1,14 +1,14 @@
-"""ContextCite: leave out parts of a context to find those that support an answer.
+"""ContextCite: leave out parts of a context to find the parts that support an answer.
 
 Cohen-Wang et al. 2024, ContextCite: Attributing Model Generation to Context (NeurIPS). Many
-shortened prompts are drawn, and each keeps every part of the context with probability 1/2. A linear
-function of the kept parts (LASSO) is fitted to the log-odds of the answer after each shortened
-prompt. The weight of a part is its score, which estimates the drop in log-odds without the part. As
-in the released code, the log-odds are divided by the number of answer tokens before the fit, alpha
-is 0.01, and mask k is drawn with seed k. The quality of the surrogate is the rank correlation of
-its predictions with the log-odds on held-out prompts (the paper's linear datamodeling score). There
-are three differences: generated text is not tokenised again, log-odds stay finite for probabilities
-close to one, and a prompt that is drawn twice runs only once.
+shortened prompts are drawn. In each of them, every part of the context is kept with probability
+1/2. A linear function of the kept parts (LASSO) is fitted to the log-odds of the answer after each
+shortened prompt. The weight of a part is its score, which estimates the drop in log-odds without
+the part. As in the released code, the log-odds are divided by the number of answer tokens before
+the fit, alpha is 0.01, and mask k is drawn with seed k. The quality of the surrogate is the rank
+correlation of its predictions with the log-odds on held-out prompts (the paper's linear
+datamodeling score). There are three differences: generated text is not tokenised again, log-odds
+stay finite for probabilities close to one, and a prompt that is drawn twice runs only once.
 
 The number of prompts does not depend on the number of parts, but the fit gets worse if there are
 more parts than prompts. The hierarchical search (`within`) scores larger parts first. It then
@@ -202,7 +202,7 @@ def context_cite(
 
 @dataclass
 class _Ablations:
-    """The prompts for one context, with and without parts of it, and the log-odds of one answer."""
+    """One context and one answer, with the prompts that leave out parts of the context."""
 
     model: nn.Module
     tokenizer: Any
@@ -261,8 +261,8 @@ class _Ablations:
     def _odds(self, prompts: Sequence[Sequence[int]]) -> np.ndarray:
         """Return the log-odds of the answer after each prompt.
 
-        With a progress callback, a few prompts run at a time, and the callback is called after each
-        group.
+        With a progress callback, the prompts run in small groups, and the callback is called after
+        each group.
         """
         size = len(prompts) if self.progress is None else max(8, self.batch_size or 1)
         odds = []
@@ -280,7 +280,7 @@ class _Ablations:
 
 
 def _inside_best(spans: Spans, larger: Spans, first: ContextCitation, best: int) -> Spans:
-    """Return the parts that begin inside one of the best larger parts."""
+    """Return the parts of the context that begin inside one of the best larger parts."""
     names = {name for name, _ in first.top(best)}
     chosen = [(start, stop) for name, start, stop in larger if name in names]
     inside = [span for span in spans if any(a <= span[1] < b for a, b in chosen)]

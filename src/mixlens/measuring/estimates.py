@@ -1,10 +1,10 @@
 """Estimate the memory and computation of a measure from tensor shapes alone.
 
 `needed` is the approximate memory beyond the weights. Tensors that a recording keeps up to its
-memory budget are not counted, because it keeps them only if they fit. `sure` is a lower bound.
-Shapes come from the configuration, so a model on the meta device is enough. If `sure` exceeds the
-free memory, mixlens raises an error before the model runs. If memory runs out later, the error
-gives the same advice.
+memory budget are not counted, because a recording discards tensors that do not fit. `sure` is a
+lower bound. Shapes come from the configuration, so a model on the meta device is enough. If `sure`
+exceeds the free memory, mixlens raises an error before the model runs. If memory runs out later,
+the error gives the same advice.
 """
 
 from __future__ import annotations
@@ -39,9 +39,8 @@ _SMALLEST = 2**18  # smallest number of elements in a block
 
 
 def _largest(size: Any) -> int:
-    """Return a size from the configuration, the largest one if there are several.
-
-    Models of several stages (PVT) have one size for each stage.
+    """Return a size from the configuration. If the configuration lists several (PVT has one for
+    each stage), return the largest.
     """
     if isinstance(size, dict):  # LXMERT has one for each of its stacks
         size = list(size.values())
@@ -96,7 +95,9 @@ class Estimate:
 
     @property
     def by_rows(self) -> bool:
-        """Return whether a few targets are measured without whole maps."""
+        """Return whether the measure runs in single-target mode (for a few targets, without whole
+        maps).
+        """
         return self.targets is not None and self.spec.row_by_row
 
     @property
@@ -110,7 +111,7 @@ class Estimate:
     def least(self) -> int:
         """Return the minimum memory beyond the weights, in bytes.
 
-        It consists of the input of each layer and the attention weights of one layer.
+        This covers the input of each layer and the attention weights of one layer.
         """
         return self._states + self._weights
 
@@ -120,8 +121,8 @@ class Estimate:
         return self.needed_within(4 * _BLOCK)
 
     def needed_within(self, available: int) -> int:
-        """Return the approximate memory if this many bytes are free. Blocks use at most a quarter
-        of them.
+        """Return the approximate memory in bytes if `available` bytes are free. Blocks use at most
+        a quarter of the free memory.
         """
         words = self.tokens * self.shape.words if self.spec.explains_output else 0
         logits = self.texts * self.shape.number * words * (not self.recorded)
@@ -140,7 +141,9 @@ class Estimate:
 
     @property
     def _states(self) -> int:
-        """Return the bytes of the inputs of all layers, or of two layers if they are not kept."""
+        """Return the bytes of the inputs of all layers, or of two layers if the inputs are not
+        kept.
+        """
         kept = 2 if self.by_rows else self.shape.layers + 1
         return self.texts * self.shape.number * self.tokens * self.shape.d_model * kept
 
@@ -154,7 +157,7 @@ class Estimate:
 
     @property
     def _weights(self) -> int:
-        """Return the bytes of one layer's attention weights, or 0 if they are not kept as a
+        """Return the bytes of one layer's attention weights, or 0 if the weights are not kept as a
         whole.
         """
         maps = self.spec.reads == "attention" and not self.by_rows

@@ -90,8 +90,8 @@ _LARGEST = {True: 5e-2, False: 1e-3}  # difference of logits in half precision, 
 def require_same_logits(model: Any, made: Continued) -> None:
     """Raise `UnsupportedModel` unless generation and a single pass compute the same logits.
 
-    They can differ because models take other inputs besides token ids (types, masks and positions
-    of images), which generation may prepare differently.
+    The logits can differ because models have other inputs besides token ids (types, masks and
+    positions of images), which generation may prepare differently.
     """
     inputs, places = made.ready.tensors, made.targets[:_STEPS]
     if takes_decoder_ids(model) or not hasattr(model, "generate"):
@@ -125,8 +125,8 @@ def require_same_logits(model: Any, made: Continued) -> None:
 
 
 def require_causal_stack(model: nn.Module, stack: StackStructure) -> None:
-    """Raise `UnsupportedModel` if these layers are bidirectional, so they do not predict a next
-    token.
+    """Raise `UnsupportedModel` if these layers are bidirectional, because they then do not predict
+    a next token.
     """
     if not stack.layers[0].sites[0].causal:
         raise UnsupportedModel(

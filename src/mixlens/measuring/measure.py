@@ -71,14 +71,9 @@ def measure(
     MixingMaps or list of MixingMaps
         The maps of one text, or a list for several texts.
 
-    Raises
-    ------
-    InvalidInput
-        If the measure, option, layer or target does not exist.
-    ModelChanged
-        If the model has changed since it was recorded.
-    UnsupportedModel
-        If the scores would not be right on this model.
+    Raises ------ InvalidInput If the measure, option, layer or target does not exist. ModelChanged
+    If the model has changed since it was recorded. UnsupportedModel If mixlens cannot compute
+    correct scores for this model.
 
     Examples
     --------
@@ -162,8 +157,8 @@ def _batches(
     """Return several measures (with their options) of a recording.
 
     Measures that score one layer at a time share one loop over the layers. If the recording does
-    not keep its layers, all other measures need a recording of all targets. So does a measure whose
-    layers cannot be restricted to the targets.
+    not keep its layers, all targets are recorded again for the other measures, and for measures
+    whose layers cannot be restricted to the targets.
     """
     refused: dict[str, str] = {}
     scores: dict[str, Scores] = {}
@@ -206,7 +201,7 @@ def _of_one_output(
     options: Mapping[str, Any],
     precision: str | None,
 ) -> MeasuredBatch | None:
-    """Measure an explained answer or token from layers restricted to the explained tokens.
+    """Explain an answer or a token from layers that are restricted to the explained tokens.
 
     Return None if the measure needs whole maps.
     """
@@ -241,7 +236,7 @@ def _scores_of_layers(
 def why_not_cut(recording: Recording) -> str | None:
     """Return why the targets of a recording need whole maps, or None if they can be measured alone.
 
-    To find out, this function measures them.
+    To find out, this function measures the targets.
     """
     if recording.is_kept:
         return recording.not_cut
@@ -265,8 +260,8 @@ def _from_maps(
 ) -> MeasuredBatch:
     """Record whole maps and return the scores of the named targets.
 
-    This works for every model. The reason for it is logged and added to the provenance of the maps
-    (`recorded`).
+    This works for every model. The reason for recording whole maps is logged and added to the
+    provenance of the maps (`recorded`).
     """
     _log.info("%s uses whole maps for these targets: %s", name, reason)
     require_room(_largest({name: options}, recording, request), available_to(recording.model))
@@ -377,7 +372,10 @@ def _checked_request(
 def _with_own_weights(
     measures: Mapping[str, Mapping[str, Any]], weights: Any
 ) -> tuple[Mapping[str, Mapping[str, Any]], Any]:
-    """Pass `weights` to the measures with an option of this name. Otherwise they weight a span."""
+    """Pass `weights` to the measures that have an option of this name.
+
+    If no measure has this option, the weights are returned as the weights of a span.
+    """
     if weights is None:
         return measures, None
     weighted = {

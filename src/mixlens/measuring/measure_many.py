@@ -236,8 +236,8 @@ def _one_by_one(
 ) -> tuple[dict[int, MixingMaps], dict[int, MixlensError]]:
     """Return the maps of the texts that can be measured, and the errors of the others.
 
-    With `until_known`, stop as soon as one text has failed and another has not. The error is then
-    known to depend on the text.
+    With `until_known`, stop as soon as one text has failed and another has succeeded, because the
+    error then depends on the text.
     """
     maps: dict[int, MixingMaps] = {}
     failed: dict[int, MixlensError] = {}

@@ -109,10 +109,10 @@ def maps_of_row(batch: MeasuredBatch, row: int) -> MixingMaps:
 def target_tokens(
     recording: Recording, request: Request, scores: Scores, row: int
 ) -> tuple[TokenRow, tuple[int, ...]]:
-    """Return all targets of a text, and the positions of the measured ones.
+    """Return all targets of a text, and the positions of the measured targets.
 
-    If the measure explains outputs, these are the targets. They are not tokens of the text, so they
-    are marked as special and never merged into words.
+    If the measure explains outputs, the outputs are the targets. Outputs are not tokens of the
+    text, so they are marked as special and never merged into words.
     """
     if scores.target_labels is not None:
         count = int(scores.values.shape[-2])

@@ -1,5 +1,5 @@
-"""Find the positions whose logits a measure needs, before the model runs. Because vocabularies are
-large, a model that supports `logits_to_keep` then computes only these logits.
+"""Find the positions whose logits a measure needs, before the model runs. A model that supports
+`logits_to_keep` then computes only these logits, which saves memory if the vocabulary is large.
 """
 
 from __future__ import annotations
@@ -102,10 +102,11 @@ def find_explained_targets(
 
 @torch.no_grad()
 def with_output(recording: Recording, options: Mapping[str, Any]) -> Recording:
-    """Return a recording of a few targets together with its output.
+    """Return a recording of a few targets, with the model's output added.
 
-    The output holds the logits that the options ask for, and the states from which the model
-    computes them. Raises `TargetsUnavailable` if the model can only compute all logits.
+    The output contains the logits that the options request. `final_states` contains the states from
+    which the model computes these logits. Raises `TargetsUnavailable` if the model can only compute
+    all logits.
     """
     model, structure = recording.model, recording.structure
     assert recording.prepared is not None

@@ -201,7 +201,9 @@ def _require_independent_texts(
 
 
 def _own_refusal(model: nn.Module, ready: Prepared) -> InvalidInput | None:
-    """Return the error that the unmodified model raises for an input, or None if it accepts it."""
+    """Return the error that the unmodified model raises for an input, or None if the model accepts
+    the input.
+    """
     try:
         with torch.no_grad():
             model(**ready.tensors)
@@ -291,7 +293,8 @@ def _recorded_as_probed(
 ) -> Recording:
     """Return a recording that uses the structure found by a short probe.
 
-    If the structure of the whole input differs from the probe's, use that instead.
+    If the structure for the whole input differs from the probe's, the recording uses the structure
+    for the whole input.
     """
     specs = [spec_of(name) for name in measures]
     options = arguments if any(spec.explains_output for spec in specs) else None
@@ -370,7 +373,9 @@ def _estimate(
     measures: Sequence[str],
     arguments: Mapping[str, Any] | None,
 ) -> Estimate:
-    """Estimate the memory of a recording, or of its measure if `arguments` are known."""
+    """Estimate the memory of a recording, or of a measure if the measure's `arguments` are
+    known.
+    """
     named = [value for name, value in ready.tensors.items() if name.endswith("input_ids")]
     texts, tokens = named[0].shape[:2] if named and named[0].dim() == 2 else (1, 1)
     if arguments is None:
@@ -393,7 +398,7 @@ def _estimate(
 def _count(named: Any) -> int | None:
     """Return the number of named targets or layers, or None for all.
 
-    They are validated later. A zero-dimensional tensor counts as one.
+    The names are validated later. A zero-dimensional tensor counts as one.
     """
     several = isinstance(named, Sized) and not isinstance(named, str)
     has_axes = getattr(named, "ndim", None) != 0

@@ -1,4 +1,4 @@
-"""Roll out a few targets to the input without storing maps, from the last layer down.
+"""Aggregate layers by rollout for a few targets, from the last layer down and without storing maps.
 
 R_l = M_l R_(l-1) (Abnar & Zuidema 2020). The scores of a target in R_l are therefore its scores in
 M_l, multiplied by M_(l-1), then by M_(l-2), and so on down to the input. The map of each layer is
@@ -141,7 +141,9 @@ def _from_maps(
 
 @dataclass(kw_only=True)
 class _RolledRows:
-    """Rollout scores of the targets for every layer, propagated down to the layer visited last."""
+    """Rollout scores of the targets from every layer, propagated down to the layer that was visited
+    last.
+    """
 
     rows: np.ndarray  # [layer, row, source]
     targets: tuple[int, ...]

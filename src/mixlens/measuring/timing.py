@@ -1,4 +1,4 @@
-"""Estimate the time of a measure or a rollout on a long text from its first tokens.
+"""Estimate the time of a measure or a rollout on a long text from runs on the first tokens.
 
 The time is modelled as a constant plus a power of the length with an exponent from 1 to 3. The
 exponent is estimated from a few short runs, each on twice as many tokens as the previous one. The
@@ -32,7 +32,9 @@ _FLATTEST, _STEEPEST = 1.0, 3.0  # a pass over the text; n copies of it with all
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """A time limit for one measure in seconds, and a function that records the first tokens."""
+    """A time limit in seconds for one measure, and a function that records the first tokens of the
+    input.
+    """
 
     seconds: float
     shorter: Callable[[int], Recording]
@@ -59,7 +61,7 @@ def estimated_seconds(
 ) -> float:
     """Estimate how many seconds `run` takes on a recording of `length` tokens.
 
-    The estimate is just precise enough to compare it with `budget`.
+    The estimate is only precise enough to tell whether it exceeds `budget`.
     """
     run(shorter(SHORTEST))  # includes work that is done only once
     times = [_timed(run, shorter(SHORTEST))]
@@ -80,7 +82,9 @@ def estimated_seconds(
 
 
 def _power(times: list[float]) -> float:
-    """Return the growth exponent from the last two doublings."""
+    """Return the exponent of the growth in time, estimated from the last two doublings of the
+    length.
+    """
     if len(times) < 3 or times[-2] <= times[-3] or times[-1] <= times[-2]:
         return _STEEPEST
     ratio = (times[-1] - times[-2]) / (times[-2] - times[-3])
@@ -133,8 +137,8 @@ def check_rollout_time(
 ) -> None:
     """Warn if a rollout takes long, or raise `InvalidInput` if it exceeds `budget` seconds.
 
-    The time is estimated from rollouts of the first tokens. `record` makes a recording of them for
-    a single target.
+    The time is estimated from rollouts of the first tokens, which `record` records with a single
+    target.
     """
     tokens = max(max(lengths) for lengths in recording.lengths.values())
     if budget is None and tokens < _TOKENS:

@@ -1,8 +1,8 @@
 """Report which measures support a model, and whether its structure was verified (`doctor`).
 
-`slow_paths` lists the layers that need a slower algorithm, with the reason. The fast algorithms of
-Value Zeroing and hidden token attribution are tried on one layer of each kind, as the measures do.
-Both algorithms give the same scores.
+`slow_paths` lists the layers that need a slower algorithm, with the reason. To find these layers,
+the fast algorithms of Value Zeroing and hidden token attribution are tried on one layer of each
+structure. The slower algorithms return the same scores.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def verify(lens: Lens, given: Text | Sequence[Text] | Mapping[str, Any] | None) 
 
 @torch.no_grad()
 def list_refusals(recording: Recording) -> dict[str, str | None]:
-    """Return for each measure why it does not support the model.
+    """Return, for each measure, why it does not support the model.
 
     The reason is None if the measure supports at least one attention of the model.
     """
@@ -86,10 +86,10 @@ def list_refusals(recording: Recording) -> dict[str, str | None]:
 
 
 def _measured_refusal(recording: Recording, name: str, spec: Spec) -> str | None:
-    """Run an output measure with its cheapest options, and return why the model does not support
-    it.
+    """Run an output measure with its cheapest options, and return why it does not support the
+    model.
 
-    Return None if it runs. Errors about inputs or options are ignored.
+    Return None if the measure runs. Errors about inputs or options are ignored.
     """
     logits = recording.output.logits
     known = {option.name for option in spec.options}
@@ -128,7 +128,7 @@ _TANGENTS = 64
 
 
 def slow_paths(recording: Recording) -> dict[str, str]:
-    """Return the layers that need a slower algorithm, by path, with the reason."""
+    """Return, by path, the layers that need a slower algorithm and the reasons."""
     reasons: dict[str, list[str]] = {}
     for site in recording.sites:
         kind = recording.structure.site(site).kind

@@ -1,6 +1,6 @@
-"""Measure a few targets from whole maps, for layers that cannot be restricted to targets. Whole
-maps give the same scores, but take more time and memory. Output measures explain one target at a
-time.
+"""Measure a few targets from whole maps, for layers that cannot be restricted to targets. The
+scores are the same, but whole maps need more time and memory. Output measures explain one target at
+a time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Options = Mapping[str, Any]
 def record_whole(name: str, recording: Recording, options: Options, reason: str) -> Recording:
     """Record all targets of the same inputs, for one measure with these options.
 
-    `reason` says why the targets cannot be recorded alone.
+    `reason` states why a few targets cannot be recorded alone, and is stored in the new recording.
     """
     whole = record_all_targets(recording, name, options if _has_answer(options) else None)
     stack = recording.structure.stack_of(recording.site).name
@@ -38,9 +38,10 @@ def record_whole(name: str, recording: Recording, options: Options, reason: str)
 def record_all_targets(
     recording: Recording, name: str, arguments: Mapping[str, Any] | None = None
 ) -> Recording:
-    """Record the inputs again with all targets, and keep what one measure needs of the layers.
+    """Record the inputs again with all targets, and keep the tensors that one measure needs.
 
-    With the `arguments` of the measure, only the logits that they ask for may be computed.
+    Pass the `arguments` of the measure to compute only the logits that it needs, if the model
+    supports it.
     """
     if recording.is_kept:
         return recording
@@ -62,7 +63,8 @@ def requests_by_output(
 ) -> list[tuple[Options, Request]]:
     """Return the options and the request for each output that a measure explains.
 
-    There is one output for each target that `Lens.generate` produced, or one for all targets.
+    In a recording from `Lens.generate`, each generated token among the targets is one output.
+    Otherwise there is one output for all targets.
     """
     spec, has_targets = spec_of(name), spec_of(name).gives == "maps"
     if _has_answer(options):  # one output for all of its tokens

@@ -1,7 +1,7 @@
-"""Find weights that a checkpoint lacks, has in excess, or stores in a wrong format. transformers
-fills missing weights with random numbers, casts integers to floats, and only prints a report. The
-scores of such a model look normal. This module decides for each affected weight whether the layers
-depend on it (the *body*) or only the model's predictions (the *head*).
+"""Find weights that are missing from a checkpoint, unexpected, or stored in a wrong format.
+transformers fills missing weights with random numbers, casts integers to floats, and only prints a
+report. The scores of such a model look normal. This module decides for each affected weight whether
+the layers depend on it (the *body*) or only the model's predictions (the *head*).
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ def dropped_parts(model: Any, unexpected: Iterable[str]) -> list[str]:
     """Return stored tensors that are not loaded although they belong to a module of the model.
 
     Examples are the bias of a linear layer that has no bias according to the config, and the scale
-    of 8-bit weights. Tensors of other modules (a head, more layers) are often unused on purpose, so
-    they are left out.
+    of 8-bit weights. Tensors of modules that the model does not have (a head, more layers) are
+    often unused on purpose, so they are left out.
     """
     if getattr(model.config, "quantization_config", None) is not None:
         return []
@@ -70,7 +70,7 @@ def dropped_parts(model: Any, unexpected: Iterable[str]) -> list[str]:
 def _output_layers(model: nn.Module) -> set[int]:
     """Return the ids of the layers that compute vocabulary logits.
 
-    Models inside the model are included, as in T5, whose head is next to its stacks.
+    Models inside the model are included, because a head can be a sibling of the stacks, as in T5.
     """
     layers = set()
     each: Any
@@ -86,7 +86,7 @@ def _output_layers(model: nn.Module) -> set[int]:
 def _is_head(model: nn.Module, name: str, outputs: set[int]) -> bool:
     """Return whether a weight belongs to the head.
 
-    The head consists of poolers, output layers, and modules next to the base model that contain no
+    The head consists of poolers, output layers, and modules outside the base model that contain no
     layers themselves.
     """
     part: Any = model

@@ -1,8 +1,8 @@
-"""Support models that are spread over several processes by tensor parallelism, and reject others.
-With the tensor-parallel plans of transformers, each process has a part of most weights (a
-`DTensor`) and, inside attention, some of the heads. Hidden states are whole in every process. The
-model runs as it was loaded. mixlens gathers the heads when it records an attention call
-(`AttentionCall.with_heads`), and the weights when it copies a layer
+"""Support models that are spread over several processes by tensor parallelism, and reject models
+that are spread in other ways. With the tensor-parallel plans of transformers, each process has a
+part of most weights (a `DTensor`) and, inside attention, some of the heads. Hidden states are whole
+in every process. The model runs as it was loaded. mixlens gathers the heads when it records an
+attention call (`AttentionCall.with_heads`), and the weights when it copies a layer
 (`readable_weights.make_readable`). After that, every process computes the same numbers as a single
 process would. With FSDP or pipeline parallelism, a process has no access to the other layers or
 parts of weights. mixlens detects this without communication, so it raises the same error in every
@@ -53,9 +53,7 @@ def require_measurable(model: nn.Module) -> None:
 
 
 def _refused(model: nn.Module) -> str | None:
-    """Return how a model is spread over processes if mixlens cannot measure it, or None if it
-    can.
-    """
+    """Return how a model is spread over processes, or None if mixlens can measure the model."""
     parts = parts_of(model)
     stages = (vars(part).get("_pp_stage") for part in parts)
     sizes = [getattr(stage, "pp_size", 0) for stage in stages if stage is not None]
@@ -112,7 +110,7 @@ def joined(model: nn.Module) -> Iterator[None]:
 
 def require_same(**parts: Any) -> None:
     """Raise `ProcessesDiffer` in all processes of the model if any of these values differs between
-    them.
+    processes.
 
     Call it while a session is open.
     """
@@ -147,9 +145,10 @@ def spread_options(count: int) -> dict[str, Any]:
 
 
 def join_group(address: tuple[str, int], rank: int, count: int, device: str) -> None:
-    """Open the process group of torch in one of several processes, which meet at an address.
+    """Open torch's process group in this process. All processes of the group use the same
+    `address`.
 
-    Each process must see the GPU that it uses as its first one.
+    The first GPU that a process sees must be the GPU that it uses.
     """
     has_gpu = device.startswith("cuda")
     if not has_gpu:
@@ -205,8 +204,8 @@ def kept_copy(
 ) -> nn.Module:
     """Return a copy of a layer with whole weights.
 
-    It is kept until the call to mixlens ends. If all kept weights take more than a quarter of the
-    smallest free memory, earlier copies are dropped.
+    The copy is kept until the call to mixlens ends. If all kept weights need more than a quarter of
+    the smallest free memory, earlier copies are dropped.
     """
     processes = _current.get()
     if processes is None:
@@ -220,7 +219,7 @@ def kept_copy(
 
 
 class OwnColumns(NamedTuple):
-    """Some columns of a linear layer's matrix, for which this process computes the products."""
+    """The columns of a linear layer's matrix whose products this process computes."""
 
     matrix: Tensor  # [d_in, d_out / processes]
     bias: Tensor | None  # of all columns
@@ -234,8 +233,8 @@ def own_columns(module: nn.Module, free: Callable[[], int]) -> OwnColumns | None
     Return None unless each process has an equal part of the rows. The columns are kept until the
     call to mixlens ends.
 
-    The processes exchange blocks of their rows. All processes together send as much data as a
-    single process would send to gather the whole matrix.
+    To obtain columns, the processes exchange blocks of their rows. All processes together send as
+    much data as a single process would send to gather the whole matrix.
     """
     processes, weight = _current.get(), module._parameters.get("weight")
     if processes is None or not _has_equal_rows(module, weight, processes.size):
@@ -257,7 +256,8 @@ def own_columns(module: nn.Module, free: Callable[[], int]) -> OwnColumns | None
 
 
 def _has_equal_rows(module: nn.Module, weight: Any, count: int) -> bool:
-    """Return whether rows and columns of the matrix of x -> x W + b are divided equally.
+    """Return whether the rows and columns of a linear layer's matrix W, in x -> x W + b, can be
+    divided equally.
 
     Each process must have a contiguous part of the rows, in order, and the number of columns must
     be divisible by the number of processes.

@@ -47,8 +47,8 @@ _UNUSED = (
 
 
 class Fingerprint(NamedTuple):
-    """The fingerprint of a module and all its submodules. It keeps none of them alive, and no
-    tensor.
+    """The fingerprint of a module and all its submodules. It keeps neither modules nor tensors
+    alive.
     """
 
     parts: tuple[weakref.ref[nn.Module], ...]
@@ -124,8 +124,8 @@ def settings_of(model: nn.Module) -> tuple[tuple[tuple[str, Hashable], ...], ...
 
 
 def _attributes(held: Sequence[Any]) -> tuple[Hashable, ...]:
-    """Return `_plain` of each value. Values that are already plain or empty, as most are, need no
-    call.
+    """Return `_plain` of each value. Most values are already plain or empty, and are returned
+    without a call.
     """
     return tuple(
         [
@@ -152,8 +152,8 @@ def _plain(value: Any) -> Hashable:
 
 
 def _functions(values: Sequence[Any]) -> Iterator[Hashable]:
-    """Yield weak references to the functions among these values. Strong ones would keep modules
-    alive.
+    """Yield weak references to the functions among these values. Strong references would keep
+    modules alive.
 
     A bound method may be a new object at each access, so its function and the id of its object are
     used. A module's own `forward` is excluded, because `uncompiled` sets it.

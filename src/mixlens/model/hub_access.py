@@ -65,7 +65,8 @@ def _offline(settings: Any) -> Iterator[None]:
 
 
 def hub_refusal(error: BaseException) -> str | None:
-    """Explain an error that the hub has caused, or return None if it has another cause.
+    """Return an explanation of an error that the hub has caused, or None if the error has another
+    cause.
 
     transformers and datasets raise their own errors, with the hub's response as the cause.
     """
@@ -99,7 +100,7 @@ def hub_refusal(error: BaseException) -> str | None:
 
 
 def unreachable(error: BaseException) -> bool:
-    """Return whether the network failed. If not, the hub answered or was not used."""
+    """Return whether an error, or one of its causes, means that the network failed."""
     from huggingface_hub.errors import OfflineModeIsEnabled
 
     # The base class of such errors in httpx, for any version of the hub's client.

@@ -22,9 +22,7 @@ def parse_json(text: str | bytes, object_hook: Callable[..., Any] | None = None)
 
 
 def require_form(value: Any, form: Form, name: str) -> None:
-    """Raise `ValueError` if a value does not match a form. The error names the part that
-    differs.
-    """
+    """Raise `ValueError` if a value does not match a form. The error reports which part differs."""
     reason = _misfit(value, form, name)
     if reason is not None:
         raise ValueError(reason)

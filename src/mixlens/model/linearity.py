@@ -150,7 +150,9 @@ def _require_weight(path: str, part: nn.Module) -> None:
 
 
 def _applied(part: nn.Module, dtype: torch.dtype) -> tuple[Tensor, Tensor] | None:
-    """Return test vectors and the module's outputs for them, or None if it does not accept them."""
+    """Return test vectors and the module's outputs for these vectors, or None if the module does
+    not accept them as input.
+    """
     sizes = linear_sizes(part)
     assert sizes is not None
     device = device_of_calls(part) or next((each.device for each in tensors_of(part)), None)

@@ -25,7 +25,9 @@ _SHARED = ("revision", "token", "cache_dir", "local_files_only", "trust_remote_c
 
 
 def loaded(name: str, tokenizer: Any, options: dict[str, Any]) -> tuple[Any, Any, Any]:
-    """Return the model in eval mode, its tokenizer and its processor (None if it has none)."""
+    """Return the model in eval mode, its tokenizer and its processor (None if the model has no
+    processor).
+    """
     import transformers
 
     shared = {key: options[key] for key in _SHARED if key in options}
@@ -94,9 +96,9 @@ def _model(
 
 
 def _with_dtype(config: Any, options: dict[str, Any]) -> dict[str, Any]:
-    """Load the model in float32, like the command line.
+    """Return the options with float32 as the dtype, which is also the default of the command line.
 
-    A passed dtype has priority. float64 and quantised checkpoints keep their dtype.
+    A dtype in the options has priority. float64 and quantised checkpoints keep their dtype.
     """
     import torch
 
@@ -110,7 +112,7 @@ def _with_dtype(config: Any, options: dict[str, Any]) -> dict[str, Any]:
 def _is_read(weight: Any) -> bool:
     """Return whether transformers has read a weight from a file.
 
-    It marks such weights, because they need no initialisation.
+    transformers marks such weights with `_is_hf_initialized`, because they need no initialisation.
     """
     return bool(getattr(weight, "_is_hf_initialized", False))
 
@@ -135,8 +137,8 @@ def _require_shapes(name: str, mismatched: Iterable[tuple[str, Any, Any]]) -> No
 
 
 def _note_missing(model: Any, name: str, report: Mapping[str, Any]) -> None:
-    """Raise `CannotLoad` if weights of the layers are missing, and store missing weights of the
-    head.
+    """Raise `CannotLoad` if weights of the layers are missing. Store which weights of the head are
+    missing.
     """
     missing = {*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])}
     body, head = split_missing(model, missing)
@@ -156,7 +158,8 @@ def _note_missing(model: Any, name: str, report: Mapping[str, Any]) -> None:
 def newly_initialised(model: Any) -> dict[str, bool]:
     """Return the weights that are still random because the checkpoint lacks them.
 
-    The value is True for weights of the head. Weights that were changed since loading are left out.
+    Keys are the names of the weights, and values are True for weights of the head. Weights that
+    were changed since loading are left out.
     """
     drawn = _missing.get(model)
     if not drawn:

@@ -92,8 +92,8 @@ def _attributes(numbers: Fingerprint) -> dict[tuple[int, str], Any]:
 
 
 def _thawed(value: Any) -> Any:
-    """Return a value in its original form. A fingerprint stores a container as its class and its
-    items.
+    """Return a stored attribute value in its original form. Fingerprints store a container as a
+    tuple of its class and its items.
     """
     if not isinstance(value, tuple):
         return value

@@ -1,12 +1,12 @@
 """Iterate over the submodules of a model, look them up by path, and copy them.
 
 `Module.modules` and `Module.parameters` compute names and remove duplicates, which takes five times
-as long, and each measure walks over the model several times.
+as long. This matters because each measure iterates over the model several times.
 
-Matrix products with bare parameters also count as linear modules, such as queries, values and the
-output projection of XLNet. `torch.einsum` of activations and a parameter is a linear map, but a
-hook can neither observe nor replace it. While `BareProducts` is open, such products are computed by
-a linear module that uses the parameter in place. The module is not registered, so the model stays
+Matrix products with bare parameters, such as XLNet's queries, values and output projection, also
+count as linear modules. `torch.einsum` of activations and a parameter is a linear map, but a hook
+can neither observe nor replace it. While `BareProducts` is open, such products are computed by a
+linear module that uses the parameter in place. The module is not registered, so the model stays
 unchanged. Its path consists of the parameter's path and the equation, such as
 `rel_attn.o[ibnd,hnd->ibh]`.
 """
@@ -50,8 +50,8 @@ def tensors_of(module: nn.Module, *, buffers: bool = True) -> list[Tensor]:
 
 
 def tensors_in(parts: Sequence[nn.Module], *, buffers: bool = True) -> list[Tensor]:
-    """Return the parameters and, unless `buffers=False`, the buffers that these modules hold
-    themselves.
+    """Return the parameters and, unless `buffers=False`, the buffers of these modules without those
+    of their submodules.
     """
     return _held(_parameters, parts) + (_held(_buffers, parts) if buffers else [])
 
@@ -65,7 +65,9 @@ def configs_of(module: nn.Module) -> list[Any]:
 
 
 def _held(named: Callable[[nn.Module], Any], parts: Sequence[nn.Module]) -> list[Any]:
-    """Return the values of one table (such as `_parameters`) of these modules, without None."""
+    """Return the entries of one table (such as `_parameters`) of these modules, without entries
+    that are None.
+    """
     each = map(_values, filter(None, map(named, parts)))
     return list(filter(_is_there, itertools.chain.from_iterable(each)))
 
@@ -74,8 +76,8 @@ def copied(module: nn.Module, replaced: Mapping[int, Any] | None = None) -> nn.M
     """Return a deep copy of a module, in which some objects are replaced. `replaced` is keyed by
     id.
 
-    Hooks are shared. Copying a bound method would also copy its object, which may be a recording
-    with its model.
+    The copy shares the hooks of the module. Copying a bound method would also copy its object,
+    which may be a recording with its model.
     """
     hooks = {
         id(hook): hook
@@ -200,7 +202,7 @@ def makes_bare_products(module: nn.Module) -> bool:
 
 
 class BareProducts(TorchFunctionMode):
-    """While the context is open, compute the products with bare parameters of `module` by
+    """While the context is open, compute products with bare parameters of `module` by linear
     modules.
     """
 

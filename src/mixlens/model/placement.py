@@ -1,4 +1,4 @@
-"""Find where the weights of a model are: on a device, or offloaded.
+"""Determine whether the weights of a model are on a device or offloaded.
 
 accelerate keeps the weights of large models in the machine's memory or on disk and moves them to
 the device for each call of a module. Between calls such a parameter is on the meta device: it has a
@@ -91,8 +91,8 @@ def with_numbers(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
 
 
 def stored_weights(module: nn.Module) -> dict[int, tuple[Any, str]]:
-    """Return the offloaded weights by id, each with the hook that loads it and the name it has
-    there.
+    """Return, for the id of each offloaded weight, the hook that loads the weight and its name in
+    this hook.
     """
     return {
         id(tensor): (hook, name)
@@ -179,8 +179,8 @@ def within_share(free: int, whole: int, reserved: int, share: float) -> int:
 
 
 def raise_if_out_of_memory(error: Exception) -> None:
-    """Raise the error again if memory ran out. Such an error proves nothing and must not be
-    cached.
+    """Raise the error again if memory ran out. Such an error says nothing about the model and must
+    not be cached.
     """
     if is_out_of_memory(error):
         raise error

@@ -2,8 +2,8 @@
 the same forward passes in the same order. If one process runs a different text, the results mix two
 texts and still pass every check. The processes therefore compare their next call, base decisions on
 the smallest free memory, and compare how each call ended. They communicate through the store of
-`torch.distributed`, separately from the model's collectives. No tensors are exchanged there, and a
-process that does not respond is reported after `WAIT` seconds.
+`torch.distributed`, separately from the model's collectives. No tensors are exchanged through this
+store. A process that does not respond is reported after `WAIT` seconds.
 """
 
 from __future__ import annotations
@@ -61,7 +61,9 @@ class Processes:
 
     @contextlib.contextmanager
     def in_step(self) -> Iterator[None]:
-        """Compare how the call ended in each process, and raise the same error in all of them."""
+        """When the context closes, compare how the call ended in each process. Raise
+        `ProcessesDiffer` if the outcomes differ.
+        """
         if self._out_of_step:
             raise ProcessesDiffer(
                 "The processes of this model are out of sync after an earlier error. Start the "
@@ -86,7 +88,9 @@ class Processes:
             self.weights.clear()
 
     def require_same(self, **parts: Any) -> None:
-        """Raise `ProcessesDiffer` in all processes if any of these values differs between them."""
+        """Raise `ProcessesDiffer` in all processes if any of these values differs between
+        processes.
+        """
         known = self._compared({name: _digest(value) for name, value in parts.items()})
         different = [name for name in parts if len({each[name] for each in known}) > 1]
         if different:
@@ -97,8 +101,8 @@ class Processes:
         return min(int(each["number"]) for each in self._compared({"number": number}))
 
     def _compared(self, values: dict[str, Any]) -> list[dict[str, Any]]:
-        """Return the values of all processes. Raise `ProcessesDiffer` if they have different
-        names.
+        """Return the values of all processes. Raise `ProcessesDiffer` if the names of the values
+        differ.
         """
         texts = self._exchange(_AT_WORK + json.dumps(values))
         known = [json.loads(text.removeprefix(_AT_WORK)) for text in texts]
@@ -143,9 +147,9 @@ class Processes:
         return received
 
     def limit_kept(self, budget: int, needed: Collection[Hashable]) -> None:
-        """Free memory if the kept weights take more bytes than the budget.
+        """Free memory if the kept weights need more bytes than the budget.
 
-        All kept copies are dropped, and all kept weights except the `needed` ones.
+        This drops all kept copies, and all kept weights except the `needed` ones.
         """
         if sum(each.numel() * each.element_size() for each in self.weights.values()) > budget:
             self.copies.clear()
@@ -174,7 +178,7 @@ class Processes:
         raise self._failure
 
     def _exchange(self, text: str) -> list[str]:
-        """Exchange a text with all processes, and return the texts of all of them in order of
+        """Send a string to all processes, and return the strings of all processes in order of
         rank.
         """
         if self._failure is not None:  # caught on the way, by code that tries something else

@@ -109,8 +109,8 @@ def _parameter(weight: Tensor) -> nn.Parameter:
 
 
 def _readable(module: nn.Module, dtype: torch.dtype) -> dict[int, Any]:
-    """Return replacements, by id, for distributed or packed weights or for the modules that hold
-    them.
+    """Return replacements for distributed or packed weights, or for modules with such weights, by
+    the id of the replaced object.
     """
     spread = filter(is_spread, module.parameters(recurse=False))
     replacements: dict[int, Any] = {id(weight): kept_weight(weight) for weight in spread}
@@ -166,7 +166,7 @@ def replaces_forward(part: nn.Module) -> bool:
 
 
 def has_packed_weights(part: nn.Module) -> bool:
-    """Return whether the weights that a module itself holds cannot be read directly."""
+    """Return whether a module's own weights (without submodules) cannot be read directly."""
     is_linear = linear_sizes(part) is not None
     tensors = tensors_in([part], buffers=is_linear)  # other modules keep ids and masks there
     if any(map(is_spread, tensors)):  # over processes
@@ -220,9 +220,9 @@ def _apply(part: nn.Module, vectors: Tensor) -> Tensor:
 
 
 class RunAsIs(nn.Module):
-    """A module whose weights stay packed.
+    """A wrapper of a module whose weights stay packed.
 
-    If its layer is copied, the copy shares this module. It runs in its own dtype.
+    Copies of a layer share this wrapper. The module runs in its own dtype.
     """
 
     def __init__(self, part: nn.Module, dtype: torch.dtype) -> None:

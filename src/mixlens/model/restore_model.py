@@ -3,8 +3,9 @@
 BigBird switches to full attention permanently on the first short text, and processes every later
 text differently. Dynamic NTK keeps the rotary frequencies of the longest text so far.
 compressed-tensors unpacks all weights in a hook before the first run and removes that hook, so
-mixlens restores both. While a model is measured, compiled modules run uncompiled. Mixtures of
-experts use ordinary matrix products where grouped products are not supported.
+mixlens restores the weights and the hook. While a model is measured, compiled modules run
+uncompiled. Mixtures of experts use ordinary matrix products where grouped products are not
+supported.
 """
 
 from __future__ import annotations
@@ -123,7 +124,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _identical(now: dict[str, Any], before: dict[str, Any]) -> bool:
-    """Return whether two dicts hold the same objects under the same names, in the same order."""
+    """Return whether two dicts contain the same objects under the same names, in the same order."""
     return list(now) == list(before) and all(map(operator.is_, now.values(), before.values()))
 
 

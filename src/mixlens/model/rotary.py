@@ -21,8 +21,8 @@ _SWITCHED = frozenset({"longrope", "su"})  # "su" in the first configs of Phi-3
 
 
 def frequencies_at(model: nn.Module, length: int) -> Hashable:
-    """Return a key that differs between two input lengths if the model uses different
-    frequencies.
+    """Return a key that differs between two input lengths if the model uses different frequencies
+    for them.
     """
     return tuple(
         length > limit if kind in _SWITCHED else max(length, limit)

@@ -85,8 +85,8 @@ class SentenceTokenizer:
 def _places(spelled: Mapping[str, Any], ids: list[int], prompt: int) -> list[tuple[int, int]]:
     """Return the character range of each token in the text, or (0, 0) for tokens outside the text.
 
-    Positions count from the end of the prompt. A truncated text keeps its last special token, so
-    tokens are compared one by one.
+    Character positions are counted from the end of the encoder's prompt. A truncated text keeps its
+    last special token, so tokens are compared one by one.
     """
     places = []
     for number, token in enumerate(ids):
@@ -111,7 +111,7 @@ def encoder_features(encoder: Any, text: str) -> dict[str, Any]:
 
 
 def remember_encoder(model: nn.Module, encoder: Any) -> None:
-    """Store which SentenceTransformer a model belongs to. Only a weak reference is kept."""
+    """Store which SentenceTransformer a model belongs to, as a weak reference."""
     kinds = {kind.__name__ for kind in type(encoder).__mro__}
     if "SentenceTransformer" in kinds and len(encoder) > 1:
         _encoders[model] = weakref.ref(encoder)
@@ -147,7 +147,9 @@ class SentenceEmbedding:
     def __call__(
         self, states: Float[Tensor, "text token d_model"], real: Bool[Tensor, "text token"]
     ) -> Float[Tensor, "text d_embedding"]:
-        """Return the embedding of each text. In `real`, real tokens come before padding."""
+        """Return the embedding of each text. `real` marks the tokens that are not padding, which
+        come first.
+        """
         weights = [weight for step in self.steps for weight in step.parameters()]
         given = states.to(weights[0].dtype) if weights else states
         features: dict[str, Any] = {"token_embeddings": given, "attention_mask": real.long()}

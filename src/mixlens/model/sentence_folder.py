@@ -91,7 +91,9 @@ _PLAIN = ("Transformer", "Pooling", "Normalize")  # the norm does not change a c
 def pooled(
     states: Float[Tensor, "text token d_model"], real: Bool[Tensor, "text token"], kind: str
 ) -> Float[Tensor, "text d_model"]:
-    """Pool token states into one vector for each text. Real tokens come before padding."""
+    """Pool token states into one vector for each text. `real` marks the tokens that are not
+    padding, which come first.
+    """
     if kind == "cls":
         return states[:, 0]
     if kind == "last":
@@ -132,7 +134,9 @@ def _from_files(name: str) -> str | None:
 
 
 def _require_plain_texts(name: str) -> None:
-    """Raise `UnsupportedModel` if the encoder does not tokenise texts like its tokenizer."""
+    """Raise `UnsupportedModel` if the encoder adds a prompt, lowercases texts or truncates
+    embeddings.
+    """
     texts = read_settings(name, "config_sentence_transformers.json")
     prompt = (texts.get("prompts") or {}).get(texts.get("default_prompt_name"))
     spelling = read_settings(name, "sentence_bert_config.json").get("do_lower_case")
@@ -154,7 +158,7 @@ def length_limit(model: nn.Module) -> int | None:
 
 
 def _kind(settings: Mapping[str, Any]) -> str | None:
-    """Return the pooling in the settings of sentence-transformers, in their old or new format.
+    """Return the pooling from the settings of sentence-transformers, in the old or the new format.
 
     Return None if several poolings are combined.
     """

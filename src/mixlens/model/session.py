@@ -96,8 +96,8 @@ class ModelSession:
 
     @functools.cached_property
     def whole_state(self) -> ModelState:
-        """`state` with every value of the weights. Reading them takes about as long as a short
-        pass.
+        """`state` with every value of the weights. Reading the values takes about as long as a
+        short forward pass.
         """
         return replace(self.state, contents=all_contents(self.model))
 
@@ -148,7 +148,8 @@ def open_session(
 
     Compiled code is removed, so that a model has the same fingerprint before and after
     `torch.compile`. With `restores`, the attributes and buffers that the model changes are
-    restored. Pass `recorded` to raise `ModelChanged` unless the model is in this state.
+    restored. If `recorded` is passed, raise `ModelChanged` unless the model is in this recorded
+    state.
     """
     session = _session.get()
     is_first = session is None or session.model is not model
@@ -274,7 +275,7 @@ class Remembered(Generic[Found]):
     def of(
         self, module: nn.Module, key: Hashable, find: Callable[[], Found], state: Hashable = None
     ) -> Found:
-        """Return the cached result for `key`, or call `find` to compute it.
+        """Return the cached result for `key`. If there is none, call `find` and cache its result.
 
         Cached results are also dropped if `state` changes.
         """
@@ -292,7 +293,9 @@ class Remembered(Generic[Found]):
 
 
 def once_per_state(function: Callable[[nn.Module], Found]) -> Callable[[nn.Module], Found]:
-    """Decorate a function of a model to cache its result until the model changes."""
+    """Decorate a function that takes a model, so that its result is cached until the model
+    changes.
+    """
     results: Remembered[Found] = Remembered()
 
     @functools.wraps(function)

@@ -69,8 +69,8 @@ def _is_pipeline(given: Any) -> bool:
 
 
 def _inner(model: Any) -> tuple[Any, Any]:
-    """Return the object inside a wrapper and its tokenizer, or (None, None) for an unknown
-    wrapper.
+    """Return the object inside a wrapper and the wrapper's tokenizer, or (None, None) for an
+    unknown wrapper.
     """
     kind = type(model).__name__
     packages = {each.__module__.split(".")[0] for each in type(model).__mro__}
