@@ -181,7 +181,7 @@ def test_a_foil_is_the_difference_and_a_probability_is_refused() -> None:
         models.scores("decompx_logit", recording, **which).values for which in asked
     )
     torch.testing.assert_close(both, word - foil, atol=1e-12, rtol=0)
-    with pytest.raises(InvalidInput, match="not a sum of parts"):
+    with pytest.raises(InvalidInput, match="cannot be decomposed additively"):
         models.scores("decompx_logit", recording, word=7, of="probability")
 
 

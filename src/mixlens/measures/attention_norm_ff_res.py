@@ -28,7 +28,9 @@ SPEC = scope_spec(
 
 
 def refusal(layer: LayerStructure, site: AttentionStructure) -> str | None:
-    """Return why the vectors of sources cannot be propagated through such a layer, or None."""
+    """Return why the vectors of sources cannot be propagated through this layer, or None if they
+    can.
+    """
     return no_mlp(layer, site)
 
 

@@ -28,7 +28,9 @@ SPEC = scope_spec(
 
 
 def refusal(layer: LayerStructure, site: AttentionStructure) -> str | None:
-    """Return why the vectors of sources cannot be propagated through such a layer, or None."""
+    """Return why the vectors of sources cannot be propagated through this layer, or None if they
+    can.
+    """
     if layer.feed_forward is not None and layer.feed_forward.output_norm is None:
         return "no norm follows the MLP, so this scope does not exist. Use attention_norm_ff_res"
     return no_mlp(layer, site)

@@ -4,7 +4,7 @@ Modarressi et al. 2023, DecompX: Explaining Transformers Decisions by Propagatin
 Decomposition (https://aclanthology.org/2023.acl-long.149), equations 3-13. Vectors are propagated
 from layer to layer, so the map of each layer shows the contributions of the input tokens. With
 `local=True` each layer is decomposed separately. `mixlens.replay.vector_parts` describes the
-computation, the differences of the released code (`variant="released"`), and extensions.
+computation, the differences from the released code (`variant="released"`), and extensions.
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ def score_model(
     layers = recording.layers(request.site)
     if output.of != "logit":
         raise InvalidInput(
-            f"A {output.of.replace('_', '-')} is not a sum of parts. Pass of='logit' to "
+            f"A {output.of.replace('_', '-')} cannot be decomposed additively. Pass of='logit' to "
             "decompx_logit."
         )
     if request.layers_named and request.layers != (len(layers) - 1,):
@@ -172,7 +172,7 @@ Terms = tuple[Int[Tensor, "place term"], Float[Tensor, "place term"]]
 
 @dataclass(frozen=True)
 class _Bias:
-    """A bias that is added to each target, and the sources that a target can see at this point."""
+    """A bias that is added to each target, and the sources that each target can see there."""
 
     added: Float[Tensor, "target width"]
     seen: Seen

@@ -177,8 +177,8 @@ def _through_words(
 def _error(
     recording: Recording, output: Explained, value: Value, base: Hidden, parts: Hidden
 ) -> Tensor:
-    """Return the completeness error of each text: the sum of the attributions, minus f(x) -
-    f(baseline).
+    """Return the completeness error of each text, which is the sum of the attributions minus (f(x)
+    - f(baseline)).
     """
     rows = torch.arange(len(base), device=base.device)
     return parts.flatten(1).sum(1) - (output(recording.output, rows) - value(base, rows))

@@ -233,7 +233,8 @@ def zeroing_distances(
     per_head: bool,
     segments: Segments | None = None,
 ) -> Float[Tensor, "batch heads_or_one target column"]:
-    """Return the distance between each target's states with and without the values of each source.
+    """Return the distance between the states of each target with and without the values of each
+    source.
 
     With `segments`, the values of all sources of a segment are zero at once. Values are zeroed in
     all heads, or with `per_head` in one head at a time.

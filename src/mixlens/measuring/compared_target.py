@@ -273,7 +273,7 @@ def _answer_of_span(
         places = ", ".join(map(str, choice.word_tokens))
         raise InvalidInput(
             f"The targets {places} are not adjacent, so output measures cannot explain them as"
-            " one text. Pass only=[…] without output measures."
+            " one answer. List only layer measures in only=[…]."
         )
     try:
         return {"answer": choice.answer}, answer_parts(recording, choice.answer)[0].name

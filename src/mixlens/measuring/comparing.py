@@ -1,7 +1,7 @@
 """Apply every suitable measure to one target of a recording.
 
-Only the scores of this target are computed, unless layers are aggregated by rollout, which needs
-whole maps.
+Only the scores of this target are computed, unless layers are aggregated by rollout, which also
+needs the scores of other tokens.
 """
 
 from __future__ import annotations

@@ -39,8 +39,8 @@ _SMALLEST = 2**18  # smallest number of elements in a block
 
 
 def _largest(size: Any) -> int:
-    """Return a size from the configuration. If the configuration lists several (PVT has one for
-    each stage), return the largest.
+    """Return a size from the configuration. If the configuration contains several sizes (PVT has
+    one for each stage), return the largest.
     """
     if isinstance(size, dict):  # LXMERT has one for each of its stacks
         size = list(size.values())
@@ -149,9 +149,7 @@ class Estimate:
 
     @property
     def _checks(self) -> int:
-        """Return the bytes of the tensors that deferred checks keep, including their stacked
-        copies.
-        """
+        """Return the bytes of the tensors that deferred checks keep, including stacked copies."""
         rows = 2 * self.texts * self.tokens * self.shape.d_model * self.shape.layers
         return 0 if self.by_rows else 2 * self.shape.number * min(rows, MOST_HELD)
 

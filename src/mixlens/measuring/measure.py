@@ -71,9 +71,14 @@ def measure(
     MixingMaps or list of MixingMaps
         The maps of one text, or a list for several texts.
 
-    Raises ------ InvalidInput If the measure, option, layer or target does not exist. ModelChanged
-    If the model has changed since it was recorded. UnsupportedModel If mixlens cannot compute
-    correct scores for this model.
+    Raises
+    ------
+    InvalidInput
+        If the measure, option, layer or target does not exist.
+    ModelChanged
+        If the model has changed since it was recorded.
+    UnsupportedModel
+        If mixlens cannot compute correct scores for this model.
 
     Examples
     --------

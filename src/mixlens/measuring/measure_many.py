@@ -42,7 +42,7 @@ ON_ERROR = ("raise", "skip")
 
 
 class MeasuredTexts(list["MixingMaps"]):
-    """The maps of the measured texts, in their order.
+    """The maps of the measured texts, in the order of the input.
 
     `names` are the names of these texts. `errors` holds a pair (name, reason) for each skipped
     text.

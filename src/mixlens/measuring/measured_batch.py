@@ -1,5 +1,5 @@
 """Scores of a batch of texts, and the maps of each text without padding. The label of a span is the
-text of its targets, and the provenance lists their positions.
+text of its targets, and the provenance lists the positions of these targets.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ class MeasuredBatch:
     def facts(self) -> Facts:
         """Return the properties of the scores that hold for every text of the batch.
 
-        They depend on the attention and the options. Some targets may have no scores.
+        These properties depend on the attention and the options. They do not apply to targets
+        without scores.
         """
         facts, own = (
             self.scores.known_facts(self.spec.facts),

@@ -1,11 +1,11 @@
 """Aggregate layers by rollout for a few targets, from the last layer down and without storing maps.
 
-R_l = M_l R_(l-1) (Abnar & Zuidema 2020). The scores of a target in R_l are therefore its scores in
-M_l, multiplied by M_(l-1), then by M_(l-2), and so on down to the input. The map of each layer is
-computed in blocks of targets, and only for targets that contribute to the layers above.
-`MixingMaps.rollout` gives the same scores. The rollout takes as long as computing the maps of all
-layers below the last. It needs the memory of `Recording.visit` with blocks, plus layers x targets x
-n numbers in float64.
+The rollout is R_l = M_l R_(l-1) (Abnar & Zuidema 2020). The scores of a target in R_l are therefore
+its scores in M_l, multiplied by M_(l-1), then by M_(l-2), and so on down to the input. The map of
+each layer is computed in blocks of targets, and only for targets that contribute to the layers
+above. `MixingMaps.rollout` gives the same scores. The rollout takes as long as computing the maps
+of all layers below the last. It needs the memory of `Recording.visit` with blocks, plus layers x
+targets x n numbers in float64.
 """
 
 from __future__ import annotations

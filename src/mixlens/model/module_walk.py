@@ -34,7 +34,9 @@ _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_
 
 
 def parts_of(module: nn.Module) -> list[nn.Module]:
-    """Return a module and all its submodules. A shared module is returned once for each place."""
+    """Return a module and all its submodules. A shared module is returned once for each place where
+    it is used.
+    """
     parts, level = [module], [module]
     while level:
         level = _held(_modules, level)

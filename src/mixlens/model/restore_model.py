@@ -1,11 +1,11 @@
 """Restore attributes, buffers, submodules and compiled code of a model after it was measured.
 
-BigBird switches to full attention permanently on the first short text, and processes every later
-text differently. Dynamic NTK keeps the rotary frequencies of the longest text so far.
-compressed-tensors unpacks all weights in a hook before the first run and removes that hook, so
-mixlens restores the weights and the hook. While a model is measured, compiled modules run
-uncompiled. Mixtures of experts use ordinary matrix products where grouped products are not
-supported.
+Some models change themselves during a forward pass. BigBird switches to full attention permanently
+on the first short text, and processes every later text differently. Dynamic NTK keeps the rotary
+frequencies of the longest text so far. compressed-tensors unpacks all weights in a hook before the
+first run and removes that hook, so mixlens restores the weights and the hook. While a model is
+measured, compiled modules run uncompiled. Mixtures of experts use ordinary matrix products where
+grouped products are not supported.
 """
 
 from __future__ import annotations
