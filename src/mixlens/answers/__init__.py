@@ -1,8 +1,8 @@
 """Explain an answer by the passages of its prompt.
 
-These modules take a prompt, its passages and an answer. They score the passages with measures, or
-by running the model on a changed prompt. The measures themselves are in `measures`, and ContextCite
-is in `measuring`.
+These modules score each passage of a prompt for an answer, either with a measure or by running the
+model on a changed prompt. The measures themselves are in `measures`, and ContextCite is in
+`measuring`.
 
     answer              Hold an answer, and the scores of the passages of its prompt.
     answer_files        Save answers to files and load them: arrays as safetensors, everything else

@@ -1,10 +1,10 @@
-"""Hold an answer, and the scores of the passages of its prompt.
+"""Store an answer with the scores of the passages in its prompt.
 
-Scores of measures are normalised: for each token of the answer, the absolute scores of all sources
-sum to one. The score of a document is the sum over its tokens, and the score of a word of the
-answer is the mean over its tokens. `mixlens.answers.method_scores` describes how sentences and the
-whole answer are scored. Scores of removal methods are drops in the log-probability of the answer
-(`leave_one_out`) or weights in its log-odds (`context_cite`).
+Measures have normalised scores: for each token of the answer, the absolute scores of all sources
+sum to one. The scores of a document's tokens are summed, and the scores for the tokens of an answer
+word are averaged. `mixlens.answers.method_scores` describes how sentences and the whole answer are
+scored. Removal methods score the drop in the log-probability of the answer (`leave_one_out`) or a
+weight in the log-odds of the answer (`context_cite`).
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class MethodAgreement(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Answer:
-    """An answer, and the passages of the prompt that it rests on.
+    """An answer, with scores that show which passages of the prompt it depends on.
 
     Attributes
     ----------
@@ -128,7 +128,7 @@ class Answer:
 
     @property
     def documents(self) -> dict[str, str]:
-        """The names of the documents in the prompt, with their texts."""
+        """The documents in the prompt, as a dict from name to text."""
         return {part.name: self.prompt[part.start : part.stop] for part in self._documents}
 
     @property
@@ -147,14 +147,14 @@ class Answer:
         method: str | None = None,
         count: int | None = None,
     ) -> list[RankedPassage]:
-        """Rank the passages that the answer, or one of its sentences or words, rests on.
+        """Rank the passages of the prompt by their scores for the answer, a sentence or a word.
 
         Parameters
         ----------
         sentence
             The number of a sentence, from 0. By default the whole answer.
         word
-            A word of the answer, or its number in `words`.
+            A word of the answer, or its index in `words`.
         by
             The kind of passage: "documents", "paragraphs" or "sentences".
         method
@@ -201,7 +201,7 @@ class Answer:
         word: int | str | None = None,
         method: str | None = None,
     ) -> dict[str, float]:
-        """Return how much documents, question and everything else contribute to the answer.
+        """Return how much each kind of source (documents, question, …) contributes to the answer.
 
         Parameters
         ----------
@@ -214,9 +214,9 @@ class Answer:
         -------
         dict of str to float
             Shares of documents, question, system prompt, earlier turns, template, the answer's own
-            earlier words, and the first token (the attention sink). Parts that do not exist are
-            left out, and so are own words if the method does not score them, as `alti` with an
-            answer of more than 16 tokens.
+            earlier words, and the first token (the attention sink). Kinds without tokens are left
+            out. The answer's own words are also left out if the method does not score them, for
+            example `alti` with an answer of more than 16 tokens.
 
         Raises
         ------
@@ -251,9 +251,9 @@ class Answer:
         return totals
 
     def agreement(self) -> list[MethodAgreement]:
-        """Check whether all methods find the same best document for each sentence of the answer.
+        """Check for each sentence of the answer whether all methods rank the same document first.
 
-        If there is only one document, compare its sentences instead.
+        If there is only one document, the sentences of this document are compared instead.
 
         Returns
         -------
@@ -279,10 +279,10 @@ class Answer:
     def citations(self, sentence: int, method: str | None = None) -> list[RankedPassage]:
         """Return the passages to cite for a sentence of the answer.
 
-        Cite the best sentence of the best document, and the best sentence of up to two other
-        documents whose scores are at least 60 % of its score. If there is only one document, cite
-        its best sentences. Removal methods do not score the sentences of several documents, so they
-        cite whole documents.
+        These are the best sentence of the best document, and the best sentence of up to two other
+        documents whose scores are at least 60 % of the best score. If there is only one document,
+        its best sentences are cited. If there are several, removal methods score only whole
+        documents, so whole documents are cited.
 
         Parameters
         ----------
@@ -320,7 +320,7 @@ class Answer:
 
     @cached_property
     def kinds(self) -> list[str]:
-        """The kind of prompt part that contains each source token."""
+        """For each source token, the kind of prompt part that contains the token."""
         return kinds_of_tokens(self.source_row, self.parts, has_sink=self.has_sink)
 
     @cached_property
@@ -362,7 +362,7 @@ class Answer:
     def _row(
         self, scores: MethodScores, sentence: int | None, word: int | str | None
     ) -> Float[np.ndarray, " column"]:
-        """Return the scores of the answer, or of one of its sentences or words."""
+        """Return the score of each source for the answer, or for one sentence or word."""
         if sentence is not None and word is not None:
             raise InvalidInput("sentence and word are mutually exclusive. Pass one of them.")
         if sentence is not None:
@@ -388,7 +388,7 @@ class Answer:
     def _passage_scores(
         self, sentence: int | None, word: int | str | None, by: str, method: str | None
     ) -> tuple[Sequence[PromptPart], np.ndarray]:
-        """Return passages and their scores for a part of the answer."""
+        """Return the passages of one kind, with their scores for a part of the answer."""
         if by not in LEVELS:
             raise InvalidInput(no_such("kind of passages", by, LEVELS))
         chosen = self._levels[by]
@@ -410,7 +410,9 @@ class Answer:
 
     @cached_property
     def owners(self) -> Mapping[str, np.ndarray]:
-        """Indices of the document, paragraph and sentence that contain each source token, or -1."""
+        """For each kind of passage, the index of the passage that contains each source token, or
+        -1.
+        """
         is_document = np.array([kind == DOCUMENT for kind in self.kinds])
         return {
             by: np.where(is_document, locate_tokens(self.source_row, parts), -1)

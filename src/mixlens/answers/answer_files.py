@@ -60,7 +60,9 @@ def save(answer: Answer, path: str | os.PathLike[str]) -> None:
 
 
 def load(path: str | os.PathLike[str], make: type[Answer]) -> Answer:
-    """Read an answer that `Answer.save` wrote. `make` is the class `Answer`."""
+    """Read an answer that `Answer.save` wrote. `make` is the class `Answer`, passed as an argument
+    to avoid a circular import.
+    """
     arrays, about = storage.read(path, KIND)
     try:
         require_form(about, _DESCRIPTION, "the description")

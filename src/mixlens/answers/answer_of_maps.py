@@ -1,7 +1,7 @@
-"""Find the answer in maps of generated text, for the page that shows them.
+"""Convert maps of generated text to an `Answer`, which the viewer shows next to the maps.
 
-The segments of the sources mark documents, turns of a chat and the answer. A prompt without
-segments counts as one document.
+Documents, turns of a chat and the answer are read from the segments of the source tokens. A prompt
+without segments counts as one document.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _TURNS = ("user", "assistant", "system", "tool")
 
 
 def answer_of_maps(given: Sequence[MixingMaps]) -> Answer | None:
-    """Return the answer that maps explain, or None if their targets are not the tokens of one
-    answer after a prompt.
+    """Return the answer whose tokens are the targets of the maps. Return None if the targets are
+    not the tokens of one answer after a prompt.
     """
     maps = [each for each in given if not each.per_head]
     if not maps or not all(_explains_answer(each, maps[0]) for each in maps):

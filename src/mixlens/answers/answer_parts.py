@@ -30,8 +30,8 @@ class AnswerPart(NamedTuple):
 def split_sentences(text: str, offsets: Sequence[tuple[int, int]]) -> tuple[AnswerPart, ...]:
     """Return the sentences of an answer.
 
-    `offsets` are the character spans of its tokens. A token belongs to the sentence that contains
-    its first non-blank character. A blank token belongs to the sentence before it.
+    `offsets` are the character spans of the answer's tokens. A token belongs to the sentence that
+    contains its first non-blank character. A blank token belongs to the sentence before it.
     """
     spans = spans_of(text, "sentences")
     starts = [start for _, start, _ in spans]
@@ -50,8 +50,8 @@ def split_words(
 ) -> tuple[AnswerPart, ...]:
     """Return the words of an answer.
 
-    `row` holds the tokens of prompt and answer. The answer starts at character `shift` of their
-    text.
+    `row` contains the tokens of the prompt followed by the tokens of the answer. In the text of
+    `row`, the answer starts at character `shift`.
     """
     assert row.offsets is not None
     first, last = positions[0], positions[-1] + 1

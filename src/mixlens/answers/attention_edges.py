@@ -1,12 +1,14 @@
 """Compute the logits of an answer while some attention edges are blocked.
 
-An edge leads from a source to a position that produces the answer, in one layer. Blocked edges get
-a score of minus infinity before the softmax. In a causal model, the states before the first blocked
-target do not change. Only the positions of the answer run again, on the keys and values of one pass
-over the whole text, with one batch entry per set of edges. `BlockedAnswers` verifies this on the
-text itself: one run without blocked edges and one with them must match passes over the whole text.
-If they do not match, every set of edges takes a pass over the whole text. The same holds for
-encoder–decoder models, where mixlens blocks cross-attention.
+An edge leads from a source token to a position that produces a token of the answer, in one layer. A
+blocked edge gets a score of minus infinity before the softmax.
+
+In a causal model, blocking does not change the hidden states before the first blocked target.
+mixlens therefore runs only the positions of the answer again, on keys and values cached from one
+pass over the whole text, with one batch entry per set of edges. `BlockedAnswers` verifies the cache
+on the text itself: with and without blocked edges, the logits must match those of a pass over the
+whole text. If they do not match, every set of edges runs the whole text. Encoder–decoder models, in
+which mixlens blocks cross-attention, always run the whole text.
 """
 
 from __future__ import annotations
@@ -41,7 +43,8 @@ from mixlens.text.inputs import made_ready
 
 @dataclass(frozen=True)
 class Edges:
-    """Attention edges from some sources to the positions that produce the answer, in some layers.
+    """A set of attention edges: from `sources` to the positions that produce the answer, in
+    `layers`.
 
     With `everywhere`, the edges lead to all tokens except the sources themselves.
     """
@@ -118,7 +121,9 @@ class BlockedAnswers:
             return logits_of(forward(self.model, tensors))[:, -self.last :]
 
     def _is_right(self, known: KeysAndValues, edges: Edges) -> bool:
-        """Return whether cached keys and values give the logits of passes over the whole text."""
+        """Return whether logits from cached keys and values match those of passes over the whole
+        text.
+        """
         bar = rounding(self.whole)
         free = self._on_cache(known, [])[0]
         if not difference(free, self.whole) <= bar:
@@ -141,7 +146,7 @@ class BlockedAnswers:
 
 
 class _Blocking:
-    """Block a set of edges for each text of the batch while the context is open."""
+    """Context manager that blocks one set of edges in each text of the batch."""
 
     def __init__(self, answers: BlockedAnswers, edges: Sequence[Edges]) -> None:
         self.answers, self.edges = answers, edges
@@ -199,7 +204,7 @@ class _Blocking:
 
 
 def _tensors(model: nn.Module, prompt: AnsweredPrompt) -> dict[str, Any]:
-    """Return model inputs that hold the prompt and the answer without its last token."""
+    """Return model inputs that contain the prompt and the answer without its last token."""
     if prompt.start is None:
         ids = [*prompt.ids, *prompt.answer_ids[:-1]]
         return made_ready(model, with_mask(model, {"input_ids": torch.tensor([ids])}))
@@ -209,8 +214,10 @@ def _tensors(model: nn.Module, prompt: AnsweredPrompt) -> dict[str, Any]:
 
 
 def _attention_calls(model: nn.Module, tensors: dict[str, Any]) -> tuple[dict[int, int], int]:
-    """Return a dict from the attention calls by which the answer reads the prompt to their layers.
-    Also return the number of all attention calls in one pass.
+    """Return the layer of each attention call that reads the prompt, and the number of all calls.
+
+    The layers are returned as a dict from the number of the call in a forward pass to the layer
+    index. In encoder–decoder models, only cross-attention reads the prompt.
     """
     structure = model_structure(model, tensors)
     stack = structure.calls[-1][0]

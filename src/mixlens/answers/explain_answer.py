@@ -1,4 +1,4 @@
-"""Score the passages of a prompt for an answer, which is passed or generated."""
+"""Score the passages of a prompt for an answer that is passed or generated."""
 
 from __future__ import annotations
 
@@ -89,7 +89,10 @@ def explain_answer(
 
 
 def _check_names(options: Mapping[str, Any]) -> None:
-    """Raise for an option of generation that is a misspelt argument, such as method for methods."""
+    """Raise `InvalidInput` if a generation option looks like a misspelt argument.
+
+    For example, `method` is close to `methods`, an argument of `Lens.answer`.
+    """
     for name in options:
         near = difflib.get_close_matches(name, _ARGUMENTS, 1, 0.8)
         if near:
@@ -97,7 +100,8 @@ def _check_names(options: Mapping[str, Any]) -> None:
 
 
 def _site(recording: Recording) -> str:
-    """Return the attention by which the answer reads the prompt: cross-attention if it exists."""
+    """Return the name of the attention that reads the prompt: cross-attention, if the model has it.
+    """
     sites = recording.structure.sites
     return [name for name, own in sites.items() if own.stack is recording.last_stack][-1]
 
@@ -122,7 +126,7 @@ def _require_positions(lens: Lens, prompt: PromptParts) -> None:
 
 
 def _answer_text(recording: Recording, prompt: PromptParts, given: Any) -> tuple[str, int]:
-    """Return the text of the answer, and where it starts in the text of the targets."""
+    """Return the text of the answer, and the character at which it starts in the recorded text."""
     text = recording.answer or ""
     assert recording.produced is not None
     assert recording.targets is not None
@@ -161,11 +165,10 @@ def _answer_row(row: TokenRow, positions: Sequence[int], shift: int) -> TokenRow
 
 
 def _cut_at(length: int, given: Any, options: Mapping[str, Any]) -> dict[str, int]:
-    """Return the length at which a generated answer was cut off, or nothing if it ended by itself.
+    """Return `{"cut_at": length}` if a generated answer was cut off, otherwise an empty dict.
 
     An end-of-turn token counts towards `max_new_tokens` but is not explained. An answer of
-    `max_new_tokens` explained tokens therefore has no end-of-turn token, which means that it was
-    cut off.
+    `max_new_tokens` explained tokens therefore has no end-of-turn token, so it was cut off.
     """
     is_cut = given is None and length == options.get("max_new_tokens")
     return {"cut_at": length} if is_cut else {}

@@ -156,7 +156,8 @@ def source_features(
 ) -> np.ndarray:
     """Return the features of one target, [source, layer * head].
 
-    A feature is the mean over the tokens of the target, summed over the tokens of the source.
+    A feature is the score of one head, averaged over the target's tokens and summed over the
+    source's tokens.
     """
     mean = by_token[:, :, list(target)].astype(np.float64).mean(2)
     columns = [mean[:, :, list(source.tokens)].sum(-1).reshape(-1) for source in sources]
@@ -170,9 +171,10 @@ def hidden_log_probabilities(
     kept: np.ndarray,
     batch_size: int | None = None,
 ) -> np.ndarray:
-    """Return log-probabilities [mask, token of the answer] for each mask of the sources.
+    """Return the log-probability of each answer token under each mask, [mask, token of the answer].
 
-    The keys of the sources that a mask drops are hidden from all other tokens, in every layer.
+    A mask drops some of the sources. In every layer, the keys of dropped sources are hidden from
+    all other tokens.
     """
     with open_session(model, restores=False):
         answers = BlockedAnswers(model, prompt, reuse=False, batch_size=batch_size)
@@ -209,7 +211,8 @@ def answer_targets(prompt: AnsweredPrompt) -> list[list[int]]:
 
 
 def example_key(given: FitPrompt, features: str, masks: int, model: str) -> str:
-    """Return a hash of a prompt and the settings, which names the file of its examples."""
+    """Return a hash of a prompt and the settings, used as the name of the file with its examples.
+    """
     parts = (repr(given.prompt), repr(given.answer), repr(given.segments), features, masks, model)
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:24]
 

@@ -1,23 +1,23 @@
 """Trace an answer through its reasoning to the tokens of the prompt (hops).
 
 The method follows FlashTrace (https://github.com/wbopan/flashtrace; MIT). The answer is a span of
-targets, and its scores v_0 are those of `flow_routes` with `span="sum"`, summed over layers. The
-next hop passes on the scores of the reasoning: its span is the reasoning, in which every target is
-weighted by its score in the last hop.
+targets, and its scores v_0 are those of `flow_routes` with `span="sum"`, summed over layers. In the
+next hop, the span is the reasoning, and each target in this span is weighted by its score from the
+previous hop.
 
     result = M v_0 + sum_k rho_(k-1) M v_k        rho_k = rho_(k-1) * share of v_k in the reasoning
 
-M keeps the tokens in front of the reasoning. mixlens first divides every v_k by its sum, so that
-the result sums to at most one; the remainder is the unexplained part. A target is the position that
-produces a token.
+M selects the tokens before the reasoning. mixlens first divides every v_k by its sum, so that the
+result sums to at most one; the remainder is the unexplained part. The target of a token is the
+position that produces it.
 
 `variant="released"` follows the authors' program instead: it adds the v_k without dividing them,
-and the targets are the positions of the tokens themselves. It supports two options of that program.
-`aggregation="avg"` divides the result by the number of hops, although the sum has one more term,
-the answer. `threshold` drops the contribution of a head and source if it is smaller than this
-number, in the units of the hidden states. The size of a contribution depends on the weights of the
-span: as in the program, the weights of a hop are divided by their sum, while the targets of the
-answer have weight 1.
+and the targets are the positions of the tokens themselves. Two options of that program are also
+supported. `aggregation="avg"` divides the result by the number of hops, although the sum has one
+more term, the answer. `threshold` drops the contribution of a head and source if it is smaller than
+this number, in the units of the hidden states. Contributions scale with the weights of the span,
+which are set as in the program: the targets of the answer have weight 1, and the weights of each
+later hop are divided by their sum.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ class Hops(RankedScores):
     scores : numpy.ndarray
         [source]. With the default variant they sum to at most one.
     by_hop : numpy.ndarray
-        [hop, source], what each hop adds to the scores; the first one is the answer itself.
+        [hop, source], the contribution of each hop to the scores. The first one is that of the
+        answer itself.
     spans : numpy.ndarray
         [hop, source], the scores of the span of each hop, including sources in the reasoning and
         answer.
@@ -69,7 +70,8 @@ class Hops(RankedScores):
         The part of the answer that no token of the prompt explains; None with
         `variant="released"`, where scores have no common scale.
     residual_share, coherence : numpy.ndarray
-        [hop, layer], these statistics of `flow_routes` for the span of each hop.
+        [hop, layer], the statistics that `flow_routes` returns under these names, for the span of
+        each hop.
     tokens : tuple of str
         Labels of the sources.
     settings : dict
@@ -232,7 +234,7 @@ def _listed(positions: Any, what: str) -> list[int]:
 
 @dataclass(frozen=True, kw_only=True)
 class _HopSpans:
-    """The targets of each hop, and the sources that count."""
+    """The targets of the answer and of the hops, and the sources that are not left out."""
 
     answer: tuple[int, ...]  # targets
     reasoning: tuple[int, ...]
@@ -297,9 +299,9 @@ class _HopSpans:
     def tokens_of(
         self, targets: Sequence[int], scores: np.ndarray, after: float = 0.0
     ) -> np.ndarray:
-        """Return the score of each target's token.
+        """Return the score of the token that each target produces (or is, in the released variant).
 
-        `after` is the score of the token after the text.
+        `after` is the score of the token that the last position produces, which is not in the text.
         """
         own: np.ndarray = np.append(scores, after)[np.array(targets, int) + self.shift]
         return own
@@ -319,7 +321,8 @@ def _places(given: Sequence[int] | None, count: int, what: str) -> tuple[int, ..
 def _answer_of(recording: Recording, count: int, shift: int) -> list[int]:
     """Return the positions of a recorded answer.
 
-    Raise an error if its last token is not in the text.
+    A special token at the end is left out if it is not in the recorded text. Any other last token
+    that is not in the text raises `InvalidInput`.
     """
     assert recording.targets is not None
     moved = [place + 1 - shift for place in recording.targets[0]]
@@ -348,7 +351,7 @@ def _is_left_out(label: str) -> bool:
 
 
 class _Walked:
-    """The spans that have been scored so far, and their contributions."""
+    """Score one span after the other, and collect the scores and contributions."""
 
     def __init__(self, recording: Recording, plan: _HopSpans, threshold: float) -> None:
         self.recording, self.plan, self.threshold = recording, plan, threshold
@@ -381,7 +384,7 @@ class _Walked:
         return scores if self.plan.released or not total else scores / total
 
     def counted(self, targets: Sequence[int]) -> np.ndarray:
-        """Return 1 for each target whose token counts, and 0 for the others."""
+        """Return 0 for each target whose token is left out, and 1 for all others."""
         counts = self.plan.counts.astype(float)
         counted = self.plan.tokens_of(targets, counts, float(self.plan.after_counts))
         if not counted.any():
@@ -392,7 +395,7 @@ class _Walked:
 
 
 def _in_turn(walk: _Walked, hops: int) -> None:
-    """Run hops whose span is the whole reasoning."""
+    """Score the answer, then run hops whose span is the whole reasoning."""
     plan = walk.plan
     weights, left = walk.counted(plan.first), 1.0
     targets: Sequence[int] = plan.first
@@ -409,8 +412,9 @@ def _in_turn(walk: _Walked, hops: int) -> None:
 
 
 def _in_segments(walk: _Walked, hops: int) -> None:
-    """Run one hop per segment of the reasoning, from the last segment to the first. Each passes its
-    score on to the tokens before it.
+    """Score the answer, then run one hop per segment of the reasoning, from the last to the first.
+
+    Each segment passes its score on to the tokens before the segment.
     """
     plan = walk.plan
     base = walk.score(plan.first, walk.counted(plan.first).tolist())

@@ -1,14 +1,15 @@
 """Remove one passage at a time, and score the change of the answer.
 
-Leave-one-out: `F(all) - F(without g)`, where F is the log-probability of the given answer (teacher
-forcing). ARC-JSD (Li et al. 2025, Attributing Response to Context): the Jensen–Shannon divergence
-of the next-token distributions with and without g, summed over the tokens of the answer. It has no
-sign and does not depend on which token follows. Both need one forward pass per passage and one for
-the whole prompt. With `prefix_reuse`, only the tokens after the passage run again.
+The leave-one-out score of a passage g is `F(all) - F(without g)`, where F is the log-probability of
+the given answer (teacher forcing). ARC-JSD (Li et al. 2025, Attributing Response to Context) is the
+Jensen–Shannon divergence of the next-token distributions with and without g, summed over the tokens
+of the answer. It has no sign and does not depend on which token follows. Both scores need one
+forward pass per passage and one for the whole prompt. With `prefix_reuse`, only the tokens after
+the passage run again.
 
 To remove a passage, mixlens deletes its tokens, and later tokens move up. The text is not tokenised
-again. ContextCite, in contrast, tokenises the shortened text, which may give different tokens at
-the joints.
+again. ContextCite, in contrast, tokenises the shortened text, which may produce different tokens
+where the text was cut.
 
 The released ARC-JSD function casts to bfloat16 and then computes `(KL(M||P) + KL(M||Q)) / 2` with
 `M = (P + Q) / 2`, which is not bounded by log 2. `variant="released"` computes the same number
@@ -115,7 +116,7 @@ class _Removal:
         require_finite(self.full, "the whole prompt")
 
     def score(self, passages: Sequence[Passage], total: int) -> PassageScores:
-        """Return the scores of passages, each of which is removed in turn."""
+        """Remove each passage in turn, and return the scores."""
         self.progress(self.done, total)
         scores = []
         for passage, own in zip(passages, self._changes(passages), strict=True):
@@ -152,7 +153,7 @@ class _Removal:
 def divergence(
     one: Float[Tensor, "token word"], other: Float[Tensor, "token word"], variant: str | None = None
 ) -> Float[Tensor, " token"]:
-    """Return the Jensen–Shannon divergence of two sets of logits for each token, in nats.
+    """Return the Jensen–Shannon divergence of two next-token distributions per token, in nats.
 
     With `variant="released"`, return `(KL(M||P) + KL(M||Q)) / 2`, where M is the mean of both
     distributions.
@@ -190,8 +191,9 @@ def _check_options(score: str, variant: str | None, within: By, best: int | None
 
 
 def check_budget(passages: int, max_passes: int | None, advice: str) -> None:
-    """Raise `InvalidInput` if a pass for each passage and one for the whole prompt exceed the
-    limit.
+    """Raise `InvalidInput` if `max_passes` is too small.
+
+    The search needs one pass for each passage and one for the whole prompt.
     """
     if max_passes is None:
         return

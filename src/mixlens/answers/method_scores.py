@@ -3,10 +3,10 @@
 A method is either a measure, which scores every token of the prompt, or a removal method
 (`leave_one_out`, `context_cite`), which removes documents from the prompt.
 
-* Layer measures score every token of the answer, all in one forward pass. The score of a word is
-  the mean over its tokens. So is the score of a sentence or of the whole answer, except that
-  `flow_routes` and `alti` add the vectors of spans of more than 16 tokens before scoring them (see
-  `mixlens.contracts.span`).
+* Layer measures score every token of the answer, all in one forward pass. The score of a word, a
+  sentence or the whole answer is the mean over its tokens. `flow_routes` and `alti` are an
+  exception: for sentences and answers of more than 16 tokens, the vectors of the tokens are added
+  before scoring (see `mixlens.contracts.span`).
 * Measures of an output explain the log-probability (or the logits) of each sentence, and of the
   whole answer, as one number. A word gets the scores of its sentence.
 * Removal methods return one score for every token of the answer. The score of a word, a sentence or
@@ -51,7 +51,7 @@ ABLATIONS = 64  # prompts that fit the weights of context_cite
 
 @dataclass(frozen=True, eq=False)
 class MethodScores:
-    """Scores of one method."""
+    """Scores of one method for the tokens, the sentences and the whole answer."""
 
     name: str
     values: Float[np.ndarray, "target column"]  # a column is a source token, or a unit
@@ -69,7 +69,7 @@ class MethodScores:
         removes: bool,
         reading: str,
     ) -> MethodScores:
-        """Return the scores of a method from the scores of the answer's tokens.
+        """Combine token-level scores into the scores of sentences and of the whole answer.
 
         The score of a sentence is the mean over its tokens, or the sum for removal methods.
         """
@@ -80,7 +80,7 @@ class MethodScores:
         return cls(name, values, np.stack(parts), removes, reading)
 
     def of_word(self, first: int, stop: int) -> Float[np.ndarray, " column"]:
-        """Return the scores of a word: the mean or the sum over its tokens."""
+        """Return the scores of a word: the sum over tokens for removal methods, else the mean."""
         return combine_tokens(self.values[first:stop], self.removes)
 
 
@@ -95,7 +95,7 @@ def _spans_of(sentences: Sequence[AnswerPart]) -> list[tuple[int, int]]:
 
 
 def check_methods(methods: Any) -> tuple[str, ...] | None:
-    """Return the names of the methods, or None for the default."""
+    """Check the names of methods and return them as a tuple, or None for the default method."""
     if methods is None:
         return None
     several = isinstance(methods, Iterable) and not isinstance(methods, str)
@@ -120,7 +120,7 @@ def check_methods(methods: Any) -> tuple[str, ...] | None:
 
 
 def default_method(recording: Recording, site: str | None) -> str:
-    """Return the default method of a model."""
+    """Return the first method in `DEFAULTS` that the model supports."""
     for name in DEFAULTS:
         if refusal(name, recording.structure, site) is None:
             return name
@@ -165,11 +165,11 @@ def score_by_methods(
 
 
 def scores_of_maps(maps: MixingMaps) -> Float[np.ndarray, "target source"]:
-    """Return scores aggregated over layers, with the absolute scores of each target summing to one.
+    """Return scores aggregated over layers, with absolute scores that sum to one for each target.
 
-    A measure that includes the residual stream assigns it to the target position, which holds the
-    token before the produced one. This token does not count as a source of the answer, so its score
-    is set to 0.
+    If the measure includes the residual stream, the score of each target for itself is set to 0:
+    the token at the target position, one before the produced token, does not count as a source of
+    the answer.
     """
     values = maps.reading.of(maps.scores).astype(np.float64)
     if maps.facts.residual_included and maps.facts.same_tokens:
@@ -228,14 +228,14 @@ def _of_layers(
 
 
 def _is_added(name: str, tokens: int) -> bool:
-    """Return whether a span of this length is scored as the sum of its vectors."""
+    """Return whether the measure adds the vectors of a span of this length before scoring."""
     return span_definition(name, Span(None, ((1.0,) * tokens,))) == "sum"
 
 
 def _row_of_span(maps: MixingMaps, targets: Sequence[int]) -> Float[np.ndarray, " source"]:
-    """Return the scores of a span.
+    """Return the normalised scores of a span.
 
-    If the measure includes the residual stream, the scores of the targets themselves are set to 0.
+    If the measure includes the residual stream, the scores of the span's own targets are set to 0.
     """
     row = maps.reading.of(maps.scores).astype(np.float64)[0]
     if maps.facts.residual_included:
@@ -246,8 +246,9 @@ def _row_of_span(maps: MixingMaps, targets: Sequence[int]) -> Float[np.ndarray, 
 def _of_output(
     name: str, recording: Recording, site: str, sentences: Sequence[AnswerPart]
 ) -> MethodScores:
-    """Return the scores of a measure of outputs. Every sentence, and the whole answer, is one
-    output.
+    """Return the scores of a measure that explains an output.
+
+    Each sentence is explained as one output, and so is the whole answer.
     """
     assert recording.targets is not None
     places = recording.targets[0]
@@ -292,9 +293,9 @@ def _leave_one_out(lens: Lens, recording: Recording, units: Sequence[PromptPart]
 def _context_cite(
     lens: Lens, recording: Recording, prompt: PromptParts, units: Sequence[PromptPart]
 ) -> np.ndarray:
-    """Fit the log-odds of the whole answer with ContextCite.
+    """Score the units by the weights that ContextCite fits to the log-odds of the whole answer.
 
-    The weight of each unit is divided equally among the tokens of the answer.
+    Each weight is divided equally among the tokens of the answer.
     """
     if len(units) < 2:
         raise InvalidInput(

@@ -33,12 +33,13 @@ class PassageScores(RankedScores):
     log_probability : float
         The log-probability of the answer after the whole prompt.
     passes : int
-        Number of forward passes. Most of them are short if the prefix was reused.
+        Number of forward passes. If the prefix was reused, most of the passes run only a part of
+        the prompt.
     notes : dict
         Settings of the method, and information about this run.
     within : PassageScores or None
-        The scores of the larger passages, if the search was hierarchical. Only the segments of the
-        best larger passages are scored.
+        The scores of the larger passages if the search was hierarchical, else None. A hierarchical
+        search scores only the segments inside the best larger passages.
 
     Examples
     --------

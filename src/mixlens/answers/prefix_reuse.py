@@ -1,12 +1,12 @@
-"""Run shortened prompts on the cached keys and values of the tokens before the removed ones.
+"""Run shortened prompts on cached keys and values of the tokens before the removed passage.
 
-In a causal model, the states of the tokens before a removed passage do not change. Only the tokens
-after it run again, on the keys and values of one pass over the whole prompt. This saves about half
-of the work if the passages have equal lengths. `AnswerPasses` verifies the cache on the prompt
-itself: running the answer on cached keys and values must give the same logits as a pass without a
-cache. Every shortened prompt runs from its first token if the logits differ by more than rounding
-error, if the model does not keep keys and values for every token (state-space models), or if its
-rotary frequencies depend on the length.
+In a causal model, the states of the tokens before a removed passage do not change. mixlens
+therefore runs only the tokens after the passage again, on keys and values cached from one pass over
+the whole prompt. This saves about half of the work if the passages have equal lengths.
+`AnswerPasses` verifies the cache on the prompt itself: running the answer on cached keys and values
+must give the same logits as a pass without a cache. Every shortened prompt runs from its first
+token if the logits differ by more than rounding error, if the model does not keep keys and values
+for every token (state-space models), or if its rotary frequencies depend on the length.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Item = TypeVar("Item")
 
 
 class KeysAndValues:
-    """The keys and values of all tokens of a text, for each layer, and the logits at its end."""
+    """The keys and values of a text in every layer, and the logits of its last tokens."""
 
     def __init__(self, model: nn.Module, ids: Sequence[int], last: int) -> None:
         from transformers import DynamicCache
@@ -60,8 +60,9 @@ class KeysAndValues:
         return cache
 
     def read(self, ids: Sequence[int], last: int) -> Tensor:
-        """Return the logits [position, word] at the end of another text, reusing a shared
-        prefix.
+        """Return the logits [position, word] of the last tokens of another text.
+
+        Only the tokens after the prefix that both texts share run through the model.
         """
         pairs = zip(ids, self.ids, strict=False)
         same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
@@ -74,9 +75,7 @@ class KeysAndValues:
 
 
 def run_on_cache(model: nn.Module, ids: Tensor, cache: Any, before: int, last: int) -> Tensor:
-    """Return the logits [text, position, word] of the last positions of texts after a cached
-    prefix.
-    """
+    """Return the logits [text, position, word] of the last tokens of texts with a cached prefix."""
     device = entry_device(model)
     ids = ids.to(device)
     seen = torch.ones((len(ids), before + ids.shape[1]), dtype=torch.long, device=device)
@@ -102,7 +101,7 @@ def keys_and_values(model: nn.Module, ids: Sequence[int], last: int) -> KeysAndV
 
 
 class AnswerPasses:
-    """Compute the logits of an answer after its prompt, with and without some of its tokens."""
+    """Compute the logits of an answer after the whole prompt, and after shortened prompts."""
 
     def __init__(
         self,
@@ -128,9 +127,10 @@ class AnswerPasses:
     def without(
         self, removals: Sequence[Sequence[int]], read: Callable[[Tensor], Item]
     ) -> Iterator[Item]:
-        """Yield `read(logits)` for the prompt without each set of positions.
+        """Yield `read(logits)` for each shortened prompt, in the order of `removals`.
 
-        `logits` [token, word] are those of the answer.
+        Each item of `removals` contains the positions of the prompt tokens to leave out. `logits`
+        [token, word] are the logits of the answer.
         """
         prompts = [self.prompt.without(removed) for removed in removals]
         if self._known is None:

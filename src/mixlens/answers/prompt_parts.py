@@ -5,8 +5,8 @@ Documents are marked by lines such as === document 1 === in the prompt, or passe
 === question === ends the last document; the text after it is not part of any document. A passed
 document must occur in the prompt exactly once, unless the prompt contains {documents}, which
 mixlens replaces by all documents. Without documents, the whole prompt counts as one document; in a
-chat, every turn except the system prompt does. Every image also counts as a document, which
-consists of the placeholder that the processor replaces.
+chat, every turn except the system prompt does. Every image also counts as a document. In the
+prompt, this document is the placeholder that the processor replaces by the image.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ class PromptPart(NamedTuple):
 
 
 class PromptParts(NamedTuple):
-    """A prompt as `Lens.generate` takes it, the text that the model reads, and its parts."""
+    """A prompt as passed to `Lens.generate`, the text that the model reads, and the parts of this
+    text.
+    """
 
     given: Any
     text: str
@@ -53,7 +55,7 @@ class PromptParts(NamedTuple):
 
     @property
     def documents(self) -> list[PromptPart]:
-        """The documents, in their order."""
+        """The documents, in the order of the prompt."""
         return [part for part in self.parts if part.kind == DOCUMENT]
 
 
@@ -66,7 +68,7 @@ def read_prompt(
     model: Any = None,
     processor: Any = None,
 ) -> PromptParts:
-    """Return the prompt with its parts. Images need the model and its processor."""
+    """Return the prompt with its parts. Prompts with images also need `model` and `processor`."""
     if tokenizer is None:
         raise MissingTokenizer(
             "The lens has no tokenizer, so passages of the prompt cannot be found. Pass one:"
@@ -182,7 +184,7 @@ def _named_texts(documents: Any) -> dict[str, str]:
 
 
 def _write_documents(messages: Any, texts: Mapping[str, str]) -> Any:
-    """Write the documents in place of {documents}, if the prompt contains it."""
+    """Return the prompt with {documents} replaced by the documents, if it contains {documents}."""
     listed = "\n\n".join(f"{name}:\n{text.strip()}" for name, text in texts.items())
     if isinstance(messages, str):
         return messages.replace(PLACE, listed, 1)
@@ -265,7 +267,7 @@ def _split(
 
 
 def _without_images(text: str, documents: Spans, images: Spans) -> Spans:
-    """Return documents without the images in them. The pieces around an image are numbered."""
+    """Split each document that contains images into the numbered pieces around these images."""
     apart: Spans = []
     for name, start, stop in documents:
         outside = _outside(text, PromptPart(name, DOCUMENT, start, stop), images)
