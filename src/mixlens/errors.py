@@ -1,4 +1,4 @@
-"""Errors that mixlens raises, each with the reason and what to do."""
+"""Errors that mixlens raises. Each message states the reason and what to do."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class MixlensError(Exception):
 
 
 class UnsupportedModel(MixlensError):
-    """Raised if mixlens cannot verify a layer of the model, or a measure is not valid for it."""
+    """Raised if mixlens cannot verify a layer, or if a measure is not valid for the model."""
 
 
 class InvalidInput(MixlensError, ValueError):
@@ -41,8 +41,7 @@ class InputTooLong(InvalidInput):
 
 
 class WrongKeys(InvalidInput):
-    """Raised if the input dict has keys that the model does not take, or lacks one that it
-    needs."""
+    """Raised if the input dict has keys that the model does not accept, or lacks a required key."""
 
 
 class ModelChanged(InvalidInput):

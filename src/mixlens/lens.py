@@ -518,7 +518,10 @@ class Lens:
     def _session(
         self, given: Any, precision: str | None = None
     ) -> contextlib.AbstractContextManager[ModelSession]:
-        """Open a session with the model, in the state of the recording if one is passed."""
+        """Open a session with the model.
+
+        If `given` is a recording, the model must not have changed since it was recorded.
+        """
         recorded = given.state if isinstance(given, Recording) else None
         return open_session(self.model, precision=precision, restores=False, recorded=recorded)
 
@@ -698,17 +701,17 @@ class Lens:
         given
             A text, a dict of input tensors, or a recording.
         target
-            A position or a token. By default the last generated or recorded target, the mask, the
-            first token of a classifier that sees the whole text, or the last token. A list of
-            targets needs `span`.
+            A position or a token. By default the last generated or recorded target. If there is
+            none, the default is the mask token, the first token of a bidirectional classifier, or
+            the last token. A list of targets needs `span`.
         span
             Score several targets as one: "sum", "joint", "mean", or True for the default of each
             measure. Without `target`, mixlens uses the targets of a recording of `lens.generate`.
         answer
             Compare the measures for an answer: True for the answer of `lens.generate`, some of its
             words as a text, or the positions (first, end) of its tokens. Measures of layers score
-            the positions that produced it as a span, and measures of an output explain its
-            log-probability or logits.
+            the positions that produced these tokens as a span, and measures of an output explain
+            the log-probability or the logits of these tokens.
         site
             The attention to measure if the model has several, such as "decoder" or "cross".
         aggregate
@@ -841,9 +844,9 @@ class Lens:
     ) -> Hops:
         """Trace an answer to the tokens of its prompt, through the reasoning between them.
 
-        The first span is the answer (`flow_routes` with `span="sum"`). The part of its scores that
-        goes to the reasoning is passed on in the next hop, whose span is the reasoning, weighted by
-        these scores. All hops share one forward pass.
+        The first span is the answer (`flow_routes` with `span="sum"`). The scores that fall on the
+        reasoning are traced further in the next hop: its span is the reasoning, and each target in
+        this span is weighted by its score. All hops share one forward pass.
 
         Parameters
         ----------
@@ -877,7 +880,7 @@ class Lens:
         Returns
         -------
         Hops
-            Scores of all tokens, the part of each hop, and the unexplained part.
+            Scores of all tokens, the contribution of each hop, and the unexplained part.
 
         Raises
         ------
@@ -931,7 +934,7 @@ class Lens:
         """Score how much an answer depends on each part of a context (Cohen-Wang et al. 2024).
 
         mixlens leaves out random parts of the context and fits the log-odds of the answer with a
-        sparse linear model. The model must be causal. Needs the extra `eval`.
+        sparse linear model. The model must be causal, and the extra `eval` must be installed.
 
         Parameters
         ----------

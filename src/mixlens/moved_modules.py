@@ -25,7 +25,9 @@ MOVED = {
 
 
 class MovedModules(MetaPathFinder, Loader):
-    """Import former names, such as `mixlens.corpus.files`, as the module object of the new name."""
+    """Import hook that resolves former names, such as `mixlens.corpus.files`, to the renamed
+    module.
+    """
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -51,6 +53,6 @@ class MovedModules(MetaPathFinder, Loader):
 
 
 def install() -> None:
-    """Install this finder before all others, which would load a second copy of a moved file."""
+    """Install `MovedModules` before all other finders, which would load a moved file twice."""
     if not any(type(finder) is MovedModules for finder in sys.meta_path):
         sys.meta_path.insert(0, MovedModules())

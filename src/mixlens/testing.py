@@ -121,7 +121,7 @@ def fixed_output(spec: Spec, recording: Recording) -> dict[str, Any]:
 
 
 def require_reason(error: Exception) -> None:
-    """Raise an error unless the message of `error` gives a reason."""
+    """Raise an AssertionError if the message of `error` is too short to state a reason."""
     assert len(str(error)) > 20, f"{error!r} gives no reason"
 
 
@@ -157,7 +157,7 @@ def check_maps(spec: Spec, recording: Recording, site: str, rows: list[MixingMap
 def require_same(
     name: str, one: Rows, other: Rows, when: str, tolerance: float | None = None
 ) -> None:
-    """Raise an error if the scores of the same texts differ by more than rounding error."""
+    """Raise an AssertionError if two sets of scores differ by more than rounding error."""
     assert one.keys() == other.keys(), f"supported on different sites {when}"
     bar = spec_of(name).rounding if tolerance is None else tolerance
     for site in one:
@@ -211,7 +211,7 @@ _BART: dict[str, Any] = {
 def _random(model: nn.Module) -> nn.Module:
     """Return a model with random weights, biases and norms.
 
-    With the usual zeros and ones, a measure could ignore a bias or a norm unnoticed.
+    With biases of zero and norm weights of one, a measure could ignore them unnoticed.
     """
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
@@ -250,7 +250,7 @@ MODELS: dict[str, Callable[[], nn.Module]] = {
 
 
 def _inputs(model: nn.Module) -> Inputs:
-    """Return two texts of eight tokens without repetitions."""
+    """Return two texts of eight tokens, without repeated tokens."""
     generator = torch.Generator().manual_seed(0)
     ids = torch.stack([torch.randperm(47, generator=generator)[:8] + 3 for _ in range(2)])
     inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
@@ -260,8 +260,7 @@ def _inputs(model: nn.Module) -> Inputs:
 
 
 def _padded(given: Inputs, side: str) -> tuple[Inputs, Inputs]:
-    """Return the first text truncated to six tokens, on its own and padded in a batch with the
-    second.
+    """Return the first six tokens of the first text, alone and padded in a batch with the second.
     """
     sizes = {"input_ids": 6, "attention_mask": 6}
     alone = {key: value[:1, : sizes.get(key)] for key, value in given.items()}

@@ -100,7 +100,9 @@ def _check_names(options: Mapping[str, Any]) -> None:
 
 
 def _site(recording: Recording) -> str:
-    """Return the name of the attention that reads the prompt: cross-attention, if the model has it.
+    """Return the name of the attention that reads the prompt.
+
+    This is cross-attention if the model has it, otherwise self-attention.
     """
     sites = recording.structure.sites
     return [name for name, own in sites.items() if own.stack is recording.last_stack][-1]

@@ -211,8 +211,7 @@ def answer_targets(prompt: AnsweredPrompt) -> list[list[int]]:
 
 
 def example_key(given: FitPrompt, features: str, masks: int, model: str) -> str:
-    """Return a hash of a prompt and the settings, used as the name of the file with its examples.
-    """
+    """Return a hash of a prompt and the settings, which names the file of stored examples."""
     parts = (repr(given.prompt), repr(given.answer), repr(given.segments), features, masks, model)
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:24]
 

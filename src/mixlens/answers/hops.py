@@ -299,7 +299,7 @@ class _HopSpans:
     def tokens_of(
         self, targets: Sequence[int], scores: np.ndarray, after: float = 0.0
     ) -> np.ndarray:
-        """Return the score of the token that each target produces (or is, in the released variant).
+        """Select the scores of the tokens that belong to the targets.
 
         `after` is the score of the token that the last position produces, which is not in the text.
         """

@@ -1,7 +1,7 @@
 """Capture attention calls and layer calls of a running model.
 
-Only this package hooks into attention functions and layers. Its context managers undo every hook.
-It does not interpret the captured tensors.
+Only this package hooks into attention functions and layers. Its context managers remove all hooks
+on exit. The package does not interpret the captured tensors.
 
     attention_call     The inputs, outputs and mask of one attention call, the sources that its
                        targets see, and the context in which calls are captured.
@@ -9,8 +9,8 @@ It does not interpret the captured tensors.
     batch_axes         Find the batch axis of a recorded argument, and copy one text along it.
     layer_calls        Capture one forward pass layer by layer: inputs, outputs, attention calls and
                        hook points of each layer.
-    native_attention   Capture queries, keys and values of the attention implementation that a model
-                       was loaded with (sdpa, flash), or hide pairs of tokens from it.
+    native_attention   Capture the inputs of the attention implementation that a model was loaded
+                       with (sdpa, flash), or hide pairs of tokens from this implementation.
     packed_attention   Combine the attention calls of a layer into one map, for packed sequences and
                        paired streams.
     rerun              Run one recorded layer again, on copies of one text, with edited values,

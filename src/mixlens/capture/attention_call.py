@@ -1,10 +1,10 @@
 """One attention call: its inputs and outputs, its mask, and the sources that each target sees.
 
-`listening` opens a context in which calls are captured. A mask is converted to the additive form of
-eager attention, with the meaning that it has for the loaded attention implementation. Eager code
-adds its mask to the scores. PyTorch's fused attention reads a boolean mask as visibility and
-returns zeros for a target that sees nothing. Without a mask, it hides later tokens if the module is
-causal.
+`listening` opens a context in which calls are captured. A mask is converted to the additive form
+that eager attention expects, and keeps the meaning that it has for the attention implementation of
+the loaded model. Eager code adds every mask to the scores. PyTorch's fused attention reads a
+boolean mask as visibility, returns zeros for a target that sees nothing and, without a mask, hides
+later tokens if the module is causal.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ class Visibility:
     than 5,000 below the largest mask value of the target. Position biases (ALiBi, relative
     positions) are far smaller than that, and the usual mask values (-1e4, -1e9, the lowest number
     of a dtype, minus infinity) are larger in magnitude. If all mask values of a target are the same
-    finite number, the mask does not change the softmax, so every source is visible. Without a mask
-    (in a plug-in that reports only weights), sources of weight zero count as hidden.
+    finite number, the mask does not change the softmax, so every source is visible. If only the
+    weights are known, because a plug-in reports no mask, sources of weight zero count as hidden.
 
-    Layers with the same mask share it, so that each property is computed once.
+    Layers with the same mask share one `Visibility`, so that each property is computed once.
     """
 
     def __init__(
@@ -54,16 +54,18 @@ class Visibility:
         ends: Sequence[int] | None = None,
         triangle: bool = False,
     ) -> None:
-        """Create the mask from `added`, the tensor added to the scores before the softmax, or from
-        `seen`. Without either, nothing is hidden. `ends` gives, for each text, the index after the
-        last source that any target sees, if it is known. `triangle` says that `seen` is lower
-        triangular, so that its values need not be checked.
+        """Read visibility from `added`, the mask added to the scores before the softmax, or from
+        `seen`.
+
+        Without either, nothing is hidden. `ends` contains, for each text, the index after the last
+        source that any target sees, if it is known. If `triangle` is True, `seen` must be lower
+        triangular, and its values are not checked.
         """
         self._added, self._seen, self._ends, self._triangle = added, seen, ends, triangle
 
     @classmethod
     def of_weights(cls, weights: Float[Tensor, "batch head target source"]) -> Visibility:
-        """Return the visibility in which sources of weight zero are hidden."""
+        """Return a visibility in which all sources of weight zero are hidden."""
         return cls(seen=weights != 0)
 
     @cached_property
@@ -202,7 +204,7 @@ _listener: contextvars.ContextVar[Listener | None] = contextvars.ContextVar(
 
 @contextlib.contextmanager
 def listening(listener: Listener | None) -> Iterator[None]:
-    """Send attention calls in this context to `listener`; with None they are not captured."""
+    """Send attention calls in this context to `listener`. With None, no calls are captured."""
     token = _listener.set(listener)
     try:
         yield
@@ -236,7 +238,7 @@ def interpreted(
     is_causal: bool,
     listener: Listener | None,
 ) -> Mask:
-    """Return the interpretation of a mask, computed once for all layers that share it."""
+    """Interpret a mask with `interpret`, only once for all layers that share the mask."""
     if listener is None:
         return interpret(mask, query, key, is_causal)
     sizes = query.shape[2], key.shape[2]
@@ -256,7 +258,7 @@ def as_given(mask: Any, query: Tensor, key: Tensor, is_causal: bool) -> Mask:
 
 
 def as_seen(mask: Any, query: Tensor, key: Tensor, is_causal: bool) -> Mask:
-    """Return the mask as its author intended it: in a boolean mask, True means visible."""
+    """Return the mask in additive form. In a boolean mask, True means visible."""
     added = additive_mask(mask, query)
     return Mask(added, _visibility(added, key))
 

@@ -1,13 +1,13 @@
 """Capture attention weights and values while a transformers model runs. Only this module and
 `native_attention` hook into transformers' attention.
 
-There are two backends, both undone when their context closes:
+There are two backends, which undo all their changes when the context closes:
 
 * `interface`: an attention function registered with transformers' own `AttentionInterface`. It
   calls the eager function of the modelling file, so soft-caps, sinks, position biases, windows and
   grouped heads stay exact. A mask is interpreted by the implementation that the model was loaded
   with: eager code adds a boolean mask as 0 and 1, while torch's fused attention reads it as
-  visibility and, without a mask, asks the module whether it is causal.
+  visibility and, without a mask, hides later tokens if the module is causal.
 * `trace`: `softmax_trace`, for modelling files that do not use the interface.
 """
 
@@ -93,7 +93,7 @@ _registration_lock = threading.Lock()
 
 @contextlib.contextmanager
 def _registered() -> Iterator[None]:
-    """Keep attention functions and their mask functions registered while any thread needs them."""
+    """Register mixlens' attention and mask functions while any thread captures attention."""
     from transformers import AttentionInterface
     from transformers.masking_utils import AttentionMaskInterface, eager_mask, sdpa_mask
 
@@ -125,7 +125,9 @@ def _registered() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _switched(module: nn.Module) -> Iterator[None]:
-    """Point the configs of a model (or of one layer) to our attention function."""
+    """Select mixlens' attention function in the configs of a model or layer, until the context
+    closes.
+    """
     # `set_attn_implementation` does not reach all configs of composite models
     before = [
         (config, config._attn_implementation_internal)
@@ -144,10 +146,9 @@ def _switched(module: nn.Module) -> Iterator[None]:
 
 @contextlib.contextmanager
 def attention_captured(module: nn.Module, backend: str) -> Iterator[None]:
-    """Capture attention inside `module` (a model or one layer) for the current listener, while the
-    context is open.
+    """Send attention calls inside `module` (a model or one layer) to the current listener.
 
-    All changes are undone when it closes, even after an exception.
+    All changes are undone when the context closes, even after an exception.
     """
     with contextlib.ExitStack() as stack:
         if "interface" in backend:

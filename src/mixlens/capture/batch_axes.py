@@ -2,7 +2,7 @@
 
 The shape of one tensor does not show its batch axis (ALiBi biases have the shape [batch * head, 1,
 n], rotary cosines [1, n, d]). mixlens therefore runs the model with two batch sizes and compares
-the shapes. For packed texts, boundaries and block masks grow in other ways and are handled
+the shapes. The boundaries and block masks of packed texts grow in other ways, so they are handled
 separately.
 """
 
@@ -24,7 +24,7 @@ class BatchAxis:
     per_row: int
 
     def copies(self, argument: Tensor, row: int, count: int) -> Tensor:
-        """Return a tensor that holds copies of one text of the batch."""
+        """Return a tensor that contains `count` copies of one text of the batch."""
         taken = argument.narrow(self.axis, row * self.per_row, self.per_row)
         repeats = [1] * argument.dim()
         repeats[self.axis] = count
@@ -33,8 +33,9 @@ class BatchAxis:
 
 @dataclass(frozen=True)
 class Bounds:
-    """The boundaries of packed texts. The boundaries of each copy start where the previous copy
-    ends.
+    """A tensor of cumulative lengths that separates packed texts.
+
+    If a text is copied, the boundaries of each copy start where the previous copy ends.
     """
 
     @classmethod

@@ -2,7 +2,7 @@
 
 Layers are distinguished by the order of their calls, because ALBERT calls one module many times.
 
-Hook points capture intermediate tensors of a running layer, against which mixlens verifies a
+Hook points capture intermediate tensors of a running layer, with which mixlens verifies a
 recording.
 """
 
@@ -66,13 +66,16 @@ class LayerCall:
 
     @property
     def readable(self) -> nn.Module:
-        """Return the layer with readable weights: itself, or a copy."""
+        """Return the layer itself if its weights are readable, otherwise a copy with readable
+        weights.
+        """
         return self.module if self.is_readable else make_readable(self.module, self.hidden_in.dtype)
 
     @functools.cached_property
     def whole(self) -> nn.Module:
-        """Return the layer with all of its heads: itself, or a copy if other processes hold some of
-        the heads.
+        """Return the layer with all of its heads.
+
+        This is the layer itself, or a copy if its heads are distributed over several processes.
         """
         return self.readable if has_spread_weights(self.module) else self.module
 
@@ -111,8 +114,10 @@ def hidden_argument(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Tensor:
 def with_hidden_argument(
     args: tuple[Any, ...], kwargs: dict[str, Any], hidden: Tensor
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the same call with other hidden states, in every argument that holds them (Funnel
-    passes them as queries, keys and values).
+    """Return the arguments of a layer with other hidden states.
+
+    The hidden states may be passed several times: Funnel passes the same tensor as queries, keys
+    and values. All occurrences are replaced.
     """
     old = hidden_argument(args, kwargs)
     replaced = {name: hidden if value is old else value for name, value in kwargs.items()}
@@ -122,7 +127,8 @@ def with_hidden_argument(
 def batch_size(inputs: Inputs) -> int:
     """Return the batch size of the input.
 
-    Token ids take precedence over other tensors, because images may be packed.
+    Token ids take precedence over other tensors, because the first axis of packed images is not the
+    batch.
     """
     named = [name for name in inputs if name.endswith("input_ids")]
     tensors = [inputs[name] for name in (*named, *inputs) if isinstance(inputs[name], Tensor)]
@@ -155,7 +161,7 @@ def _cache_unused(model: nn.Module) -> Iterator[None]:
 
 
 def without_cache(kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the keyword arguments of a layer without its cache, for re-runs."""
+    """Return the keyword arguments of a layer with the key–value cache set to None, for re-runs."""
     from transformers.cache_utils import Cache
 
     return {name: None if isinstance(value, Cache) else value for name, value in kwargs.items()}
@@ -203,15 +209,15 @@ def layer_calls(
 ) -> tuple[list[LayerCall], Any]:
     """Run the model once. Return every layer call in order and the model's output.
 
-    The forward pass stops after `stop_after` calls, and the returned output is then None. This
-    saves the rest of the model: a language-model head alone is often a third of the work. With
-    `stop_inside` (names of hook points), the last call stops once all of these tensors have been
-    captured, and the output of that call is None, too.
+    With `stop_after`, the forward pass stops after this number of layer calls, and the returned
+    output is None. This saves the rest of the model: a language-model head alone is often a third
+    of the work. With `stop_inside` (names of hook points), the last call stops once all of these
+    tensors have been captured, and the output of that call is None, too.
 
     With `backend=None` the model runs natively and attention is not captured. `on_layer` receives
     each finished call and may drop tensors. `on_enter` may replace the input hidden states of a
-    layer. `watch` hooks submodules of a layer and reports captured tensors by name. Calls that
-    `on_layer` makes itself are ignored. Calls of layers in `layouts` are converted to [batch,
+    layer. `watch` hooks submodules of a layer and reports captured tensors by name. Layer calls
+    inside `on_layer` are not recorded. Calls of layers listed in `layouts` are converted to [batch,
     tokens, d_model].
     """
     run = _Pass(on_layer, on_enter, stop_after, stop_inside, layouts or {})
@@ -237,7 +243,7 @@ def layer_calls(
 
 
 class _Pass:
-    """The hooks of one run of a model, and its layer calls."""
+    """The hooks of one forward pass, and the layer calls collected so far."""
 
     def __init__(
         self,
@@ -328,7 +334,7 @@ def _add_call(running: list[LayerCall], call: AttentionCall) -> None:
 
 
 def _in_rows(layout: Layout, call: LayerCall, tensors: dict[Any, Tensor]) -> dict[Any, Tensor]:
-    """Convert a finished call to [batch, tokens, d_model], and return `tensors` in this form."""
+    """Convert a finished call and its `tensors` to [batch, tokens, d_model]. Return the tensors."""
     batch, tokens = call.hidden_in.shape[:2]
     call.output = layout.left(call.output, batch)
     layout.attention(call)
@@ -339,7 +345,7 @@ def _in_rows(layout: Layout, call: LayerCall, tensors: dict[Any, Tensor]) -> dic
 
 
 class _EnoughLayers(Exception):
-    """Stop the forward pass after the last requested layer."""
+    """Raised to stop the forward pass after the last requested layer."""
 
 
 class HookPoint(NamedTuple):
@@ -364,7 +370,7 @@ def float_tensors(values: Iterable[Any]) -> Iterator[Tensor]:
 def watching(
     layer: nn.Module, hook_points: frozenset[HookPoint]
 ) -> Iterator[dict[HookPoint, Tensor]]:
-    """Collect copies of the named tensors while the layer runs.
+    """Collect copies of the tensors at `hook_points` while the layer runs.
 
     The tensors are copied because some layers modify them in place.
     """
@@ -383,7 +389,7 @@ def watch(
 ) -> Any:
     """Add a hook that passes a copy of one tensor to `keep`. Return the handle of the hook.
 
-    `copy` makes the copy; by default it clones the tensor.
+    `copy` is the function that copies the tensor.
     """
 
     def entered(module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:

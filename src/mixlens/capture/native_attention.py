@@ -1,5 +1,5 @@
-"""Capture queries, keys and values of the attention implementation that a model was loaded with
-(sdpa, flash), or hide pairs of tokens from it.
+"""Capture the inputs of the attention implementation that a model was loaded with (sdpa, flash), or
+hide pairs of tokens from this implementation.
 
 `native_attention` is for a few targets of a long prompt, whose full attention weights would not fit
 into memory. `hidden_pairs` sets attention scores to minus infinity before the softmax, through the
@@ -56,7 +56,7 @@ def _names(function: Callable[..., Any]) -> list[str]:
 
 
 def _reporting(function: Callable[..., Any], report: Report, is_eager: bool) -> Callable[..., Any]:
-    """Wrap the model's own attention function to report its calls."""
+    """Wrap an attention function so that every call is passed to `report`."""
     names = _names(function)
 
     def attention(module: nn.Module, *args: Any, **options: Any) -> Any:
@@ -80,7 +80,7 @@ _hide: contextvars.ContextVar[Callable[[Tensor, Tensor], Tensor | None] | None] 
 def _hiding(
     function: Callable[..., Any], hide: Callable[[Tensor, Tensor], Tensor | None], is_eager: bool
 ) -> Callable[..., Any]:
-    """Wrap the model's own attention function to hide further pairs of tokens."""
+    """Wrap an attention function so that the pairs of tokens returned by `hide` are hidden."""
     names = _names(function)
 
     def attention(module: nn.Module, *args: Any, **options: Any) -> Any:
@@ -107,8 +107,8 @@ def _hiding(
 def _hidden(mask: Any, pairs: Tensor, query: Tensor, key: Tensor, triangle: bool) -> Tensor:
     """Return a mask that also hides these pairs.
 
-    If there is no mask, PyTorch's fused attention hides later tokens in a causal module, and eager
-    code hides nothing.
+    If `mask` is None, start from a causal mask with `triangle`, as PyTorch's fused attention does
+    in a causal module. Otherwise start from a mask that hides nothing, as eager code does.
     """
     hidden = pairs[:, None]
     if mask is None:
@@ -136,7 +136,7 @@ class NothingVisible(Exception):
 
 @contextlib.contextmanager
 def hidden_pairs(hide: Hide) -> Iterator[None]:
-    """Hide the pairs of target and source that `hide` returns while the context is open.
+    """While the context is open, hide the pairs of target and source that `hide` returns.
 
     `hide` receives the number of the attention call, counted from 0, with its query and key.
 
@@ -172,7 +172,7 @@ def native_attention(report: Report) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _handing_out() -> Iterator[None]:
-    """Wrap transformers' own attention functions while any thread needs it."""
+    """Wrap the attention functions that transformers looks up, while any thread needs this."""
     from transformers import AttentionInterface
 
     global _handed_out, _original

@@ -1,15 +1,16 @@
 """Combine the attention calls of a layer into one map, for packed sequences and paired streams.
 
-Sequences packed along one axis have one call per image or window, or one call with a block mask.
+If sequences are packed along one axis, a layer makes one attention call per image or window, or a
+single call with a block mask.
 
-The calls follow the order of the tokens. Each call therefore becomes a block of the full map, and
-pairs of tokens from different calls have no weight. The full map is verified like any attention:
-for every token, A V must be the input of the output projection.
+The calls come in the order of the tokens. Each call therefore becomes a block of the full map, and
+pairs of tokens from different calls have no weight. The full map is verified like any other
+attention: for every token, A V must be the input of the output projection.
 
-Two streams in one layer (words and image regions in LXMERT) make one call each. mixlens
-concatenates both streams into one sequence. Two consecutive calls, one from each stream, become two
-blocks of one map: on the diagonal if each stream attends to itself, off the diagonal if each
-attends to the other. mixlens tells the streams apart by their numbers of tokens, which must
+If a layer has two streams (words and image regions in LXMERT), it makes one call for each stream.
+mixlens concatenates both streams into one sequence. Two consecutive calls, one from each stream,
+become two blocks of one map: on the diagonal if each stream attends to itself, off the diagonal if
+each attends to the other. mixlens tells the streams apart by their numbers of tokens, which must
 therefore differ.
 """
 
@@ -24,7 +25,7 @@ from mixlens.capture.attention_call import AttentionCall, Listener, Visibility
 
 
 class PackedAttention(Listener):
-    """Combine the calls of one attention into one call."""
+    """Listener that combines the attention calls of a packed batch into one call."""
 
     def __init__(self, outer: Listener, rows: int, tokens: int) -> None:
         super().__init__()
@@ -35,8 +36,9 @@ class PackedAttention(Listener):
         self._start = 0
 
     def values(self, values: Tensor) -> Tensor:
-        """Return the edited values of one piece. The edit itself receives the values of all
-        pieces.
+        """Return the edited values of one call.
+
+        The edit function receives values for all tokens, with zeros for the tokens of other calls.
         """
         if self.outer.edit_values is None:
             return values
@@ -48,7 +50,7 @@ class PackedAttention(Listener):
         return edited[None, :, self._start : self._start + values.shape[2]]
 
     def captured(self, call: AttentionCall) -> None:
-        """Collect a piece. After the last one, pass on the combined attention."""
+        """Collect a call. After the last one, pass the combined call to the outer listener."""
         self._calls.append(call)
         self._start += int(call.weights.shape[2])
         if self._start == self.rows * self.tokens:
@@ -57,7 +59,7 @@ class PackedAttention(Listener):
 
 
 def placed(calls: Sequence[AttentionCall], rows: int, tokens: int) -> list[AttentionCall]:
-    """Return the attention calls of a layer, combined from the calls of all pieces."""
+    """Return the attention calls of a layer, with the calls of a packed batch combined."""
     captured: list[AttentionCall] = []
     packed = PackedAttention(Listener(on_call=captured.append), rows, tokens)
     for call in calls:
@@ -98,7 +100,7 @@ def _whole(calls: Sequence[AttentionCall], rows: int, tokens: int) -> AttentionC
 
 
 class PairedAttention(Listener):
-    """Combine calls of two streams in pairs."""
+    """Listener that combines the attention calls of two streams in pairs."""
 
     def __init__(self, outer: Listener, sizes: tuple[int, int]) -> None:
         super().__init__(batch=outer.batch)
@@ -108,8 +110,9 @@ class PairedAttention(Listener):
         self._first: AttentionCall | None = None
 
     def values(self, values: Tensor) -> Tensor:
-        """Return the edited values of one stream. The edit itself receives the values of both
-        streams.
+        """Return the edited values of one stream.
+
+        The edit function receives values for both streams, with zeros for the other stream.
         """
         place = self.places.get(int(values.shape[2]))
         if self.outer.edit_values is None or place is None:
@@ -119,7 +122,10 @@ class PairedAttention(Listener):
         return self.outer.values(whole)[:, :, place]
 
     def captured(self, call: AttentionCall) -> None:
-        """Combine two calls into a pair and pass it on. Pass on all other calls unchanged."""
+        """Combine two consecutive calls into one and pass it to the outer listener.
+
+        Calls that do not form a pair are passed to the outer listener unchanged.
+        """
         if self._first is None and self._is_piece(call):
             self._first = call
             return
@@ -134,8 +140,9 @@ class PairedAttention(Listener):
         return known and all(size in self.places for size in call.weights.shape[2:])
 
     def _whole(self, calls: Sequence[AttentionCall]) -> AttentionCall | None:
-        """Return both blocks in one map, or None unless each stream is target once and source
-        once.
+        """Return one call that contains the blocks of both calls.
+
+        Return None unless each stream is the target of one call and the source of one call.
         """
         if len(calls) < 2 or not all(map(self._is_piece, calls)):
             return None
@@ -166,7 +173,7 @@ def _room(like: Tensor, axis: int, size: int) -> Tensor:
 
 
 def paired(calls: Sequence[AttentionCall], sizes: tuple[int, int]) -> list[AttentionCall]:
-    """Return the attention calls of a layer, combined from the calls of both streams."""
+    """Return the attention calls of a layer, with the two calls of each pair combined into one."""
     captured: list[AttentionCall] = []
     listener = PairedAttention(Listener(on_call=captured.append), sizes)
     for call in calls:

@@ -1,10 +1,11 @@
 """Run one recorded layer again, on copies of one text, with edited values, attention output or
 hidden states.
 
-Some modules cast themselves while they run (the routers of Switch and NLLB-MoE). A cast writes to
-the parameters even if they already have that dtype. Inside a torch.func transform, it would store
-the wrapper tensors of the transform in the module. The wrappers would outlive the transform, and
-the next run of the model would crash the process. `idle_casts_skipped` prevents this.
+Some modules cast themselves while they run (the routers of Switch and NLLB-MoE). Casting a module
+writes to its parameters even if they already have the right dtype. Inside a torch.func transform,
+this would store the wrapper tensors of the transform in the module. The wrappers would outlive the
+transform, and the next run of the model would crash the process. `idle_casts_skipped` prevents
+this.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from mixlens.model.module_walk import copied, part_at
 def expanded(
     call: LayerCall, axes: Any, row: int, copies: int
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return arguments of a recorded call for `copies` copies of one text of its batch."""
+    """Return the arguments of a recorded call, for `copies` copies of one text of the batch."""
     hidden, (arg_axes, kwarg_axes) = call.hidden_in, axes
     rows = int(hidden.shape[0])
     args = row_copies(call.args, arg_axes, row, copies, rows)
@@ -48,7 +49,7 @@ def expanded(
 def cast_call(
     call: LayerCall, args: tuple[Any, ...], kwargs: dict[str, Any], dtype: torch.dtype
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return arguments of a recorded call in a different precision."""
+    """Return the arguments of a recorded call, cast to another dtype."""
     args, kwargs = _cast(args, dtype), _cast(kwargs, dtype)
     return _with_hidden_states(call, args, kwargs, hidden_argument(args, kwargs))
 
@@ -56,8 +57,10 @@ def cast_call(
 def _with_hidden_states(
     call: LayerCall, args: tuple[Any, ...], kwargs: dict[str, Any], new: Tensor
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Replace hidden states. A tensor that occurs several times stays one tensor: Funnel passes its
-    hidden states as queries, keys and values.
+    """Replace the hidden states in all arguments that contained them in the recorded call.
+
+    Arguments that were the same tensor stay the same tensor: Funnel passes its hidden states as
+    queries, keys and values.
     """
     old = call.hidden_in
     named = {name: new if call.kwargs[name] is old else value for name, value in kwargs.items()}
@@ -66,7 +69,7 @@ def _with_hidden_states(
 
 
 def _cast(argument: Any, dtype: torch.dtype) -> Any:
-    """Return floating-point tensors of a nested argument in a different precision."""
+    """Cast all floating-point tensors of a nested argument to another dtype."""
     return changed(argument, lambda t: t.to(dtype) if t.is_floating_point() else t)
 
 
@@ -109,8 +112,10 @@ def replacing_values(
     position: int,
     columns: Callable[[int], slice],
 ) -> ValueEdit:
-    """Return an edit that replaces the values of the attention call at one position. `columns`
-    selects some of its sources.
+    """Return an edit that replaces the values of one attention call of the layer.
+
+    `position` is the number of the call in the layer. `columns` returns the slice of sources to
+    replace, given the number of sources.
     """
 
     def edited(number: int, original: Tensor) -> Tensor:
@@ -152,7 +157,7 @@ def _values_for_heads(
 
 @contextlib.contextmanager
 def idle_casts_skipped(module: nn.Module) -> Iterator[None]:
-    """Skip `part.to(dtype)` if the part already has that dtype, while the context is open."""
+    """While the context is open, skip `part.to(dtype)` if the part already has that dtype."""
     parts = [part for part in module.modules() if "to" not in vars(part)]
     try:
         for part in parts:
@@ -177,7 +182,7 @@ UpcastModule = tuple[LayerCall, nn.Module]
 
 
 def upcast_module(call: LayerCall, last: list[UpcastModule]) -> nn.Module:
-    """Return the layer of a call in float32 or better.
+    """Return the layer of a call in float32 or float64.
 
     A half-precision layer is copied. `last` caches the latest copy.
     """
@@ -189,8 +194,10 @@ def upcast_module(call: LayerCall, last: list[UpcastModule]) -> nn.Module:
 
 
 def _wide_copy(module: nn.Module) -> nn.Module:
-    """Return a copy in float32. `Module.float` writes into parameters, which the transforms of
-    torch.func do not allow.
+    """Return a copy of a module in float32.
+
+    `Module.float` cannot be used, because it writes to the parameters, which torch.func transforms
+    do not allow.
     """
     wide: dict[int, Any] = {
         id(parameter): nn.Parameter(parameter.detach().float(), parameter.requires_grad)

@@ -4,8 +4,8 @@ A `TorchFunctionMode` follows the result of a softmax to its product with the va
 einsum), or computes a `scaled_dot_product_attention` step by step.
 
 `taken_apart` does the same for PyTorch's own multi-head attention
-(`F.multi_head_attention_forward`, which `nn.MultiheadAttention` calls). It is used by WavLM and by
-the image encoders of models newer than the first CLIP. PyTorch reads the weights of the output
+(`F.multi_head_attention_forward`, which `nn.MultiheadAttention` calls). WavLM and the image
+encoders of models newer than the first CLIP use it. PyTorch reads the weights of the output
 projection without calling its module. mixlens calls that module, so that the projection can be
 captured and edited like any other.
 """
@@ -120,7 +120,7 @@ class SoftmaxTrace(TorchFunctionMode):
         return result
 
     def _follow_mask(self, func: Any, *args: Any, **kwargs: Any) -> None:
-        """Remember which sources a softmax sees, until its weights are rearranged."""
+        """Store which sources a softmax sees, until the weights are permuted or masked."""
         if func in self._SOFTMAX:
             scores = args[0] if args else kwargs["input"]
             axis = args[1] if len(args) > 1 else kwargs.get("dim")
@@ -162,8 +162,9 @@ class SoftmaxTrace(TorchFunctionMode):
     def _blocks(
         self, listener: Listener, weights: Tensor, values: Tensor, output: Tensor
     ) -> Tensor:
-        """Capture attention inside windows or blocks, which have a separate axis, so that an error
-        can describe it.
+        """Capture attention that runs inside windows or blocks, so that an error can describe it.
+
+        The weights of such attention have an additional axis for the windows or blocks.
         """
         self._followed.clear()
         listener.captured(AttentionCall(weights, values, output, "trace"))
@@ -224,8 +225,10 @@ _BEYOND = ("bias_k", "bias_v", "add_zero_attn", "static_k", "static_v")  # sourc
 
 
 def taken_apart(listener: Listener, owners: dict[int, nn.Linear], *args: Any, **kwargs: Any) -> Any:
-    """Return the attention's output and weights, and capture the call. `owners` maps the id of a
-    weight to its linear module.
+    """Run PyTorch's multi-head attention step by step, and capture the call.
+
+    Return the output and the weights, like the original function. `owners` is a dict from the id of
+    a weight to its linear module.
     """
     bound = _SIGNATURE.bind(*args, **kwargs)
     bound.apply_defaults()
@@ -254,7 +257,7 @@ def taken_apart(listener: Listener, owners: dict[int, nn.Linear], *args: Any, **
 
 
 def _projected(given: dict[str, Any]) -> list[Tensor]:
-    """Return queries, keys and values, [tokens, batch, channel]."""
+    """Return the projected queries, keys and values, each [tokens, batch, channel]."""
     if given["use_separate_proj_weight"]:
         maps = [given[f"{name}_proj_weight"] for name in "qkv"]
     else:
@@ -266,7 +269,7 @@ def _projected(given: dict[str, Any]) -> list[Tensor]:
 
 
 def _mask(given: dict[str, Any], query: Tensor, key: Tensor) -> Tensor:
-    """Return the mask to add to the scores."""
+    """Return the sum of the attention mask and the padding mask, in additive form."""
     shape = (*query.shape[:3], key.shape[2])
     total = query.new_zeros(())
     mask, padding = given["attn_mask"], given["key_padding_mask"]
@@ -279,7 +282,7 @@ def _mask(given: dict[str, Any], query: Tensor, key: Tensor) -> Tensor:
 
 
 def _additive(mask: Tensor, like: Tensor) -> Tensor:
-    """Return a boolean mask (True: hidden) as numbers to add."""
+    """Return a mask in additive form. In a boolean mask, True means hidden."""
     if mask.dtype != torch.bool:
         return mask.to(like.dtype)
     return torch.zeros_like(mask, dtype=like.dtype).masked_fill(mask, float("-inf"))

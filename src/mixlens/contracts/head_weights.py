@@ -1,8 +1,8 @@
-"""Learned weights of attention heads, and the file that holds them.
+"""Learned weights of attention heads, and the file that contains these weights.
 
-The safetensors file holds the weights [layer, head] and, to recognise the model that they were
-learned on, a few parameters from each of its layers. The metadata contains the name of the features
-and the settings of the fit.
+The safetensors file contains the weights [layer, head] and a few parameters from each layer of the
+model, so that mixlens can check that the weights were learned on the same model. The metadata
+contains the name of the features and the settings of the fit.
 """
 
 from __future__ import annotations

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 class Targets:
     """The targets of each text, for the layers of one attention.
 
-    The tensors of a layer hold either all tokens of a text or only the targets (`is_cut`). `take`
-    selects the targets in both cases.
+    The tensors of a layer contain either all tokens of a text or only the targets (`is_cut`).
+    `take` selects the targets in both cases.
     """
 
     positions: tuple[tuple[int, ...], ...] | None  # for each text; None: all
@@ -41,7 +41,7 @@ class Targets:
 
     @property
     def is_cut(self) -> bool:
-        """Return whether the tensors of a layer hold only these targets."""
+        """Return whether the tensors of a layer contain only these targets."""
         return self.cut_at is not None
 
     @property
@@ -50,8 +50,9 @@ class Targets:
         return self.positions is None
 
     def blocks(self, size: int) -> Iterator[Targets]:
-        """Yield the targets of a span in blocks of `size`, or all at once if the layer holds only
-        them.
+        """Yield the targets of a span in blocks of `size`.
+
+        If the tensors of a layer contain only these targets, yield all of them at once.
         """
         if self.is_cut or self.positions is None or self.weights is None:
             yield self
@@ -126,10 +127,10 @@ class Targets:
         return self.at(batch, count, device)
 
     def token_counts(self, weights: Tensor) -> Sequence[int] | None:
-        """Return the number of tokens of each text if `weights` covers all tokens as targets and
-        sources.
+        """Return the number of tokens of each text if `weights` covers all pairs of tokens, else
+        None.
 
-        The remaining weights are then padding. Return None in all other cases.
+        All weights beyond these numbers of tokens are padding.
         """
         square = self.kind is AttentionKind.SELF and weights.shape[-2] == weights.shape[-1]
         return self.lengths if self.are_all and square else None
@@ -137,7 +138,8 @@ class Targets:
     def real_pairs(self, positions: Tensor, sources: int) -> Tensor:
         """Return a mask [batch, target, source] of the pairs without padding.
 
-        `positions` are those of the targets. All layers of a pass share the result.
+        `positions` are the positions of the targets. The result is cached, because all layers of a
+        pass share it.
         """
         import torch
 
@@ -216,7 +218,7 @@ class Request:
         return replace(self, targets=sort(self.targets), span=span)
 
     def numbers(self, recording: Recording) -> tuple[int, ...]:
-        """Return the numbers that the requested layers have in the model."""
+        """Return the requested layers as layer numbers of the model."""
         layer_numbers = recording.structure.site(self.site).numbers
         return tuple(layer_numbers[position] for position in self.layers)
 
@@ -236,9 +238,10 @@ class Request:
         )
 
     def chosen(self, recording: Recording, cut_at: Tensor | None = None) -> Targets:
-        """Return the requested targets of a recording.
+        """Return the targets of this request, with the lengths of the texts in the recording.
 
-        If the layers of the recording hold only these targets, `cut_at` gives their positions.
+        If the tensors of the layers contain only these targets, pass the target positions as
+        `cut_at`.
         """
         return Targets(
             positions=self.targets,
@@ -252,7 +255,7 @@ class Request:
 
 
 def _positions(recording: Recording, site: str, layers: Sequence[int] | None) -> tuple[int, ...]:
-    """Return the indices of layers among those with this attention.
+    """Return the indices of the requested layers among all layers with this attention.
 
     `layers` are layer numbers of the model; negative numbers count from the end.
     """

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def by_layer(parts: Sequence[Tensor]) -> Tensor:
-    """Stack the scores of layers along a new first axis, from any devices."""
+    """Stack the scores of layers along a new first axis, on the device of the first layer."""
     import torch  # not above, because listing the measures needs no torch
 
     if len(parts) == 1:
@@ -115,7 +115,7 @@ class Scores:
         )
 
     def known_facts(self, usual: Facts) -> Facts:
-        """Return the properties of these scores, or `usual`, those of the measure, if they have
-        none.
+        """Return the properties of these scores, or `usual` (the properties of the measure) if none
+        are set.
         """
         return usual if self.facts is None else self.facts

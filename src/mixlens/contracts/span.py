@@ -31,7 +31,7 @@ _LARGEST = 1e9  # weight whose square times a squared norm is far inside the ran
 
 @dataclass(frozen=True)
 class Span:
-    """How the targets of a request are combined."""
+    """How the targets of a request are combined into one."""
 
     definition: str | None  # None: the default for the measure and the number of targets
     weights: tuple[tuple[float, ...], ...]  # of each target of each text, as passed
@@ -40,7 +40,7 @@ class Span:
 
     @classmethod
     def of(cls, definition: Any, weights: Any, targets: Sequence[Sequence[int]]) -> Span:
-        """Return the span of these targets, or raise `InvalidInput`."""
+        """Return the span of these targets, or raise `InvalidInput` if an argument is invalid."""
         if definition is not True and definition not in DEFINITIONS:
             raise InvalidInput(no_such("span", str(definition), DEFINITIONS))
         for row in targets:
@@ -58,7 +58,7 @@ class Span:
     ) -> tuple[Span, tuple[tuple[int, ...], ...]]:
         """Draw `count` targets without replacement, and return their span and their positions.
 
-        The targets stay in order. Every text has a sample of its own, and targets of weight 0 are
+        The targets stay in order. Each text is sampled separately, and targets of weight 0 are
         drawn last.
         """
         for name, number, least in (("sample", count, 2), ("seed", seed, 0)):
@@ -134,8 +134,8 @@ class SpanRule:
     the quantities that `weigh` returns, and "mean" averages the scores.
 
     For a measure without vectors, "joint" has two steps. `square(layer, attention, targets,
-    **options)` returns the squares for every target as `LayerScores`; they are summed with squared
-    weights. `unite(squares, **options)` converts the sums to scores.
+    **options)` returns squared scores for every target as `LayerScores`, which mixlens sums over
+    the targets, with squared weights. `unite(squares, **options)` converts the sums to scores.
     """
 
     split: Callable[..., Decomposition] | None = None

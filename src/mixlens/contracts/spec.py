@@ -1,5 +1,5 @@
-"""The description of a measure (`Spec`), with its options and the properties of its scores, and
-protocols for its functions.
+"""Describe a measure with a `Spec` (options, properties of the scores, …), and define protocols for
+the functions of a measure.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """Sizes of one text in one model, counted in tensor elements (not bytes)."""
+    """Sizes of one text in one model, for memory estimates in tensor elements (not bytes)."""
 
     targets: int  # all tokens of the text, or the named targets in single-target mode
     sources: int
@@ -75,7 +75,11 @@ class Facts:
         return self.rows_sum_to_one or self.sums_vary
 
     def of(self, scores: np.ndarray) -> Facts:
-        """Return the properties of these scores. Some targets may have no scores, as in ALTI."""
+        """Return these properties, updated for `scores`.
+
+        Some targets may have no scores, as in ALTI. Then not all targets have scores that sum to
+        one.
+        """
         if not self.rows_are_shares:
             return self
         whole = bool(self.whole_rows(scores).all())
@@ -209,10 +213,10 @@ class ScoreModel(Protocol):
 
 @runtime_checkable
 class Refusal(Protocol):
-    """`refusal(layer, site)`: why a measure does not support a layer of this structure."""
+    """`refusal(layer, site)`: a function that explains why a measure does not support a layer."""
 
     def __call__(self, layer: LayerStructure, site: AttentionStructure, /) -> str | None:
-        """Return the reason, or None."""
+        """Return the reason, or None if the measure supports layers of this structure."""
 
 
 @runtime_checkable
