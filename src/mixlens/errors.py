@@ -53,7 +53,7 @@ class CannotLoad(InvalidInput, OSError):
 
 
 class CannotWrite(InvalidInput, OSError):
-    """Raised if a file cannot be written. An existing file is unchanged."""
+    """Raised if a file cannot be written. An existing file is then left unchanged."""
 
 
 class TargetsUnavailable(UnsupportedModel):

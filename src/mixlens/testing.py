@@ -260,8 +260,7 @@ def _inputs(model: nn.Module) -> Inputs:
 
 
 def _padded(given: Inputs, side: str) -> tuple[Inputs, Inputs]:
-    """Return the first six tokens of the first text, alone and padded in a batch with the second.
-    """
+    """Return the first six tokens of the first text, alone and padded in a batch of two texts."""
     sizes = {"input_ids": 6, "attention_mask": 6}
     alone = {key: value[:1, : sizes.get(key)] for key, value in given.items()}
     both = {}

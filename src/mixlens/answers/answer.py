@@ -1,10 +1,10 @@
 """Store an answer with the scores of the passages in its prompt.
 
-Measures have normalised scores: for each token of the answer, the absolute scores of all sources
-sum to one. The scores of a document's tokens are summed, and the scores for the tokens of an answer
-word are averaged. `mixlens.answers.method_scores` describes how sentences and the whole answer are
-scored. Removal methods score the drop in the log-probability of the answer (`leave_one_out`) or a
-weight in the log-odds of the answer (`context_cite`).
+The scores of measures are normalised: for each token of the answer, the absolute scores of all
+sources sum to one. The scores of a document's tokens are summed, and the scores for the tokens of
+an answer word are averaged. `mixlens.answers.method_scores` describes how sentences and the whole
+answer are scored. Removal methods score the drop in the log-probability of the answer
+(`leave_one_out`) or a weight in the log-odds of the answer (`context_cite`).
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ def _indented(text: str, width: int) -> str:
 
 
 def _words_from(answer: Answer, document: str) -> list[str]:
-    """Return the words of the answer that clearly rest on a document, highest score first."""
+    """Return the words of the answer that clearly depend on a document, highest score first."""
     clear: dict[str, RankedPassage] = {}
     for number, word in enumerate(answer.words):
         best = answer.top(word=number, count=1)[0]

@@ -267,7 +267,10 @@ def _split(
 
 
 def _without_images(text: str, documents: Spans, images: Spans) -> Spans:
-    """Split each document that contains images into the numbered pieces around these images."""
+    """Split each document that contains images into the pieces around the images.
+
+    If a document has several pieces, the pieces are numbered.
+    """
     apart: Spans = []
     for name, start, stop in documents:
         outside = _outside(text, PromptPart(name, DOCUMENT, start, stop), images)

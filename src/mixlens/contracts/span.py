@@ -134,8 +134,8 @@ class SpanRule:
     the quantities that `weigh` returns, and "mean" averages the scores.
 
     For a measure without vectors, "joint" has two steps. `square(layer, attention, targets,
-    **options)` returns squared scores for every target as `LayerScores`, which mixlens sums over
-    the targets, with squared weights. `unite(squares, **options)` converts the sums to scores.
+    **options)` returns squared quantities for every target as `LayerScores`, which mixlens sums
+    over the targets with squared weights. `unite(squares, **options)` converts the sums to scores.
     """
 
     split: Callable[..., Decomposition] | None = None
