@@ -1,5 +1,5 @@
-"""Combine the observations of a run: a column per evaluation, results about the model, and
-errors.
+"""Combine the observations of a run: a column of results for each evaluation of measures, a result
+for each evaluation of the model, and errors.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mixlens.evaluations import Result, conclude, evaluations, module
 
 @dataclass(frozen=True)
 class RowError:
-    """An error with one example."""
+    """An error on one example, with the measure and the evaluation that failed."""
 
     example: str
     measure: str
@@ -31,7 +31,7 @@ class RowError:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Findings:
-    """Results of all evaluations, before the ranking."""
+    """The results of all evaluations, from which the measures are then ranked."""
 
     columns: tuple[Column, ...]
     of_model: Mapping[str, Result]
@@ -41,10 +41,10 @@ class Findings:
 
 
 def conclude_run(entries: Iterable[Mapping[str, Any]], plan: Plan, texts: int) -> Findings:
-    """Return the findings of a run.
+    """Return the combined results of a run from the entries of its journal.
 
-    `entries` come from the journal. The `piece` of an entry ends in the number of its text, or of
-    its case if the evaluation has cases of its own.
+    Each entry belongs to one text, or to one of the cases that an evaluation defines itself. The
+    last word of `piece` is the number of this text or case.
     """
     seen: dict[tuple[str, str], dict[int, Any]] = defaultdict(dict)
     times: dict[str, list[float]] = defaultdict(list)
@@ -93,7 +93,9 @@ def _reason(error: Exception) -> str:
 def _silent(
     plan: Plan, seen: Mapping[tuple[str, str], Any], errors: Sequence[RowError]
 ) -> dict[str, str]:
-    """Return measures and evaluations without any result, with the most frequent reason."""
+    """Return the measures and evaluations that have no result, each with its most frequent
+    error.
+    """
     reasons_by_name = {}
     answered = {evaluation for evaluation, _ in seen}, {measure for _, measure in seen}
     for wanted, known, field in (
@@ -153,8 +155,9 @@ def _column(
 
 
 def _aligned(per_example: np.ndarray, places: Sequence[int], examples: int) -> np.ndarray:
-    """Return one number per example, so that measures can be compared example by example. Examples
-    without a number have NaN.
+    """Return one number for each example, or NaN for an example without a result.
+
+    With the same length for all measures, results can be compared example by example.
     """
     values = np.full(examples, math.nan)
     if len(per_example) == len(places):
@@ -165,8 +168,10 @@ def _aligned(per_example: np.ndarray, places: Sequence[int], examples: int) -> n
 def _columns_through(
     of_model: Mapping[str, Result], seen: Mapping[tuple[str, str], Mapping[int, Any]], plan: Plan
 ) -> Iterator[Column]:
-    """Yield columns for evaluations of the model that also judge the measures, through another
-    evaluation.
+    """Yield columns for evaluations of the model that also rank measures.
+
+    For example, `probing` finds the layers that encode a label, and compares them with the layers
+    in which a measure has a high cue alignment.
     """
     for name, result in of_model.items():
         spec = evaluations()[name]

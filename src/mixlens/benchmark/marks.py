@@ -17,8 +17,8 @@ from mixlens.evaluating.statistics import adjusted, difference_p
 
 @dataclass(frozen=True, kw_only=True)
 class Marks:
-    """Test results of one measure in one evaluation. P-values of tests that were not possible are
-    NaN.
+    """Test results of one measure in one evaluation. A p-value is NaN if the test was not
+    possible.
     """
 
     is_first: bool = False  # whether it has the best value of the evaluation
@@ -34,7 +34,9 @@ class Marks:
 
     @property
     def not_different_from_best(self) -> bool:
-        """Return whether the measure is not the best, but the difference may be due to chance."""
+        """Return whether the measure is not the best, but does not differ significantly from the
+        best.
+        """
         return not self.is_first and self.p_best >= SIGNIFICANT
 
     @property
@@ -46,10 +48,10 @@ class Marks:
 def marks_of(
     column: Column, measures: Sequence[str], *, baseline: str, seed: int = 0
 ) -> dict[str, Marks]:
-    """Return the marks of every measure that has a value.
+    """Return the test results of every measure that has a value in this evaluation.
 
-    A measure that works like the evaluation cannot be the best of that evaluation. If the random
-    baseline is such a measure, no measure is compared with it.
+    A measure that uses the same method as the evaluation would evaluate itself, so it cannot be the
+    best one. If the random baseline is such a measure, no measure is compared with the baseline.
     """
     there = [m for m in measures if m in column.results and not math.isnan(column.results[m].value)]
     if column.direction == "neither":

@@ -22,7 +22,9 @@ Task = Example | tuple[str, int]
 
 
 class Observer:
-    """Evaluate tasks, which are texts or an evaluation's own cases, with one model."""
+    """Evaluate tasks with one model. A task is a text, or a case that an evaluation defines
+    itself.
+    """
 
     def __init__(self, lens: Lens, plan: Plan) -> None:
         self.lens = lens
@@ -70,7 +72,7 @@ def observe_text(lens: Lens, example: Example, plan: Plan) -> dict[str, Any]:
 
 
 def observe_own_case(evaluation: str, case: Any, plan: Plan) -> dict[str, Any]:
-    """Run every measure on one of the evaluation's own cases."""
+    """Run every measure on one of the cases that an evaluation defines itself."""
     piece = Piece(f"{evaluation}: {case.name}")
     for measure in plan.measures:
         _observe(piece, plan, evaluation, case, measure)

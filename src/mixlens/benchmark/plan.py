@@ -1,4 +1,6 @@
-"""Choose the measures and evaluations of a run, and give reasons for excluding the others."""
+"""Choose the measures and evaluations of a run, and list the excluded evaluations with the
+reasons.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ BASELINE = "random"
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """The measures of a run, and its evaluations grouped by their requirements."""
+    """The measures of a run, and its evaluations in groups: evaluations of measures on the texts,
+    of the model on the texts, and of measures on cases that the evaluation defines itself.
+    """
 
     measures: tuple[str, ...]
     of_measures: tuple[str, ...] = ()  # evaluations of every text and measure
@@ -36,15 +40,17 @@ class Plan:
     )  # further arguments of an evaluation, such as a different model
 
     def sent(self) -> Plan:
-        """Return the plan without the second model, which every worker loads itself."""
+        """Return a copy of the plan for a worker process, without the second model, which the
+        worker loads itself.
+        """
         return replace(self, extras={**self.extras, "other": None})
 
     def received(self, other: Any) -> Plan:
-        """Return the plan with the second model of this worker."""
+        """Return a copy of the plan with `other`, the second model that this worker has loaded."""
         return replace(self, extras={**self.extras, "other": other})
 
     def options_of(self, evaluation: str, function: str = "observe") -> dict[str, Any]:
-        """Return the options that one function of an evaluation accepts."""
+        """Return those options of an evaluation that its function `function` accepts."""
         takes = _parameters(module(evaluation), function)
         given = {key: value for key, value in self.extras.items() if value is not None}
         given |= self.options.get(evaluation, {})
@@ -59,8 +65,8 @@ def make_plan(
     options: Mapping[str, Mapping[str, Any]] | None = None,
     extras: Mapping[str, Any] | None = None,
 ) -> Plan:
-    """Return a plan with the named measures and evaluations. By default, it contains all that apply
-    to examples of this kind.
+    """Return a plan with the named measures and evaluations. By default, the plan contains all
+    measures, and all default evaluations that support examples of this kind.
 
     The plan always contains the random baseline and the evaluations that check whether the model
     can do the task.

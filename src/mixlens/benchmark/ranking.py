@@ -99,7 +99,7 @@ class Ranking:
         return page.frame(payload.ranking_payload(self.to_dict()))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain numbers for JSON. NaN becomes None."""
+        """Return the ranking as plain values for JSON, with None in place of NaN."""
         specs = evaluations()
         content: dict[str, Any] = plain(
             {
@@ -140,9 +140,10 @@ class Ranking:
 
 
 def _not_judged(findings: Findings, measures: Sequence[str]) -> dict[str, str]:
-    """Return the measures that failed on these data, with their most frequent error.
+    """Return the measures that failed on these data, each with its most frequent error.
 
-    They are ranked by no evaluation, or only by evaluations that do not use the texts of the data.
+    A measure that failed is ranked by no evaluation, or only by evaluations that do not use the
+    texts of the data.
     """
     of_data = [column for column in findings.columns if column.by_text]
     reasons = {}
@@ -158,7 +159,7 @@ def _not_judged(findings: Findings, measures: Sequence[str]) -> dict[str, str]:
 def rank(
     findings: Findings, plan: Plan, texts: int, settings: Mapping[str, Any], *, seed: int = 0
 ) -> Ranking:
-    """Rank the measures by the findings, with significance tests and intervals."""
+    """Rank the measures by the results of a run, with significance tests and intervals."""
     measures = [
         m
         for m in plan.measures

@@ -1,10 +1,10 @@
 """Rank measures over several evaluations, with intervals from resampled texts.
 
-All measures and evaluations share the same samples of texts. The value of a measure in a sample is
-assumed to change by as much as the mean over its examples. This is exact if the value is that mean,
-and approximate for a rate over the whole corpus. Evaluations that do not use the texts keep their
-ranks in all samples. Ties share their mean rank. Values that differ only by rounding error are
-ties.
+All measures and evaluations share the same samples of texts. From the full data to a sample, the
+value of a measure is assumed to change by as much as the mean over its examples. This is exact if
+the value is this mean, and approximate if the value is a rate over the whole corpus. Evaluations
+that do not use the texts keep their ranks in all samples. Ties share their mean rank. Values that
+differ only by rounding error are ties.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ class Column:
 
     @property
     def of_data(self) -> bool:
-        """Whether the evaluation uses the data set, and not only examples of its own."""
+        """Return whether the evaluation uses the data set, not only cases that it defines
+        itself.
+        """
         return self.by_text or not self.values
 
     def ranked(self, measures: Sequence[str]) -> np.ndarray:
@@ -56,9 +58,11 @@ class Column:
         )
 
     def scores(self, measures: Sequence[str], weights: np.ndarray | None) -> np.ndarray:
-        """Return scores [draw, measure], or [1, measure] without `weights`.
+        """Return scores [draw, measure], where larger is better, and NaN for measures that are not
+        ranked.
 
-        Larger scores are better. Measures that are not ranked have NaN.
+        `weights` [draw, text] count how often each text occurs in each sample. Without `weights`,
+        the scores are those of the full data, [1, measure].
         """
         sign = -1.0 if self.direction == "lower" else 1.0
         plain = np.array(
@@ -76,7 +80,9 @@ class Column:
 
 @dataclass(frozen=True)
 class Standing:
-    """The mean rank of a measure (1 = best) over all evaluations that rank measures."""
+    """The mean rank of a measure (1 = best) over the evaluations that rank it, with an interval and
+    a p-value.
+    """
 
     mean_rank: float
     interval: tuple[float, float]
@@ -101,7 +107,7 @@ def standings(
 ) -> dict[str, Standing]:
     """Return the standing of each measure, from best to worst.
 
-    Measures that fewer than half of the evaluations rank come last.
+    A measure that is ranked by fewer than half of the evaluations comes last.
     """
     columns = [column for column in columns if column.ranked(measures).any()]
     if not columns:
@@ -135,9 +141,9 @@ def standings(
 
 
 def _drawn(columns: Sequence[Column], measures: Sequence[str], seed: int) -> np.ndarray | None:
-    """Return mean ranks over texts drawn with replacement, [draw, measure].
+    """Return the mean ranks [draw, measure] in bootstrap samples of the texts.
 
-    Return None if nothing can be resampled.
+    Return None if there are too few texts to resample, or no evaluation uses them.
     """
     counts = {
         len(values) for column in columns if column.by_text for values in column.values.values()
@@ -176,7 +182,7 @@ def _mean(values: np.ndarray, axis: int) -> np.ndarray:
 def _p(drawn: np.ndarray | None, first: int, other: int) -> float:
     """Return the two-sided p-value of the difference in mean rank between `first` and `other`.
 
-    It is based on the share of samples in which `other` ranks at least as well as `first`.
+    The p-value is based on the share of samples in which `other` ranks at least as well as `first`.
     """
     if drawn is None:
         return math.nan

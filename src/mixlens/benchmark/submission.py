@@ -1,8 +1,8 @@
 """A leaderboard entry: the results of one benchmark in a JSON file.
 
-It describes the run (the model, a digest of its weights, the data, a digest of the examples, the
-number of texts, versions) and holds every score with its interval. It contains no texts and no
-local paths.
+The entry describes the run (the model, a digest of its weights, the data, a digest of the examples,
+the number of texts, versions) and contains every score with its interval. It contains no texts and
+no local paths.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def submission(ranking: Ranking) -> dict[str, Any]:
 
 
 def read_submission(path: Path) -> dict[str, Any]:
-    """Return an entry from a file, or raise an error that describes the problem."""
+    """Read an entry from a file, or raise an error that describes why the file is invalid."""
     try:
         row = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

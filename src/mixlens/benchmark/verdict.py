@@ -1,4 +1,6 @@
-"""Write the verdict: which measure to trust here, why, and the limits of the numbers."""
+"""Write the verdict of a benchmark: which measure to trust on these data, why, and how far the
+results can be trusted.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,7 @@ def verdict(ranking: Ranking) -> list[str]:
 
 
 def _near_chance(ranking: Ranking, as_it_is: str) -> Iterator[str]:
-    """Yield a warning if the model cannot do the task on these data."""
+    """Yield a reason to recommend no measure if the model is near chance level on these data."""
     specs = evaluations()
     for name, result in ranking.of_model.items():
         low = result.interval[0]
@@ -66,8 +68,8 @@ def _near_chance(ranking: Ranking, as_it_is: str) -> Iterator[str]:
 
 
 def _enough(measures: int) -> int:
-    """Return the smallest number of texts with which a paired test of this many measures can be
-    significant.
+    """Return the number of texts below which no paired test can be significant, given the
+    correction for comparing this many measures.
     """
     return math.ceil(1 + math.log2(measures / SIGNIFICANT))
 
@@ -99,8 +101,8 @@ def _rank(ranking: Ranking, measure: str) -> str:
 
 
 def _tests(ranking: Ranking, measure: str) -> tuple[list[str], list[str]]:
-    """Return the evaluations that test a measure against random scores, and those among them that
-    find it better.
+    """Return the evaluations that test a measure against random scores, and the subset of these
+    evaluations in which the measure is significantly better.
     """
     marks = {
         name: marks[measure]

@@ -30,7 +30,9 @@ _LARGEST = 64  # longest array of a table cell; the journal has them all
 def write_files(
     folder: Path, ranking: Ranking, entries: Iterable[Mapping[str, Any]], example: str
 ) -> None:
-    """Write each file atomically. `example` is the viewer frame of one text."""
+    """Write all files of a run, each of them atomically. `example` is the viewer frame of one
+    text.
+    """
     from mixlens.views.charts import standalone
 
     write_whole(folder / "observations.parquet", _parquet(entries))
@@ -92,7 +94,10 @@ def _shown(seen: Any) -> str:
 
 
 def _shortened(value: Any) -> Any:
-    """Return the value without arrays and lists that are too long for a cell."""
+    """Return the value with long arrays replaced by their shape and long lists truncated.
+
+    The result fits into one cell of the table.
+    """
     if isinstance(value, np.ndarray) and value.size > _LARGEST:
         return f"array of {' x '.join(map(str, value.shape))}"
     if isinstance(value, Mapping):

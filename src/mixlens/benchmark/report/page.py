@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 
 def page(ranking: Ranking, charts: Mapping[str, str], example: str = "") -> str:
-    """Return the page. `charts` maps titles to SVG. `example` is the viewer frame of one text."""
+    """Return the report as an HTML page. `charts` maps titles to SVG. `example` is the viewer frame
+    of one text.
+    """
     return document(
         "Which measure to trust",
         wording.headline(ranking),

@@ -87,7 +87,9 @@ def _evaluations(ranking: Ranking) -> Iterator[Column]:
 
 
 def _parts(columns: Sequence[Column], repeated: int, width: int) -> Iterator[Table]:
-    """Return tables that fit the terminal width. Each of them repeats the names of the measures."""
+    """Yield tables that fit the terminal width. The first column of each table has the measure
+    names.
+    """
     widths = (
         [max(len(head), *map(len, cells)) + _GAP for head, cells in columns]
         if columns[0][1]

@@ -47,24 +47,24 @@ def signs(marks: Marks) -> str:
 
 
 def number(value: float, digits: int = 3) -> str:
-    """Format a number with a fixed number of decimals, or return a dash."""
+    """Format a number with a fixed number of decimals. NaN becomes a dash."""
     return "–" if math.isnan(value) else f"{value:.{digits}f}"
 
 
 def spread(interval: tuple[float, float], digits: int = 3) -> str:
-    """Return half of the width of an interval, to print after ±, or an empty string."""
+    """Return ± and half the width of an interval, or an empty string if the interval is unknown."""
     low, high = interval
     return "" if math.isnan(low) or math.isnan(high) else f"±{(high - low) / 2:.{digits}f}"
 
 
 def between(interval: tuple[float, float], digits: int = 3) -> str:
-    """Return an interval in brackets, or an empty string."""
+    """Return an interval in brackets, or an empty string if the interval is unknown."""
     low, high = interval
     return "" if math.isnan(low) or math.isnan(high) else f"[{low:.{digits}f}, {high:.{digits}f}]"
 
 
 def seconds(value: float | None) -> str:
-    """Format a time in seconds with suitable precision, or return a dash."""
+    """Format a time in seconds with suitable precision. An unknown time becomes a dash."""
     return (
         "–"
         if value is None or math.isnan(value)
@@ -75,21 +75,23 @@ def seconds(value: float | None) -> str:
 
 
 def headline(ranking: Ranking) -> str:
-    """Return model, data, texts and measures in one line."""
+    """Return one line with the model, the data, and the numbers of texts and measures."""
     settings = ranking.settings
     counts = counted(ranking.texts, "text"), counted(len(ranking.order), "measure")
     return f"{settings['model']} on {settings['data']}: {', '.join(counts)}"
 
 
 def shown_errors(ranking: Ranking) -> list[RowError]:
-    """Return the errors of single examples, without errors of measures that are listed as not
-    ranked.
+    """Return the errors on single examples to show in a report.
+
+    Errors of measures that could not be ranked are left out, because the report lists these
+    measures separately.
     """
     return [error for error in ranking.errors if error.measure not in ranking.not_judged]
 
 
 def error_groups(errors: Iterable[RowError]) -> list[tuple[str, str, list[str]]]:
-    """Return each failed step with its reason and examples, most errors first."""
+    """Return (step, reason, examples) for each kind of error, the most frequent kind first."""
     groups: dict[tuple[str, str], list[RowError]] = defaultdict(list)
     for error in errors:
         groups[error.measure, error.reason].append(error)
@@ -103,7 +105,7 @@ def error_groups(errors: Iterable[RowError]) -> list[tuple[str, str, list[str]]]
 
 
 def first_few(names: list[str], most: int = 5) -> str:
-    """Return the first few names, followed by the number of other names."""
+    """Join the first few names, and add how many others there are."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
@@ -112,8 +114,8 @@ ByLayer = tuple[list[str], list[list[str]]]
 
 
 def reported(spec: EvaluationSpec, result: Result) -> tuple[dict[str, str], list[ByLayer]]:
-    """Return the details of a result that its evaluation selects for reports: scalars, and tables
-    by layer.
+    """Return the details of a result that its evaluation lists for reports, as scalars and as
+    tables with one column per layer.
     """
     numbers: dict[str, str] = {}
     tables: dict[tuple[str, ...], list[list[str]]] = {}
