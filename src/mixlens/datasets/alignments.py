@@ -117,8 +117,8 @@ def _files_of_folder(
 
 
 def _named(folder: Path, files: Sequence[Path], name: PathLike) -> Path:
-    """Return the file with this name, or else the file with this ending that has the shortest
-    name.
+    """Return the file called `name`, or else the file with the shortest name that ends in
+    `.name`.
     """
     ending = [file for file in files if file.suffix == f".{name}"]
     for file in (folder / name, Path(name)):
@@ -235,7 +235,7 @@ _NAACL = re.compile(r"(\d{1,9})\s+(\d{1,9})\s+(\d{1,9})(?:\s+([SP]))?(?:\s+[\d.]
 
 @dataclass(frozen=True)
 class Links:
-    """The links of one sentence, with the word numbers of the file."""
+    """The alignment links of one sentence. Words are numbered as in the file, from 0 or from 1."""
 
     place: str  # file:line
     sure: frozenset[tuple[int, int]]
@@ -248,8 +248,9 @@ class Links:
 
 
 def read_links(file: Path, sentences: int) -> tuple[list[Links], int | None]:
-    """Return the links of every sentence, and the number of the first word if the format defines
-    it.
+    """Return the links of every sentence, and the number of the first word.
+
+    The number is None if the format does not define it.
     """
     lines = sentences_of(file)
     filled = [line for line in lines if line.strip()]

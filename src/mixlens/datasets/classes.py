@@ -51,7 +51,7 @@ def from_fields(name: str, fields: Mapping[str, Any]) -> Example:
 def example(
     name: str, text: Any, pair: Any, label: Any, *, labelled: bool = True, group: str | None = None
 ) -> Example:
-    """Return an example from its parts."""
+    """Return the example with this text, optional second text and label."""
     for part in (text,) if pair is None else (text, pair):
         if not isinstance(part, str) or not part.strip():
             raise InvalidInput("the text is missing")

@@ -15,8 +15,8 @@ the grammatical number of the target ("Those drivers disgusts Dan" is skipped).
 The rules cover the simple noun phrases of BLiMP and nothing more. A subject with an adjective or a
 relative clause is skipped or, if the adjective looks like a noun before a verb, gets a wrong cue.
 In "a lot of ladies" the cue is "ladies", while a parser's head is "lot". A name of several words is
-one cue. Determiners ("these", "every") also show the number, but they are not marked, as in the
-paper.
+one cue. Determiners ("these", "every") also show the number, but, as in the paper, they are not
+marked as cues.
 """
 
 from __future__ import annotations
@@ -65,7 +65,9 @@ Slice = tuple[int, int]  # word indices: first, and one after the last
 
 
 def cue(paradigm: str, words: Words, target: int, foil: str) -> tuple[Slice, str] | None:
-    """Return the words of the cue and its grammatical number, or None for other paradigms."""
+    """Return the word range of the cue and its grammatical number, or None for a paradigm without
+    rules.
+    """
     if paradigm not in PARADIGMS:
         return None
     number = number_of(words[target], foil)
@@ -81,7 +83,11 @@ def cue(paradigm: str, words: Words, target: int, foil: str) -> tuple[Slice, str
 
 
 def number_of(target: str, foil: str) -> str:
-    """Return "singular" or "plural" from known words, or from the verb form that ends in -s."""
+    """Return the grammatical number of the target, "singular" or "plural".
+
+    Both forms are looked up in a list of known words. For other verbs, the form in -s is the
+    singular.
+    """
     if target.lower() in NUMBERS and foil.lower() in NUMBERS:
         numbers = NUMBERS[target.lower()], NUMBERS[foil.lower()]
     else:
@@ -108,21 +114,26 @@ def looks_plural(noun: str) -> bool:
 
 
 def of_noun(words: Words, target: int) -> Slice:
-    """Return the noun of a determiner, which is the last word in these paradigms."""
+    """Return the word range of the noun to which a determiner belongs.
+
+    In these paradigms, the noun is the last word of the sentence.
+    """
     if target + 1 >= len(words):
         raise InvalidInput("no noun follows the determiner")
     return len(words) - 1, len(words)
 
 
 def of_subject(words: Words, target: int) -> Slice:
-    """Return the head of the subject before the verb."""
+    """Return the word range of the subject's head. The target is the verb."""
     first = _noun_phrase(words)
     last = next((place for place in range(first, target) if words[place] in PREPOSITIONS), target)
     return _head(words, first, last)
 
 
 def of_antecedent(words: Words, target: int) -> Slice:
-    """Return the head of the subject to which a reflexive at the end of the sentence refers."""
+    """Return the word range of the subject's head. The target is a reflexive that refers to the
+    subject.
+    """
     first = _noun_phrase(words)
     last = first + 1
     while last < target and _goes_on(words[last - 1], words[last]):
@@ -135,16 +146,14 @@ def of_antecedent(words: Words, target: int) -> Slice:
 
 
 def _noun_phrase(words: Words) -> int:
-    """Return the first word of the noun phrase at the start of the sentence, without its
-    determiner.
-    """
+    """Return the index of the first word after any determiner at the start of the sentence."""
     if [word.lower() for word in words[:3]] == ["a", "lot", "of"]:
         return 3
     return int(words[0].lower() in DETERMINERS)
 
 
 def _goes_on(word: str, following: str) -> bool:
-    """Return whether two words form one noun or one name."""
+    """Return whether two adjacent words belong to the same compound noun or name."""
     second = COMPOUNDS.get(word.lower())
     return (second is not None and following.startswith(second)) or (
         word[:1].isupper() and following[:1].isupper()
@@ -171,7 +180,10 @@ PARADIGMS = {
 
 
 def counts(dataset: Dataset) -> str:
-    """Return the number of examples with cues per paradigm, next to the paper's count."""
+    """Return a text table with the number of examples in each paradigm with cues.
+
+    The last line compares the total with that of the paper.
+    """
     sizes = {group: size for group, size in dataset.groups.items() if group in PARADIGMS}
     lines = [f"{group:<42}{size:>6,}" for group, size in sizes.items()]
     return "\n".join(

@@ -1,4 +1,4 @@
-"""Hold the examples of a data set and the records that could not be read."""
+"""A data set: its examples, and the records that could not be read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mixlens.errors import InvalidInput
 class Dataset(Sequence[Example]):
     """Examples of one kind.
 
-    `errors` holds the (name, reason) of each skipped record. `origin` is the source of the data.
+    `errors` lists (name, reason) for each skipped record. `origin` is the source of the data.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Dataset(Sequence[Example]):
         return counts
 
     def sample(self, count: int, seed: int = 0) -> Dataset:
-        """Return `count` examples, from each group in proportion to its size.
+        """Return a random sample of `count` examples, stratified by group.
 
         The sample does not depend on the order of the data.
         """
@@ -74,7 +74,7 @@ class Dataset(Sequence[Example]):
 
 
 def digest(examples: Iterable[Example]) -> str:
-    """Return a hash of all examples in their order. Different samples have different hashes."""
+    """Return a hash of the examples and their order, which identifies the data of a run."""
     digest = hashlib.sha256()
     for example in examples:
         fields = {
@@ -86,7 +86,10 @@ def digest(examples: Iterable[Example]) -> str:
 
 
 def _shares(groups: dict[str | None, int], count: int, seed: int) -> dict[str | None, int]:
-    """Return the number of examples of each group, by the largest-remainder method."""
+    """Return how many of `count` examples to sample from each group, in proportion to its size.
+
+    The counts are rounded by the largest-remainder method.
+    """
     total = sum(groups.values())
     shares = {group: count * size // total for group, size in groups.items()}
     by_remainder = sorted(
@@ -98,8 +101,9 @@ def _shares(groups: dict[str | None, int], count: int, seed: int) -> dict[str | 
 
 
 def _lot(example: Example, seed: int) -> tuple[str, str]:
-    """Return a pseudo-random number that depends on the example but not on its position. Names
-    break ties between equal texts.
+    """Return a pseudo-random sort key that depends on the example, not on its position in the data.
+
+    The name of the example breaks ties between equal texts.
     """
     return _digest(seed, example.text, example.pair or ""), example.name
 

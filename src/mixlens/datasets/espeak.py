@@ -54,7 +54,9 @@ class Utterance:
 
 
 def speak(texts: Sequence[str], voice: str, words_per_minute: int) -> list[Utterance]:
-    """Return the audio of texts, spoken by a voice such as `en-us`."""
+    """Speak each text with a voice such as `en-us`, and return the audio with the times of the
+    words.
+    """
     if ctypes.util.find_library("espeak-ng") is None:
         raise InvalidInput(
             "Spoken sentences need the library of eSpeak NG, which was not found. Install it, for"
@@ -86,7 +88,7 @@ def speak(texts: Sequence[str], voice: str, words_per_minute: int) -> list[Utter
 
 
 class _Voice:
-    """A voice of the eSpeak NG library, which is loaded into this process."""
+    """A voice of eSpeak NG, whose library is loaded into the current process."""
 
     def __init__(self, voice: str, words_per_minute: int) -> None:
         self._library: Any = ctypes.CDLL(ctypes.util.find_library("espeak-ng"))
@@ -99,7 +101,7 @@ class _Voice:
         self._library.espeak_TextToPhonemes.restype = ctypes.c_char_p
 
     def say(self, text: str) -> dict[str, Any]:
-        """Return the samples of a text and the times of its words."""
+        """Speak a text, and return its audio samples with the start time of each word."""
         parts: list[bytes] = []
         starts: list[tuple[int, float]] = []
         ends: list[float] = []

@@ -1,4 +1,4 @@
-"""Read texts for a model to continue, with marked evidence words (Ferrando et al. 2023).
+"""Read texts that a model continues, with marked evidence words (Ferrando et al. 2023).
 
 The tables have the columns `one_prefix_prefix` (the text), `one_prefix_word_good` and
 `one_prefix_word_bad` (target and foil), and `target`, the evidence word. If there is a
@@ -27,7 +27,7 @@ HEADS_ONLY = {
 
 
 def recognises(columns: Collection[str]) -> bool:
-    """Return whether a table with these columns lists evidence words."""
+    """Return whether these are the columns of a table with evidence words."""
     return set(columns) >= COLUMNS
 
 
@@ -38,7 +38,9 @@ def is_table(path: Path) -> bool:
 
 
 def agreement(name: str, row: Mapping[str, Any], group: str) -> Agreement:
-    """Return the prefix with its target at the end, and the span of the evidence."""
+    """Convert a record to an agreement example: the prefix and its target, with the evidence as the
+    cue.
+    """
     group = str(row.get("uid") or row.get("UID") or group)
     prefix, target, foil = (
         str(row[key]).strip()

@@ -7,10 +7,11 @@
   documents are the numbered documents of the prompt ("Document 1:") or, if there are none, its
   sentences. Every document that contains an output is evidence, except the last one (the question).
   The answer is the first output.
-* TracLLM (Wang et al. 2025), the JSON list of results that its program writes: `question`,
-  `contexts`, `answer` and `gt_important_texts`. A single context is split into pieces of 100 words,
-  as the program does by default. A document is evidence if it shares more than 10 characters with
-  an injected text: one contains the other, or the end of one is the beginning of the other.
+* TracLLM (Wang et al. 2025), a JSON list of results, as written by the authors' program:
+  `question`, `contexts`, `answer` and `gt_important_texts`. A single context is split into
+  documents of 100 words, as the program does by default. A document is evidence if it shares more
+  than 10 characters with an injected text: one contains the other, or the end of one is the
+  beginning of the other.
 
 HotpotQA and TracLLM prompts consist of the documents, separated by blank lines, followed by
 "Question: ..." and "Answer:". RULER prompts are not changed.
@@ -43,7 +44,7 @@ def recognises(fields: Collection[str]) -> bool:
 
 
 def read(path: Path) -> Iterator[Example | Refused]:
-    """Return the prompts of a JSON list."""
+    """Read the prompts of a file that contains a JSON list of records."""
     try:
         records = parse_json(text_of(path))
     except ValueError as error:
@@ -61,7 +62,7 @@ def read(path: Path) -> Iterator[Example | Refused]:
 
 
 def prompt(name: str, record: Mapping[str, Any]) -> EvidencePrompt:
-    """Return the prompt of one record."""
+    """Convert one record to a prompt. The fields of the record tell which format it has."""
     try:
         if set(record) >= _HOTPOT:
             return _hotpot(name, record)
@@ -101,7 +102,9 @@ def _tracllm(name: str, record: Mapping[str, Any]) -> EvidencePrompt:
 
 
 def _common(text: str, injected: str) -> str:
-    """Return the part of a document that belongs to an injected text, or an empty string."""
+    """Return the overlap of a document with an injected text, or an empty string if they do not
+    overlap.
+    """
     if injected in text:
         return injected
     if text in injected:
@@ -121,7 +124,7 @@ def _joined(
     question: str,
     answer: str,
 ) -> EvidencePrompt:
-    """Return documents, question and the beginning of the answer as one prompt."""
+    """Join documents, question and the beginning of the answer into one prompt."""
     text, spans = "", list[Span]()
     for document in documents:
         spans.append((len(text), len(text) + len(document)))

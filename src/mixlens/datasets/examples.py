@@ -15,7 +15,8 @@ Span = tuple[int, int]
 class Example:
     """A text, or a pair of texts.
 
-    `name` is its source (file:line), and `group` the part of the data to which it belongs.
+    `name` is the source of the text (file:line), and `group` is the part of the data that the text
+    belongs to, such as a paradigm.
     """
 
     kind: ClassVar[str] = "text"
@@ -52,7 +53,7 @@ class Agreement(Example):
 
 @dataclass(frozen=True, kw_only=True)
 class Labelled(Example):
-    """A text with its class."""
+    """A text with the class that a classifier should predict."""
 
     kind: ClassVar[str] = "classification"
 
@@ -61,7 +62,7 @@ class Labelled(Example):
 
 @dataclass(frozen=True, kw_only=True)
 class Tagged(Example):
-    """A text whose words carry tags, such as parts of speech."""
+    """A text with one tag for each word, such as its part of speech."""
 
     kind: ClassVar[str] = "tagged"
 
@@ -87,7 +88,9 @@ class Aligned(Example):
 
 @dataclass(frozen=True, kw_only=True)
 class EvidencePrompt(Example):
-    """A prompt of several documents and a question, whose answer rests on known documents."""
+    """A prompt of several documents and a question. It is known which documents contain the
+    evidence for the answer.
+    """
 
     kind: ClassVar[str] = "evidence"
 

@@ -20,7 +20,7 @@ Row = TypeVar("Row")
 
 @dataclass(frozen=True)
 class Refused:
-    """A record that could not be read."""
+    """A record that could not be read, with the reason."""
 
     name: str
     reason: str
@@ -54,16 +54,16 @@ def all_lines_of(path: Path) -> list[str]:
 
 
 def lines_of(path: Path) -> list[tuple[str, str]]:
-    """Return (name, line) of every line that is not blank. The name is `file:number`, counted from
-    1.
+    """Return (name, line) for every line that is not blank. The name is `file:number`, with line
+    numbers from 1.
     """
     lines = enumerate(all_lines_of(path), 1)
     return [(f"{path.name}:{number}", line) for number, line in lines if line.strip()]
 
 
 def objects_of(path: Path) -> Iterator[tuple[str, Any]]:
-    """Return (name, object) of every line of a JSONL file. The object is a `Refused` if the line is
-    not a JSON object.
+    """Return (name, object) for every line of a JSONL file. A line that is not a JSON object is
+    returned as `Refused`.
     """
     for name, line in lines_of(path):
         try:
@@ -74,7 +74,7 @@ def objects_of(path: Path) -> Iterator[tuple[str, Any]]:
 
 
 def table_of(path: Path) -> list[tuple[str, list[str] | Refused]]:
-    """Return (name, cells) of every table row.
+    """Return (name, cells) for every row of a table.
 
     Cells are separated by commas with CSV quotes, or by tabs without quotes, as in GLUE.
     """
@@ -98,7 +98,7 @@ def table_of(path: Path) -> list[tuple[str, list[str] | Refused]]:
 def attempted(
     name: str, row: Row | Refused, parse: Callable[[str, Row], Example]
 ) -> Example | Refused:
-    """Return the parsed record, or the reason for skipping it."""
+    """Return the parsed record, or a `Refused` with the reason for skipping the record."""
     if isinstance(row, Refused):
         return row
     try:

@@ -93,7 +93,9 @@ def _all(files: list[Path], kind: str | None) -> Iterator[Example | Refused]:
 
 
 def _split(folder: Path, files: list[Path]) -> Path:
-    """Return the only file of a folder, or its development split."""
+    """Return the only data file in a folder or, if there are several files, the development
+    split.
+    """
     splits = ([file for file in files if file.name.split(".")[0] == split] for split in SPLITS)
     chosen = files if len(files) == 1 else next(filter(None, splits), [])
     if len(chosen) != 1:

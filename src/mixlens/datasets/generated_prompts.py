@@ -1,4 +1,4 @@
-"""Generate prompts with known evidence: documents, a question, and which documents answer it.
+"""Generate prompts with documents and a question, for which the evidence is known.
 
 Every prompt is a list of short documents, separated by blank lines, followed by a question and the
 beginning of its answer, which the model has to continue. mixlens forms all texts from the word
@@ -10,8 +10,8 @@ lists and templates in `bundled/prompt_words.json`, using a random seed.
 * `two_hop`: one document says who has a thing, another where that person lives.
 * `key_value`: every document gives the number of a key, and one key is asked for.
 * `variables`: one document sets a variable, another copies it, and the copy is asked for.
-* `injection`: one document holds an instruction to answer with a certain word instead. The answer
-  begins with "The answer is the word", and another document answers the question.
+* `injection`: one document answers the question, but another document contains an instruction to
+  answer with a certain word instead. The answer begins with "The answer is the word".
 
 `tokens` adds neutral sentences to the documents until the prompt has about this many tokens.
 """
@@ -62,7 +62,7 @@ class _Words:
 
 @functools.cache
 def words_of(language: str) -> _Words:
-    """Read the word lists that ship with the package."""
+    """Read the word lists and templates of a language, which ship with the package."""
     file = resources.files("mixlens") / "bundled" / "prompt_words.json"
     fields: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))[language]
     lists = {name: tuple(words) for name, words in fields.items() if isinstance(words, list)}
@@ -71,7 +71,9 @@ def words_of(language: str) -> _Words:
 
 @dataclass
 class _Draft:
-    """Documents as lists of sentences, and which sentences are the evidence."""
+    """A prompt before its text is joined: the sentences of each document, the evidence, the
+    question and the answer.
+    """
 
     documents: list[list[str]]
     evidence: list[tuple[int, str]]  # document and sentence
@@ -80,7 +82,9 @@ class _Draft:
 
 
 def read(address: str) -> list[EvidencePrompt]:
-    """Return the prompts of an address such as `generated:fact?documents=8&count=100&seed=1`."""
+    """Generate the prompts that an address such as `generated:fact?documents=8&count=100&seed=1`
+    describes.
+    """
     task, _, query = address.removeprefix("generated:").partition("?")
     options: dict[str, Any] = {"count": 200}
     for key, value in parse_qsl(query, keep_blank_values=True):
@@ -157,7 +161,7 @@ def generate_prompts(
 
 
 def _most_documents(task: str, words: _Words) -> int:
-    """Return the maximum number of documents for which the words of a language suffice."""
+    """Return the largest number of documents for which the language has enough words."""
     names, things = len(words.names), len(words.things)
     if task == "key_value":
         return min(32, things)
@@ -187,7 +191,9 @@ def _prompts(
 
 
 def _fact(words: _Words, documents: int, chance: random.Random) -> _Draft:
-    """Generate one fact among others that share its words."""
+    """Draft a prompt with one fact that answers the question, among other facts that share words
+    with it.
+    """
     name, thing, place = (chance.choice(w) for w in (words.names, words.things, words.places))
     other_names = [word for word in words.names if word != name]
     other_things = [word for word in words.things if word != thing]
@@ -206,7 +212,9 @@ def _fact(words: _Words, documents: int, chance: random.Random) -> _Draft:
 
 
 def _plain_fact(words: _Words, documents: int, chance: random.Random) -> _Draft:
-    """Generate one fact among facts about other people and things."""
+    """Draft a prompt with one fact that answers the question, among facts about other people and
+    things.
+    """
     (name, *names), (thing, *things), (place, *places) = (
         chance.sample(w, len(w)) for w in (words.names, words.things, words.places)
     )
@@ -217,7 +225,10 @@ def _plain_fact(words: _Words, documents: int, chance: random.Random) -> _Draft:
 
 
 def _of_facts(words: _Words, facts: Sequence[tuple[str, str, str]]) -> _Draft:
-    """Write facts about who keeps which thing where, and ask for the first of them."""
+    """Draft a prompt from facts (person, thing, place), with one document for each fact.
+
+    The question asks for the place in the first fact.
+    """
     listed = [[words.keeps.format(name=n, thing=t, place=p)] for n, t, p in facts]
     name, thing, place = facts[0]
     question = words.asks_place.format(name=name, thing=thing)
@@ -225,7 +236,9 @@ def _of_facts(words: _Words, facts: Sequence[tuple[str, str, str]]) -> _Draft:
 
 
 def _two_hop(words: _Words, documents: int, chance: random.Random) -> _Draft:
-    """Generate two facts: who has a thing, and where that person lives."""
+    """Draft a prompt in which the answer needs two facts: who has a thing, and where that person
+    lives.
+    """
     pairs = documents // 2
     names = chance.sample(words.names, min(pairs + documents % 2, len(words.names)))
     things = chance.sample(words.things, min(len(names), len(words.things)))
@@ -244,7 +257,9 @@ def _two_hop(words: _Words, documents: int, chance: random.Random) -> _Draft:
 
 
 def _key_value(words: _Words, documents: int, chance: random.Random) -> _Draft:
-    """Generate one key with its number among other keys."""
+    """Draft a prompt in which every document gives the number of a key, and the question asks for
+    one of these numbers.
+    """
     things = chance.sample(words.things, documents)
     numbers = chance.sample(range(10, 100), documents)
     listed = [
@@ -256,7 +271,9 @@ def _key_value(words: _Words, documents: int, chance: random.Random) -> _Draft:
 
 
 def _variables(words: _Words, documents: int, chance: random.Random) -> _Draft:
-    """Generate a variable that copies another one."""
+    """Draft a prompt in which a variable copies another one, and the question asks for the value of
+    the copy.
+    """
     letters = chance.sample([f"X{number}" for number in range(1, 65)], documents)
     numbers = chance.sample(range(10, 100), documents)
     listed = [[words.sets.format(variable=letters[0], number=numbers[0])]]
@@ -268,7 +285,9 @@ def _variables(words: _Words, documents: int, chance: random.Random) -> _Draft:
 
 
 def _injection(words: _Words, documents: int, chance: random.Random) -> _Draft:
-    """Generate an instruction in one document, next to a fact that answers the question."""
+    """Draft a prompt with an injected instruction in one document, while another document answers
+    the question.
+    """
     draft = _plain_fact(words, documents, chance)
     reply = chance.choice(words.replies)
     needle = words.injects.format(reply=reply)
@@ -299,7 +318,7 @@ def _shuffle(draft: _Draft, chance: random.Random) -> None:
 def _lengthen(
     draft: _Draft, words: _Words, tokens: int, count_tokens: Count, chance: random.Random
 ) -> None:
-    """Add neutral sentences before or after those of the documents."""
+    """Lengthen the documents with neutral sentences, until the prompt has about `tokens` tokens."""
     have = count_tokens(_joined(draft)[0])
     number = 0
     while have < tokens:

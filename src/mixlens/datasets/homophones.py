@@ -1,10 +1,12 @@
-"""Spoken sentences with a homophone: a word whose spelling an earlier word decides.
+"""Speak sentences whose target word is a homophone. An earlier word, the cue, determines the
+spelling of the target.
 
 `generated:homophones` speaks the sentences below with eSpeak NG. Options: `language=en` (default)
 or `fr`, `count=` and `seed=` (a random choice of sentences), `speed=` (words per minute).
 
-Every entry of a list gives two sentences, one for each cue. Both cues are separate words, and the
-two spellings of the target have the same phonemes.
+Every sentence template has two cues, each a separate word, and a list of target pairs such as
+hear/here. A pair results in two sentences, one for each cue. The two spellings in a pair have the
+same phonemes, so only the cue tells them apart.
 """
 
 from __future__ import annotations
@@ -26,8 +28,8 @@ VOICES = {"en": "en-us", "fr": "fr"}
 
 @dataclass(frozen=True)
 class Frame:
-    """A sentence template with a cue and a target, two cues, and the spelling of the target for
-    each cue.
+    """A sentence template, its two cues, and pairs of target spellings. The first spelling in a
+    pair belongs to the first cue, the second one to the second cue.
     """
 
     name: str
@@ -95,7 +97,9 @@ def recognises(address: str) -> bool:
 
 
 def read(address: str) -> list[Spoken]:
-    """Return the sentences of an address such as `generated:homophones?language=fr&count=10`."""
+    """Generate the sentences that an address such as `generated:homophones?language=fr&count=10`
+    describes.
+    """
     options = {"language": "en", "count": "", "seed": "0", "speed": str(SPEED)}
     for key, value in parse_qsl(address.partition("?")[2], keep_blank_values=True):
         valid = value in VOICES if key == "language" else value.isdecimal()
@@ -157,7 +161,7 @@ def _example(
 
 
 def _spans(text: str) -> tuple[Span, ...]:
-    """Return the spans of the words, without the full stop."""
+    """Return the character span of each word, without the full stop."""
     spans, end = [], 0
     for word in text.rstrip(".").split():
         start = text.index(word, end)
@@ -167,7 +171,7 @@ def _spans(text: str) -> tuple[Span, ...]:
 
 
 def _times(utterance: Utterance, spans: tuple[Span, ...]) -> tuple[tuple[float, float], ...]:
-    """Return start and end of each word. A word ends where the next one begins."""
+    """Return the start and end time of each word. A word ends where the next one begins."""
     starts = dict(utterance.starts)
     if set(starts) != {first for first, _ in spans}:
         raise InvalidInput("The words that eSpeak NG reports differ from the text. Update it.")

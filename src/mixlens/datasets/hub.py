@@ -67,14 +67,14 @@ def read(name: str) -> Iterator[Example | Refused]:
 
 
 def open_stream(name: str, *, skip: int = 0) -> Iterator[Mapping[str, Any]]:
-    """Return an iterator over the records of one split after the first `skip`."""
+    """Return an iterator over the records of one split. The first `skip` records are skipped."""
     table = _opened(name, streaming=True)[-1]
     with _reasons(name):
         yield from table.skip(skip) if skip else table
 
 
 def _opened(name: str, *, streaming: bool) -> tuple[HubName, Any]:
-    """Return the parsed name with its split, and the table."""
+    """Return the parsed address, with a split, and the loaded data set."""
     wanted = named(name)
     try:
         datasets: Any = importlib.import_module("datasets")
@@ -96,7 +96,7 @@ def _opened(name: str, *, streaming: bool) -> tuple[HubName, Any]:
 
 @contextmanager
 def _reasons(name: str) -> Iterator[None]:
-    """Convert errors of the hub or of its files to `InvalidInput`."""
+    """Convert errors that occur while data are loaded from the hub to `InvalidInput`."""
     try:
         yield
     except InvalidInput:
@@ -125,8 +125,8 @@ def _rows(table: Any, place: str, group: str) -> Iterator[Example | Refused]:
 
 
 def _fields(row: Mapping[str, Any], names: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the record with class names instead of class numbers. A label of −1 means that it is
-    hidden.
+    """Return the record with class names instead of class numbers. A class number of −1, which
+    stands for a hidden label, is left out.
     """
     return {
         key: names[key](value) if key in names and isinstance(value, int) and value >= 0 else value

@@ -1,11 +1,11 @@
 """Read subject-verb agreement in sentences of Wikipedia (Linzen et al.
 
-2016), in the form of Gulordava et al. (2018).
+2016), in the file format of Gulordava et al. (2018).
 
 The data are two parallel files. `NAME.text` has one tokenised sentence per line. `NAME.gold` has
 the position of the verb (word, from 0), its correct and its wrong form, and the number of
-attractors, which are nouns of the other number between subject and verb. That number is the group.
-The files do not mark the subject, so the examples have no cues.
+attractors, which are nouns of the other number between subject and verb. The number of attractors
+is the group of the example. The files do not mark the subject, so the examples have no cues.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mixlens.errors import InvalidInput
 
 
 def read(path: Path) -> Iterator[Example | Refused]:
-    """Return the examples of `NAME.text` and `NAME.gold`."""
+    """Read the examples from `NAME.text` and `NAME.gold`."""
     texts, golds = map(_lines, (path, path.with_suffix(".gold")))
     if len(texts) != len(golds):
         raise InvalidInput(
@@ -42,7 +42,9 @@ def _lines(file: Path) -> list[str]:
 
 
 def agreement(name: str, row: tuple[str, str]) -> Agreement:
-    """Return one sentence with its gold line: position, correct form, wrong form, attractors."""
+    """Return the example of a sentence and its gold line (position, correct form, wrong form,
+    attractors).
+    """
     words = [word for word in row[0].split() if word != "<eos>"]
     gold = row[1].split("\t")
     if len(gold) != 4 or not all(re.fullmatch(r"\d{1,9}", gold[i].strip()) for i in (0, 3)):

@@ -31,7 +31,7 @@ _BUFFER = 4 * 2**20  # bytes per request when a file is read line by line
 
 @dataclass(frozen=True)
 class ObjectPath:
-    """An object, or the common prefix of several."""
+    """The path of an object, or of the common prefix of several objects."""
 
     key: str  # bucket/name
 
@@ -43,7 +43,7 @@ class ObjectPath:
 
     @property
     def name(self) -> str:
-        """Return the last part of the name."""
+        """Return the last component of the path."""
         return PurePosixPath(self.key).name
 
     @property
@@ -60,7 +60,7 @@ class ObjectPath:
         return self._type() != "NotFound"
 
     def is_dir(self) -> bool:
-        """Return whether the path is a prefix of other objects, like a folder."""
+        """Return whether there are objects below this path, as in a folder."""
         return self._type() == "Directory"
 
     def iterdir(self) -> Iterator[ObjectPath]:
@@ -125,7 +125,9 @@ AnyPath = Path | ObjectPath
 
 
 def path_of(address: str | os.PathLike[str] | ObjectPath) -> AnyPath:
-    """Return the path of an address: on object storage if it begins with `s3://`, else local."""
+    """Return the path of an address, on object storage if the address begins with `s3://`, else
+    local.
+    """
     if isinstance(address, ObjectPath):
         return address
     text = os.fspath(address)
@@ -138,7 +140,7 @@ def path_of(address: str | os.PathLike[str] | ObjectPath) -> AnyPath:
 
 
 def parquet_source(path: AnyPath) -> Any:
-    """Return a Parquet file in the form that pyarrow reads fastest: a local path or an open
+    """Return the source from which pyarrow reads a Parquet file fastest: a local path, or an open
     object.
     """
     return path.arrow_file() if isinstance(path, ObjectPath) else path
@@ -146,7 +148,7 @@ def parquet_source(path: AnyPath) -> Any:
 
 @cache
 def _filesystem() -> S3FileSystem:
-    """Return the file system of this process, which connects only once."""
+    """Return the S3 file system. It is cached, so that a process connects only once."""
     try:
         from pyarrow.fs import S3FileSystem
     except ImportError as error:
@@ -159,7 +161,7 @@ def _filesystem() -> S3FileSystem:
 
 @contextlib.contextmanager
 def _readable(path: ObjectPath) -> Iterator[None]:
-    """Convert errors of the server to `InvalidInput`."""
+    """Convert errors of the storage server to `InvalidInput`."""
     try:
         yield
     except OSError as error:

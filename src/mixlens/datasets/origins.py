@@ -60,8 +60,8 @@ ORIGINS = (
 
 
 def advice(path: str) -> str:
-    """Return where to get the data set to which a path refers, or an empty string if it is
-    unknown.
+    """Return where to get the data set that a path seems to name, or an empty string if it names no
+    known data set.
     """
     lowered = path.lower()
     for origin in ORIGINS:

@@ -11,7 +11,7 @@ from mixlens.errors import InvalidInput
 
 
 def whole_words(text: str, word: str) -> list[Span]:
-    """Return the span of each occurrence as a whole word."""
+    """Return the spans at which `word` occurs in the text as a whole word."""
     places, start = [], text.find(word) if word else -1
     while start >= 0:
         span = (start, start + len(word))
@@ -22,7 +22,7 @@ def whole_words(text: str, word: str) -> list[Span]:
 
 
 def only_place(text: str, word: str, what: str, advice: str) -> Span:
-    """Return the only span of the word."""
+    """Return the span of a word that occurs exactly once in the text. Otherwise, raise an error."""
     places = whole_words(text, word)
     if len(places) != 1:
         times = (

@@ -32,8 +32,9 @@ def read(path: Path) -> Iterator[Example]:
 
 
 def _paragraphs(path: Path) -> list[tuple[str, str]]:
-    """Return (name of the first line, text) of each block, or nothing if most blocks are single
-    lines.
+    """Return (name, text) for each block, or an empty list if most blocks are single lines.
+
+    A block has the name of its first line.
     """
     blocks: list[tuple[str, list[str]]] = []
     blank = True

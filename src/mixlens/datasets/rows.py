@@ -31,7 +31,9 @@ LONGEST_LINE = 10_000_000  # characters; a longer line is not a text
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:
-    """The names of the columns. The default text column is `text`, `sentence` or `content`."""
+    """The names of the columns to read. The default text column is `text`, `sentence` or
+    `content`.
+    """
 
     text: str | None = None
     id: str | None = None
@@ -59,7 +61,7 @@ class TextRow:
 
 @dataclass(frozen=True, kw_only=True)
 class BadRow:
-    """A record that cannot be measured."""
+    """A record that cannot be measured, with the reason."""
 
     line: int
     id: str
@@ -142,7 +144,9 @@ def _is_unicode(value: Any) -> bool:
 
 
 def _lines(shard: Shard) -> Iterator[tuple[int, str | None, str]]:
-    """Yield (line, text, reason). The text is None if the line cannot be read."""
+    """Yield (line number, text, reason) for every line. If a line cannot be read, its text is None
+    and the reason explains why.
+    """
     with path_of(shard.path).open("rb") as opened:
         opened.seek(shard.start)
         file = Lines(opened)

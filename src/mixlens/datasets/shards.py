@@ -1,8 +1,8 @@
-"""Split a corpus into shards once, without holding it in memory, and read it shard by shard.
+"""Split a corpus into shards once, without loading it into memory, and read it shard by shard.
 
 A shard is a range of records that a worker can read without reading earlier records: bytes of a
 text, JSONL, CSV, TSV or CoNLL-U file, rows of a Parquet file, or records of a streamed Hugging Face
-data set. A shard carries a hash of its records, so that mixlens detects a changed corpus.
+data set. A shard stores a hash of its records, so that mixlens detects a changed corpus.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ COMPRESSED = (".gz", ".zst", ".bz2", ".xz", ".zip")
 
 @dataclass(frozen=True, kw_only=True)
 class Shard:
-    """The location of some records of a corpus."""
+    """The location of a range of records in a corpus."""
 
     number: int
     path: str
@@ -128,7 +128,7 @@ class Lines:
         self._next: list[bytes] = []  # last line first
 
     def readline(self) -> bytes:
-        """Return the next line, or an empty one at the end of the file."""
+        """Return the next line, or an empty line at the end of the file."""
         if self._next:
             return self._next.pop()
         raw = self._file.readline()
@@ -143,7 +143,10 @@ def _read_line(file: Lines) -> bytes:
 
 
 def read_quoted(file: Lines) -> bytes:
-    """Return all lines of a quoted record. An unclosed quote extends to the end of the file."""
+    """Return all lines of a CSV record, in which a quoted cell may contain line breaks.
+
+    An unclosed quote extends to the end of the file.
+    """
     raw = file.readline()
     while raw.count(b'"') % 2 and (more := file.readline()):
         raw += more
@@ -165,8 +168,9 @@ def read_sentence(file: Lines) -> bytes:
 
 
 def require_same_rows(shard: Shard, rows: Sequence[Mapping[str, Any]] | None = None) -> None:
-    """Raise an error if a file has changed since it was split. `rows` are the rows of a Parquet
-    file.
+    """Raise an error if the records of a shard have changed since the corpus was split.
+
+    For a Parquet file, `rows` are the rows that were read now.
     """
     if rows is None:
         with path_of(shard.path).open("rb") as file:

@@ -8,7 +8,8 @@ Each line is a JSON object with
 * `words`: a list of objects with `word`, `start` and `end` (seconds), in the order of the sentence;
 * `cue`, `target`: numbers of words, from 0, as a number or a list;
 * optionally `foil` (a different spelling of the target that sounds the same), and `other_cue` and
-  `other_audio` (the word in place of the cue that asks for the foil, and the sentence with it).
+  `other_audio` (a cue that requires the foil instead of the target, and the audio of the sentence
+  with this cue).
 
 mixlens also reads the fields of the authors' data: `alignment` with `intervals` in place of
 `words`, `cue_indices` and `target_indices` with `enc`, and `template`, which becomes the group.
@@ -129,7 +130,7 @@ def read_wav(path: Path) -> bytes:
 
 
 def _find_words(text: str, intervals: Sequence[Any]) -> tuple[Span, ...]:
-    """Return the spans of the aligned words, which may differ in case."""
+    """Return the span of each aligned word in the text, ignoring case."""
     spans, end, lowered = list[Span](), 0, text.lower()
     if len(lowered) != len(text):  # some capitals become two letters
         lowered = text

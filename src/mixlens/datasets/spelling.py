@@ -1,7 +1,8 @@
 """Convert tokenised text to plain spelling: "role @-@ playing , is n't it ?" becomes "role-playing,
 isn't it?".
 
-Sub-word tokenizers use the space before a word, so a model needs the spelling of its training data.
+Sub-word tokenizers encode the space before a word, so a model needs texts in the spelling of its
+training data.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Read tables: CSV, or TSV without quoting.
 
 * With a header, the column names define the type of the records; see `targets` and `classes`.
-* CoLA has no header: source, label, the author's star, sentence. The source is the group.
+* CoLA has no header. Its columns are the source, the label, the author's original mark (such as a
+  star), and the sentence. The source is the group.
 * Other tables without a header have one column of labels (words without spaces, at most 20
   different ones). The other columns are the text and the second text.
 """

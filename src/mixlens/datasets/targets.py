@@ -103,7 +103,7 @@ def _cue(text: str, cue: Any, target: Span) -> Span:
 
 
 def _listed(cues: Any) -> list[Any]:
-    """Return cues as a list. A single cue needs no list."""
+    """Return the cues as a list, even if the record contains a single cue."""
     if cues in (None, "", []):
         return []
     if isinstance(cues, str):
@@ -114,7 +114,7 @@ def _listed(cues: Any) -> list[Any]:
 
 
 def _span(value: Any) -> Span | None:
-    """Return a span written as first:after-last or as a list of two numbers, else None."""
+    """Return the span if a value is one (first:after-last, or a list of two numbers), else None."""
     if isinstance(value, str) and (match := _SPAN.fullmatch(value.strip())):
         return int(match[1]), int(match[2])
     if (

@@ -1,12 +1,12 @@
-"""Record one example with a model, and compute each measure of it once.
+"""Record one example with a model, and cache the maps of each measure.
 
 * An agreement example becomes a text with a mask in place of the target or, for a causal model, the
   text before the target. The model chooses between target and foil. The target position is the
   mask, or the last token.
 * A labelled or plain text is recorded as it is. The target position is [CLS], or the last token of
   a causal model. The explained output is the class or word that the model predicts.
-* An aligned pair is passed to an encoder-decoder model word by word, so that the words of all
-  pieces are known; see `parallel`.
+* An aligned pair is tokenised word by word for an encoder-decoder model, so that the word of every
+  piece is known; see `parallel`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _CAUSAL: WeakKeyDictionary[Lens, bool] = WeakKeyDictionary()
 
 
 class Case:
-    """One example with one model."""
+    """An example and a model, with the cached recording and the cached maps of every measure."""
 
     def __init__(
         self,
@@ -60,9 +60,9 @@ class Case:
         self._others: dict[Lens, Case] = {}
 
     def under(self, lens: Lens) -> Case:
-        """Return the same example with a different model.
+        """Return a case with the same example and a different model.
 
-        The case is cached, so that all measures share its recording.
+        The case is cached, so that all measures share one recording.
         """
         if lens not in self._others:
             self._others[lens] = Case(lens, self.example, options=self.options)
@@ -102,8 +102,9 @@ class Case:
 
     @cached_property
     def recording(self) -> Recording:
-        """Return the recording of the example, with its answer if it is a prompt. It is made only
-        once.
+        """Record the example on first access, and return the cached recording afterwards.
+
+        A prompt with known evidence is recorded together with its answer.
         """
         if isinstance(self.example, EvidencePrompt):
             return self.lens.generate(self.example.text, answer=self.example.answer)
@@ -118,7 +119,7 @@ class Case:
 
     @cached_property
     def causal(self) -> bool:
-        """Return whether the model is causal, which is tested once."""
+        """Return whether the model is causal. The result is cached for every lens."""
         if self.lens.tokenizer is None:
             raise MissingTokenizer("Evaluations on texts need a tokenizer. Add one to the model.")
         if self.lens not in _CAUSAL:
@@ -162,7 +163,7 @@ class Case:
 
     @cached_property
     def cues(self) -> tuple[tuple[int, ...], ...]:
-        """Return the tokens of each cue."""
+        """Return the token indices of each cue."""
         if not isinstance(self.example, Agreement):
             raise InvalidInput(f"{self.example.kind} examples have no cues. Use agreement data.")
         if not self.example.cues:
@@ -186,7 +187,7 @@ class Case:
         return tuple(places)
 
     def tokens_of(self, span: Span) -> tuple[int, ...]:
-        """Return the tokens that cover these characters of the recorded text."""
+        """Return the indices of the tokens that overlap a character span of the recorded text."""
         if self.row.offsets is None:
             raise InvalidInput(
                 "The tokenizer has no offset mapping, which character spans need. Use a fast "
@@ -196,7 +197,10 @@ class Case:
 
     @cached_property
     def explain(self) -> dict[str, Any]:
-        """Return the options that choose the output for measures that explain an output."""
+        """Return the options that tell output measures to explain the target against its foil.
+
+        Examples without a foil have no such options.
+        """
         if isinstance(self.example, Agreement):
             return {"word": self.example.target, "foil": self.example.foil, "position": self.target}
         return {}
@@ -204,7 +208,7 @@ class Case:
     # --------------------------------------------------------------------------------------- scores
 
     def maps(self, measure: str, **options: Any) -> MixingMaps:
-        """Return the maps of a measure. They are cached."""
+        """Return the maps of a measure with these options. The maps are cached."""
         key = (measure, repr(sorted(options.items())))
         if key not in self._maps:
             chosen = {**self.options.get(measure, {}), **options}
@@ -220,7 +224,9 @@ class Case:
         return self._maps[key]
 
     def _sharing(self, measure: str, options: Mapping[str, Any]) -> list[str]:
-        """Return the other measures that one pass can score with the same options."""
+        """Return the other measures that can be scored in the same forward pass, with the same
+        options.
+        """
         if (
             not self.pass_measures
             or self.recording.is_kept
@@ -239,7 +245,10 @@ class Case:
         ]
 
     def _measure_together(self, measures: Sequence[str], options: Mapping[str, Any]) -> bool:
-        """Score several measures in one pass. Return False if one of them cannot be computed."""
+        """Score several measures in one forward pass, and cache their maps.
+
+        Return False if one of the measures cannot be computed.
+        """
         try:
             by_name = measure_together(
                 {name: self.options.get(name, {}) for name in measures}, self.recording, **options
@@ -258,18 +267,21 @@ class Case:
         return target_row(self.maps(measure, **options), spec_of(measure), self.target, aggregate)
 
     def layer_rows(self, measure: str, **options: Any) -> np.ndarray:
-        """Return the target's scores by layer, [layer, source]."""
+        """Return the target's score for each source in each layer, [layer, source]."""
         return layer_rows(self.maps(measure, **options), spec_of(measure), self.target)
 
 
 def _scores_one_target(measure: str) -> bool:
-    """Return whether a measure can score a single layer and target on their own."""
+    """Return whether a measure can score one target in one layer without scoring all other
+    targets.
+    """
     return scores_layers(measure) and spec_of(measure).row_by_row
 
 
 def _erasure(lens: Lens) -> dict[str, dict[str, Any]]:
-    """Return options for `blank_out`, which uses a zero embedding if there is no mask or unknown
-    token.
+    """Return the options of `blank_out` for this tokenizer.
+
+    Without a mask token or an unknown token, `blank_out` replaces tokens by a zero embedding.
     """
     names = (getattr(lens.tokenizer, f"{name}_token_id", None) for name in ("mask", "unk"))
     return (

@@ -16,7 +16,7 @@ DIRECTIONS = ("higher", "lower", "neither")
 
 
 class Detail(NamedTuple):
-    """Describe one of the numbers in a result."""
+    """The description of one entry in `Result.details`."""
 
     words: str
     # "": a number. "layer": one for each layer. "state": the input of the first layer, then each.
@@ -61,14 +61,14 @@ class EvaluationSpec:
 
 
 class Evaluation(Protocol):
-    """Protocol of the modules in `mixlens.evaluations` and of plug-ins.
+    """The protocol that modules in `mixlens.evaluations` and plug-ins implement.
 
-    They may also define `conclude`, `evaluate` and `cases`.
+    An evaluation may also define `conclude`, `evaluate` and `cases`.
     """
 
     @property
     def SPEC(self) -> EvaluationSpec:
-        """Return the description."""
+        """Return the description of the evaluation."""
 
     def observe(self, case: Any, /, *args: Any, **options: Any) -> Any:
         """Return the observation of one text."""
@@ -76,7 +76,7 @@ class Evaluation(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """The result of an evaluation: a value, and the values of the single examples."""
+    """The result of an evaluation: a value with its interval, and one number for each example."""
 
     value: float
     per_example: np.ndarray  # one number per example, NaN if it has none
@@ -98,8 +98,10 @@ class Result:
         details: Mapping[str, Any] | None = None,
         seed: int = 0,
     ) -> Result:
-        """Return the mean over the examples that have a number, with its bootstrap interval, unless
-        a value and an interval are passed.
+        """Return a result from one number for each example.
+
+        By default, the value is the mean over all examples whose number is not NaN, with a
+        bootstrap interval.
         """
         values = np.asarray(per_example, np.float64)
         known = values[~np.isnan(values)]
@@ -110,7 +112,7 @@ class Result:
         return cls(value, values, interval, spec.direction, spec.chance, dict(details or {}))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain numbers and lists for JSON. NaN becomes None."""
+        """Return the result as plain numbers and lists for JSON, with None in place of NaN."""
         fields: dict[str, Any] = plain(
             {
                 "value": self.value,

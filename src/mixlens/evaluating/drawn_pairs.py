@@ -22,8 +22,10 @@ from mixlens.evaluating.states import CATEGORIES
 def lowest(
     count: int, keep: int, generator: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray, float]:
-    """Return the indices of the kept items, their priorities, and the priority below which every
-    item was kept.
+    """Draw at most `keep` of `count` items, by random priority.
+
+    Return the indices of the drawn items, their priorities, and the threshold. All items with a
+    priority below the threshold are drawn.
     """
     priorities = generator.random(count)
     if count <= keep:
@@ -36,7 +38,10 @@ def lowest(
 def joint_sample(
     priorities: Sequence[np.ndarray], thresholds: Sequence[float], most: int | None = None
 ) -> list[np.ndarray]:
-    """Return, for each text, which of its kept items belong to the joint sample of `most` items."""
+    """Return, for each text, a mask of the drawn items that belong to the joint sample.
+
+    The joint sample of all texts contains at most `most` items.
+    """
     least = min(thresholds, default=1.0)
     every = np.concatenate([own[own < least] for own in priorities])
     if most is not None and len(every) > most:
@@ -62,7 +67,7 @@ class DrawnPairs:
         keep: int,
         generator: np.random.Generator,
     ) -> DrawnPairs:
-        """Return at most `keep` visible pairs of each category, over all layers and heads."""
+        """Sample at most `keep` visible pairs from each category, over all layers and heads."""
         pairs, places, priorities, thresholds = [], [], [], []
         for kind in range(len(CATEGORIES)):
             at = np.argwhere(visible & (kinds == kind))
@@ -81,14 +86,17 @@ class DrawnPairs:
         )
 
     def fill(self, layer: int, weights: np.ndarray, sizes: np.ndarray) -> None:
-        """Store the weights and norms of one layer's pairs."""
+        """Store the weights and norms of the sampled pairs that belong to one layer."""
         own = self.pairs[:, 1] == layer
         head, (target, source) = self.pairs[own, 2].astype(int), self.places[own].T
         self.pairs[own, 3], self.pairs[own, 4] = weights[head, target, source], sizes[head, source]
 
 
 def joined_pairs(observations: Sequence[dict[str, Any]], most: int) -> dict[str, np.ndarray]:
-    """Return the sample of all texts, at most `most` pairs of each category, by column."""
+    """Return the joint sample of all texts as a dict of columns.
+
+    The sample contains at most `most` pairs of each category.
+    """
     kept = []
     for kind in range(len(CATEGORIES)):
         own = [seen["pairs"][:, 0] == kind for seen in observations]

@@ -27,7 +27,9 @@ _KNOWN: WeakKeyDictionary[Case, KnownEvidence] = WeakKeyDictionary()
 
 @dataclass(eq=False)
 class KnownEvidence:
-    """Tokens of the documents and of the evidence, and the model's answer with and without them."""
+    """A prompt with known evidence: the tokens of its documents and of the evidence, and the
+    model's answer with and without some of these tokens.
+    """
 
     case: Case
     example: EvidencePrompt
@@ -36,7 +38,7 @@ class KnownEvidence:
 
     @classmethod
     def of(cls, case: Case) -> KnownEvidence:
-        """Return the known evidence of a case, which all measures share."""
+        """Return the known evidence of a case. It is cached, so that all measures share it."""
         if not isinstance(case.example, EvidencePrompt):
             raise InvalidInput(
                 f"{case.example.kind} examples have no known evidence. Use evidence data."
@@ -49,12 +51,12 @@ class KnownEvidence:
 
     @cached_property
     def documents(self) -> list[tuple[int, ...]]:
-        """Return the tokens of each document."""
+        """Return the token indices of each document."""
         return [self.case.tokens_of(span) for span in self.example.documents]
 
     @cached_property
     def needles(self) -> list[int]:
-        """Return the tokens of the evidence."""
+        """Return the token indices of the evidence."""
         spans = (self.case.tokens_of(span) for span in self.example.needles)
         return sorted({token for tokens in spans for token in tokens})
 
@@ -65,12 +67,14 @@ class KnownEvidence:
 
     @cached_property
     def answered(self) -> bool:
-        """Return whether the model gives the answer."""
+        """Return whether the model predicts the expected answer."""
         return self._answered(self.prompt.ids)
 
     @cached_property
     def counts(self) -> bool:
-        """Return whether the model gives the answer, and a different one without the evidence."""
+        """Return whether the model predicts the expected answer, and a different one without the
+        evidence.
+        """
         return self.answered and not self._answered(self.prompt.without(self.needles))
 
     def _answered(self, prompt: Sequence[int]) -> bool:
@@ -85,7 +89,7 @@ class KnownEvidence:
     def log_probabilities(self, removed: Sequence[Sequence[int]]) -> np.ndarray:
         """Return the log-probability of the answer after removing each set of documents.
 
-        All measures share these forward passes.
+        The results are cached, so that all measures share the forward passes.
         """
         sets = [frozenset(documents) for documents in removed]
         new = list(dict.fromkeys(each for each in sets if each not in self._effects))
@@ -115,7 +119,7 @@ class KnownEvidence:
         return np.array(np.atleast_2d(rows).mean(0)[: self.length], np.float64)
 
     def document_scores(self, measure: str) -> np.ndarray:
-        """Return the score of each document, summed over its tokens.
+        """Return the score of each document, which is the sum over its tokens.
 
         The first token of the prompt is left out, because it is often an attention sink.
         """

@@ -11,8 +11,8 @@ held-out data: one probe for each strength encodes the labels, and the result is
 mixture of these codes and the uniform code. The mixture takes at most log2(number of codes) bits
 more than the best code. Random labels therefore cost at most that many bits more than the uniform
 code and, by Kraft's inequality, save k bits with a probability of at most 2^-k. The uniform code is
-used until every class has occurred. In a small data set, blocks that end before `LEAST` examples
-are dropped.
+used until every class has occurred. In a small data set, the blocks that would end before the first
+`LEAST` examples are merged into the next block.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Fit = Callable[[np.ndarray, np.ndarray, np.ndarray, int], np.ndarray]
 
 
 def block_ends(count: int, fractions: tuple[float, ...] = FRACTIONS) -> tuple[int, ...]:
-    """Return the index at which each block ends. Ends before `LEAST` examples are dropped."""
+    """Return the index at which each block ends. The first block has at least `LEAST` examples."""
     if count < 2 * LEAST:
         raise InvalidInput(
             f"{count} labelled examples are too few for an online code. Pass at least {2 * LEAST}."
@@ -50,7 +50,7 @@ def blockwise(
 ) -> np.ndarray:
     """Return the probabilities [strength, example, class] with which each label is encoded.
 
-    States are [example, d].
+    `states` are [example, d]. `fit` trains the probe of each block on all earlier blocks.
     """
     probabilities: np.ndarray | None = None
     for start, stop in itertools.pairwise(ends):
@@ -78,7 +78,7 @@ def bits(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
 def mixed_bits(costs: np.ndarray) -> np.ndarray:
     """Return the cost of each label [example] in a mixture of codes with equal prior weights.
 
-    `costs` [code, example] are the costs in the single codes.
+    `costs` [code, example] are the costs of each label under the individual codes.
     """
     lengths = np.concatenate([np.zeros((len(costs), 1)), np.cumsum(costs, 1)], 1)
     shortest = lengths.min(0)
@@ -91,7 +91,11 @@ def mixed_bits(costs: np.ndarray) -> np.ndarray:
 def logistic(
     states: np.ndarray, labels: np.ndarray, others: np.ndarray, classes: int
 ) -> np.ndarray:
-    """Fit a logistic regression for each regularisation strength, on states of unit mean norm."""
+    """Fit a logistic regression for each regularisation strength, on standardised states.
+
+    The states are scaled so that their norm is about one. Return the class probabilities of
+    `others`.
+    """
     try:
         from sklearn.linear_model import LogisticRegression
     except ImportError as error:
@@ -107,9 +111,9 @@ def logistic(
 
 
 def label_bits(labels: np.ndarray, classes: int) -> float:
-    """Return the length of a code that counts labels and uses no states (Krichevsky & Trofimov).
+    """Return the length of a code that uses only label counts, not states (Krichevsky & Trofimov).
 
-    It shows how many bits unequal class frequencies save.
+    The length shows how many bits unequal class frequencies save.
     """
     seen, total = np.full(classes, 0.5), 0.0
     for label in labels:

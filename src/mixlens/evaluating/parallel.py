@@ -1,9 +1,9 @@
 """Pass a sentence and its translation to an encoder-decoder model word by word.
 
-Each word is tokenised separately, so that its pieces are known, with the tokenizer's special tokens
-around the sentence. The decoder reads the gold translation (teacher forcing). Position 0 of the
-decoder is the start token. The decoder reads a piece at its own position and produces it one
-position earlier.
+Each word is tokenised separately, so that it is known which pieces belong to the word. The
+tokenizer's special tokens are added around the sentence. The decoder reads the gold translation
+(teacher forcing). Position 0 of the decoder is the start token. If the decoder reads a piece at
+position i, it predicts this piece at position i - 1.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class WordInputs:
 
 
 def word_inputs(lens: Lens, example: Aligned) -> WordInputs:
-    """Return the inputs of a pair, and the tokens of each word."""
+    """Return the model inputs of a sentence pair, with the token range of each word."""
     if lens.tokenizer is None:
         raise MissingTokenizer("Word alignments need a tokenizer. Add one to the model.")
     if not getattr(lens.model.config, "is_encoder_decoder", False):
@@ -72,7 +72,7 @@ def _end_mark(tokenizer: Any) -> int:
 
 
 def _side(tokenizer: Any, words: Sequence[str], side: str) -> tuple[list[int], tuple[Range, ...]]:
-    """Return token ids with special tokens, and the range of each word."""
+    """Return the token ids of a sentence with special tokens, and the token range of each word."""
     if not words:
         raise InvalidInput("One side of the pair has no word. Use pairs of non-empty sentences.")
     before, after, blank = _frame(tokenizer, side)
@@ -90,8 +90,9 @@ def _side(tokenizer: Any, words: Sequence[str], side: str) -> tuple[list[int], t
 
 
 def _frame(tokenizer: Any, side: str) -> tuple[list[int], list[int], str]:
-    """Return the special tokens before and after a text, and the prefix of a word inside a text (a
-    space, if it is part of the word).
+    """Return the special tokens before and after a text, and the prefix of a word inside a text.
+
+    The prefix is a space if the tokenizer is byte-level, and empty otherwise.
     """
     whole = tokenizer(**{side: "a"})["input_ids"]
     bare = tokenizer(**{side: "a"}, add_special_tokens=False)["input_ids"]

@@ -54,7 +54,7 @@ class Planted:
 
 
 def _text(*words: tuple[int, int]) -> tuple[int, ...]:
-    """Return a text of markers with words at some positions."""
+    """Return the token ids of a text of markers, with words at the given positions."""
     ids = [MARKS[place % 2] for place in range(TOKENS)]
     for place, word in words:
         ids[place] = word
@@ -122,8 +122,8 @@ def _residual() -> Planted:
 
 
 def _relay(architecture: str, name: str, *, passes: str = "middle") -> Planted:
-    """An intermediate token holds its own word and, with equal strength, a copied word. The target
-    copies one of them.
+    """Return a case in which an intermediate token stores its own word and, with equal strength, a
+    copied word, and the target copies one of these two words.
     """
     strength = 0.25 / (
         1 if architecture == "bert" else (CHANNELS / 2) ** 0.5

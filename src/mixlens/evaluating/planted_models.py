@@ -44,14 +44,14 @@ def channels() -> Tensor:
 
 
 def ones() -> Tensor:
-    """Return [CHANNELS, 1], the direction that a layer norm removes."""
+    """Return the direction [CHANNELS, 1] that a layer norm removes from a state."""
     return torch.full((CHANNELS, 1), CHANNELS**-0.5, dtype=torch.float64)
 
 
 @dataclass(frozen=True)
 class PlantedHead:
     """The weights of a head: queries, keys and values [d_head, FEATURES], `output` [CHANNELS,
-    d_head]. Missing dimensions of d_head are zero.
+    d_head]. If a weight has fewer than d_head rows or columns, the others are zero.
     """
 
     query: Tensor
@@ -61,8 +61,8 @@ class PlantedHead:
 
 
 def looking(at: Mapping[int, int]) -> tuple[Tensor, Tensor]:
-    """Return query and key of a head whose target `t` attends to `at[t]`. Every other token attends
-    to itself.
+    """Return the query and key weights of a head in which target `t` attends to `at[t]`. Every
+    other token attends to itself.
     """
     wanted = torch.eye(TOKENS, dtype=torch.float64)
     for target, source in at.items():
@@ -71,8 +71,9 @@ def looking(at: Mapping[int, int]) -> tuple[Tensor, Tensor]:
 
 
 def weighing(target: int, weights: Sequence[float], d_head: int) -> tuple[Tensor, Tensor]:
-    """Return query and key of a head in BERT's first layer with these attention weights for the
-    target. Other tokens attend uniformly.
+    """Return the query and key weights of a head in BERT's first layer.
+
+    The target has these attention weights, and every other token attends uniformly.
     """
     query = torch.eye(TOKENS, dtype=torch.float64)[target][None] @ block("place")
     scale = d_head**0.5 / (
@@ -89,9 +90,10 @@ def copying(
 
 
 def strengthening() -> Tensor:
-    """Return an MLP that adds half of each word, marker and copy.
+    """Return the linear map [FEATURES, FEATURES] of an MLP that adds half of every feature except
+    the position to the state.
 
-    It ignores positions, so it does not change which tokens are sources.
+    The MLP works on each token separately, so it does not change which tokens are sources.
     """
     return 0.5 * (torch.eye(FEATURES, dtype=torch.float64) - block("place").T @ block("place"))
 
@@ -106,7 +108,9 @@ class PlantedLayer:
 
 @dataclass(frozen=True)
 class Blueprint:
-    """The plan of a model. `reads` is the block that the classifier reads."""
+    """The layers of a hand-built model, the size of its heads, and `reads`, the block that the
+    classifier reads.
+    """
 
     layers: Sequence[PlantedLayer]
     d_head: int = 9

@@ -1,4 +1,5 @@
-"""Measure how well scores of a prompt's tokens recover known evidence: documents and tokens.
+"""Measure how well the token scores of a prompt recover the documents and tokens that are known to
+be the evidence.
 
 The score of a document is the sum over its tokens. Ties are broken at random: every metric is the
 mean over all possible orders of equal scores.
@@ -36,8 +37,7 @@ def recovery(
     """Compare the scores of prompt tokens with the known evidence.
 
     `documents` lists the tokens of each document, and `evidence` the indices of the documents with
-    evidence. `needles` are the tokens of the evidence. `counted` are the tokens that take part in
-    the ranking of tokens.
+    evidence. `needles` are the tokens of the evidence. `counted` lists the tokens to rank.
     """
     sums = np.array([float(scores[list(tokens)].sum()) for tokens in documents])
     wanted = np.zeros(len(sums), bool)
@@ -67,7 +67,9 @@ def expected_reciprocal(before: int, tied: int, right: int) -> float:
 
 
 def reciprocal_rank(scores: np.ndarray, evidence: Sequence[int]) -> float:
-    """Return the expected reciprocal rank of the evidence if ties are broken at random."""
+    """Return the expected reciprocal rank of the best-ranked evidence if ties are broken at
+    random.
+    """
     best = max(scores[place] for place in evidence)
     tied = scores == best
     right = sum(bool(tied[place]) for place in evidence)
@@ -87,7 +89,9 @@ def expected_recall(scores: np.ndarray, wanted: np.ndarray, best: int) -> float:
 
 
 def overlap_scores(documents: Sequence[str], question: str) -> np.ndarray:
-    """Return the lexical baseline: how many words each document shares with question and answer."""
+    """Return the scores of the lexical baseline: the number of words that each document shares with
+    the question and the answer.
+    """
     wanted = _words(question)
     return np.array([len(wanted & _words(text)) for text in documents], np.float64)
 

@@ -1,14 +1,13 @@
-"""The probe of the code released with Mohebbi et al.
+"""Reproduce a published probe, for code lengths on the scale of the published figure.
 
-(2023), for numbers on the scale of their figure 3.
-
-It differs from an online code in several ways, all kept here. It has a hidden layer of 128 (ReLU,
-layer norm, dropout .2 and .3) instead of a linear probe. The cross-entropy loss applies a second
-softmax to its softmax output, in training and in evaluation. Costs are in nats, except those of the
-first block, which are in bits. The learning rate falls to zero within the first epoch, so later
-epochs change nothing, and training on small data sets stops far from the optimum. For two classes,
-a label costs ln 2 = .69 without information and ln(1 + 1/e) = .31 at best, so compression ranges
-from 1.44 to 3.19.
+The probe is part of the code released with Mohebbi et al. (2023), and the figure is their figure 3.
+The released code differs from an online code with a linear probe in several ways, which mixlens
+keeps. The probe has a hidden layer of 128 (ReLU, layer norm, dropout .2 and .3) instead of a linear
+probe. The cross-entropy loss applies a second softmax to its softmax output, in training and in
+evaluation. Costs are in nats, except those of the first block, which are in bits. The learning rate
+falls to zero within the first epoch, so later epochs change nothing, and training on small data
+sets stops far from the optimum. For two classes, a label costs ln 2 = .69 without information and
+ln(1 + 1/e) = .31 at best, so compression ranges from 1.44 to 3.19.
 """
 
 from __future__ import annotations
@@ -22,8 +21,10 @@ _BATCH, _RATE, _HIDDEN = 128, 1e-3, 128
 
 
 def released_costs(probabilities: np.ndarray, labels: np.ndarray, first: int) -> np.ndarray:
-    """Return the costs [example]: log2(classes) in the first block, then the cross-entropy in nats
-    of probabilities used as logits.
+    """Return the cost of each label [example].
+
+    In the first block, a label costs log2(classes) bits. Later, it costs the cross-entropy in nats,
+    computed with probabilities in place of logits.
     """
     classes = probabilities.shape[-1]
     again = (
@@ -38,7 +39,9 @@ def released_costs(probabilities: np.ndarray, labels: np.ndarray, first: int) ->
 def released_fit(
     states: np.ndarray, labels: np.ndarray, others: np.ndarray, classes: int, *, seed: int = 0
 ) -> np.ndarray:
-    """Return the probabilities [1, example, class] of the released probe."""
+    """Train the released probe, and return its class probabilities [1, example, class] for
+    `others`.
+    """
     import torch
     from torch import nn
 

@@ -21,7 +21,7 @@ AGAINST = ("foil", "vocabulary")
 
 
 def special(case: Case) -> np.ndarray:
-    """Return which tokens are special tokens of the tokenizer.
+    """Return a boolean mask [token] of the tokenizer's special tokens.
 
     An unknown word counts as a word.
     """
@@ -38,8 +38,10 @@ def special(case: Case) -> np.ndarray:
 
 
 def counted(case: Case, *, special_tokens: bool, own: bool) -> np.ndarray:
-    """Return which sources count: all words and, if requested, special tokens and the target itself
-    (the mask, [CLS]).
+    """Return a boolean mask [source] of the sources to compare.
+
+    The mask includes all words and, if requested, special tokens and the target itself (the mask
+    token or [CLS]).
     """
     counts = np.ones(len(case.row), bool) if special_tokens else ~special(case)
     counts[case.target] = own
@@ -68,7 +70,7 @@ def measured_row(
 ) -> np.ndarray:
     """Return the scores of a measure for the target.
 
-    `explained` names the output for measures that explain an output.
+    `explained` are options that select the output, for measures that explain an output.
     """
     specs = ready_measures()
     options = explained if measure in specs and specs[measure].explains_output else {}
@@ -78,18 +80,19 @@ def measured_row(
 def rank_agreement(
     row: np.ndarray, reference: np.ndarray, counting: np.ndarray, *, signed: bool = False
 ) -> float:
-    """Return Spearman's correlation over the sources that count, of absolute scores unless
-    `signed`.
+    """Return Spearman's correlation between scores and reference scores, over the sources in
+    `counting`.
 
-    It is NaN if one side is constant.
+    Absolute scores are compared unless `signed` is true. The correlation is NaN if one side is
+    constant.
     """
     a, b = np.asarray(row, np.float64)[counting], np.asarray(reference, np.float64)[counting]
     return spearman(a, b) if signed else spearman(np.abs(a), np.abs(b))
 
 
 def mean_and_spread(spec: EvaluationSpec, observations: Sequence[float]) -> Result:
-    """Return the mean with its interval. `details["std"]` is the standard deviation over texts that
-    papers print after ±.
+    """Return the mean over texts with its interval. `details["std"]` is the standard deviation over
+    texts, which papers print after ±.
     """
     values = np.asarray(observations, np.float64)
     known = values[~np.isnan(values)]

@@ -19,10 +19,10 @@ CATEGORIES = ("cls", "sep", "punctuation", "other")
 def hidden_states(
     case: Case, site: str | None = None, layers: Sequence[int] | None = None
 ) -> np.ndarray:
-    """Return [layer + 1, token, d_model]: the input of the first layer, then the output of each,
-    before any final norm of the stack.
+    """Return the hidden states [layer + 1, token, d_model] of a text.
 
-    `layers` selects some of them (0 is the input).
+    Entry 0 is the input of the first layer. The other entries are the outputs of the layers, before
+    any final norm of the stack. `layers` selects some of the entries.
     """
     recorded = case.recording.layers(site)
     count = len(case.recording.target_tokens(site, 0))
@@ -66,6 +66,6 @@ def generator_of(case: Case, seed: int) -> np.random.Generator:
 
 
 def shuffled(contents: Sequence[bytes], seed: int) -> np.ndarray:
-    """Return a random order that depends on the items and the seed, not on the input order."""
+    """Return a random order that depends on the items and the seed, but not on the input order."""
     keys = [hashlib.sha256(b"%d " % seed + content).digest() for content in contents]
     return np.array(sorted(range(len(keys)), key=keys.__getitem__), int)

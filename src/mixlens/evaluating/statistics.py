@@ -52,7 +52,8 @@ def interval_of(
 def drawn_counts(examples: int, seed: int) -> np.ndarray:
     """Return how often each example is drawn in each resample: [draw, example].
 
-    Use it if statistics of several arrays over the same examples should share their samples.
+    Use these counts if statistics of several arrays over the same examples should share their
+    resamples.
     """
     generator = np.random.default_rng(seed)
     shares = np.full(examples, 1 / examples)
@@ -89,7 +90,7 @@ def adjusted(p_values: Sequence[float]) -> list[float]:
 
 
 def known_mean(values: Sequence[Any] | np.ndarray) -> np.ndarray:
-    """Return the mean over the first axis, ignoring NaN, or NaN if there is no number."""
+    """Return the mean over the first axis, ignoring NaN. The mean is NaN if all values are NaN."""
     array = np.asarray(values, np.float64)
     known = ~np.isnan(array)
     mean: np.ndarray = np.where(known, array, 0).sum(0) / np.where(

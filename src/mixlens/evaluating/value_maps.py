@@ -70,8 +70,11 @@ def value_map(layer: Layer, site: Attention) -> Tensor:
 
 
 def singular_values_of(layer: Layer, site: Attention) -> Tensor:
-    """Return the singular values [head, d_head], largest first, of x -> f(x) = (x W_V + b_V) W_O
-    with d_model + 1 rows. All others are zero.
+    """Return the largest singular values [head, d_head] of x -> f(x) = (x W_V + b_V) W_O, largest
+    first.
+
+    The matrix of this affine map has d_model + 1 rows, the last one for the bias. All other
+    singular values are zero.
     """
     triangle = torch.linalg.qr(site.output_weight.double().transpose(1, 2), mode="r")[
         1
