@@ -11,8 +11,8 @@ held-out data: one probe for each strength encodes the labels, and the result is
 mixture of these codes and the uniform code. The mixture takes at most log2(number of codes) bits
 more than the best code. Random labels therefore cost at most that many bits more than the uniform
 code and, by Kraft's inequality, save k bits with a probability of at most 2^-k. The uniform code is
-used until every class has occurred. In a small data set, the blocks that would end before the first
-`LEAST` examples are merged into the next block.
+used until every class has occurred. In a small data set, the first blocks are merged until they
+contain `LEAST` examples.
 """
 
 from __future__ import annotations

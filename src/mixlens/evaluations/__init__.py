@@ -7,10 +7,10 @@ An evaluation file defines
 * `SPEC`, an `EvaluationSpec` with the question, the citation, whether higher or lower values are
   better, and the accepted kinds of examples;
 * `observe(case, measure, **options)`, or `observe(case, **options)` for an evaluation of the model,
-  which returns the observation of one text as a number or as a dict of numbers and arrays (it
-  depends only on that text, so that a long run can stop and resume);
-* `conclude(observations, **options) -> Result`, which combines the observations of all texts (by
-  default, it takes their mean);
+  which returns the observation of one text as a number or as a dict of numbers and arrays (this
+  observation depends on no other text, so that a long run can stop and resume);
+* `conclude(observations, **options) -> Result`, which combines the observations of all texts (the
+  default is their mean);
 * `evaluate(...) -> Result`, which runs both functions in one call.
 
 A `Case` is a recorded text that caches its maps. `cases(lens, examples)` creates cases.
@@ -72,7 +72,7 @@ def evaluate(name: str, *given: Any, **options: Any) -> Result:
 
 
 def conclude(name: str, observations: Iterable[Any], **options: Any) -> Result:
-    """Combine the observations of all texts into one result."""
+    """Combine the observations of all texts into the result of one evaluation."""
     own = getattr(module(name), "conclude", None)
     if own is None:
         return Result.of(module(name).SPEC, list(observations))

@@ -44,8 +44,8 @@ def prefers_target(case: Case) -> bool:
 
 
 def observe(case: Case) -> dict[str, Any]:
-    """Return `value` (1 if the model is right, 0 if not) and `label` (the right class, None for
-    agreement).
+    """Return `value` (1 if the model is right, 0 if not) and `label` (the correct class, or None
+    for agreement examples).
     """
     example = case.example
     if isinstance(example, Agreement):

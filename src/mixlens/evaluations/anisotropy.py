@@ -50,10 +50,11 @@ SPEC = EvaluationSpec(
 def observe(
     case: Case, *, site: str | None = None, targets: int = 64, seed: int = 0
 ) -> dict[str, np.ndarray]:
-    """Return the sum of the unit vectors of each kind [layer, d_model], and their number [layer].
+    """Return sums and counts of the unit vectors of one text.
 
-    The kinds are block outputs and transformed vectors. The numbers are called `<kind>_count`.
-    Transformed vectors are computed for at most `targets` random targets, with all their sources.
+    For each kind of vector (block outputs and transformed vectors), the result contains the sum
+    `<kind>` [layer, d_model] and the number of vectors `<kind>_count` [layer]. Transformed vectors
+    are computed for at most `targets` random targets, with all their sources.
     """
     request = Request.resolved(case.recording, site=site, layers=None, targets=None, per_head=False)
     count = len(case.recording.target_tokens(request.site, 0))
@@ -137,5 +138,5 @@ def conclude(observations: Sequence[dict[str, Any]]) -> Result:
 def evaluate(
     cases: Iterable[Case], *, site: str | None = None, targets: int = 64, seed: int = 0
 ) -> Result:
-    """Evaluate all cases. `conclude` describes the result."""
+    """Evaluate all cases. See `conclude` for the entries of the result."""
     return conclude([observe(case, site=site, targets=targets, seed=seed) for case in cases])

@@ -9,15 +9,15 @@ DeYoung et al. (2020), "ERASER", section 4.2: with p the probability of the expl
 
 Both are averaged over several k. This average is the area over the perturbation curve (Samek et al.
 2017, equation 12; Nguyen 2018 for text). The paper divides by the number of bins plus one (k = 0,
-where nothing changes). Its code and mixlens divide by the number of bins, which scales the results
-of all measures by the same factor.
+where nothing changes). Like the code of the paper, mixlens divides by the number of bins, which
+scales the results of all measures by the same factor.
 
 The default bins are 1, 5, 10, 20 and 50 % of the tokens, rounded down to at least one. With
-`unit="tokens"`, you pass numbers of tokens instead (`bins=(1, 2, 3)`), and Samek's curve is
-`bins=range(1, n + 1)`. Removed tokens are replaced with [MASK], or with [UNK] or a zero embedding
-if the tokenizer has no mask. The target and special tokens are never removed. Sources are removed
-in the order of their signed scores, because a negative score is evidence against the output. Ties
-are broken at random, so that an uninformative measure scores at chance level.
+`unit="tokens"`, bins are numbers of tokens instead (`bins=(1, 2, 3)`); `bins=range(1, n + 1)`
+computes the curve of Samek et al. Removed tokens are replaced with [MASK], or with [UNK] or a zero
+embedding if the tokenizer has no mask. The target and special tokens are never removed. Sources are
+removed in the order of their signed scores, because a negative score is evidence against the
+output. Ties are broken at random, so that an uninformative measure scores at chance level.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ SPEC = EvaluationSpec(
 
 
 def bin_sizes(bins: Sequence[float], unit: str, count: int) -> list[int]:
-    """Return the number of tokens in each bin, between one and `count`."""
+    """Return the number of tokens to remove in each bin, between one and `count`."""
     if unit not in UNITS:
         raise InvalidInput(f"Unknown unit {unit!r}. Choose one of: {', '.join(UNITS)}.")
     if (
@@ -112,8 +112,8 @@ def removals(order: np.ndarray, sizes: Sequence[int], tokens: int) -> tuple[np.n
 def outputs(
     recording: Recording, removed: np.ndarray, named: dict[str, Any], replacement: str | int | None
 ) -> np.ndarray:
-    """Return the explained output of the recorded text, once for each row of the mask `removed`
-    [mask, token].
+    """Return the explained output of the recorded text without the tokens in each row of the mask
+    `removed` [mask, token].
     """
     return read_without(recording, removed, replacement, explained(recording, **named))
 
@@ -125,9 +125,8 @@ def read_without(
     replacement: str | int | None,
     read: Callable[[Any, Tensor], Tensor],
 ) -> np.ndarray:
-    """Apply `read` to the model output for each row of the mask `removed` [mask, token].
-
-    Equal masks are run only once.
+    """Run the model without the tokens in each row of the mask `removed` [mask, token], and apply
+    `read` to each output. Equal rows are run only once.
     """
     token = replacement_id(recording, replacement)
     distinct, where = np.unique(removed, axis=0, return_inverse=True)

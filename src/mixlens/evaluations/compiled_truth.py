@@ -176,7 +176,7 @@ class Compiled:
 
 @functools.cache
 def compiled_cases() -> tuple[Compiled, ...]:
-    """Return all inputs of all programs. Each input is recorded once."""
+    """Return all inputs of all programs. Each input is recorded only once."""
     path = resources.files("mixlens") / "bundled" / "compiled.zip"
     with path.open("rb") as file, zipfile.ZipFile(file) as archive:
         programs = sorted({name.split("/")[0] for name in archive.namelist()})

@@ -84,7 +84,7 @@ def observe(
 
 
 def _tags(case: Case, count: int) -> np.ndarray:
-    """Return the tag of each token's word, or an empty string if the word has no tag."""
+    """Return, for each token, the tag of its word, or an empty string if the word has no tag."""
     tags = [""] * count
     if isinstance(case.example, Tagged):
         if len(case.example.words) != len(case.example.tags):
@@ -214,7 +214,7 @@ def evaluate(
     reach: int = 10,
     seed: int = 0,
 ) -> Result:
-    """Evaluate all cases. `conclude` describes the result.
+    """Evaluate all cases. See `conclude` for the entries of the result.
 
     `probes` and `wrt` are options of `hidden_token_attribution`.
     """

@@ -116,7 +116,9 @@ def observe(
 
 
 def _words(case: Case, row: np.ndarray, counting: np.ndarray) -> tuple[list[str], np.ndarray]:
-    """Return the words whose tokens are all included, and the sum of the scores of each word."""
+    """Return the words whose tokens are all included, and the score of each of these words, summed
+    over its tokens.
+    """
     ranges, named = words(case.row)
     kept = [number for number, (start, stop) in enumerate(ranges) if counting[start:stop].all()]
     return [named.labels[number] for number in kept], np.array(
@@ -130,7 +132,8 @@ def conclude(observations: Sequence[float]) -> Result:
 
 
 def evaluate(cases: Iterable[Case], measure: str, *, other: Lens, **options: Any) -> Result:
-    """Return the mean over the cases on which the model of the lens `other` predicts the same.
+    """Return the mean over the cases on which the model of the lens `other` makes the same
+    prediction.
 
     `details["examples"]` is the number of these cases.
     """

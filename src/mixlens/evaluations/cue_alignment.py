@@ -42,7 +42,9 @@ SPEC = EvaluationSpec(
 
 
 def alignment(row: np.ndarray, cues: Sequence[int], metric: str = "dot") -> float:
-    """Return the metric for the scores [source] of a target and the positions of the cue tokens."""
+    """Return the requested metric, given the scores [source] of a target and the positions of the
+    cue tokens.
+    """
     if metric not in METRICS:
         raise InvalidInput(f"Unknown metric {metric!r}. Choose one of: {', '.join(METRICS)}.")
     sizes = np.abs(np.asarray(row, np.float64))

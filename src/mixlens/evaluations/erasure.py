@@ -17,7 +17,7 @@ replacing a mask with a mask changes nothing. `variant` selects the protocol of 
   special tokens and the target included.
 
 Options that you pass override the variant. Erasure has limitations too: it misses redundant tokens,
-which can stand in for each other.
+because the model can use the remaining one if the other is erased.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ VARIANTS = {
 
 
 def protocol(variant: str = "default", **chosen: Any) -> Protocol:
-    """Return a variant, with the passed options overriding it."""
+    """Return the settings of a variant, overridden by the passed options."""
     if variant not in VARIANTS:
         raise InvalidInput(f"Unknown variant {variant!r}. Choose one of: {', '.join(VARIANTS)}.")
     known = {field.name for field in fields(Protocol)}

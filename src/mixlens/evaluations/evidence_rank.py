@@ -7,7 +7,7 @@ value is the mean of 1 / r, where r is the smallest rank of an evidence token.
 
 * Multi-token words are scored by their first token, as in the paper.
 * The value is the expectation over random orders of tied tokens. `details["authors_ties"]` follows
-  the authors' rule, which gives all tied tokens the best of their ranks.
+  the authors' rule, in which all tied tokens have the best of their ranks.
 * `chance` is the exact expectation for a random ranking with the same number of tokens and of
   evidence tokens.
 * Special tokens, and the mask of a masked model, are not ranked.

@@ -1,9 +1,9 @@
 """Linear datamodelling score: do a measure's scores predict the effect of random ablations?
 
-Each document is kept with probability 1/2, and this is repeated `masks` times. The score is
-Spearman's rank correlation, over these ablations, between the sum of the kept documents' scores and
-the log-probability of the answer (Park et al. 2023; Cohen-Wang et al. 2024). It favours surrogates
-that were fitted on ablations of the same kind.
+There are `masks` random ablations, each of which keeps every document with probability 1/2. The
+score is Spearman's rank correlation, over these ablations, between the sum of the kept documents'
+scores and the log-probability of the answer (Park et al. 2023; Cohen-Wang et al. 2024). It favours
+surrogates that were fitted on ablations of the same kind.
 """
 
 from __future__ import annotations

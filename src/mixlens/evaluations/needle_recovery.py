@@ -1,6 +1,6 @@
 """Needle recovery: does a measure find the documents that an answer rests on?
 
-A prompt holds several documents and a question, and it is known which documents contain the
+A prompt contains several documents and a question, and it is known which documents contain the
 evidence (`generated:TASK`). The model reads the answer, every token of the answer is a target, and
 the scores of the prompt's tokens are compared with the known evidence. The value is the reciprocal
 rank of the highest-ranked evidence document. `details` has the recall of evidence documents among
@@ -12,9 +12,10 @@ evidence. `details["counted"]` is the number of these prompts. The baselines on 
 `first_document`, `last_document` and `shared_words` (which ranks documents by the words that they
 share with the question and the answer).
 
-The layers of a measure are aggregated by the mean of their normalised scores, and the targets of an
-answer by the measure's own definition of a span. The first token is excluded, because it is often
-an attention sink. `sink=True` includes it in its document.
+The layers of a measure are aggregated by the mean of their normalised scores, and the tokens of the
+answer are combined as the measure defines for a span. The first token of the prompt is excluded,
+because it is often an attention sink. With `sink=True`, the first token counts as part of its
+document.
 """
 
 from __future__ import annotations

@@ -78,7 +78,8 @@ def observe(
     * `pairs` [pair, 5]: category, layer, head, weight and |f(x)| of the sampled pairs, with the
       `priority` [pair] and the `threshold` [category] of the sample.
 
-    `sample` limits the number of pairs of each category, which are used for rank correlations.
+    `sample` is the maximum number of pairs in each category, from which rank correlations are
+    computed.
     """
     request = _request(case.recording, site)
     kinds = categories(case, request.site)
@@ -245,8 +246,8 @@ def frequencies(
     """Return how the frequency rank of a token correlates with its weight and its norm.
 
     `weight` and `norm` are Spearman's rho over all occurrences of tokens. `other_weight` and
-    `other_norm` use only tokens of the category "other". The occurrences are in `rank`, `token`,
-    `category`, `token_weight` and `token_norm`.
+    `other_norm` use only tokens of the category "other". The arrays `rank`, `token`, `category`,
+    `token_weight` and `token_norm` list these occurrences.
     """
     joined = {
         key: np.concatenate([seen[key] for seen in observations])
@@ -291,7 +292,9 @@ def evaluate(
     most: int = 20_000,
     seed: int = 0,
 ) -> Result:
-    """Evaluate all cases. `sample` is the number of pairs that are kept per category and text."""
+    """Evaluate all cases. `sample` is the maximum number of pairs to sample per category and
+    text.
+    """
     return conclude(
         [observe(case, site=site, sample=sample, seed=seed) for case in cases],
         ranks=ranks,

@@ -135,7 +135,7 @@ def conclude(observations: Sequence[dict[str, Any]]) -> Result:
 
 @functools.cache
 def cases() -> tuple[Planted, ...]:
-    """Return all cases. They are built and recorded once."""
+    """Return all cases. The models are built and recorded only once."""
     return planted_cases()
 
 
@@ -177,7 +177,7 @@ def table() -> str:
 
 
 def list_item(text: str) -> str:
-    """Return a list item, wrapped to the width of the page."""
+    """Return a Markdown list item, wrapped to the width of the page."""
     return textwrap.fill(f"* {text}", WIDTH, subsequent_indent="  ", break_on_hyphens=False)
 
 
@@ -188,7 +188,7 @@ def _cell(right: float, share: float) -> str:
 
 
 def written(page: str, table: str) -> str:
-    """Return the page with this table inserted between its markers."""
+    """Return the text of a page, with this table inserted between the two markers of the page."""
     before, _, rest = page.partition(START)
     _, end, after = rest.partition(END)
     if not end:

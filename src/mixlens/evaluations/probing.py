@@ -175,7 +175,9 @@ def _costs(
 def evaluate(
     cases: Iterable[Case], *, of: str = "target", variant: str = "paper", seed: int = 0
 ) -> Result:
-    """Evaluate all cases. `of` selects the state of the target or of its cue."""
+    """Evaluate all cases. With `of="cue"`, the probe reads the state of the cue instead of the
+    target.
+    """
     return conclude([observe(case, of=of) for case in cases], variant=variant, seed=seed)
 
 
@@ -202,8 +204,8 @@ def agreement_with(
     """Return Spearman's correlation, across layers, between compression and a measure's cue
     alignment.
 
-    See Mohebbi et al. (2023), table 2. If compression has one more entry, its first entry (the
-    input of the first layer) is ignored.
+    See Mohebbi et al. (2023), table 2. If compression has one entry more than cue alignment, its
+    first entry (the input of the first layer) is ignored.
     """
     compression, alignment = (
         np.asarray(side, np.float64) for side in (layers_of_compression, layers_of_cue_alignment)

@@ -86,10 +86,9 @@ def randomised(
     seed: int = 0,
     drawn: dict[str, nn.Parameter] | None = None,
 ) -> nn.Module:
-    """Return a copy of the model with the named parameters randomised.
-
-    It shares all other parameters and buffers with the model. A parameter with two names (tied
-    embeddings) is randomised if its first name is in `names`. `drawn` caches random weights.
+    """Return a copy of the model with the named parameters randomised. The copy shares all other
+    parameters and buffers with the model. A parameter with two names (tied embeddings) is
+    randomised if its first name is in `names`. `drawn` caches random weights.
     """
     drawn = {} if drawn is None else drawn
     kept: dict[int, Any] = {
@@ -106,7 +105,9 @@ def randomised(
 
 
 class _Drawn:
-    """Random models of one lens and seed. Each weight is drawn once and shared by all of them."""
+    """The randomised models of one lens and seed. Each random weight is drawn once and shared by
+    all models.
+    """
 
     def __init__(self, state: object) -> None:
         self.state = state
@@ -117,7 +118,7 @@ class _Drawn:
 def random_lens(lens: Lens, names: frozenset[str], seed: int) -> Lens:
     """Return a lens on the model with the named parameters randomised.
 
-    It is cached until the seed or a weight of the trained model changes.
+    The lens is cached until the seed or a weight of the trained model changes.
     """
     state = (
         seed,
@@ -135,7 +136,9 @@ def random_lens(lens: Lens, names: frozenset[str], seed: int) -> Lens:
 def steps(
     model: nn.Module, structure: ModelStructure, mode: str = "cascading"
 ) -> list[tuple[str, frozenset[str]]]:
-    """Return the name of each step, and the parameters that are random in it."""
+    """Return the name of each randomisation step, with the names of the parameters that are random
+    in this step.
+    """
     if mode not in MODES:
         raise InvalidInput(f"Unknown mode {mode!r}. Choose one of: {', '.join(MODES)}.")
     everything = frozenset(name for name, _ in model.named_parameters())
@@ -185,7 +188,11 @@ def observe(
 
 
 def asked(case: Case) -> dict[str, Any]:
-    """Return options that select the output that the trained model explains or predicts."""
+    """Return options that select the output to explain in all models.
+
+    The output is that of the example or, if the example has none, the prediction of the trained
+    model.
+    """
     if case.explain:
         return dict(case.explain)
     output = explained(case.recording, of="logit")
@@ -216,8 +223,8 @@ def evaluate(
     aggregate: str | int = "rollout",
     seed: int = 0,
 ) -> Result:
-    """Return the mean over cases of |rho|, for the fully random model (or averaged over the
-    layers).
+    """Return the mean of |rho| over cases, for the fully random model or, in the mode
+    "independent", averaged over the layers.
 
     `details["curve"]` holds the value of each step.
     """

@@ -8,7 +8,7 @@ tokens are those of the tokenizer (whatever their names), except mask tokens and
 
 The value describes a measure, and neither high nor low values are better. The authors argue that
 these tokens carry little information, and that a measure which ranks them high is misled by
-attention that has no effect. But a model may store information in them. Their code
+attention that has no effect. But a model may store information in them. The authors' code
 (`variant="ferrando2022"`) divides r by n, uses the first token of each kind, and averages over
 tokens, not texts.
 """
@@ -89,7 +89,7 @@ def observe(
 
 
 def _bare(label: str) -> str:
-    """Return a token label without its space marker."""
+    """Return a token label without the marker for a leading space, such as Ġ."""
     return label.lstrip("▁Ġ") or label
 
 

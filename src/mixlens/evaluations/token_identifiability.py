@@ -111,7 +111,7 @@ class _Task:
         return vectors
 
     def places(self, sentence: np.ndarray) -> np.ndarray:
-        """Return the positions of tokens that have another token at the offset."""
+        """Return the positions of the tokens for which the sentence has a token at the offset."""
         count = sentence.shape[1]
         return np.arange(
             max(0, -self.offset), max(0, -self.offset, min(count, count - self.offset))
@@ -119,7 +119,7 @@ class _Task:
 
     @property
     def counts(self) -> np.ndarray:
-        """Return the number of tokens of each sentence that can be tested."""
+        """Return, for each sentence, the number of tokens that can be tested."""
         return np.array([len(self.places(sentence)) for sentence in self.sentences], np.float64)
 
     def pairs(self, numbers: np.ndarray, layer: int) -> Pairs:
@@ -131,7 +131,7 @@ class _Task:
         return Pairs(states, inputs)
 
     def hits(self, number: int, layer: int, probe: Probe) -> float:
-        """Return how many tokens of a sentence the probe identifies."""
+        """Return the number of tokens of one sentence that the probe identifies."""
         sentence = self.sentences[number]
         places, candidates = self.places(sentence), self.candidates(sentence, layer)
         if not len(places):
@@ -145,7 +145,7 @@ class _Task:
 
 @dataclass(frozen=True)
 class _Found:
-    """Number of identified tokens for each layer and sentence (NaN for untested sentences)."""
+    """The number of identified tokens for each layer and sentence (NaN for untested sentences)."""
 
     test: np.ndarray  # [layer, sentence]
     train: np.ndarray  # [layer]: rate
@@ -268,5 +268,5 @@ def evaluate(
     layers: Sequence[int] | None = None,
     **options: Any,
 ) -> Result:
-    """Evaluate all cases. The options are those of `observe` and `conclude`."""
+    """Evaluate all cases. See `observe` and `conclude` for the options."""
     return conclude([observe(case, site=site, layers=layers) for case in cases], **options)

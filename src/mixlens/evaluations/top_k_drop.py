@@ -39,8 +39,8 @@ SPEC = EvaluationSpec(
 
 
 def observe(case: Case, measure: str, *, k: int = 1) -> dict[str, Any]:
-    """Return the drops of one prompt. The drop for k is NaN if the prompt has no more than k
-    documents.
+    """Return the drops in log-probability for one prompt. The drop for k is NaN if the prompt has
+    no more than k documents.
     """
     if k < 1:
         raise InvalidInput(f"k={k} is out of range. Pass at least 1 document.")

@@ -71,7 +71,8 @@ SPEC = EvaluationSpec(
 def link_counts(
     links: frozenset[Link], sure: frozenset[Link], possible: frozenset[Link]
 ) -> tuple[int, int, int, int]:
-    """Count the links that the alignment error rate needs, in the order of `COUNTS`.
+    """Return the link counts from which the alignment error rate is computed, in the order of
+    `COUNTS`.
 
     Sure links always count as possible.
     """
@@ -174,7 +175,9 @@ def _scores(case: Case, measure: str, inputs: WordInputs) -> np.ndarray:
 
 
 def _indicator(ranges: Sequence[Range], width: int) -> np.ndarray:
-    """Return a matrix [word, token], which is 1 for the tokens of each word."""
+    """Return an indicator matrix [word, token] with 1 for the tokens of each word, and 0
+    elsewhere.
+    """
     tokens = np.arange(width)
     return np.array([(first <= tokens) & (tokens < stop) for first, stop in ranges], np.float64)
 
@@ -183,7 +186,9 @@ def _indicator(ranges: Sequence[Range], width: int) -> np.ndarray:
 
 
 def observe(case: Case, measure: str, *, setting: str = "AWI", eos: str = "drop") -> dict[str, Any]:
-    """Return `counts` [layer, 4], in the order of `COUNTS`."""
+    """Return the link counts of one sentence pair as `counts` [layer, 4], in the order of
+    `COUNTS`.
+    """
     example = _aligned(case)
     links = hard_alignments(*soft_alignment(case, measure, setting=setting), eos=eos)
     return {"counts": [link_counts(own, example.sure, example.possible) for own in links]}
