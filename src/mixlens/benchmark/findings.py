@@ -157,7 +157,8 @@ def _column(
 def _aligned(per_example: np.ndarray, places: Sequence[int], examples: int) -> np.ndarray:
     """Return one number for each example, or NaN for an example without a result.
 
-    With the same length for all measures, results can be compared example by example.
+    The result has the same length for every measure, so that measures can be compared example by
+    example.
     """
     values = np.full(examples, math.nan)
     if len(per_example) == len(places):

@@ -1,4 +1,4 @@
-"""Observe one text for every evaluation, computing each measure once."""
+"""Run every evaluation on one text or case, and compute each measure only once."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class Plan:
         return replace(self, extras={**self.extras, "other": other})
 
     def options_of(self, evaluation: str, function: str = "observe") -> dict[str, Any]:
-        """Return those options of an evaluation that its function `function` accepts."""
+        """Return the options of an evaluation that one of its functions accepts."""
         takes = _parameters(module(evaluation), function)
         given = {key: value for key, value in self.extras.items() if value is not None}
         given |= self.options.get(evaluation, {})

@@ -124,15 +124,15 @@ def of_noun(words: Words, target: int) -> Slice:
 
 
 def of_subject(words: Words, target: int) -> Slice:
-    """Return the word range of the subject's head. The target is the verb."""
+    """Return the word range of the head of the subject. `target` is the position of the verb."""
     first = _noun_phrase(words)
     last = next((place for place in range(first, target) if words[place] in PREPOSITIONS), target)
     return _head(words, first, last)
 
 
 def of_antecedent(words: Words, target: int) -> Slice:
-    """Return the word range of the subject's head. The target is a reflexive that refers to the
-    subject.
+    """Return the word range of the head of the subject. `target` is the position of a reflexive
+    that refers to the subject.
     """
     first = _noun_phrase(words)
     last = first + 1

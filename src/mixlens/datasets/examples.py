@@ -34,8 +34,8 @@ class Example:
 
 @dataclass(frozen=True, kw_only=True)
 class Agreement(Example):
-    """A sentence in which one word, the target, must agree with others. The model chooses between
-    the target and a foil.
+    """A sentence in which one word, the target, must agree with other words. The model chooses
+    between the target and a foil.
     """
 
     kind: ClassVar[str] = "agreement"
@@ -47,7 +47,7 @@ class Agreement(Example):
 
     @property
     def target(self) -> str:
-        """Return the target words."""
+        """Return the target as it is written in the text."""
         return self.text[slice(*self.place)]
 
 
@@ -103,7 +103,7 @@ class EvidencePrompt(Example):
 
 @dataclass(frozen=True, kw_only=True)
 class Spoken(Example):
-    """A sentence as audio, with the time of every word. An earlier word, the cue, decides the
+    """A sentence as audio, with the time of every word. An earlier word, the cue, determines the
     spelling of the target.
     """
 

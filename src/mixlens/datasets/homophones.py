@@ -174,6 +174,8 @@ def _times(utterance: Utterance, spans: tuple[Span, ...]) -> tuple[tuple[float, 
     """Return the start and end time of each word. A word ends where the next one begins."""
     starts = dict(utterance.starts)
     if set(starts) != {first for first, _ in spans}:
-        raise InvalidInput("The words that eSpeak NG reports differ from the text. Update it.")
+        raise InvalidInput(
+            "The words that eSpeak NG reports differ from the text. Update eSpeak NG."
+        )
     times = [starts[first] for first, _ in spans]
     return tuple(zip(times, [*times[1:], utterance.end], strict=True))

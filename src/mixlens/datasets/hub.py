@@ -67,7 +67,7 @@ def read(name: str) -> Iterator[Example | Refused]:
 
 
 def open_stream(name: str, *, skip: int = 0) -> Iterator[Mapping[str, Any]]:
-    """Return an iterator over the records of one split. The first `skip` records are skipped."""
+    """Return an iterator over the records of one split, starting after the first `skip` records."""
     table = _opened(name, streaming=True)[-1]
     with _reasons(name):
         yield from table.skip(skip) if skip else table
@@ -125,8 +125,8 @@ def _rows(table: Any, place: str, group: str) -> Iterator[Example | Refused]:
 
 
 def _fields(row: Mapping[str, Any], names: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the record with class names instead of class numbers. A class number of −1, which
-    stands for a hidden label, is left out.
+    """Return the record with class names instead of class numbers. A field with the class number
+    −1, which stands for a hidden label, is left out.
     """
     return {
         key: names[key](value) if key in names and isinstance(value, int) and value >= 0 else value

@@ -1,4 +1,5 @@
-"""Paths on object storage (`s3://bucket/key`), with the methods of `pathlib.Path` that runs need.
+"""Paths on object storage (`s3://bucket/key`), with those methods of `pathlib.Path` that mixlens
+uses.
 
 `path_of` is the only place that decides between a local path and an object. An object becomes
 visible only when it is complete. Readers therefore never see part of an object, and a killed

@@ -24,7 +24,7 @@ Parser = Callable[[str, Mapping[str, Any]], Example]
 
 def parser_of(first: Mapping[str, Any], group: str, folder: Path | None = None) -> Parser:
     """Return the reader of records with these fields. `group` is the default group, and `folder`
-    holds the files to which the records refer.
+    contains the files that the records refer to.
     """
     if evidence_prompts.recognises(first):
         return evidence_prompts.prompt

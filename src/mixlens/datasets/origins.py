@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Origin:
-    """A data set: words in a path that identify it, its description, address and use."""
+    """A well-known data set: the words that identify it in a path, its description and its
+    address.
+    """
 
     marks: tuple[str, ...]
     title: str

@@ -1,4 +1,6 @@
-"""Read the records of a shard: a text with its name and options, or the reason for skipping it."""
+"""Read the records of a shard. A record is a text with its name and options, or is skipped for a
+reason.
+"""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class Shard:
     prefix: str = ""  # prefix of line identifiers: the file, if there are several
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
+        """Return the shard as plain values for JSON."""
         return asdict(self)
 
 

@@ -1,4 +1,4 @@
-"""Score the documents of a prompt with known evidence, by measures and by removal.
+"""Score the documents of a prompt with known evidence, by a measure, by removal or by a baseline.
 
 A method is the name of a measure or one of `METHODS`:
 

@@ -118,7 +118,9 @@ class Blueprint:
 
 
 def build_model(architecture: str, plan: Blueprint) -> nn.Module:
-    """Return the model of a plan in float64: "bert" (post-norm) or "gpt2" (pre-norm, causal)."""
+    """Build the model of a plan in float64. The architecture is "bert" (post-norm) or "gpt2"
+    (pre-norm, causal).
+    """
     with torch.random.fork_rng(devices=[]):  # weights are initialised before they are set
         model: nn.Module = _BUILDERS[architecture](plan).double().eval()
     weights = {

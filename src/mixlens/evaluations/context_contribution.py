@@ -107,7 +107,7 @@ def conclude(
     """Return how much a token's own input contributes to its hidden state in the last layer.
 
     The value is averaged over the tokens of a text, then over texts. `special=False` excludes [CLS]
-    and [SEP] from it, and from `own`, `own_mean` and `not_largest`.
+    and [SEP] from this value, and from `own`, `own_mean` and `not_largest`.
 
     `details` has the following results for each layer:
 

@@ -2,8 +2,8 @@
 
 There are `masks` random ablations, each of which keeps every document with probability 1/2. The
 score is Spearman's rank correlation, over these ablations, between the sum of the kept documents'
-scores and the log-probability of the answer (Park et al. 2023; Cohen-Wang et al. 2024). It favours
-surrogates that were fitted on ablations of the same kind.
+scores and the log-probability of the answer (Park et al. 2023; Cohen-Wang et al. 2024). The score
+favours surrogate models that were fitted on ablations of the same kind.
 """
 
 from __future__ import annotations

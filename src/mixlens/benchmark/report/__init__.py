@@ -1,1 +1,3 @@
-"""Reports of a benchmark: in the terminal, as Markdown, as a page, and its files."""
+"""Report the results of a benchmark: in the terminal, as Markdown, as an HTML page, and in
+files.
+"""

@@ -30,8 +30,8 @@ _LARGEST = 64  # longest array of a table cell; the journal has them all
 def write_files(
     folder: Path, ranking: Ranking, entries: Iterable[Mapping[str, Any]], example: str
 ) -> None:
-    """Write all files of a run, each of them atomically. `example` is the viewer frame of one
-    text.
+    """Write all files of a run, each of them atomically. `example` is an HTML frame with the viewer
+    for one text.
     """
     from mixlens.views.charts import standalone
 

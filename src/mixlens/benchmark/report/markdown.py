@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def markdown(ranking: Ranking, plots: Mapping[str, str]) -> str:
-    """Return the Markdown report. `plots` maps titles to files."""
+    """Return the Markdown report. `plots` maps the titles of plots to their files."""
     return "\n".join(_lines(ranking, plots)) + "\n"
 
 

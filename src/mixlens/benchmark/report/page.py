@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 def page(ranking: Ranking, charts: Mapping[str, str], example: str = "") -> str:
-    """Return the report as an HTML page. `charts` maps titles to SVG. `example` is the viewer frame
-    of one text.
+    """Return the report as an HTML page. `charts` maps titles to SVG charts. `example` is an HTML
+    frame with the viewer for one text.
     """
     return document(
         "Which measure to trust",

@@ -36,7 +36,9 @@ DIRECTIONS = {
 
 
 def signs(marks: Marks) -> str:
-    """Return the symbols of all marks that apply to a value."""
+    """Return the symbols for the test results of a measure, such as best or not better than
+    random.
+    """
     pairs = (
         (marks.is_best, BEST),
         (marks.not_different_from_best, LIKE_BEST),
