@@ -161,7 +161,7 @@ USED: list[tuple[Callable[[Lens, MixingMaps], Any], str]] = [
     (lambda lens, maps: MixingMaps.of(np.ones((1, 2, 2)), tokens=["a"]), "do not fit"),
     (lambda lens, maps: MixingMaps.of(np.full((1, 2, 2), np.nan)), "NaN or infinity"),
     (lambda lens, maps: MixingMaps.of(np.ones((1, 2, 2))).segments("words"), "one of: sentences"),
-    (lambda lens, maps: maps.segments("sentences").segments(), "already sums of segments"),
+    (lambda lens, maps: maps.segments("sentences").segments(), "already summed by segment"),
     (lambda lens, maps: lens.rollout("attention", lens.record(TEXT)), "No targets were passed"),
     (
         lambda lens, maps: lens.rollout("attention", lens.record([TEXT, TEXT]), [1]),

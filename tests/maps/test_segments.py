@@ -214,9 +214,9 @@ def test_sums_of_segments_are_not_divided_again(tmp_path: object) -> None:
     merged.save(f"{tmp_path}/maps.safetensors")
     for sums in (merged, mixlens.load(f"{tmp_path}/maps.safetensors")):
         for again in (None, "sentences", {"a": (0, 9)}):
-            with pytest.raises(InvalidInput, match="already sums of segments"):
+            with pytest.raises(InvalidInput, match="already summed by segment"):
                 sums.segments(again)
-        with pytest.raises(InvalidInput, match="already sums of segments"):
+        with pytest.raises(InvalidInput, match="already summed by segment"):
             sums.inside("sentence 1")
 
 
@@ -266,7 +266,7 @@ def test_a_page_groups_by_named_documents(tmp_path: Path) -> None:
     texts = json.loads(written)["texts"]
     named = [[part[2] for part in text["segments"] or () if len(part) == 3] for text in texts]
     assert any({"a", "b", "answer"} <= set(names) for names in named)
-    with pytest.raises(InvalidInput, match="already sums of segments"):
+    with pytest.raises(InvalidInput, match="already summed by segment"):
         maps.segments().to_html(page, segments="sentences")
 
 

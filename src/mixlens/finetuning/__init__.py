@@ -1,8 +1,8 @@
-"""Fine-tune models with the protocols of the papers and a fixed seed.
+"""Fine-tune models with published protocols and a fixed seed.
 
 `prompt` trains a language model to predict words at a mask, and `classification` trains a text
-classifier. They share `training_data` (tokenisation, and the split into training and held-out
-examples), the training `loop`, its `checkpoint`, `scoring` and `result`.
+classifier. Both use the modules `training_data` (tokenisation, split into training and held-out
+examples), `loop`, `checkpoint`, `scoring` and `result`.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Save the training state after each epoch in one file. Weights and optimizer state are stored as
-safetensors, the rest as JSON in the header. Loading it runs no code.
+safetensors, the rest as JSON in the header. Loading a checkpoint runs no code.
 
 The file is replaced atomically, so that an interrupted save leaves the previous checkpoint intact.
 """
@@ -27,7 +27,7 @@ _KIND = "a fine-tuning checkpoint"
 
 
 def save(training: Training, folder: Path, run: str) -> None:
-    """Save a checkpoint. `run` is the hash of the run, from `fingerprint`."""
+    """Save the training state. `run` is the hash that `fingerprint` returns for this run."""
     tensors = {f"model/{name}": value for name, value in training.model.state_dict().items()}
     for name, parameter in training.model.named_parameters():
         for key, value in training.optimizer.state.get(parameter, {}).items():
@@ -39,7 +39,10 @@ def save(training: Training, folder: Path, run: str) -> None:
 
 
 def resume(training: Training, folder: Path, run: str) -> bool:
-    """Restore the training state from its checkpoint. Return False if there is no checkpoint."""
+    """Restore the training state from the checkpoint in `folder`, and return True.
+
+    Return False if the folder has no checkpoint.
+    """
     if not (folder / NAME).exists():
         return False
     arrays, content = storage.read(folder / NAME, _KIND)

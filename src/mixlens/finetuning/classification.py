@@ -10,7 +10,8 @@ BERT's size. Smaller models need a higher rate or more epochs.
 
 mixlens uses the head of `AutoModelForSequenceClassification` in transformers. You can pass any
 model whose architecture has such a head, even a masked or causal language model, or a model without
-a head. Weights that both models have are copied; the others are initialised from the seed.
+a head. The pretrained weights are copied, and weights that only the new model has are initialised
+from the seed.
 """
 
 from __future__ import annotations
@@ -53,8 +54,8 @@ def classifier_finetuned(
     of the examples of each class), and the names of the data sources.
 
     If you pass `out`, the model is saved there, and an interrupted run resumes after its last
-    epoch. The model is copied unless you pass `in_place=True`. In that case, it must already be a
-    classifier with the classes of the data.
+    epoch. The model is copied unless you pass `in_place=True`. In that case, the model must already
+    be a classifier with the classes of the data.
     """
     first = labelled(examples)
     second = [] if held_out is None else labelled(held_out)
@@ -97,7 +98,10 @@ def classifier_finetuned(
 
 
 def labelled(examples: Sequence[Example]) -> list[Labelled]:
-    """Return the examples. Raise an error if one of them has no class."""
+    """Return the examples as a list.
+
+    Raise an error if there are no examples, or if one of them has no class.
+    """
     if not examples:
         raise InvalidInput("No training examples were passed. Pass at least one.")
     for example in examples:
@@ -148,7 +152,10 @@ def _shared_texts(first: Sequence[Labelled], second: Sequence[Labelled]) -> int:
 def classifier(
     lens: Lens, labels: Sequence[str], settings: Settings, in_place: bool = False
 ) -> tuple[Any, list[str]]:
-    """Return the model with a head for these classes, and the names of the new parameters."""
+    """Return the model with a classification head for these labels.
+
+    Also return the names of the modules that have newly initialised weights.
+    """
     given: Any = lens.model
     names = dict(enumerate(labels))
     same = (
@@ -181,10 +188,10 @@ def classifier(
 
 
 def _take_over(model: Any, given: Any) -> list[str]:
-    """Copy the weights below the head from the original model.
+    """Copy the weights below the classification head from the original model.
 
-    Return the modules that the original model or its checkpoint lacks (such as a pooler). They are
-    initialised from the seed.
+    Return the names of all other modules, whose weights are initialised from the seed: the head,
+    and modules that the original model or its checkpoint lacks (such as a pooler).
     """
     body, theirs = model.base_model, given.base_model.state_dict()
     prefix = "" if given.base_model is given else f"{given.base_model_prefix}."
@@ -205,9 +212,9 @@ def _take_over(model: Any, given: Any) -> list[str]:
 
 
 def _padding_tokenizer(tokenizer: Any, model: Any) -> Any:
-    """Return a tokenizer with a padding token.
+    """Return a tokenizer that has a padding token, and set its id in the model's configuration.
 
-    The model needs it because it reads the class from the last token that is not padding.
+    A classifier may read the class from the last token that is not padding.
     """
     if tokenizer is None:
         raise MissingTokenizer("Fine-tuning needs a tokenizer. Add one to the model.")

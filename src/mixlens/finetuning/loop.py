@@ -29,7 +29,7 @@ _POOL = 16  # number of batches that are sorted by length together
 class Training:
     """A training run in progress, with its weights, optimizer and a summary of each finished epoch.
 
-    It modifies the model in place.
+    Training modifies the model in place.
     """
 
     def __init__(
@@ -137,15 +137,16 @@ class Training:
 
 
 def rate_share(step: int, steps: int, warmup: float) -> float:
-    """Return the factor of the learning rate at a step. It rises linearly, then falls linearly to
-    zero.
+    """Return the learning-rate multiplier at a step.
+
+    The multiplier rises linearly during the warm-up, then falls linearly to zero.
     """
     rise = warmup * steps
     return (step + 1) / (rise + 1) if step < rise else (steps - step) / max(1.0, steps - rise)
 
 
 def _optimizer(model: Any, settings: Settings) -> torch.optim.AdamW:
-    """Return the optimizer. Weight decay is not applied to biases and norm weights."""
+    """Return an AdamW optimizer without weight decay for biases and norm weights."""
     wanted = [parameter for parameter in model.parameters() if parameter.requires_grad]
     groups = [
         {"params": [p for p in wanted if p.dim() > 1], "weight_decay": settings.weight_decay},
@@ -155,7 +156,10 @@ def _optimizer(model: Any, settings: Settings) -> torch.optim.AdamW:
 
 
 def batches_of(items: Sequence[Item], settings: Settings, epoch: int) -> list[list[Item]]:
-    """Yield shuffled batches. Texts of similar length are batched together to reduce padding."""
+    """Return the batches of an epoch in random order.
+
+    Texts of similar length are batched together to reduce padding.
+    """
     chance = random.Random(f"{settings.seed} {epoch}")
     order = chance.sample(list(items), len(items))
     batches = []
@@ -171,7 +175,10 @@ def batches_of(items: Sequence[Item], settings: Settings, epoch: int) -> list[li
 
 @contextlib.contextmanager
 def _reproducible(device: torch.device, seed: int, epoch: int) -> Iterator[None]:
-    """Seed the random generators for one epoch, and restore them and the settings afterwards."""
+    """Seed PyTorch for one epoch, and use deterministic algorithms on a CPU.
+
+    The previous random state and settings are restored afterwards.
+    """
     before, warned = (
         torch.are_deterministic_algorithms_enabled(),
         torch.is_deterministic_algorithms_warn_only_enabled(),

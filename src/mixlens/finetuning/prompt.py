@@ -8,7 +8,7 @@ Half of the examples are used for training, and the other half is held out.
 Learning rate 3e-5, AdamW without weight decay, linear warm-up over a tenth of the steps and linear
 decay follow the authors' code. A batch size of 64 and 5 epochs are mixlens's choice, because the
 authors' code takes both as arguments and only mentions these values in a comment. The authors split
-the five paradigms together, after drawing the singular examples of one of them with replacement.
+the five paradigms together, after drawing the singular examples of one paradigm with replacement.
 mixlens splits each paradigm into halves, and no sentence is in both.
 
 A causal model predicts the target from the text before it. Examples that it cannot answer, because
@@ -99,7 +99,7 @@ def agreements(examples: Sequence[Example]) -> list[Agreement]:
 def prompts(
     lens: Lens, examples: Sequence[Agreement], longest: int, reasons: Counter[str]
 ) -> list[Item]:
-    """Return the examples as prompts. Count the skipped examples in `reasons`, by reason."""
+    """Convert the examples to prompts, and count skipped examples by reason in `reasons`."""
     items = []
     for example in examples:
         try:

@@ -97,7 +97,10 @@ def shown(scores: Mapping[str, Any]) -> str:
 
 
 def _prepared_folder(folder: Path) -> Path:
-    """Return a folder that is empty or holds an unfinished run."""
+    """Create the output folder if needed, and return it.
+
+    Raise an error unless the folder is empty or contains an unfinished run.
+    """
     if folder.exists() and not folder.is_dir():
         raise InvalidInput(f"{folder} is a file. Pass a folder.")
     remove_drafts(folder / checkpoint.NAME, folder / DESCRIPTION)

@@ -78,9 +78,9 @@ class Item:
 
 @dataclass(frozen=True)
 class Objective:
-    """The training objective: how to get the logits of the classes from a model output.
+    """The training objective, which computes the logits of the classes from a model output.
 
-    `choices` returns them as [batch, classes]. `padding` is the id of the padding token.
+    `choices` returns these logits as [batch, classes]. `padding` is the id of the padding token.
     """
 
     choices: Callable[[Tensor, Sequence[Item]], Tensor]
@@ -89,7 +89,7 @@ class Objective:
 
 @dataclass(frozen=True)
 class ClassChoices:
-    """The mean loss, and the class that the model chose for each item."""
+    """The mean loss over all items, and the index of the class chosen for each item."""
 
     loss: float
     chosen: tuple[int, ...]

@@ -23,7 +23,10 @@ def halves(examples: Sequence[Kind], seed: int = 0) -> tuple[list[Kind], list[Ki
 
 
 def portion(examples: Sequence[Labelled], seed: int = 0) -> tuple[list[Labelled], list[Labelled]]:
-    """Split off a tenth of each class for evaluation. Return training and evaluation examples."""
+    """Split off a tenth of the examples of each class for evaluation.
+
+    Return the training examples and the evaluation examples.
+    """
     return _parted(examples, lambda example: example.label, 0.1, seed)
 
 
@@ -63,7 +66,7 @@ def token_inputs(
 ) -> dict[str, list[int]]:
     """Return the token ids of a text, and its token type ids if the model uses them.
 
-    The text is truncated to `longest` tokens if you pass `longest`.
+    If you pass `longest`, the text is truncated to this number of tokens.
     """
     if tokenizer is None:
         raise MissingTokenizer("Fine-tuning needs a tokenizer. Add one to the model.")

@@ -47,8 +47,8 @@ class WordAlignment:
 def align_words(maps: MixingMaps, *, layer: int = -1, setting: str = "AWI") -> WordAlignment:
     """Align words by one layer of cross-attention maps.
 
-    With `setting="AWI"`, a target word gets the scores of the decoding step that reads it. With
-    "AWO", it gets those of the previous step, which predicts it.
+    With `setting="AWI"`, a target word gets the scores of the decoding step in which it is the
+    input. With "AWO", it gets the scores of the previous step, which predicts the word.
     """
     if setting not in SETTINGS:
         raise InvalidInput(f"Unknown setting {setting!r}. Choose one of: {', '.join(SETTINGS)}.")

@@ -1,9 +1,9 @@
 """Find other attention weights that give the same output, and the bounds of each weight.
 
 Brunner et al. 2020, On Identifiability in Transformers
-(https://openreview.net/forum?id=BJg1f6EFDB), section 3. A head's output is A T, T = V W_O. The
-paper proves that different weights can give the same output. This module finds such weights by
-linear programmes over the following set:
+(https://openreview.net/forum?id=BJg1f6EFDB), section 3. The output of a head is A T, with T = V
+W_O. The paper proves that different weights can give the same output. This module finds such
+weights by linear programmes over the following set:
 
     { a' >= 0, sum a' = sum a, a' T = a T, a'_j = 0 if the target cannot see j }.
 """
@@ -55,7 +55,10 @@ class AttentionBounds:
 
 @dataclass(frozen=True)
 class _FreeRow:
-    """The attention weights of one target and head, and the directions in which they can change."""
+    """The attention weights of one target and head, and the directions in which they are free.
+
+    A change of the weights along a free direction does not change the head's output.
+    """
 
     weights: Float[np.ndarray, " source"]
     visible: Int[np.ndarray, " seen"]
@@ -69,7 +72,7 @@ class _FreeRow:
         return seen
 
     def whole(self, row: Float[np.ndarray, " seen"]) -> Float[np.ndarray, " source"]:
-        """Expand weights of visible sources to all sources, with zeros for the others."""
+        """Expand the weights of visible sources to all sources, with zeros for hidden sources."""
         weights = np.zeros_like(self.weights)
         weights[self.visible] = row
         return weights
@@ -109,25 +112,25 @@ def alternative_attention(
 ) -> AlternativeAttention:
     """Find different attention weights of one target with the same output (Brunner et al. 2020).
 
-    The weights are a valid distribution, as far from the original one (in L1) as the search gets.
-    Maximising the distance is not a linear problem, but the distance is the maximum of s·(a' - a)
-    over sign vectors s. mixlens solves a linear programme for one sign vector, continues with the
-    signs of the solution, and stops when the distance no longer grows. Weights that are further
-    away may exist. Needs the extra `eval`.
+    The result is a valid distribution, and the search maximises its L1 distance to the original
+    weights. Maximising the distance is not a linear problem, but the distance is the maximum of
+    s·(a' - a) over sign vectors s. mixlens solves a linear programme for one sign vector, continues
+    with the signs of the solution, and stops when the distance no longer grows. Weights that are
+    further away may exist. Needs the extra `eval`.
 
     Parameters
     ----------
     recording
         A recording of whole texts (`lens.record`).
     layer, head, target
-        Their numbers, counted from 0.
+        Indices of the layer, the head and the target token, counted from 0.
     site
-        The attention site, if the model has several.
+        The attention site ("encoder", "decoder" or "cross"), if the model has several.
     row
         The index of the text, if the recording has several.
     starts
         The number of sign vectors to start from. The first one raises small weights, the second one
-        lowers them, and the others are random.
+        lowers small weights, and the others are random.
     seed
         Seed of the random sign vectors.
 
@@ -139,7 +142,7 @@ def alternative_attention(
     Raises
     ------
     InvalidInput
-        If a number is out of range.
+        If an index is out of range.
     MissingExtra
         If the extra `eval` is not installed.
 
@@ -172,7 +175,11 @@ def alternative_attention(
 
 
 def _climbed(row: _FreeRow, signs: Float[np.ndarray, " seen"]) -> Float[np.ndarray, " seen"]:
-    """Repeat the search with the signs of the last solution until the distance stops growing."""
+    """Search for the most distant weights, starting from these signs.
+
+    Each linear programme uses the signs of the last solution. The search stops when the distance no
+    longer grows.
+    """
     best, reached = row.seen, 0.0
     for _ in range(20):
         other = row.furthest(signs)
@@ -186,20 +193,21 @@ def _climbed(row: _FreeRow, signs: Float[np.ndarray, " seen"]) -> Float[np.ndarr
 def attention_bounds(
     recording: Recording, layer: int, head: int, target: int, site: str | None = None, row: int = 0
 ) -> AttentionBounds:
-    """Compute the range that each attention weight of one target can take with the same output.
+    """Compute the range of each attention weight of one target for which the output can stay the
+    same.
 
-    This solves two linear programmes for each source. With few tokens, the lower and the upper
-    bound are both the true weight. The weights of sources that the target cannot attend to stay
-    zero. Needs the extra `eval`.
+    mixlens solves two linear programmes for each source. With few tokens, both bounds equal the
+    true weight. The weights of sources that the target cannot attend to stay zero. Needs the extra
+    `eval`.
 
     Parameters
     ----------
     recording
         A recording of whole texts (`lens.record`).
     layer, head, target
-        Their numbers, counted from 0.
+        Indices of the layer, the head and the target token, counted from 0.
     site
-        The attention site, if the model has several.
+        The attention site ("encoder", "decoder" or "cross"), if the model has several.
     row
         The index of the text, if the recording has several.
 
@@ -211,7 +219,7 @@ def attention_bounds(
     Raises
     ------
     InvalidInput
-        If a number is out of range.
+        If an index is out of range.
     MissingExtra
         If the extra `eval` is not installed.
 

@@ -4,10 +4,10 @@ changing its output.
 The result is a table with one entry for each layer and head.
 
 Brunner et al. 2020, On Identifiability in Transformers
-(https://openreview.net/forum?id=BJg1f6EFDB), section 3. A head's output is A T, T = V W_O. Changing
-the weights of a target along the left null space of T has no effect on the output. If the weights
-must keep their sum, this is the left null space of [T, 1]. Its dimension is the number of tokens
-minus the rank. `alternative_attention` computes such weights.
+(https://openreview.net/forum?id=BJg1f6EFDB), section 3. The output of a head is A T, with T = V
+W_O. Changing the weights of a target along the left null space of T has no effect on the output. If
+the weights must keep their sum, this is the left null space of [T, 1]. Its dimension is the number
+of tokens minus the rank. `alternative_attention` computes such weights.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _freedom(
     effective: Float[Tensor, "head target source"],
     seen: Bool[Tensor, "heads_or_one target source"],
 ) -> dict[str, Float[Tensor, " head"]]:
-    """Return, for each head, how much raw and effective weights of visible pairs differ."""
+    """Return `null_share` and `pearson` for each head, over the visible target-source pairs."""
     if len(seen) > 1:
         heads = [slice(head, head + 1) for head in range(len(seen))]
         made = [_freedom(raw[head], effective[head], seen[head]) for head in heads]

@@ -1,4 +1,4 @@
-"""Compare the scores of several measures for one target, and their rank agreement."""
+"""Compare the scores of several measures for one target by rank correlation."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Comparison:
     target : int
         The position of the target.
     target_token : str
-        Its label.
+        The label of the target.
     sources : tuple of str
         Labels of the sources.
     own_source : int or None
@@ -114,7 +114,7 @@ class Comparison:
 
     @property
     def reading(self) -> str:
-        """Return a name for how the layers are aggregated."""
+        """Return a readable name of the layer aggregation, such as "mean of the layers"."""
         names = {"mean": "mean of the layers", "rollout": "rollout", "last": "last layer"}
         return names.get(self.aggregate, f"layer {self.aggregate}")
 
@@ -149,7 +149,7 @@ class Comparison:
         Parameters
         ----------
         source
-            Its position or its token.
+            The position or the token of the source.
 
         Returns
         -------

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 class SourceAndPrefix:
     """Contributions of source tokens and prefix tokens to the output of each decoder layer.
 
-    Rows are decoder positions. Columns are the tokens of the source, followed by those of the
+    Rows are decoder positions. Columns are the tokens of the source, followed by the tokens of the
     target prefix.
     """
 
@@ -134,8 +134,8 @@ def _one_after_the_other(first: TokenRow, second: TokenRow) -> TokenRow:
 def alti_through(recording: Recording, *, variant: str = "paper") -> list[SourceAndPrefix]:
     """Compute how much the source and the target prefix contribute to every decoder position.
 
-    This aggregates ALTI through the encoder and the decoder. The result has one entry for each text
-    of the recording.
+    ALTI contributions are aggregated through the encoder and the decoder. The result has one entry
+    for each text of the recording.
     """
     sites = recording.structure.sites
     if not {"encoder", "decoder", "cross"} <= set(sites):
@@ -184,10 +184,11 @@ def through(
     cross: Float[np.ndarray, "layer target source"],
     residual: Float[np.ndarray, "layer target"],
 ) -> Float[np.ndarray, "layer target column"]:
-    """Compute the recursion that the module docstring defines.
+    """Aggregate contributions through encoder and decoder, by the recursion in the module
+    docstring.
 
-    The rows of `encoder` and `decoder` sum to one, and so do the rows of `cross` together with
-    `residual`.
+    The rows of `encoder` and `decoder` sum to one. Each row of `cross` and its entry of `residual`
+    also sum to one.
     """
     rolled = np.eye(encoder.shape[-1])
     for layer in encoder:

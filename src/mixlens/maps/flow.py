@@ -54,8 +54,8 @@ def max_flow(
 def _graph(capacities: Float[np.ndarray, "layer token token"]) -> tuple[Any, list[float]]:
     """Return the graph and the capacities of its edges.
 
-    Token i in the output of layer l - 1 is the node l n + i, and l = 0 is the input. Edges with
-    zero capacity are omitted (half of the edges in a causal model).
+    With n tokens, node i is input token i, and node (l + 1) n + i is token i in the output of layer
+    l. Edges with zero capacity are omitted (half of the edges in a causal model).
     """
     try:
         from igraph import Graph

@@ -26,9 +26,9 @@ def labelled_scores(
     rollout_normalised: bool | None,
     provenance: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
-    """Return the fields for `MixingMaps.of`.
+    """Return the fields of the maps that `MixingMaps.of` creates.
 
-    If mixlens has a measure of this name, missing properties are taken from that measure.
+    If mixlens has a measure of this name, properties that you do not pass are taken from it.
     """
     array = _array(scores)
     if array.dtype.kind not in "biuf":

@@ -55,7 +55,7 @@ class MixingMaps:
     facts : Facts
         Properties of the scores, such as `rows_sum_to_one`.
     provenance : dict
-        The measure, its options, the model, and the methods applied since.
+        The measure, its options, the model, and the methods that were applied to the scores.
     rollout_residual, rollout_normalised, rollout_adds_identity
         Defaults of `rollout` that the authors of the measure use.
     measured : mapping
@@ -124,7 +124,7 @@ class MixingMaps:
         tokens
             Labels of the targets. By default, the targets are numbered.
         source_tokens
-            Labels of the sources. By default, those of the targets.
+            Labels of the sources. By default, the labels of the targets.
         measure
             The name of the measure. If mixlens knows it, its properties and its rollout apply.
         facts
@@ -224,7 +224,8 @@ class MixingMaps:
         Parameters
         ----------
         target
-            Its position (negative from the end), or its token. `dogs#2` is the second of several.
+            The position of the target (negative positions count from the end), or its token.
+            `dogs#2` is the second token `dogs`.
 
         Returns
         -------
@@ -370,7 +371,7 @@ class MixingMaps:
         step
             The name of the step for `provenance["steps"]`.
         facts
-            Properties of the new scores. By default, those of these maps.
+            Properties of the new scores. By default, the properties of these maps.
         **changes
             Further attributes to replace.
 

@@ -43,8 +43,8 @@ def reading_of(maps: MixingMaps) -> Reading:
     """Return how the layers of these maps are aggregated by default.
 
     If the layers are already aggregated, or if the scores of each layer refer to the input tokens,
-    the last layer is used. A measure that gives a single set of scores per layer defines their
-    aggregation itself.
+    the last layer is used. If a measure returns a single set of scores per layer, the measure
+    itself defines how the layers are aggregated.
     """
     layers, facts = maps.layers, maps.facts
     if len(layers) == 1:
@@ -76,7 +76,7 @@ def _last_name(maps: MixingMaps) -> str:
 def layer_rows(maps: MixingMaps, spec: Spec, target: int) -> Float[np.ndarray, "layer source"]:
     """Return the target's scores in each layer.
 
-    If the measure does not give a map for each layer, its single set of scores is returned instead.
+    If the measure returns a single set of scores per layer instead of a map, that set is returned.
     """
     return shares(maps.row(target).scores if spec.gives == "maps" else maps.scores[:, 0])
 

@@ -30,8 +30,8 @@ def provenance_of(
 ) -> dict[str, Any]:
     """Return the provenance of scores. Options that were not passed are listed with their defaults.
 
-    `recorded` is "rows" if only the requested targets were computed. Otherwise it is "maps", with
-    the reason if there is one.
+    The entry `recorded` is "rows" if only the requested targets were computed. Otherwise, it is
+    "maps", followed by the reason why all targets were computed, if it is known.
     """
     model = recording.model
     config = getattr(model, "config", None)
@@ -55,7 +55,7 @@ def provenance_of(
 def _target_names(recording: Recording, request: Request) -> dict[str, str]:
     """Return which tokens label the targets of a decoder.
 
-    These are either the tokens that it reads or the tokens that it produces.
+    These are either the tokens that the decoder reads or the tokens that it produces.
     """
     last = recording.structure.stack_of(request.site) is recording.last_stack
     if recording.produced is not None and last:

@@ -66,7 +66,7 @@ class RankedScores:
     def top(self, count: int | None = None) -> list[tuple[str, float]]:
         """Return names with their scores, highest first.
 
-        A knockout returns each passage's highest score over all windows.
+        For a knockout, the score of a passage is its highest score over all windows.
 
         Parameters
         ----------
@@ -94,8 +94,9 @@ class RankedScores:
         -------
         pandas.DataFrame
             Scores of passages have the columns segment, score and text. A knockout has one line for
-            each passage and window, with its layers and the percentage. Hops have one line for each
-            token, with its position and the score in each hop.
+            each passage and window, with the layers of the window and the change of the answer's
+            probability in percent. Hops have one line for each token, with its position and the
+            score in each hop.
 
         Examples
         --------

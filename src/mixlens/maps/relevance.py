@@ -1,16 +1,17 @@
 """Aggregate gradient-weighted attention through encoder-decoder and two-stream models, by the rules
-of its authors.
+of Chefer et al.
 
 Chefer, Gur, Wolf 2021, Generic Attention-model Explainability, section 3.2. R_ab is the relevance
-of the tokens of stream b for those of stream a, and A is the map of one layer. Self-attention of a
-stream s adds A R_ss to R_ss and A R_sq to R_sq. Attention of s to a stream q updates the matrices
-as follows:
+of the tokens of stream b for the tokens of stream a, and A is the map of one layer. Self-attention
+of a stream s adds A R_ss to R_ss and A R_sq to R_sq. Attention of s to a stream q updates the
+matrices as follows:
 
     R_sq += N(R_ss)^T A N(R_qq),   R_ss += A R_qs,   N(R) = (R - I) / row sums + I.
 
-`relevance_through` is for models like DETR. Their encoder never attends to the decoder, so R_qs is
-zero. `relevance_between` is for models like LXMERT, in which each of two streams attends to the
-other (co-attention). All additions of a block use the matrices from before that block.
+`relevance_through` is for models like DETR. In these models, the encoder never attends to the
+decoder, so R_qs is zero. `relevance_between` is for models like LXMERT, in which each of two
+streams attends to the other (co-attention). All additions of a block use the matrices from before
+that block.
 
 If a row of R - I is zero, the authors' code divides 0 by 0, which invalidates the whole addition.
 In a causal decoder, this happens for every target except the last. In mixlens, a zero row stays
@@ -35,8 +36,9 @@ def relevance_through(
 ) -> tuple[Float[np.ndarray, "target target"], Float[np.ndarray, "target source"]]:
     """Return how much each token contributes to every decoder position.
 
-    The first array is for the tokens of the prefix (R_qq), the second for those of the source
-    (R_qi). The arguments are the maps of `attention_gradient` at the three attention sites.
+    The first array contains the relevance of prefix tokens (R_qq), the second the relevance of
+    source tokens (R_qi). The arguments are the maps of `attention_gradient` at the three attention
+    sites.
     """
     streams = _Streams.unmixed(encoder.shape[-1], decoder.shape[-1]).attended(*encoder).turned()
     for links, to_encoder in zip(decoder, cross, strict=True):
@@ -51,9 +53,10 @@ def relevance_between(
 ) -> tuple[Float[np.ndarray, "target target"], Float[np.ndarray, "target source"]]:
     """Return how much each text token and each image patch contributes to every token of the text.
 
-    The first array is for text tokens (R_tt), the second for image patches (R_ti). The arguments
-    are maps of `attention_gradient`: `text` and `image` for the layers of each stream alone, and
-    `co_attention` for the blocks in which the streams attend to each other.
+    The first array contains the relevance of text tokens (R_tt), the second the relevance of image
+    patches (R_ti). The arguments are maps of `attention_gradient`: `text` and `image` for the
+    layers of each stream alone, and `co_attention` for the blocks in which the streams attend to
+    each other.
     """
     streams = _Streams.unmixed(text.shape[-1], image.shape[-1])
     streams = streams.attended(*text).turned().attended(*image).turned()
@@ -76,7 +79,7 @@ class CoAttention:
 
 @dataclass(frozen=True)
 class _Streams:
-    """The matrices R_ss, R_qq, R_sq and R_qs for the streams s and q."""
+    """The relevance matrices R_ss, R_qq, R_sq and R_qs of two streams s and q."""
 
     own: np.ndarray
     other: np.ndarray
@@ -90,25 +93,28 @@ class _Streams:
         )
 
     def turned(self) -> _Streams:
-        """Return the matrices with the roles of s and q swapped."""
+        """Return the matrices with the roles of the streams s and q swapped."""
         return _Streams(self.other, self.own, self.back, self.across)
 
     def attended(self, *maps: np.ndarray) -> _Streams:
-        """Update the matrices with the self-attention maps of s, layer by layer."""
+        """Return the matrices after the self-attention layers of stream s, given the map of each
+        layer.
+        """
         own, across = self.own, self.across
         for links in maps:
             own, across = own + links @ own, across + links @ across
         return replace(self, own=own, across=across)
 
     def looking(self, links: np.ndarray) -> _Streams:
-        """Update the matrices with a map in which s attends to q."""
+        """Return the matrices after a layer in which stream s attends to stream q."""
         across = self.across + _balanced(self.own).T @ links @ _balanced(self.other)
         return replace(self, own=self.own + links @ self.back, across=across)
 
 
 def _balanced(relevance: Float[np.ndarray, "token token"]) -> Float[np.ndarray, "token token"]:
-    """Return N(R), in which relevance from other tokens has the same total weight as the token
-    itself.
+    """Return N(R): the rows of R - I are divided by their sums, then I is added.
+
+    Relevance from other tokens then has the same total weight as the token itself.
     """
     identity = np.eye(len(relevance))
     gathered: np.ndarray = row_normalised(relevance - identity) + identity

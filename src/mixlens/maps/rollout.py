@@ -65,8 +65,8 @@ def transitions(
 ) -> Float[np.ndarray, "layer token token"]:
     """Return the transition matrix of each layer.
 
-    It is the map mixed with the identity, which has the weight `residual`. With `normalise`, its
-    rows sum to one.
+    A transition matrix is the sum of the map, weighted by 1 - `residual`, and the identity,
+    weighted by `residual`. With `normalise`, its rows are then divided by their sums.
     """
     if not 0 <= residual <= 1:
         raise InvalidInput(f"residual={residual} is out of range. Pass a fraction from 0 to 1.")
@@ -80,8 +80,9 @@ def rollout(
     residual: float | int = 0.0,
     normalise: bool = True,
 ) -> Float[np.ndarray, "layer token token"]:
-    """Return the product of the transition matrices up to each layer. `maps` holds all layers in
-    order.
+    """Return the product of the transition matrices up to each layer.
+
+    `maps` contains the maps of all layers, from the first to the last.
     """
     steps = transitions(maps, residual=residual, normalise=normalise)
     for layer in range(1, len(steps)):
@@ -126,7 +127,7 @@ class Rule:
     def of(
         cls, about: MixingMaps | Spec, residual: float | int | None, normalise: bool | None
     ) -> Rule:
-        """Return the rollout options. Those that are None are the defaults of the measure."""
+        """Return the rollout options. If an option is None, use the default of the measure."""
         normalise = about.rollout_normalised if normalise is None else normalise
         adds_identity = about.rollout_adds_identity and residual is None
         residual = about.rollout_residual or 0.0 if residual is None else residual
@@ -169,7 +170,8 @@ class Rule:
     ) -> Float[np.ndarray, "*layers target source"]:
         """Return the rows of the transition matrix for these targets, in float64.
 
-        If all scores of a target are zero, its row is that of the identity.
+        If all scores of a target are zero, the row of the identity matrix is returned for this
+        target.
         """
         own = np.zeros(scores.shape[-2:])
         own[np.arange(len(positions)), positions] = 1
@@ -251,8 +253,9 @@ FEWEST = 3  # sources; with two, one always has half
 
 
 class Collapse(NamedTuple):
-    """The source onto which a rollout collapsed, with its mean normalised score for the other
-    targets.
+    """The source onto which a rollout has collapsed, with its mean score over all other targets.
+
+    The scores are normalised, so the mean lies between 0 and 1.
     """
 
     source: int

@@ -17,9 +17,9 @@ PARTS = {"X": "input", "A": "attention", "M": "feed_forward", "I": "output"}
 
 
 class Edge(NamedTuple):
-    """An edge from a node to a node above it.
+    """An edge of a route, from a node to a node closer to the output.
 
-    `weight` is the fraction that the edge contributes to the sum at its end.
+    `weight` is the fraction that the edge contributes to the sum at its end node.
     """
 
     start: str
@@ -30,7 +30,7 @@ class Edge(NamedTuple):
 class HeadShare(NamedTuple):
     """The fraction that a head contributes to the output of one attention block.
 
-    The head is active if one of its edges is above the threshold.
+    A head is active if the weight of one of its edges is above the threshold.
     """
 
     layer: int
@@ -41,7 +41,7 @@ class HeadShare(NamedTuple):
 
 
 class BlockShare(NamedTuple):
-    """The fraction that attention, the residual stream or the MLP contributes to one sum."""
+    """The fraction that attention, the residual stream or the MLP contributes to a token state."""
 
     layer: int
     target: int

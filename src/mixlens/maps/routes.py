@@ -91,7 +91,7 @@ def routes(
 
 @dataclass(kw_only=True)
 class _Search:
-    """A search from the last layer downwards, with the edges that it has found."""
+    """The state of a route search, which proceeds from the last layer down to the input."""
 
     recording: Recording
     site: str
@@ -104,8 +104,9 @@ class _Search:
     rows: int = 0
 
     def below(self, index: int, layer: Layer, reached: Iterable[int]) -> set[int]:
-        """Follow the edges of one layer from the reached tokens, and return the tokens reached in
-        the layer below.
+        """Add the edges that lead to the reached tokens of one layer.
+
+        Return the tokens of the layer below from which these edges start.
         """
         before = f"I{index - 1}" if index else "X0"
         parallel = layer.structure.sites[0].parallel
@@ -139,7 +140,7 @@ class _Search:
     def _feed_forward(
         self, index: int, layer: Layer, tokens: list[int]
     ) -> list[tuple[int, float, float]]:
-        """Return each token with the weights of its two edges, from the MLP and from the residual
+        """Return, for each token, the weights of the edges from the MLP and from the residual
         stream.
 
         The weight of a dropped edge is 0.
@@ -156,8 +157,9 @@ class _Search:
     def _attention(
         self, index: int, layer: Layer, tokens: list[int]
     ) -> Iterator[tuple[int, np.ndarray]]:
-        """Return the weights of the edges from all sources to each token. The weight of a dropped
-        edge is 0.
+        """Return each token with the weights of the edges from all sources to this token.
+
+        The weight of a dropped edge is 0.
         """
         if not tokens:
             return iter(())

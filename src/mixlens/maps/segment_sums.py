@@ -50,7 +50,7 @@ def merge_segments(maps: MixingMaps, by: By, sink: bool) -> MixingMaps:
 def with_segments(maps: MixingMaps, by: By) -> MixingMaps:
     """Return the maps with these segments in place of the segments of the text.
 
-    Pages group the sources by segment, and `segments()` sums them.
+    HTML pages group the sources by these segments, and `segments()` sums their scores.
     """
     _require_tokens(maps)
     row = replace(maps.source_row, segments=divided(maps.source_row, by))
@@ -66,7 +66,7 @@ def has_sums(maps: MixingMaps) -> bool:
 def _require_tokens(maps: MixingMaps) -> None:
     if has_sums(maps):
         raise InvalidInput(
-            "These scores are already sums of segments. Use the maps of tokens instead."
+            "These scores are already summed by segment. Use the token-level maps instead."
         )
 
 

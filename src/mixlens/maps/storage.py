@@ -1,6 +1,6 @@
 """Store maps in one file, with arrays as safetensors and everything else as JSON in the header.
 
-Loading it runs no code.
+Loading a file runs no code.
 
 A file is written under a temporary name and then moved, so that a reader never sees an incomplete
 one. Symbolic links are followed, and only regular files are replaced. A path to a folder, a device
@@ -169,7 +169,7 @@ def _description(maps: MixingMaps) -> dict[str, Any]:
 def _facts(about: Mapping[str, Any]) -> dict[str, Any]:
     """Return the properties of saved scores.
 
-    Files of format 1 stored some of them in the provenance and its steps.
+    In files of format 1, some of the properties are stored in the provenance and its steps.
     """
     saved, origin = dict(about["facts"]), about["provenance"]
     joined = [s for s in origin.get("steps", []) if s.startswith(("rollout", "flow", "mean"))]
@@ -180,7 +180,7 @@ def _facts(about: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_token_row(saved: Mapping[str, Any]) -> TokenRow:
-    """Create a token row from its saved fields."""
+    """Create a `TokenRow` from its saved fields."""
     offsets = (
         None if saved["offsets"] is None else tuple((int(a), int(b)) for a, b in saved["offsets"])
     )
@@ -213,7 +213,7 @@ def read_token_row(saved: Mapping[str, Any]) -> TokenRow:
 
 
 def _pictures(saved: Mapping[str, Any]) -> tuple[Picture, ...]:
-    """Return the images of a saved token row.
+    """Return the images of a saved `TokenRow`.
 
     Files of version 0.1 have at most one image, with a single grid of patches.
     """
@@ -256,8 +256,9 @@ def write(
 
 
 def writable(path: str | os.PathLike[str]) -> Path:
-    """Return the real path of a file, with links resolved. Raise `CannotWrite` if it cannot or
-    should not be written.
+    """Return the real path of a file, with links resolved.
+
+    Raise `CannotWrite` if no regular file can be written to this path.
     """
     if not isinstance(path, (str, os.PathLike)):
         raise CannotWrite(f"{type(path).__name__} is not a file name. Pass a path.")

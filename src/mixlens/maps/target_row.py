@@ -88,7 +88,7 @@ class Row:
     target : int
         The position of the target.
     token : str
-        Its label.
+        The label of the target.
     scores : numpy.ndarray
         The scores of all sources in all layers.
     layers : tuple of int

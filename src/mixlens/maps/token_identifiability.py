@@ -64,9 +64,9 @@ def identified(
     wanted: Int[np.ndarray, " token"],
     metric: str = "cosine",
 ) -> Bool[np.ndarray, " token"]:
-    """Return whether the candidate nearest to each output is the right one.
+    """Return, for each output of a probe, whether the nearest candidate is the right one.
 
-    `wanted` holds the index of the right candidate for each output.
+    `wanted` contains the index of the right candidate for each output.
     """
     _require(metric, METRICS, "metric")
     answers, candidates = answers.astype(np.float64), candidates.astype(np.float64)
@@ -88,7 +88,8 @@ def fitted(
 ) -> tuple[Probe, int]:
     """Return a probe trained on `train`, and the number of passes over the data.
 
-    `apart` holds the sentences for early stopping, or for choosing the regularisation.
+    `apart` contains the held-out sentences, which are used for early stopping or to choose the
+    regularisation.
     """
     _require(probe, PROBES, "probe")
     _require(metric, METRICS, "metric")

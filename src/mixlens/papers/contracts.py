@@ -80,8 +80,9 @@ class Setting:
     workers: Workers | None = None  # the process pool, if not this process
 
     def track(self, items: Sequence[Item]) -> Iterator[Item]:
-        """Yield the items and report progress. Use it for long work that is not done text by
-        text.
+        """Yield the items and report progress.
+
+        Use this method for long loops over anything other than texts.
         """
         for number, item in enumerate(items, 1):
             yield item
@@ -91,9 +92,9 @@ class Setting:
     def observe(self, questions: Mapping[Key, Callable[[Case], Any]]) -> Observations[Key]:
         """Ask all questions about every text, and save the answers text by text.
 
-        If one question cannot be answered for a text, that text is skipped for all questions, so
-        that their results stay comparable. If the model does not support a question, that question
-        is skipped for all texts.
+        A question is a function of a `Case`. If one question cannot be answered for a text, that
+        text is skipped for all questions, so that their results stay comparable. If the model does
+        not support a question, that question is skipped for all texts.
         """
         labels = {
             key: f"{number} {label_of(questions[key])}" for number, key in enumerate(questions)
@@ -121,7 +122,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Observations(Generic[Key]):
-    """For each question, the observations of all texts that could be used, in order."""
+    """The answers to each question for all texts that could be used, in the order of the texts."""
 
     answers: dict[Key, list[Any]]
     skipped: list[tuple[str, str]]  # skipped texts, with reasons

@@ -26,9 +26,9 @@ from mixlens.views.viewer.page import script_source
 
 
 def published(spec: ExperimentSpec, model: str, origin: str) -> Mapping[str, float] | None:
-    """Return the numbers that the paper reports, or None if they are not comparable.
+    """Return the numbers that the paper reports.
 
-    They are comparable only if the model and the data are the paper's own.
+    Return None unless the model and the data are the paper's own.
     """
     name = model.rstrip("/").split("/")[-1].lower()
     own_data = not spec.kinds or any(Path(origin).match(pattern) for pattern in spec.own_files)
@@ -66,9 +66,9 @@ def result_of(
 
 
 def read_finished(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the stored result of a folder if it has the same settings.
+    """Return the stored result of a folder.
 
-    Raise an error for any other folder.
+    Raise an error if the folder contains no result, or a result with different settings.
     """
     path = folder / "result.json"
     if not path.is_file():

@@ -1,6 +1,6 @@
-"""Cache what several experiments of a run share: the maps of a text, and observations of it.
+"""Cache maps and observations of texts, so that all experiments of a run can use them.
 
-Each is computed once, and kept as long as the cache has room.
+Each entry is computed once, and kept if the cache has room for it.
 """
 
 from __future__ import annotations
@@ -31,14 +31,12 @@ class Memory:
         self._left = budget
 
     def case(self, lens: Lens, example: Example, options: Mapping[str, Mapping[str, Any]]) -> Case:
-        """Return the case of a text and a model. Its maps are cached."""
+        """Return the cached case of a text and a model, or a new case if none is cached."""
         case = Case(lens, example, options=options)
         return self._cases.get(_key_of(case), (case, 0))[0]
 
     def keep(self, case: Case) -> None:
-        """Keep the maps of a text, without its recording. If they exceed the budget, they are
-        dropped.
-        """
+        """Cache the maps of a case if they fit into the budget. The recording is released."""
         case.release_recordings()
         key = _key_of(case)
         self._left += self._cases.pop(key, (case, 0))[1]
@@ -47,7 +45,7 @@ class Memory:
             self._left -= case.bytes_of_maps
 
     def ask(self, question: Callable[[Case], Any], case: Case) -> Any:
-        """Return the answer to a question about a text. It is computed once per run."""
+        """Return the answer to a question about a text, from the cache if possible."""
         key = (_named(question), *_key_of(case))
         if key in self._answers:
             return self._answers[key]
@@ -65,7 +63,7 @@ def _key_of(case: Case) -> tuple[Any, ...]:
 
 
 def label_of(question: Callable[..., Any]) -> str:
-    """Return a label of a question, which is the same in every process."""
+    """Return a label that identifies a question in every process."""
     if isinstance(question, partial):
         given = {name: _shown(value) for name, value in sorted(question.keywords.items())}
         return f"{label_of(question.func)} {[*map(_shown, question.args)]} {given}"

@@ -1,4 +1,4 @@
-"""Ask questions about every text, in this process or in others.
+"""Ask questions about every text, in this process or in worker processes.
 
 A question is a function of a case, or a `functools.partial` of such a function. Its arguments may
 contain a lens. Lenses are not sent to workers. Instead, each worker receives a name and inserts its
@@ -27,8 +27,9 @@ Question = Callable[[Case], Any]
 
 
 class Asker:
-    """Ask questions about one model. A question that the model does not support is asked only
-    once.
+    """Ask questions about one model.
+
+    If the model does not support a question, the question is not asked again for later texts.
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class Asker:
 
 @dataclass(frozen=True, kw_only=True)
 class Sent:
-    """Data that is sent to a worker, so that it can ask the same questions."""
+    """The pickled questions and the settings from which a worker creates its `Asker`."""
 
     workers: Workers
     packed: bytes
@@ -77,7 +78,7 @@ class Sent:
 
 
 def packed(questions: Mapping[str, Question], lens: Lens, other: Lens | None) -> bytes:
-    """Pickle the questions, with names in place of lenses."""
+    """Pickle the questions, and replace each lens with a name."""
     content = io.BytesIO()
     pickler = _Pickler(content)
     pickler.names = {id(lens): "lens"} | ({} if other is None else {id(other): "other"})
@@ -93,12 +94,12 @@ class _Pickler(pickle.Pickler):
 
 
 class QuestionReader(pickle.Unpickler):
-    """Unpickle questions, with the lenses of this process in place of names."""
+    """Unpickle questions, and replace each name with the lens of this process."""
 
     def __init__(self, content: io.BytesIO, models: Mapping[str, Lens]) -> None:
         super().__init__(content)
         self._models = models
 
     def persistent_load(self, name: str) -> Lens:
-        """Return the lens that a name stands for."""
+        """Return the lens with this name."""
         return self._models[name]

@@ -145,8 +145,9 @@ def _published_numbers(
 
 @contextlib.contextmanager
 def _journal(folder: Path | None, settings: Mapping[str, Any]) -> Iterator[Journal]:
-    """Yield the journal of an unfinished experiment. It is stored next to the experiment's
-    folder.
+    """Yield the journal of an unfinished experiment.
+
+    The journal is stored next to the experiment's folder.
     """
     if folder is None:
         with tempfile.TemporaryDirectory() as place, Journal.opened(Path(place), {}) as journal:

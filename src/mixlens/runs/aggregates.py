@@ -65,13 +65,13 @@ class ClassMap:
                     self._cell(target, source)[:] += pairs[:, i, j]
 
     def count(self, classes: Classes) -> None:
-        """Count the targets of each class. All groups have the same targets."""
+        """Count the targets of each class, which are the same in all groups."""
         for name, count in zip(classes.names, classes.target_counts, strict=True):
             if count:
                 self.rows[name] = self.rows.get(name, 0) + count
 
     def merge(self, saved: Mapping[str, Any]) -> None:
-        """Add the sums of another part of the corpus, in the form of `to_dict`."""
+        """Add the sums of another part of the corpus, as `to_dict` returns them."""
         for (target, source), units in zip(saved["cells"], saved["units"], strict=True):
             self._cell(target, source)[:] += units
         for name, count in saved["rows"].items():
@@ -100,9 +100,9 @@ class ClassMap:
 
 
 class BatchSums:
-    """Sums over one batch, computed on its device for one group at a time.
+    """Sums over one batch, computed on the device of its scores.
 
-    Sums of integers below 2^53 are exact in float64 in any order.
+    All sums are integers below 2^53, which are exact in float64 in any order of addition.
     """
 
     def __init__(self, mixtures: Mixtures, tags: Classes | None) -> None:
@@ -144,7 +144,10 @@ class BatchSums:
         return self._sums[key]
 
     def sums(self) -> dict[str, Tensor]:
-        """Return the sums by name, as tensors on the device. Their first axis is groups."""
+        """Return the sums by name, as tensors on the device.
+
+        The first axis of each tensor is the group, which is a layer or a head.
+        """
         mixtures = self.mixtures
         _, texts, rows, sources = mixtures.values.shape
         self._sums["shares"][:, 0] -= texts * rows * sources - mixtures.pair_count  # padding
@@ -158,7 +161,7 @@ class BatchSums:
 def _contexts(
     mixtures: Mixtures, names: Sequence[str], most: np.ndarray, place: np.ndarray
 ) -> set[Context]:
-    """Return the texts in which a token other than the target has the largest scores."""
+    """Return the pairs of different tokens with the largest scores, at most one per text."""
     enough = np.partition(most, -CONTEXTS)[-CONTEXTS] if len(most) > CONTEXTS else 1
     contexts = set()
     for text in np.flatnonzero(most >= max(int(enough), 1)).tolist():
@@ -170,7 +173,7 @@ def _contexts(
 class MeasureAggregate:
     """Sums over all texts for one measure.
 
-    Their first axis is groups, which are layers or heads.
+    The first axis of each array is the group, which is a layer or a head.
     """
 
     def __init__(self, groups: Sequence[Sequence[int | None]]) -> None:
@@ -182,7 +185,7 @@ class MeasureAggregate:
         self.contexts: list[set[Context]] = [set() for _ in self.groups]
 
     def add(self, batch: BatchSums, made: Mapping[str, np.ndarray], names: Sequence[str]) -> None:
-        """Add the texts of a batch. `made` holds the sums of the batch as arrays on the CPU."""
+        """Add the texts of a batch. `made` contains `batch.sums()`, copied to the CPU."""
         self.rows += batch.mixtures.row_count
         for key in self.sums.keys() & made.keys():
             self.sums[key] += made[key]
@@ -195,7 +198,7 @@ class MeasureAggregate:
             self.contexts[group] = set(_top(contexts))
 
     def merge(self, saved: Mapping[str, Any]) -> None:
-        """Add sums over other texts, in the form of `to_dict`. The order does not matter."""
+        """Add sums over other texts, as `to_dict` returns them, in any order."""
         self.rows += saved["rows"]
         for key in SUMS:
             self.sums[key] += saved[key]
@@ -248,13 +251,13 @@ class Aggregates(dict[str, MeasureAggregate]):
     """
 
     def of(self, name: str, mixtures: Mixtures) -> MeasureAggregate:
-        """Return the aggregate of a measure. Create it if there is none."""
+        """Return the aggregate of a measure. Create it if it does not exist."""
         if name not in self:
             self[name] = MeasureAggregate(mixtures.groups)
         return self[name]
 
     def merge(self, saved: Mapping[str, Any]) -> None:
-        """Add the aggregates of another part of the corpus, in the form of `to_dict`."""
+        """Add the aggregates of another part of the corpus, as `to_dict` returns them."""
         for name, part in saved.items():
             if name not in self:
                 self[name] = MeasureAggregate(part["groups"])
@@ -270,14 +273,17 @@ class Aggregates(dict[str, MeasureAggregate]):
 
 
 def _top(contexts: set[Context]) -> list[Context]:
-    """Return the contexts with the largest scores. Ties are ordered by name and position."""
+    """Return the contexts with the largest scores. Ties are ordered by text and position.
+
+    A context is the score of one target and one source of a text.
+    """
     return sorted(contexts, key=lambda context: (-context[0], *context[1:]))[:CONTEXTS]
 
 
 def sketch(
     values: Float[Tensor, "group text number"], largest_power: int
 ) -> Int[Tensor, "group bin"]:
-    """Count values between zero and 2**largest_power in the bins of a sketch."""
+    """Count the values in each bin of a sketch, for values between zero and 2**largest_power."""
     below = (127 + largest_power - OCTAVES) * PARTS - 1
     bins = (values.float().view(torch.int32) >> _SHIFT).sub_(below)
     return totals(bins.clamp_(0, BINS - 1), BINS)
@@ -305,7 +311,7 @@ def totals_by_text(
 ) -> Shaped[Tensor, "group place"]:
     """Compute `totals` on a GPU.
 
-    Each text is summed separately at first, so that fewer threads add to the same number.
+    Each text is first summed separately, so that fewer threads write to the same element.
     """
     made = places.new_ones((), dtype=torch.int64).expand_as(places) if weights is None else weights
     sums = made.new_zeros(*places.shape[:2], count)
@@ -313,8 +319,9 @@ def totals_by_text(
 
 
 def quantiles(counts: np.ndarray, largest_power: int) -> dict[str, float]:
-    """Estimate each quantile from the counts of a sketch, as the middle of the bin that contains
-    it.
+    """Estimate each quantile from the counts of a sketch.
+
+    The estimate is the middle of the bin that contains the quantile.
     """
     running = np.cumsum(counts)
     return {

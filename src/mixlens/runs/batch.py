@@ -1,8 +1,8 @@
 """Record a batch of texts once, run every measure, and summarise the scores on the device.
 
-`Fetching` copies tensors from a device without waiting for it. `token_tags` gives each token the
-part-of-speech tag of the word in which it begins. A text has one tag per word. Words are split at
-spaces, unless the corpus defines them (CoNLL-U).
+`Fetching` copies tensors to the CPU without waiting for the device. `token_tags` gives each token
+the part-of-speech tag of the word in which it begins. A text has one tag per word. Words are split
+at spaces, unless the corpus defines them (CoNLL-U).
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ class Measured:
 
 
 class _Part:
-    """One measure of a batch, summarised on the device.
+    """The results of one measure for a batch, summarised on the device.
 
-    Nothing is copied to the CPU before `conclude`. Single heads have only aggregates. The recording
-    is not kept.
+    The results are copied to the CPU in the background, and `BatchUnderway.conclude` waits for
+    them. Scores of single heads are aggregated, but not summarised. The recording is not stored.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class _Part:
         return store.about(self._mixtures.provenance, self._mixtures.facts, self._spec)
 
     def add_to(self, aggregates: Aggregates, names: Sequence[str]) -> None:
-        """Add the scores to the aggregates of the corpus."""
+        """Add the scores of this batch to the aggregates of the corpus."""
         own = aggregates.of(self.name, self._mixtures)
         own.add(self._batch_sums, self._sums.arrays(), names)
 
@@ -122,8 +122,9 @@ class BatchUnderway:
         self.rows, self.places, self.parts = rows, places, parts
 
     def conclude(self) -> Measured:
-        """Wait for the device, and return the results. Raise an error if the recording fails its
-        checks.
+        """Wait for the device, and return the results.
+
+        Raise an error if the recording fails its checks.
         """
         raise_if_true(self._errors.arrays()["errors"].tolist(), self._verdicts)
         names, aggregates = [row.id for row in self.rows], Aggregates()
@@ -149,10 +150,10 @@ def start_measuring(
     places: list[int],
     ready: Prepared | None,
 ) -> BatchUnderway:
-    """Start all measures of some texts.
+    """Start all measures for the texts at the indices `places`.
 
-    `ready` holds these texts as model inputs, if they are prepared. On a GPU, the call returns
-    before the work is done.
+    `ready` contains the texts as model inputs, if they are already prepared. On a GPU, the call
+    returns before the work is done.
     """
     rows, deferred = [texts[place] for place in places], DeferredChecks()
     with outside_inference_mode(), checks_wait(deferred):
@@ -213,7 +214,7 @@ def _options(job: Job, name: str, rows: Sequence[TextRow]) -> dict[str, Any]:
 
 
 def _mixtures(job: Job, batch: MeasuredBatch, targets: Targets) -> Mixtures:
-    """Return the measured scores. If the job keeps rollouts, roll them out text by text."""
+    """Return the measured scores. If the job stores rollouts, return the rollout of each text."""
     if job.keep != "rollout" or batch.spec.gives != "maps":
         return Mixtures.of_batch(batch)
     rolled = [roll_out(one) for one in batch.maps()]
@@ -247,7 +248,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 class Fetching(Generic[Key]):
-    """Copies from a device to the CPU that start now and are read later.
+    """Copies tensors to the CPU in the background, so that they can be read later.
 
     Reading a tensor directly would wait for all queued work on the device.
     """
@@ -258,7 +259,7 @@ class Fetching(Generic[Key]):
         self._events = [_event(device) for device in devices]
 
     def arrays(self) -> dict[Key, np.ndarray]:
-        """Wait until the copies have arrived, and return them as arrays."""
+        """Wait for the copies, and return them as NumPy arrays."""
         for event in self._events:
             event.synchronize()
         return {key: copy.numpy() for key, copy in self._copies.items()}

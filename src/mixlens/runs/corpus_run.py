@@ -123,7 +123,7 @@ def _event(report: Report) -> dict[str, Any]:
 def _opened(
     job: Job, source: ModelSource, engine: Engine, shards: tuple[int, int] | None, fresh: bool
 ) -> Iterator[tuple[list[Shard], Callable[[Report], None]]]:
-    """Yield the plan of a run, and a function that stores the report of a finished shard.
+    """Yield the shards of a run, and a function that stores the report of a finished shard.
 
     Raise an error if the folder belongs to a run with different settings.
     """

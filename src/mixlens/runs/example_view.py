@@ -1,6 +1,4 @@
-"""Show one text of a run in the viewer, with the maps of a few measures, for the report of the
-run.
-"""
+"""Render the maps of one text in the viewer, for the report of a run."""
 
 from __future__ import annotations
 
@@ -26,9 +24,9 @@ _MOST = 6  # measures
 
 
 def example_frame(lens: Lens, examples: Sequence[Example], measures: Sequence[str]) -> str:
-    """Return an HTML frame with the viewer of the shortest of the first texts.
+    """Return an HTML frame in which the viewer shows the shortest of the first few texts.
 
-    It is empty if there are no texts, or if no measure gives maps of this model.
+    Return an empty string if there are no texts, or if no measure has maps for this model.
     """
     if not examples:
         return ""

@@ -29,8 +29,8 @@ LINES = "journal.jsonl"
 class Journal:
     """Finished pieces of work by name.
 
-    Without a file, the journal is kept in memory in the same text format, so that both give the
-    same numbers.
+    Without a file, the pieces are kept in memory in the same text format, so that a run gives the
+    same numbers with and without a file.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -113,9 +113,8 @@ class Journal:
         self._starts[name] = start
 
     def entries(self, names: Iterable[str]) -> Iterator[dict[str, Any]]:
-        """Yield the named pieces in the order of `names`.
-
-        Workers may have finished them in a different order.
+        """Yield the named pieces in the order of `names`, whatever the order in which they
+        finished.
         """
         if self._path is None:
             for name in names:

@@ -80,7 +80,7 @@ class Mixtures:
 
     @property
     def layers(self) -> tuple[int, ...]:
-        """Return the layer number of each group."""
+        """Return the layer number of each group, which is a layer or a head."""
         return tuple(layer for layer, _ in self.groups)
 
     @cached_property
@@ -117,7 +117,7 @@ class Mixtures:
 
     @cached_property
     def target_places(self) -> Tensor:
-        """Return the position of each target, [text, target]. It is 0 in padding."""
+        """Return the position of each target, [text, target], with 0 in padding."""
         return self._padded(self.positions, -2)
 
     @cached_property
@@ -160,7 +160,7 @@ class Mixtures:
         )
 
     def _one_hot(self, rows: Sequence[Sequence[int]], axis: int, count: int) -> Tensor:
-        """Return a one-hot encoding. It is zero in padding."""
+        """Return a one-hot encoding of class numbers, with zeros in padding."""
         numbers = self._padded(rows, axis, fill=count)
         return (numbers[..., None] == torch.arange(count, device=numbers.device)).double()
 

@@ -120,9 +120,10 @@ class TimedCase(Case):
         self._failed: dict[tuple[str, str], Exception] = {}
 
     def maps(self, measure: str, **options: Any) -> MixingMaps:
-        """Return a measure's maps. They are computed once for this text, and timed.
+        """Return a measure's maps, which are computed once for this text and timed.
 
-        If several measures are computed in one pass, its time is divided equally between them.
+        If several measures are computed in one pass, the time of the pass is divided equally
+        between the measures.
         """
         options, start = self._unusual(measure, options), time.perf_counter()
         before = set(self._maps)

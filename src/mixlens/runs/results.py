@@ -40,7 +40,7 @@ _DESCRIPTION = {"schema": int, "measures": {str: _MEASURE}}
 
 
 class _Place(NamedTuple):
-    """Where the results of a text are stored."""
+    """The results file of a text, and the line of the text in the corpus."""
 
     path: AnyPath
     line: int  # of the corpus
@@ -117,7 +117,7 @@ class RunResults:
 
     @cached_property
     def _places(self) -> dict[tuple[str, str], list[_Place]]:
-        """Return where the results of each text and measure are stored.
+        """Return the results file and the corpus line of each text and measure.
 
         An id normally belongs to one text, but several texts may share an id that comes from a
         column.
@@ -282,9 +282,9 @@ def _readable(path: AnyPath) -> Iterator[None]:
 
 
 def _sparse_row(positions: tuple[int, ...], labels: tuple[str, ...]) -> TokenRow:
-    """Return a token row with the labels of the targets at their positions.
+    """Return a `TokenRow` with the labels of the targets at their positions.
 
-    All other tokens are numbered, because the run did not keep their labels.
+    All other tokens are numbered, because the run did not store their labels.
     """
     known = dict(zip(positions, labels, strict=True))
     return TokenRow(tuple(known.get(i, f"token {i}") for i in range(max(positions) + 1)))

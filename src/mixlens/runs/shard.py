@@ -160,7 +160,7 @@ def make_ready(
 
 
 class MeasuredShard:
-    """The texts of a shard that is being measured.
+    """A shard that is being measured, with its results so far.
 
     To keep the device busy, the results of a batch are read only after the next batch has started.
     The results of the last batch are read while the device may already work on the next shard.

@@ -72,7 +72,7 @@ def schema() -> pa.Schema:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Chunk:
-    """The stored results of one measure of a batch, with padding."""
+    """The results of one measure for a batch of texts, padded to the longest text."""
 
     measure: str
     layers: tuple[int, ...]

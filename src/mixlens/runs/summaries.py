@@ -34,7 +34,7 @@ _PLACES = 2**21 - 1  # positions occupy the lower bits of a key
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Shares:
-    """Normalised scores of a part of a batch: some groups of some of its texts."""
+    """Normalised scores of a part of a batch: some texts, and some layers or heads."""
 
     groups: slice
     texts: slice

@@ -28,7 +28,8 @@ def list_schemas() -> dict[str, str]:
     Returns
     -------
     dict
-        The name of each schema, as `load_schema` takes it, and a description of the output or file.
+        The name of each schema, which you can pass to `load_schema`, and a description of the
+        output or file.
 
     Examples
     --------

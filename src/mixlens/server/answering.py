@@ -48,8 +48,9 @@ class Answering:
         self._lenses, self._limits = lenses, limits
 
     def __call__(self, job: WebJob) -> bytes:
-        """Run a job and return the payload as JSON. It contains the request, so that the page can
-        show it.
+        """Run a job and return the payload as JSON.
+
+        The payload contains the request, so that the page can show the prompt.
         """
         request = job.request
         lens = self._lenses[request["model"]]

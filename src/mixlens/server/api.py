@@ -1,4 +1,5 @@
-"""Requests and responses of the server. The page communicates with the server only through them."""
+"""Requests and responses of the server. The page communicates with the server only through these
+types."""
 
 from __future__ import annotations
 
@@ -152,7 +153,7 @@ class State(StrEnum):
 
     @property
     def is_final(self) -> bool:
-        """Return whether the state is final."""
+        """Return whether the job has ended (done, failed or cancelled)."""
         return self in (State.done, State.failed, State.cancelled)
 
 

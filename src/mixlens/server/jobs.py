@@ -54,7 +54,7 @@ class WebJob:
     def check(self) -> None:
         """Raise an error if the job was cancelled or has run too long.
 
-        The work calls this method regularly.
+        The code that runs the job calls this method regularly.
         """
         if self.state is State.cancelled:
             raise Cancelled
@@ -62,7 +62,7 @@ class WebJob:
             raise OutOfTime
 
     def report(self, progress: float, message: str) -> None:
-        """Store the progress of the work. Raise an error if the job should stop."""
+        """Store the progress of the job. Raise an error if the job should stop."""
         self.check()
         self.progress, self.message = progress, message
 

@@ -104,7 +104,8 @@ def _answer_in_words(app: FastAPI) -> None:
 def _first(model: ModelChoice, lens: Lens) -> dict[str, Any]:
     """Return the request that the page shows at the start.
 
-    If the model generates text, it is a prompt to answer. Otherwise, it is a text to measure.
+    For a model that generates text, the request contains a prompt to answer. For other models, it
+    contains a text to measure.
     """
     if model.methods and not model.pairs:
         return first_answer(model.name, model.methods[0], chats=model.chats)
@@ -254,6 +255,6 @@ def _unique(names: list[str]) -> list[str]:
 def _refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Return the error responses of an endpoint, for the API schema.
 
-    The errors of the guard can occur at every endpoint.
+    Every endpoint can return the errors 403 and 421 of the request checks.
     """
     return {status: {"model": Problem} for status in (403, 421, *statuses)}

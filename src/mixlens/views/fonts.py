@@ -70,9 +70,9 @@ def _cover(wanted: frozenset[int]) -> tuple[tuple[str, ...], frozenset[int]]:
 
 
 def _region(codes: frozenset[int]) -> str:
-    """Return the suffix of the names of fonts for Chinese characters.
+    """Return the suffix that fonts for Chinese characters have in their names.
 
-    It is " JP" if the text has kana, " KR" if it has hangul, and otherwise " SC".
+    The suffix is " JP" if the text has kana, " KR" if it has hangul, and otherwise " SC".
     """
     if any(0x3040 <= code <= 0x30FF for code in codes):
         return " JP"
@@ -87,7 +87,7 @@ def _own_font() -> str:
 
 @cache
 def _other_fonts() -> list[tuple[str, str]]:
-    """Return family and path of all upright fonts of normal weight.
+    """Return the family name and the path of every upright font of normal weight.
 
     Sans-serif fonts come first.
     """

@@ -39,8 +39,8 @@ def _shown(character: str) -> str:
 def token_labels(row: TokenRow) -> list[str]:
     """Return a readable label for each token.
 
-    It is the spelling in the vocabulary. If that consists of encoded bytes, the text itself is
-    used.
+    The label is the spelling of the token in the vocabulary. If the spelling consists of encoded
+    bytes, the characters of the token in the text are used instead.
     """
     return [printable(_spelled(row, number)) for number in range(len(row))]
 
@@ -69,7 +69,7 @@ def shortened(label: str, longest: int = LONGEST) -> str:
 def named_ticks(labels: Sequence[str], most: int) -> tuple[list[int], list[str], str]:
     """Select tick labels for an axis that has room for only `most` of them.
 
-    Return their positions, the labels, and a note to append to the name of the axis.
+    Return the positions of the ticks, the labels, and a note to append to the name of the axis.
     """
     step = -(-len(labels) // max(1, most))
     places = list(range(0, len(labels), step))

@@ -147,7 +147,7 @@ def series_style(number: int) -> SeriesStyle:
 
 
 def measure_styles() -> dict[str, SeriesStyle]:
-    """Return one style per measure, by its position in the registry.
+    """Return one style per measure, assigned by the measure's position in the registry.
 
     Baselines are grey and dotted. Measures of other packages come last, so that built-in measures
     keep their styles.

@@ -106,9 +106,9 @@ def by_layer(
 ) -> list[Table]:
     """Return tables for one target, with one row per source and one column per layer.
 
-    Each layer is scaled by its own largest score. `read` holds the aggregated scores, and `name` is
-    the header of their column. `places` are the sources to show, by default all of them. There are
-    several tables if the layers do not fit the width.
+    Each layer is scaled by its own largest score. `read` contains the aggregated scores, and `name`
+    is the header of the column that shows them. `places` are the sources to show, by default all of
+    them. There are several tables if the layers do not fit the width.
     """
     places = range(len(sources)) if places is None else places
     labels = [printable(sources[place]) for place in places]

@@ -39,14 +39,17 @@ def rates(
 
 
 def training(setting: Setting) -> ProbeTraining:
-    """Return the paper's training options for probes, on the device of the model."""
+    """Return the paper's training options for probes, with the setting's seed and the model's
+    device.
+    """
     return ProbeTraining(
         seed=setting.seed, device=str(next(setting.lens.model.parameters()).device)
     )
 
 
 def probe_options(setting: Setting, **chosen: Any) -> dict[str, Any]:
-    """Return options of `token_identifiability.conclude`, with the seed and training options of the
-    setting.
+    """Return options for `token_identifiability.conclude`.
+
+    The seed and the training options of the setting are added to `chosen`.
     """
     return {**chosen, "seed": setting.seed, "training": training(setting)}

@@ -29,8 +29,9 @@ SPEC = ExperimentSpec(
 
 
 def run(setting: Setting) -> Outcome:
-    """Return the mean normalised ranks of these tokens for each measure. Rank 0 is the least
-    relevant.
+    """Return the mean normalised ranks of special tokens and punctuation for each measure.
+
+    Rank 0 is the least relevant.
     """
     seen = setting.observe(
         {name: partial(special_token_rank.observe, measure=name) for name in ready_measures()}

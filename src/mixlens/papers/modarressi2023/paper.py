@@ -25,7 +25,7 @@ SHARES = tuple(range(10, 100, 10))  # per cent
 
 
 def masked_in_order(order: np.ndarray, tokens: int) -> np.ndarray:
-    """Return which tokens to mask at each fraction, [share, token].
+    """Return which tokens are masked at each fraction, as a boolean array [fraction, token].
 
     `order` lists the tokens that may be masked, highest score first.
     """

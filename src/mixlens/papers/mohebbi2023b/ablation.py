@@ -59,7 +59,7 @@ def observe(case: Case) -> dict[str, dict[str, float]]:
     """Return the effect of each change of the cue.
 
     Each effect consists of the decrease in the target's probability and in the logit difference.
-    `before` holds both values for the original cue.
+    The entry `before` contains both values for the original cue.
     """
     known = paper.heard(case)
     if not known.has_decoder:
@@ -103,9 +103,9 @@ def _with_other(known: paper.Heard) -> list[int] | None:
 
 
 def _spelled(known: paper.Heard, word: str, number: int) -> list[int]:
-    """Return the tokens of `word` as it is spelled at the position of word `number`.
+    """Return the token ids of `word` in place of word `number` of the transcript.
 
-    They include the space before the word, if there is one.
+    The tokens include the space before the word, if there is one.
     """
     text, (start, _) = f" {known.example.text}", known.example.words[number]
     lead = text[start] if text[start] == " " else ""

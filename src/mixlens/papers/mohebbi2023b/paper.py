@@ -68,7 +68,10 @@ class Heard:
 
     @cached_property
     def recording(self) -> Recording:
-        """Record the audio, with its transcript if there is a decoder. It is recorded once."""
+        """Record the audio, with its transcript if the model has a decoder.
+
+        The recording is cached.
+        """
         given = self.hear(self.example.audio)
         if not self.has_decoder:
             return self.lens.record(given)
@@ -150,7 +153,7 @@ def _rate_of(processor: Any) -> int:
 def effect(values: np.ndarray) -> dict[str, Any]:
     """Summarise effects by mean, interval, p-value and number of positive effects.
 
-    By chance, half of the effects are positive.
+    By chance, half of the effects would be positive.
     """
     known = values[~np.isnan(values)]
     low, high = interval_of(known)

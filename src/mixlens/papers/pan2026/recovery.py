@@ -118,7 +118,7 @@ def _forward(model: Any, ids: Sequence[int]) -> tuple[float, torch.Tensor]:
 def observe(case: Case, method: str) -> dict[str, float]:
     """Return token recovery, reciprocal rank and cost of one prompt.
 
-    They are NaN if the prompt does not count.
+    All values are NaN if the prompt does not count, because the model answers it incorrectly.
     """
     if case not in _KNOWN:
         _KNOWN[case] = _Reasoned(case)
@@ -198,7 +198,7 @@ def _mean(values: np.ndarray) -> float:
 
 
 def _median(values: np.ndarray) -> float:
-    """Return the median of the known values.
+    """Return the median of all values that are not NaN.
 
     The median is robust to the first prompt, which is slow because the model is verified on it.
     """
@@ -231,22 +231,26 @@ def _findings(values: Mapping[str, Mapping[str, np.ndarray]]) -> list[Finding]:
 
 
 def _is_larger(one: np.ndarray, other: np.ndarray) -> bool | None:
-    """Return whether the mean is larger, or None if a paired test finds no significant
-    difference.
+    """Return whether the mean of `one` is larger than the mean of `other`.
+
+    Return None if a paired test finds no significant difference.
     """
     p = difference_p(one, other)
     return bool(_mean(one) > _mean(other)) if p < 0.05 else None
 
 
 def _not_smaller(one: np.ndarray, other: np.ndarray) -> bool | None:
-    """Return whether the mean is not significantly smaller, or None if no prompt counts."""
+    """Return whether the mean of `one` is not significantly smaller than the mean of `other`.
+
+    Return None if no prompt counts.
+    """
     if np.isnan(one).all():
         return None
     return _is_larger(other, one) is not True
 
 
 def _counts(one: np.ndarray, other: np.ndarray) -> str:
-    """Return the two means in words, and the number of prompts on which they differ."""
+    """Describe the two means, and count the prompts for which `one` is better, worse or equal."""
     gaps = (one - other)[~np.isnan(one - other)]
     better, worse = int((gaps > 0).sum()), int((gaps < 0).sum())
     return (

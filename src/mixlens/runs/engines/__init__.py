@@ -22,7 +22,7 @@ __all__ = ["ENGINES", "Engine", "Start", "Worker", "do_tasks", "running", "undis
 def do_tasks(
     engine: Engine, start: Start[Task, Result], tasks: Sequence[Task]
 ) -> Iterator[tuple[int, Result]]:
-    """Run all tasks, and yield the number and the result of each task when it finishes."""
+    """Run all tasks. When a task finishes, yield its index and its result."""
     if not tasks:
         return iter(())
     if engine.kind == "ray":
@@ -37,7 +37,7 @@ def do_tasks(
 def running(engine: Engine) -> contextlib.AbstractContextManager[object]:
     """Keep an engine running for several calls of `do_tasks`.
 
-    Only engines with groups of processes need this.
+    This matters only if the workers are groups of processes. Otherwise, the context does nothing.
     """
     if engine.group_size == 1:
         return contextlib.nullcontext()

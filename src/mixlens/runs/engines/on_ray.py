@@ -117,7 +117,7 @@ class _ProcessGroup:
 
 
 class _Work(NamedTuple):
-    """A task that a group of processes is running, and the pending results of its processes.
+    """A task that a group of processes is running, with the pending result of each process.
 
     `number` is None while the processes start.
     """
@@ -164,7 +164,7 @@ def ray_for(engine: Engine) -> Iterator[Any]:
 
 
 def _require_gpus(engine: Engine, available: float) -> None:
-    """Raise an error if no worker fits on this machine, because the run would wait forever."""
+    """Raise an error if no worker fits on this machine, because Ray would wait for GPUs forever."""
     needed = engine.group_size * engine.gpus_of_a_process
     if needed > available:
         raise InvalidInput(
@@ -176,7 +176,7 @@ def _require_gpus(engine: Engine, available: float) -> None:
 def do_on_ray(
     engine: Engine, start: Start[Task, Result], tasks: Sequence[Task]
 ) -> Iterator[tuple[int, Result]]:
-    """Run tasks on the cluster of `RAY_ADDRESS`, or on this machine if it is not set."""
+    """Run tasks on the cluster of `RAY_ADDRESS`, or on this machine if the variable is not set."""
     with ray_for(engine) as ray:
         groups = [_ProcessGroup(ray, engine) for _ in range(min(engine.workers, len(tasks)))]
         try:

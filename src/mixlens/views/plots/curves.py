@@ -1,9 +1,9 @@
 """Curves over the layers: the top sources of one target, or the mean over all targets for four
 kinds of sources.
 
-Without a target, the lines show normalised scores, averaged over targets: those of the token
-itself, of its two neighbours, of special tokens and of all other tokens. The bands are 95 %
-bootstrap intervals of these means.
+Without a target, the lines show the normalised scores of four kinds of sources, averaged over
+targets: the target itself, its two neighbours, special tokens and all other tokens. The bands are
+95 % bootstrap intervals of these means.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ def contributions(steps: np.ndarray, target: int) -> np.ndarray:
 
 
 def _connected(edges: np.ndarray, target: int) -> np.ndarray:
-    """Set edges to zero from which no other drawn edges lead to the target."""
+    """Set edges to zero if no path of drawn edges leads from their end to the target."""
     reached = np.arange(edges.shape[-1]) == target
     for layer in range(len(edges) - 1, -1, -1):
         edges[layer, ~reached] = 0
@@ -85,7 +85,8 @@ def _connected(edges: np.ndarray, target: int) -> np.ndarray:
 def _rows(drawn: np.ndarray, target: int) -> list[int]:
     """Return the tokens to draw, in reading order.
 
-    For a short text these are all tokens. Otherwise, they are the tokens with the largest weights.
+    All tokens of a short text are drawn. For a longer text, the tokens with the largest weights are
+    drawn.
     """
     if drawn.shape[-1] <= _MOST_ROWS:
         return list(range(drawn.shape[-1]))
@@ -125,7 +126,7 @@ def _drawn(
 
 
 def _edges(drawn: np.ndarray, row_of: dict[int, int]) -> Any:
-    """Draw edges from left to right. Their line width grows with their weight."""
+    """Draw edges from left to right. The line width of an edge grows with its weight."""
     from matplotlib.collections import LineCollection
 
     steps = np.linspace(0, 1, 24)
@@ -144,7 +145,7 @@ def _edges(drawn: np.ndarray, row_of: dict[int, int]) -> Any:
 
 
 def _nodes(axes: Any, drawn: np.ndarray, row_of: dict[int, int], target: int) -> None:
-    """Draw a dot for each token. Its area grows with the total weight that passes through it."""
+    """Draw a dot for each token. Its area grows with the total weight of the edges at the token."""
     places, areas = [], []
     for layer, edges in enumerate(drawn):
         for token in np.flatnonzero(edges.sum(0)):

@@ -41,7 +41,7 @@ KINDS = (
 def answer_block(answer: Answer, room: int = ROOM) -> dict[str, Any]:
     """Return the part of a payload that describes an answer.
 
-    Without its texts, it has about `room` characters.
+    Without the texts, the part has about `room` characters.
     """
     owner = _word_of_tokens(answer)
     patches = sorted(patch_tokens(answer.source_row))
@@ -134,7 +134,7 @@ def _first_passage(starts: dict[int, int], start: int, stop: int) -> int:
 
 
 def _word_of_tokens(answer: Answer) -> np.ndarray:
-    """Return the word of the documents to which each source token belongs, or -1.
+    """Return the index of the document word to which each source token belongs, or -1.
 
     Words are numbered across all passages. The last entry of the result is the number of words.
     """
@@ -197,9 +197,10 @@ def _summed(values: np.ndarray, owner: np.ndarray, count: int) -> np.ndarray:
 
 
 def table_of(values: np.ndarray, room: int | None) -> dict[str, Any]:
-    """Return a table [target, column] as normalised scores and the sums of rows.
+    """Encode a table [target, column] as normalised scores and row sums.
 
-    If `room` is too small for all scores, only the largest of each row are stored.
+    If the table has more than about `room` characters, only the largest scores of each row are
+    stored.
     """
     is_small = room is None or packing.written_size(values.shape) <= room
     packed = packing.whole(values[None]) if is_small else packing.largest_of_rows(values, room or 0)

@@ -1,4 +1,4 @@
-"""Encode scores as text. They are normalised and stored in float16 and base64.
+"""Encode normalised scores as text, in float16 and base64.
 
 The scores of a target are divided by the sum of their absolute values, so that float16 can
 represent them. The sums are stored in float32. If a map is too large, only the `kept` largest
@@ -124,8 +124,9 @@ class Room:
     """Decide which scores fit in a page.
 
     If a page is too large, the rollouts to all layers except the last are dropped first, then the
-    heads, then all but the largest entries of each layer. If the user requests heads in a live
-    page, they are reduced to their largest entries before they are dropped.
+    per-head maps, then all but the largest entries of the per-layer maps. In a live page, the
+    largest entries of the per-head maps are kept if the user requests heads and there is room for
+    them.
     """
 
     def __init__(
@@ -149,16 +150,16 @@ class Room:
         self._each_of_heads = left / max(head_weights, 1) if room > ALL_BYTES else 0
 
     def packed(self, scores: np.ndarray) -> dict[str, Any]:
-        """Encode maps of layers. If they do not fit, only their largest entries are stored."""
+        """Encode per-layer maps. If the full maps do not fit, store only their largest entries."""
         if self.whole:
             return whole(scores)
         layers, targets, sources = scores.shape
         return largest(scores, int(self._each * layers * (targets + sources)))
 
     def packed_heads(self, scores: np.ndarray) -> dict[str, Any] | None:
-        """Encode maps of heads.
+        """Encode per-head maps. If the full maps do not fit, store only their largest entries.
 
-        If they do not fit, only their largest entries are stored, or the result is None.
+        Return None if the page has no room for these entries either.
         """
         if self.heads:
             return whole(scores)

@@ -1,7 +1,8 @@
 """Write the payload and the viewer to an HTML file, or to a frame in a notebook.
 
-The Content-Security-Policy of the page forbids requests to other servers. It allows only the page's
-own script, by hash, and nothing else may run or load. The script includes the style.
+The Content-Security-Policy of the page forbids requests to other servers. Only the page's own
+script may run, which is identified by its hash, and nothing else may load. The script includes the
+style.
 """
 
 from __future__ import annotations
@@ -64,10 +65,7 @@ def frame(payload: Mapping[str, Any]) -> str:
 
 
 def _height(payload: Mapping[str, Any]) -> int:
-    """Return the height of a frame in pixels. The height does not adapt to the content later.
-
-    A short ranking has a lower frame.
-    """
+    """Return the fixed height of a frame in pixels. A short ranking gets a lower frame."""
     ranking = payload.get("ranking")
     if ranking is None:
         return HEIGHT
@@ -91,7 +89,7 @@ def built() -> str:
 
 
 def _inert(value: Any) -> str:
-    """Return JSON without `<`, so that it cannot end its HTML element."""
+    """Return JSON without `<`, so that it cannot close the HTML element that contains it."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 

@@ -148,7 +148,10 @@ def comparison_payload(
 
 
 def answer_payload(answer: Answer) -> dict[str, Any]:
-    """Return the payload of an answer with its documents. The other views show its tokens."""
+    """Return the payload of an answer with its documents.
+
+    The other views of the page show the tokens of the answer.
+    """
     room = _ANSWER_MAPS // len(answer.methods)
     scored = [own for own in answer.methods.values() if not own.removes]
     return {
@@ -197,7 +200,7 @@ def _with_parts(answer: Answer) -> TokenRow:
 
 
 def _answer_entry(answer: Answer, scores: MethodScores, room: int) -> dict[str, Any]:
-    """Return the token scores of an answer, for the other views."""
+    """Return the token scores of an answer in the form of a payload's `maps` entry."""
     spec = list_measures().get(scores.name)
     table = table_of(scores.values.astype(np.float64), room)
     return {
@@ -230,9 +233,9 @@ def _answer_entry(answer: Answer, scores: MethodScores, room: int) -> dict[str, 
 
 
 def _entries(given: Sequence[MixingMaps], rows: list[TokenRow], room: int) -> list[dict[str, Any]]:
-    """Return one entry for each measure.
+    """Return one payload entry for each measure.
 
-    Maps of heads are merged with the maps of whole layers of the same measure.
+    The per-layer and per-head maps of a measure share an entry.
     """
     merged: dict[str, list[MixingMaps | None]] = {}
     for maps in given:
@@ -315,7 +318,7 @@ def _about(name: str, provenance: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _holds_residual(measure: str) -> bool:
-    """Return whether the diagonal of the maps includes the residual of each token."""
+    """Return whether the maps of this measure include the residual on the diagonal."""
     spec = list_measures().get(measure)
     return spec is not None and spec.facts.residual_included
 
@@ -337,7 +340,7 @@ def _warnings(maps: MixingMaps) -> list[str | None]:
 def _joined(maps: MixingMaps) -> tuple[MixingMaps | None, str]:
     """Return the scores aggregated up to each layer, or the reason why they are not available.
 
-    This is the rollout. If the measure sums its layers, the sum is returned instead.
+    The scores are aggregated by rollout, or summed if the measure sums its layers.
     """
     if maps.reading.how == "sum" and len(maps.layers) > 1:
         summed = maps.reading.of(maps.scores)[None]
@@ -406,9 +409,9 @@ def _short_title(text: str) -> str:
 def _first_target(maps: MixingMaps) -> int:
     """Return the target that is shown first.
 
-    This is the mask if there is one. Otherwise, it is the last token, the last word for a
-    bidirectional model, or the first token for an image model, which usually represents the whole
-    image.
+    This is the mask if there is one. Otherwise, it is the last word for a bidirectional model, the
+    first token for an image model (it usually represents the whole image), and the last token for
+    all other models.
     """
     held, row = maps.target_positions, maps.target_row
     grid = row.pictures[0].grids[0] if row.pictures else None

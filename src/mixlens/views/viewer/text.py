@@ -44,7 +44,7 @@ def text_of(row: TokenRow) -> dict[str, Any]:
 def patch_tokens(row: TokenRow) -> set[int]:
     """Return the positions of tokens that are image patches.
 
-    The text has only a placeholder for them.
+    The text contains only a placeholder for a patch.
     """
     return {
         grid.first + line * grid.stride + column
