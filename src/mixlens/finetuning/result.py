@@ -1,4 +1,4 @@
-"""A fine-tuned model with its report, and the folder that holds both."""
+"""The result of fine-tuning: the model, a report, and the folder in which both are saved."""
 
 from __future__ import annotations
 

@@ -21,11 +21,11 @@ DTYPES = ("float32", "float64", "bfloat16")
 class Settings:
     """Options of a training run.
 
-    With `patience`, training stops after this many epochs without a lower held-out loss, and keeps
-    the weights of the best epoch.
+    If `patience` is set, training stops after this many epochs without a lower held-out loss, and
+    the weights of the best epoch are restored.
 
-    Texts with more than `longest` tokens are truncated or skipped. With dtype "bfloat16", matrix
-    multiplications run in bfloat16 (autocast), and weights stay in float32.
+    Texts with more than `longest` tokens are truncated or skipped. If the dtype is "bfloat16",
+    matrix multiplications run in bfloat16 (autocast), and the weights stay in float32.
     """
 
     epochs: int

@@ -34,7 +34,7 @@ class Comparison:
     sources : tuple of str
         Labels of the sources.
     own_source : int or None
-        The position of the target among the sources. None in cross-attention.
+        The position of the target among the sources, or None for cross-attention.
     aggregate : str
         How layers are aggregated.
     scores : mapping

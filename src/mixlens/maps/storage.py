@@ -104,7 +104,7 @@ def load(path: str | os.PathLike[str], make: Callable[..., Maps]) -> Maps:
 
 
 def _require_axes(extras: Mapping[str, Extra], scores: np.ndarray) -> None:
-    """Raise `ValueError` if the axes of an extra do not match those of the scores."""
+    """Raise `ValueError` if the axes of an extra do not match the axes of the scores."""
     heads = {"head": scores.shape[1]} if scores.ndim == 4 else {}
     lengths = {**heads, **dict(zip(("layer", "target", "source"), _outer(scores), strict=True))}
     for name, extra in extras.items():

@@ -92,7 +92,8 @@ def _named(question: Callable[..., Any]) -> tuple[Any, ...]:
 def _key(value: Any) -> Any:
     """Return a hashable key for an argument.
 
-    Hashable objects are their own keys. Dicts, lists and tuples are represented by their contents.
+    A hashable object is its own key. For a dict, list or tuple, the key is a string of its
+    contents.
     """
     return value if isinstance(value, Hashable) and not isinstance(value, tuple) else repr(value)
 

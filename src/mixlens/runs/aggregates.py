@@ -91,7 +91,9 @@ class ClassMap:
         }
 
     def conclude(self) -> dict[str, dict[str, list[float]]]:
-        """Return the mean score for each class of target and source, with one entry per group."""
+        """Return the mean score for each class of target and source, with one entry per layer or
+        head.
+        """
         means: dict[str, dict[str, list[float]]] = {}
         for target, source in sorted(self.units):
             mean = self.units[target, source] / UNIT / self.rows[target]
@@ -283,7 +285,10 @@ def _top(contexts: set[Context]) -> list[Context]:
 def sketch(
     values: Float[Tensor, "group text number"], largest_power: int
 ) -> Int[Tensor, "group bin"]:
-    """Count the values in each bin of a sketch, for values between zero and 2**largest_power."""
+    """Count the values in each bin of a quantile sketch.
+
+    The bins cover values between zero and 2**largest_power.
+    """
     below = (127 + largest_power - OCTAVES) * PARTS - 1
     bins = (values.float().view(torch.int32) >> _SHIFT).sub_(below)
     return totals(bins.clamp_(0, BINS - 1), BINS)
@@ -319,7 +324,7 @@ def totals_by_text(
 
 
 def quantiles(counts: np.ndarray, largest_power: int) -> dict[str, float]:
-    """Estimate each quantile from the counts of a sketch.
+    """Estimate each quantile from the bin counts of a sketch.
 
     The estimate is the middle of the bin that contains the quantile.
     """

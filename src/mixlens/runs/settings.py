@@ -47,7 +47,7 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 
 
 def guard(folder: AnyPath, settings: Mapping[str, Any], *, begun: bool) -> None:
-    """Write the settings of a new run, or compare them with those of the existing run."""
+    """Write the settings of a new run, or compare them with the settings of the existing run."""
     path = folder / SETTINGS
     if not begun:
         write_whole(path, json.dumps(settings, indent=2, ensure_ascii=False) + "\n")

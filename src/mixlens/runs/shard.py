@@ -59,7 +59,7 @@ def file_name(shard: Shard) -> str:
 
 
 class ShardWorker:
-    """A model that measures shards. It can be called from several threads."""
+    """A worker that measures shards with one model. It can be called from several threads."""
 
     def __init__(self, lens: Lens, job: Job) -> None:
         self.lens = lens

@@ -41,7 +41,7 @@ def list_schemas() -> dict[str, str]:
 
 
 def load_schema(name: str) -> dict[str, Any]:
-    """Return a JSON Schema (draft 2020-12) that refers to no other file.
+    """Return a self-contained JSON Schema (draft 2020-12).
 
     Parameters
     ----------

@@ -79,7 +79,7 @@ def stacked(
     x: Sequence[Any],
     title: str = "",
 ) -> Figure:
-    """Return a chart of stacked bars. `parts` maps each name to the heights at the positions `x`."""
+    """Return a chart of stacked bars. `parts` maps each name to its heights at `x`."""
     figure, axes = axes_or_new(None)
     floor, styles = np.zeros(len(x)), styles_of(list(parts))
     for name, heights in parts.items():

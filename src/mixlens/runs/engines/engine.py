@@ -90,10 +90,10 @@ class Engine:
 def undisturbed() -> Iterator[None]:
     """Reduce the delays of a worker while the context is open.
 
-    The garbage collector ignores the objects that exist now. A model and its libraries consist of
-    half a million objects, and scanning them takes longer than measuring a batch. The thread switch
-    interval is also reduced. PyTorch releases the interpreter lock in every operation, and would
-    otherwise wait for it while another thread reads or writes.
+    The garbage collector ignores all objects that already exist. A model and its libraries consist
+    of half a million objects, and scanning them takes longer than measuring a batch. The thread
+    switch interval is also reduced. PyTorch releases the interpreter lock in every operation, and
+    would otherwise wait for the lock while another thread reads or writes.
     """
     before = sys.getswitchinterval()
     gc.freeze()

@@ -1,4 +1,4 @@
-"""The local engine, which uses this process or starts several.
+"""The local engine, which runs tasks in this process or in several worker processes.
 
 If a worker dies (for example because the system kills the largest process when memory runs out), it
 is replaced, and its task is repeated.

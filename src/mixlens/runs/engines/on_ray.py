@@ -1,4 +1,4 @@
-"""The Ray engine. Its actors hold the model, receive tasks and return small results.
+"""The Ray engine. Ray actors load the model, receive tasks and return small results.
 
 Maps never pass through Ray's object store. Each worker writes the files of its shards itself, so
 all nodes must be able to write to the folder of the run. If a worker dies, it is replaced, and its

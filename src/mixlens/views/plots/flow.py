@@ -74,7 +74,7 @@ def contributions(steps: np.ndarray, target: int) -> np.ndarray:
 
 
 def _connected(edges: np.ndarray, target: int) -> np.ndarray:
-    """Set edges to zero if no path of drawn edges leads from their end to the target."""
+    """Set the weight of an edge to zero if no path of drawn edges leads from it to the target."""
     reached = np.arange(edges.shape[-1]) == target
     for layer in range(len(edges) - 1, -1, -1):
         edges[layer, ~reached] = 0

@@ -108,8 +108,9 @@ def _fragments(row: TokenRow) -> tuple[list[str], list[bool]]:
 
 
 def _joined(piece: str, text: str, start: int, stop: int) -> str:
-    """Return a part of a cursive word such that its letters keep the shapes they have in the
-    word.
+    """Return a piece of a cursive word, with joiners at the cuts.
+
+    The joiners preserve the shapes that the letters have inside the word.
     """
     before = _is_arabic(text[start - 1 : start]) and _is_arabic(piece[:1])
     after = _is_arabic(text[stop : stop + 1]) and _is_arabic(piece[-1:])
@@ -139,7 +140,7 @@ def _widths(figure: Figure, fragments: list[str], size: float) -> list[float]:
 def _lines(
     widths: list[float], gaps: list[bool], inside: float, space: float
 ) -> list[list[tuple[int, float, float]]]:
-    """Break tokens into lines, and return (token, left, right) for each, in reading order.
+    """Break tokens into lines, and return (token, left, right) for each token, in reading order.
 
     Lines break only between words, unless a word is longer than a line.
     """
