@@ -78,8 +78,8 @@ def run_corpus(
 ) -> Counts:
     """Measure every text of a corpus, or resume an interrupted run.
 
-    `shards` selects a range of shards (the first one, and the one after the last), and leaves the
-    others to other tasks. With Ray, a model may be spread over the processes of each worker
+    `shards` selects a range of shards (the first one, and the one after the last), and other tasks
+    can measure the rest. With Ray, a model may be spread over the processes of each worker
     (`ModelSource.processes`), or several workers may share a GPU (`gpus_per_worker`).
     """
     store.require_parquet()

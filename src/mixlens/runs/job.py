@@ -1,4 +1,4 @@
-"""Describe a run by values that can be sent to another process."""
+"""The settings of a run, which can be sent to another process."""
 
 from __future__ import annotations
 

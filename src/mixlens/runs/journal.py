@@ -27,7 +27,7 @@ LINES = "journal.jsonl"
 
 
 class Journal:
-    """Finished pieces of work by name.
+    """The finished pieces of work of a run, by name.
 
     Without a file, the pieces are kept in memory in the same text format, so that a run gives the
     same numbers with and without a file.

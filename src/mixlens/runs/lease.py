@@ -43,7 +43,7 @@ class _Content:
 
 
 class Lease:
-    """The right of one run to write to a folder."""
+    """The exclusive right of one run to write to a folder."""
 
     def __init__(self, path: ObjectPath) -> None:
         self.path = path
@@ -118,8 +118,9 @@ def _others(folder: ObjectPath, name: str) -> list[ObjectPath]:
 
 
 def _wait_for_others(folder: ObjectPath, name: str) -> None:
-    """Wait until there are no other leases, and delete those of killed runs. Raise an error if a
-    lease is renewed.
+    """Wait until there are no other leases, and delete the leases of killed runs.
+
+    Raise an error if another lease is renewed.
     """
     first = {path: _read(path) for path in _others(folder, name)}
     watched = time.monotonic()

@@ -37,7 +37,7 @@ class Mixtures:
 
     @classmethod
     def of_batch(cls, batch: MeasuredBatch) -> Mixtures:
-        """Create the scores of a batch from a measure."""
+        """Create the scores from a measured batch."""
         request, recording = batch.request, batch.recording
         texts = range(recording.rows(request.site))
         named = [target_tokens(recording, request, batch.scores, text) for text in texts]
@@ -117,23 +117,23 @@ class Mixtures:
 
     @cached_property
     def target_places(self) -> Tensor:
-        """Return the position of each target, [text, target], with 0 in padding."""
+        """Return the position of each target as a tensor [text, target], with 0 in padding."""
         return self._padded(self.positions, -2)
 
     @cached_property
     def distances(self) -> Tensor:
-        """Return the distance between target and source in tokens, [text, target, source]."""
+        """Return the distances in tokens as a tensor [text, target, source]."""
         return (self._range(-1) - self.target_places[..., None]).abs()
 
     @cached_property
     def special(self) -> Tensor:
-        """Return whether each source is a special token, [text, source]."""
+        """Return a mask [text, source], which is True for special tokens."""
         marks = [row.special or (False,) * len(row) for row in self.sources]
         return self._padded(marks, -1).bool()
 
     @cached_property
     def kinds(self) -> Classes:
-        """Return the partition of tokens into special tokens, punctuation and words."""
+        """Return the classes of tokens: special tokens, punctuation and words."""
         names = ("special", "punctuation", "word")
         sources = [token_kinds(row) for row in self.sources]
         if self.same_tokens:
@@ -146,7 +146,7 @@ class Mixtures:
         of_targets: Sequence[Sequence[int]],
         of_sources: Sequence[Sequence[int]],
     ) -> Classes:
-        """Return a partition of tokens, given the class number of every token of each text."""
+        """Return the classes of tokens, given a class index for every token of each text."""
         wanted = [
             [kinds[place] for place in places]
             for kinds, places in zip(of_targets, self.positions, strict=True)
@@ -180,7 +180,7 @@ class Mixtures:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Classes:
-    """A partition of tokens into classes, as one-hot tensors [text, target or source, class]."""
+    """Classes of tokens, as one-hot tensors [text, target or source, class]."""
 
     names: tuple[str, ...]
     targets: Tensor

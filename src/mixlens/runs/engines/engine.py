@@ -75,7 +75,7 @@ class Engine:
 
     @property
     def gpus_of_a_process(self) -> float:
-        """Return the number of GPUs that each process needs. It may be a fraction."""
+        """Return the number of GPUs that each process needs, which may be a fraction."""
         if not self.device.startswith("cuda"):
             return 0
         return 1 if self.gpus_per_worker is None else self.gpus_per_worker

@@ -225,8 +225,8 @@ def _scheduled(
 def _next_end(ray: Any, running: Sequence[_Work]) -> tuple[_Work, Exception | None]:
     """Wait until all processes of a group have finished a task, or one of them has died.
 
-    Return the task, and the error that reports the death (or None). An error that a process raises
-    is raised here too.
+    Return the task, and an error if a process has died (otherwise None). If a process raises an
+    error, the error is raised here too.
     """
     finished: set[Any] = set()
     while True:
