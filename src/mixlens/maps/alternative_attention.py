@@ -57,7 +57,7 @@ class AttentionBounds:
 class _FreeRow:
     """The attention weights of one target and head, and the directions in which they are free.
 
-    A change of the weights along a free direction does not change the head's output.
+    Changing the weights along a free direction changes neither their sum nor the head's output.
     """
 
     weights: Float[np.ndarray, " source"]
@@ -125,7 +125,7 @@ def alternative_attention(
     layer, head, target
         Indices of the layer, the head and the target token, counted from 0.
     site
-        The attention site ("encoder", "decoder" or "cross"), if the model has several.
+        The attention site (such as "decoder" or "cross"), if the model has several.
     row
         The index of the text, if the recording has several.
     starts
@@ -193,8 +193,7 @@ def _climbed(row: _FreeRow, signs: Float[np.ndarray, " seen"]) -> Float[np.ndarr
 def attention_bounds(
     recording: Recording, layer: int, head: int, target: int, site: str | None = None, row: int = 0
 ) -> AttentionBounds:
-    """Compute the range of each attention weight of one target for which the output can stay the
-    same.
+    """Compute the range of each attention weight of one target that leaves the output unchanged.
 
     mixlens solves two linear programmes for each source. With few tokens, both bounds equal the
     true weight. The weights of sources that the target cannot attend to stay zero. Needs the extra
@@ -207,7 +206,7 @@ def attention_bounds(
     layer, head, target
         Indices of the layer, the head and the target token, counted from 0.
     site
-        The attention site ("encoder", "decoder" or "cross"), if the model has several.
+        The attention site (such as "decoder" or "cross"), if the model has several.
     row
         The index of the text, if the recording has several.
 
