@@ -1,9 +1,9 @@
-"""Exact and fast tensor algebra. Nothing here depends on a model.
+"""Exact and fast tensor algebra that does not depend on a model.
 
 These functions do not store a tensor of targets x sources x d_model, unless it takes only a few
 megabytes. Triton kernels are in `fused/`.
 
-    channels       The channels that this process holds, if the model's vectors are sharded.
+    channels       Sum and take norms over channels if the model's vectors are sharded.
     chords         Split the output of an MLP by source, using the chord of the activation.
     chunks         Choose block sizes and the precision of computations.
     decomposition  The contributions of sources to the chosen targets, as factors: T_ij = scale_i *
@@ -14,8 +14,8 @@ megabytes. Triton kernels are in `fused/`.
     contributions  The L1 contribution of each source to a target: ||y_i||_1 - ||y_i - T_ij||_1.
     gradients      Gradients of explained outputs with respect to hidden states: plain, averaged
                    over noisy copies, and along paths.
-    gram           Norms of sums over heads without the sums: ||sum_h a_h f_h||^2 = a^T G a, with G
-                   the head x head Gram matrix of one source's vectors.
+    gram           Compute norms of sums over heads without computing the sums, from the head x head
+                   Gram matrix G of one source's vectors: ||sum_h a_h f_h||^2 = a^T G a.
     prefixes       Effective attention if targets see different sources: causal masks, windows,
                    packed texts.
     projector      Effective attention A P, with P the projector onto the column space of T = V W_O:

@@ -1,7 +1,8 @@
-"""The channels that this process holds, if the model's vectors are sharded over several processes.
+"""Sum and take norms over channels if the model's vectors are sharded over several processes.
 
-To sum or take a norm over all channels, the results of all processes are combined in a fixed order,
-so that every process gets bitwise equal results.
+Each process stores only a slice of the channels. To sum or take a norm over all channels, the
+results of all processes are gathered and combined in a fixed order, so that every process gets
+bitwise equal results.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class ChannelSlice:
-    """The channels of a vector that this process holds: a slice, or all of them."""
+    """The slice of a vector's channels that this process stores. By default, it is the whole
+    vector.
+    """
 
     start: int = 0
     stop: int | None = None
@@ -25,7 +28,7 @@ class ChannelSlice:
     gather: Callable[[Tensor], Tensor] | None = None
 
     def of(self, vectors: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows channel"]:
-        """Return the channels of `vectors` that this process holds."""
+        """Return the channels of `vectors` that this process stores."""
         return vectors if self.gather is None else vectors[..., self.start : self.stop]
 
     def joined(self, part: Float[Tensor, "*rows channel"]) -> Float[Tensor, "*rows d_model"]:

@@ -1,4 +1,6 @@
-"""Choose block sizes and the precision of computations. All other files take them from here."""
+"""Choose block sizes and the precision of computations. Other modules call these functions instead
+of choosing sizes themselves.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +23,9 @@ def block_bytes(budget: int) -> int:
 
 
 def cached_bytes(budget: int, device: torch.device) -> int:
-    """Return the size in bytes of a block that several elementwise operations read.
+    """Return the maximum size in bytes of a block that several elementwise operations read in turn.
 
-    On a CPU, the block should fit in the cache.
+    On a CPU, the block should stay in the cache between these operations.
     """
     return min(block_bytes(budget), CACHED) if device.type == "cpu" else block_bytes(budget)
 
@@ -36,9 +38,10 @@ def product_bytes(device: torch.device) -> int:
 
 
 def rows_at_once(row_bytes: int, budget: int, device: torch.device | None = None) -> int:
-    """Return how many rows of `row_bytes` fit the memory budget.
+    """Return how many rows of `row_bytes` bytes fit into the memory budget.
 
-    The total is capped at `LARGEST`, or at the size that suits `device` if you pass one.
+    Their total size is also capped at `LARGEST` bytes, or at the limit for `device` if you pass
+    one.
     """
     if device is None:
         largest = LARGEST
@@ -73,9 +76,9 @@ def sources_first(
 ) -> Float[Tensor, "batch source target head"]:
     """Permute the axes so that sources come before targets and heads.
 
-    The result is a view whose memory layout makes a contiguous copy fast. Reordering whole rows
-    first leaves a single matrix transpose, which takes half the time of permuting three axes at
-    once.
+    The result is a view. Making it contiguous takes half the time of permuting three axes at once,
+    because targets and heads are exchanged first, which copies whole rows, and only a matrix
+    transpose remains.
     """
     return weights.transpose(1, 2).contiguous().permute(0, 3, 1, 2)
 

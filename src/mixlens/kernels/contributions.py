@@ -40,8 +40,9 @@ def l1_contributions(
     """Return ||y_i||_1 - ||T_ij - y_i + shift||_1 for every target i and source j.
 
     If a target gives a source no weight at all, the result is 0. `y` has the same channels as the
-    vectors of `parts`. `limit` bounds the bytes of a block. If all tokens are targets and sources,
-    `ends` is the number of tokens of each text; scores of padding after them may stay 0.
+    vectors of `parts`. `limit` bounds the bytes of a block. If all tokens are both targets and
+    sources, `ends` contains the number of real tokens of each text, and the scores of padding may
+    stay 0.
     """
     _, heads, targets, sources = parts.weights.shape
     if parts.vectors.few(targets):
@@ -66,7 +67,10 @@ def l1_contributions(
 def _fused_contributions(
     parts: Decomposition, y: Float[Tensor, "batch target d_model"], limit: int, shift: float
 ) -> Float[Tensor, "batch target source"]:
-    """Compute the contributions to many targets on a GPU. Only the vectors take much memory."""
+    """Compute the contributions to many targets with the fused GPU kernel.
+
+    The vectors of some sources at a time are the only large temporary tensor.
+    """
     batch, heads, _, sources = parts.weights.shape
     vectors = parts.vectors
     source_bytes = batch * heads * vectors.width * vectors.values.element_size()
@@ -180,7 +184,9 @@ def _fill_contributions(
 def _direct_contributions(
     parts: Decomposition, y: Float[Tensor, "batch target d_model"], limit: int, shift: float
 ) -> Float[Tensor, "batch target source"]:
-    """Compute the contributions to a few targets, summing the heads of each pair in one product."""
+    """Compute the contributions to a few targets, one target at a time, with a matrix product that
+    also sums over the heads.
+    """
     batch, _, targets, sources = parts.weights.shape
     contributions = y.new_empty(batch, targets, sources)
     for part in slices(sources, 12 * batch * y.shape[-1], limit):
@@ -197,9 +203,11 @@ def _finished(
     shift: float,
     contributions: Float[Tensor, "batch target source"],
 ) -> Float[Tensor, "batch target source"]:
-    """Sum the scores over all channels, and set them to zero where the weight is zero.
+    """Sum the scores over the channels of all processes, and set scores to zero where the attention
+    weight is zero.
 
-    The scores on the diagonal include the residual stream if it belongs to the target itself.
+    If the residual stream belongs to the target's own source, the scores on the diagonal are
+    computed again so that they include the residual stream.
     """
     channels = parts.vectors.channels
     contributions = channels.sum(contributions)
@@ -216,5 +224,7 @@ def l1_contribution(
     y: Float[Tensor, "batch _ d_model"],
     shift: float = 0.0,
 ) -> Float[Tensor, "batch _"]:
-    """Return the L1 contribution of one part of each target's output."""
+    """Return ||y||_1 - ||part - y + shift||_1, the L1 contribution of `part` to each target's
+    output `y`.
+    """
     return (y.abs() - (part - y + shift).abs()).sum(-1)

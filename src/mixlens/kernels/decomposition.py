@@ -1,7 +1,7 @@
 """The contributions of sources to the chosen targets, stored as factors: T_ij = scale_i * sum_h
 A_hij vectors_hj (+ own_i if j is i itself).
 
-The full tensor of T_ij, targets x sources x d_model, is never computed. Only its diagonal is.
+The full tensor of T_ij (targets x sources x d_model) is never computed, only its diagonal.
 
 `Vectors` stores the vectors of the sources as two factors: vectors_hj = values_hj matrix_h. All
 vectors together are heads x sources x d_model numbers, often the largest tensor of all. They are
@@ -52,7 +52,7 @@ class Vectors:
         return replace(self, values=self.values[texts], gate=gate)
 
     def up_to(self, end: int) -> Vectors:
-        """Return the vectors of the first `end` sources. They are the same for every target."""
+        """Return the vectors of the first `end` sources."""
         return replace(self, values=self.values[:, :, :end])
 
     def head(self, number: int) -> Vectors:
@@ -79,7 +79,11 @@ class Vectors:
         return values if shared == 1 else values.repeat_interleave(shared, 1)
 
     def of(self, part: slice = slice(None)) -> Float[Tensor, "batch head part d_model"]:
-        """Compute the vectors of some sources, which are the same for every target."""
+        """Compute the vectors of some sources.
+
+        Raise an error if gates are applied to the values, because the vectors then differ between
+        targets.
+        """
         if self.gate is not None:
             raise ValueError("The vectors are gated, so they differ for each target.")
         values = self.heads(part)
@@ -101,8 +105,10 @@ class Vectors:
         return lambda part: formed[:, :, part]
 
     def few(self, targets: int) -> bool:
-        """Return whether summing the heads of each pair is cheaper than computing the vectors of
-        each source.
+        """Return whether there are so few targets that summing over the heads for each pair of
+        target and source is cheaper than computing the vectors of every source.
+
+        With gates, the result is always True, because the vectors then differ between targets.
         """
         return self.gate is not None or targets <= _DIRECT.get(self.values.dtype, 1)
 
@@ -130,7 +136,7 @@ class Vectors:
         """Return sum_h weights_hij vectors_hj, the contribution of each selected source to each
         target.
 
-        Along the "row" axis, the targets of each text follow those of the text before.
+        The "row" axis of the result contains the targets of all texts, one text after the other.
         """
         by_source = weights.permute(0, 3, 2, 1)  # [batch, part, target, head]
         if self.few(weights.shape[2]):
@@ -168,7 +174,9 @@ class Vectors:
     def written_to_each(
         self, weights: Float[Tensor, "batch head target"]
     ) -> Float[Tensor, "batch target d_model"]:
-        """Return the contribution to each target if every target has exactly one source."""
+        """Return the contribution of each target's only source, which has the same index as the
+        target.
+        """
         values = self.heads()
         if self.gate is not None:
             values = values * self.gate.transpose(1, 2)
@@ -179,7 +187,7 @@ class Vectors:
 
 @dataclass(frozen=True, kw_only=True)
 class Decomposition:
-    """The parts of one block's output for the chosen targets.
+    """The output of one block for the chosen targets, split by source.
 
     All vectors have the same channels as `vectors`.
     """

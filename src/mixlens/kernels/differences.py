@@ -2,10 +2,10 @@
 explains.
 
 Each vector is compared relative to its own size. A language model's first token may be ten thousand
-times as large as the others, so a comparison relative to the largest number of all would hide their
-errors. A vector that is much smaller than the terms of its sum may be mere rounding. It is
-therefore compared relative to a fraction of the size of these terms. If the terms are unknown, the
-median vector size stands in for them.
+times as large as the others, so a comparison relative to the largest number in the tensor would
+hide errors in all other tokens. A vector that is much smaller than the terms of its sum may be mere
+rounding. It is therefore compared relative to a fraction of the size of these terms. If the terms
+are unknown, the median vector size is used instead.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ def largest_difference(
     summands: Tensor | None = None,
     dtype: torch.dtype | None = None,
 ) -> Float[Tensor, ""]:
-    """Return the largest difference of any vector (along the last axis), relative to that vector's
-    size.
+    """Return the largest difference between two vectors along the last axis, relative to the size
+    of the expected vector.
 
     `summands` is the size of the terms that were summed to get each vector. `dtype` is the
     precision of the sum, if it differs from the dtype of `expected`.
@@ -90,9 +90,11 @@ def sum_errors(
     expected: Float[Tensor, "entry *expected_rows d"],
     *summands: Float[Tensor, "entry *rows d"],
 ) -> Float[Tensor, " entry"]:
-    """Return the largest relative difference for each entry of the first axis.
+    """Return, for each entry of the first axis, the largest relative difference between `total` and
+    `expected`.
 
-    `expected` must have the precision in which the sum was computed.
+    `summands` are the terms of the sum. `expected` must have the precision in which the sum was
+    computed.
     """
     if total.shape != expected.shape:
         return total.new_full((len(total),), torch.inf)
@@ -106,9 +108,11 @@ def sum_errors(
 
 
 def _errors_of_rounding(gaps: Tensor, sizes: Tensor) -> Tensor | None:
-    """Return the errors if they are rounding relative to the vectors themselves.
+    """Return the errors relative to the vectors' own sizes if all of these errors are within
+    rounding.
 
-    Return None if the sizes of the summed terms are needed to decide.
+    Return None if larger errors occur, or if reading a value would force a GPU synchronization. The
+    sizes of the summed terms must then be computed as well.
     """
     if not may_look_at(gaps):
         return None
@@ -117,7 +121,9 @@ def _errors_of_rounding(gaps: Tensor, sizes: Tensor) -> Tensor | None:
 
 
 def _floor(dtype: torch.dtype) -> float:
-    """Return the size, relative to its terms, below which a vector may be nothing but rounding."""
+    """Return the size of a vector, as a fraction of the size of its summed terms, below which the
+    vector may be mere rounding.
+    """
     return max(1e-3, torch.finfo(dtype).eps / ROUNDING[dtype])
 
 
@@ -131,8 +137,8 @@ def attention_product(
     output: Float[Tensor, "batch target head d_head"],
     dtype: torch.dtype | None = None,
 ) -> tuple[Float[Tensor, "batch target head d_head"], Float[Tensor, ""]]:
-    """Return the product of weights and values, and the relative error of an attention output
-    compared with it.
+    """Return the product of weights and values, and its relative difference from the attention's
+    `output`.
     """
     product = (weights @ values).transpose(1, 2)
     none_is_negative = may_look_at(weights) and bool(weights.amin() >= 0)
@@ -180,8 +186,10 @@ def product_errors(
 def _along(
     directions: Float[Tensor, "two d"], matrix: Float[Tensor, "*entries inner d"]
 ) -> Float[Tensor, "*entries two inner"]:
-    """Return `directions @ matrix.mT`, several times as fast because the matrix is read in memory
-    order.
+    """Return `directions @ matrix.mT`.
+
+    If the rows of the matrix are contiguous, the transposed product is computed instead. It reads
+    the matrix in memory order, which is several times as fast.
     """
     if matrix.stride(-1) == 1:
         return (matrix @ directions.mT).mT
@@ -195,8 +203,9 @@ def weighted_sum_errors(
 ) -> Float[Tensor, " entry"]:
     """Return `product_errors` for weights that are hardly ever negative.
 
-    If values cannot be read cheaply, the weights are read only once. Negative weights make the
-    summed terms smaller and therefore the check stricter.
+    On a GPU, one matrix product computes both the random projections and the sizes of the summed
+    terms, so the weights are read only once. Negative weights make these sizes smaller, and
+    therefore the check stricter.
     """
     if may_look_at(weights):
         return product_errors(product, weights, vectors)
@@ -210,7 +219,7 @@ def weighted_sum_errors(
 
 
 def may_look_at(numbers: Tensor) -> bool:
-    """Return whether reading a value is cheap. On a GPU, it would force a synchronization."""
+    """Return whether reading a value is cheap. On a GPU, reading would force a synchronization."""
     return numbers.device.type == "cpu"
 
 

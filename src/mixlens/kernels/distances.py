@@ -13,18 +13,23 @@ DISTANCES = ("cosine", "euclidean", "spearman")
 
 @dataclass(frozen=True)
 class Distance:
-    """A distance with a name. With `normalised`, representations are first scaled to mean zero and
-    variance one.
+    """A distance between representations, selected by name. With `normalised`, representations are
+    first scaled to mean zero and variance one.
 
-    "projection" is the inner product of the change with the second representation. It is signed.
-    Together with the Euclidean distance, it gives the angle between stacked representations.
+    The "projection" distance is the signed inner product of the change a - b with the second
+    representation b. Together with the Euclidean distance, it gives the angle between stacked
+    representations.
     """
 
     name: str
     normalised: bool = False
 
     def prepare(self, states: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows d_model"]:
-        """Prepare representations for `between`. Prepare them once if you compare them often."""
+        """Standardise, rank or scale representations, as the distance requires, before calling
+        `between`.
+
+        If you compare a representation several times, prepare it only once.
+        """
         if self.normalised:
             states = standardise(states)
         if self.name == "cosine":
@@ -36,7 +41,7 @@ class Distance:
     def between(
         self, a: Float[Tensor, "*rows d_model"], b: Float[Tensor, "*others d_model"]
     ) -> Float[Tensor, "*rows"]:
-        """Return the distance between two prepared representations.
+        """Return the distance between two representations from `prepare`.
 
         For unit vectors, 1 - cos = |a - b|^2 / 2. The right-hand side is accurate even where 1 -
         cos suffers from cancellation.

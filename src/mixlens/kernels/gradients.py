@@ -2,8 +2,8 @@
 and along paths.
 
 The model is represented by a function `value(hidden, rows)` of the hidden states that enter a
-layer. `hidden` has the shape [copies, token, d_model], and `rows` holds the index of each copy's
-text. The function returns the explained number of each copy.
+layer. `hidden` has the shape [copies, token, d_model], and `rows` contains the index of each copy's
+text. For each copy, the function returns the number to explain.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Value = Callable[[Hidden, Int[Tensor, " copies"]], Float[Tensor, " copies"]]
 
 
 def gradient(value: Value, hidden: Hidden, rows: Int[Tensor, " copies"]) -> Hidden:
-    """Return the gradient of each copy's number with respect to its own hidden states."""
+    """Return the gradient of each copy's number with respect to the hidden states of that copy."""
     with torch.enable_grad():
         leaf = hidden.detach().clone().requires_grad_()
         slope = slope_of(value(leaf, rows).sum(), leaf)
@@ -44,7 +44,7 @@ def slope_of(number: Tensor, leaf: Tensor) -> Tensor | None:
 
 
 def no_gradient(place: str) -> str:
-    """Return the error message for a missing gradient."""
+    """Return the error message for an output whose gradient does not reach `place`."""
     return (
         f"no gradient reaches {place} from this output. Either the model detaches a tensor, or "
         "its output does not depend on these tokens"
@@ -62,8 +62,8 @@ def smoothed(
     seed: int,
     size: int,
 ) -> Hidden:
-    """Return the mean of `explain(gradient, hidden)` over copies with Gaussian noise on their real
-    tokens.
+    """Return the mean of `explain(gradient, hidden)` over copies of `hidden` with Gaussian noise on
+    all real tokens.
 
     This is SmoothGrad (Smilkov et al. 2017). The standard deviation of the noise is `noise` times
     the range of values in each text.
@@ -104,10 +104,10 @@ def path_mean(value: Value, base: Hidden, hidden: Hidden, *, steps: int, size: i
 def token_path_means(
     value: Value, base: Hidden, hidden: Hidden, lengths: Sequence[int], *, steps: int, size: int
 ) -> Hidden:
-    """Return, for each token, the mean gradient at its own position on the straight path from
-    `base`.
+    """Return, for each token, its mean gradient along the straight path from `base` to `hidden`.
 
-    Only this token moves along the path; all others keep their states. Padding gets zeros.
+    Only this token moves along the path; the hidden states of all other tokens stay the same.
+    Padding gets zeros.
     """
     along, share = _quadrature(steps, hidden)
     total, device = torch.zeros_like(hidden), hidden.device

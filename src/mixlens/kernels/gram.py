@@ -1,11 +1,11 @@
-"""Norms of sums over heads without the sums: ||sum_h a_h f_h||^2 = a^T G a, with G the head x head
-Gram matrix of one source's vectors.
+"""Compute norms of sums over heads without computing the sums: ||sum_h a_h f_h||^2 = a^T G a, with
+G the head x head Gram matrix of one source's vectors.
 
-Each pair takes head^2 operations instead of head * d_model, and each source needs a matrix of head
-x head numbers. a^T G a is evaluated in float64 even for float32 vectors: if heads cancel, the root
-of a float32 square has only half of the digits. Half-precision vectors have fewer digits than that
-to begin with, so on a GPU without the fused kernels they use float32, which is several times as
-fast.
+Each pair of target and source takes head^2 operations instead of head * d_model, and each source
+needs a matrix of head x head numbers. a^T G a is evaluated in float64 even for float32 vectors: if
+heads cancel, the root of a float32 square has only half of the digits. Half-precision vectors have
+fewer digits than that to begin with, so on a GPU without the fused kernels, float32 is used for
+them, which is several times as fast as float64.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def summed_norms(
 
     The function processes a few sources at a time; `limit` bounds the bytes of each temporary
     tensor. Pass `causal` if the targets are all positions in order and see only themselves and
-    earlier ones. If all tokens are targets and sources, `ends` is the number of tokens of each
-    text; norms of padding after them may stay 0.
+    earlier positions. If all tokens are both targets and sources, `ends` contains the number of
+    real tokens of each text, and the norms of padding may stay 0.
     """
     return vectors.channels.norm(_norms_here(weights, vectors, limit, causal, ends))
 
@@ -65,7 +65,7 @@ def _norms_here(
 
 
 def _direct_norms(weights: Tensor, vectors: Vectors, limit: int) -> Tensor:
-    """Compute the norms for a few targets by forming each sum."""
+    """Compute the norms for a few targets, one target at a time, by computing each sum explicitly."""
     batch, _, targets, sources = weights.shape
     parts = list(slices(sources, 12 * batch * vectors.width, limit))
     rows = []
@@ -77,7 +77,11 @@ def _direct_norms(weights: Tensor, vectors: Vectors, limit: int) -> Tensor:
 
 
 def _fused_norms(weights: Tensor, vectors: Vectors, limit: int, causal: bool) -> Tensor:
-    """Compute the norms for many targets on a GPU. Only the vectors take much memory."""
+    """Compute the norms for many targets with the fused GPU kernels.
+
+    Besides the Gram matrices, the vectors of some sources at a time are the only large temporary
+    tensor.
+    """
     batch, heads, _, sources = weights.shape
     gram = weights.new_empty(batch, heads**2, sources, dtype=torch.float64)
     source_bytes = weights.element_size() * heads * vectors.width
@@ -159,7 +163,10 @@ def _fill_norms(
 
 
 def part_norms(parts: Decomposition, limit: int) -> Float[Tensor, "batch target source"]:
-    """Return ||T_ij||. The diagonal is summed explicitly; Gram matrices give the other norms."""
+    """Return ||T_ij|| for every target i and source j.
+
+    The diagonal is computed from explicit sums, all other norms from Gram matrices.
+    """
     norms = summed_norms(parts.weights, parts.vectors, limit, causal=parts.causal, ends=parts.ends)
     norms = norms * parts.scale.abs()[..., None]
     if not parts.own_is_source:
@@ -182,12 +189,14 @@ def head_norms(
 def add_squares(
     norms: Float[Tensor, "batch *head target source"],
 ) -> dict[str, Float[Tensor, "batch target *head source"]]:
-    """Return the squared norms, which can be added over stacked targets."""
+    """Return the squared norms. Their sum over several targets is the squared norm of the stacked
+    vectors of these targets.
+    """
     return {"squares": norms.movedim(-2, 1).square()}
 
 
 def take_roots(
     squares: Mapping[str, Float[Tensor, "batch target *head source"]],
 ) -> Float[Tensor, "batch *head target source"]:
-    """Return the norms, given their squares."""
+    """Return the norms, given the squares from `add_squares`."""
     return squares["squares"].movedim(1, -2).sqrt()

@@ -106,8 +106,8 @@ def _shortest(
     seen: Bool[Tensor, "batch heads_or_one target source"],
     born: Bool[Tensor, "batch head target k"],
 ) -> tuple[Float[Tensor, "batch head target source"], Bool[Tensor, "batch head target"]]:
-    """Return the weights of smallest norm that have the same product, and a mask of the targets for
-    which the solve is reliable.
+    """Return, for each target, the weights of smallest norm that have the same product with
+    `rotated`, and a mask of the targets for which the solve is reliable.
     """
     lower, info = torch.linalg.cholesky_ex(gram)
     lower = torch.where(

@@ -5,7 +5,7 @@ T has d_head useful columns, not d_model. If W_O has full row rank, T and V have
 space. If not, T has the column space of V times the directions that W_O keeps. Therefore P = Q Q^T
 with Q a thin QR factor of a (source x d_head) matrix. Q is computed from Cholesky factors in
 float64, for whole batches and all heads at once, and refined by a second pass for float64 values.
-The condition number is bounded on the way. (Nearly) rank-deficient heads use a singular value
+The same factors bound the condition number. (Nearly) rank-deficient heads use a singular value
 decomposition, one head at a time, and singular values below `tolerance` times the largest count as
 zero.
 
@@ -37,8 +37,8 @@ def tolerance(dtype: torch.dtype) -> float:
 
 @dataclass(frozen=True)
 class Inverse:
-    """The inverse of a triangular Cholesky factor, and a mask of the matrices for which it is
-    reliable.
+    """The inverse of a triangular Cholesky factor, and a mask of the matrices for which this
+    inverse is reliable.
     """
 
     factor: Float[Tensor, "*batch k k"]
@@ -66,10 +66,10 @@ def value_columns(
     lengths: Int[Tensor, " batch"],
     uncertain: Sequence[int] | None = None,
 ) -> Float[Tensor, "batch head source d_head"]:
-    """Return, for every head, a float64 matrix with the same column space as T.
+    """Return, for every head, a float64 matrix with the same column space as T = V W_O.
 
-    Its Frobenius norm is one, and padding is zero. `uncertain` is the result of `uncertain_rows`
-    for the output projection, if it is already known.
+    Its Frobenius norm is one, and rows of padding are zero. `uncertain` is the result of
+    `uncertain_rows` for the output projection, if it is already known.
     """
     real = torch.arange(values.shape[2], device=values.device) < lengths[:, None]
     columns = in_float64(values) * real[:, None, :, None]
@@ -103,9 +103,7 @@ def uncertain_rows(output_weight: Float[Tensor, "head d_head d_model"]) -> list[
 def with_ones(
     columns: Float[Tensor, "batch head source k"], lengths: Int[Tensor, " batch"]
 ) -> Float[Tensor, "batch head source k1"]:
-    """Append a column of ones and return [T, 1], so that the projected attention weights keep their
-    sum.
-    """
+    """Append a column of ones to `columns`, so that the projected attention weights keep their sum."""
     real = torch.arange(columns.shape[2], device=columns.device) < lengths[:, None]
     ones = real.to(columns.dtype) / lengths[:, None].sqrt()
     return torch.cat([columns, ones[:, None, :, None].expand(-1, columns.shape[1], -1, 1)], -1)
@@ -113,8 +111,9 @@ def with_ones(
 
 @dataclass(frozen=True)
 class Projector:
-    """P = Q Q^T for every head, or the identity on the real sources if their rows are linearly
-    independent.
+    """The projector P = Q Q^T onto the column space of T = V W_O, for every head.
+
+    If the rows of the real sources are linearly independent, P is the identity on these sources.
     """
 
     basis: Float[Tensor, "batch head source k"]
@@ -125,7 +124,7 @@ class Projector:
     def __call__(
         self, weights: Float[Tensor, "batch head target source"]
     ) -> Float[Tensor, "batch head target source"]:
-        """Return effective attention, which is the projected weights."""
+        """Return effective attention: the attention weights, multiplied by the projector."""
         if bool(self.whole.all()):
             return self._real(weights)
         basis = self.basis.to(weights.dtype)
@@ -175,8 +174,8 @@ def projector(
 def _orthonormal(
     columns: Float[Tensor, "batch head source k"], least: float, again: bool
 ) -> tuple[Tensor, Bool[Tensor, "batch head"]]:
-    """Return an orthonormal basis of each column space, and a mask of the heads for which it is
-    reliable.
+    """Return an orthonormal basis of each column space, and a mask of the heads for which the basis
+    is reliable.
     """
     first = inverse_factor(columns.mT @ columns, least)
     basis = columns @ first.factor.mT

@@ -199,10 +199,10 @@ def constants(model: nn.Module) -> Iterator[None]:
 def differences_explained(
     value: Callable[[Tensor], Tensor], x: Tensor, baseline: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the attributions of value(x) - value(baseline), the sum they should have, and the
-    error of their actual sum.
+    """Return the attributions, the difference value(x) - value(baseline) that they should add up
+    to, and the error of their actual sum.
 
-    `value` takes inputs and baselines as one batch and returns one number for each.
+    `value` receives the inputs and baselines as one batch and returns one number for each of them.
     """
     both = torch.cat([x, baseline]).detach().requires_grad_()
     with torch.enable_grad():

@@ -4,7 +4,7 @@ Shrikumar, Greenside, Kundaje, "Learning Important Features Through Propagating 
 Differences", ICML 2017. A nonlinear function of one number gets the slope of its secant (the
 Rescale rule). If both factors of a product differ between the halves, the difference is divided
 evenly: d(ab) = da (b + b')/2 + (a + a')/2 db, as in SHAP's deep explainer. Softmax has its own
-secant rule. Norms treat sigma as in `scaled_by_sigma`.
+secant rule. For norms, `scaled_by_sigma` explains the rule for the division by sigma.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ def curve(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
 
 
 class _EvenShare(torch.autograd.Function):
-    """A bilinear function whose derivative is taken at the mean of the two halves.
+    """A bilinear function whose derivative is taken at the mean of the two halves of the batch.
 
-    The mean of each argument is all that is stored for the backward pass.
+    Only the mean of each argument is stored for the backward pass.
     """
 
     @staticmethod
@@ -74,7 +74,9 @@ class _EvenShare(torch.autograd.Function):
 
 
 def product(function: Callable[[Tensor, Tensor], Tensor], a: Tensor, b: Tensor) -> Tensor:
-    """Apply a bilinear function, and divide its difference evenly between the two arguments."""
+    """Apply a bilinear function, and divide the difference of its results evenly between the two
+    arguments.
+    """
     if not (varies(a) and varies(b)) or len(a) % 2 or len(b) % 2:
         return function(a, b)
     shared: Tensor = _EvenShare.apply(function, a, b)  # type: ignore[no-untyped-call]
@@ -82,7 +84,9 @@ def product(function: Callable[[Tensor, Tensor], Tensor], a: Tensor, b: Tensor) 
 
 
 def _mean_probabilities(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
-    """Return the softmax of the two halves, and the logarithmic mean of their probabilities."""
+    """Return the softmax of the two halves of the batch, and the logarithmic mean of their
+    probabilities.
+    """
     lowest = max(_MASKED, torch.finfo(x.dtype).min / 2)  # float16 ends at -65504
     x = x.clamp_min(lowest)
     result = F.softmax(x, dim)
@@ -97,7 +101,7 @@ def _mean_probabilities(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
 
 
 class _SoftmaxSecant(torch.autograd.Function):
-    """Softmax of the two halves, with the slope of the secant as its derivative.
+    """Softmax of the two halves of the batch, with the slope of the secant as its derivative.
 
     Only the logarithmic mean of the two probabilities is stored for the backward pass.
     """

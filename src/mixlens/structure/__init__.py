@@ -8,8 +8,8 @@ The result is a `ModelStructure`, which is plain data. Code that computes scores
     language_structure  Infer the structure of a multimodal language model from its text tokens
                        alone.
     layer_discovery    Infer the structure of a layer from the activations of one run.
-    layer_structure    The structure of a transformer layer as plain data, and the residual sums
-                       that it describes.
+    layer_structure    The structure of a transformer layer as plain data, with methods that
+                       compute its residual sums.
     layer_trace        Trace one layer, module by module, while it runs.
     layouts            Convert the hidden states of layers with other layouts to [batch, tokens,
                        d_model].

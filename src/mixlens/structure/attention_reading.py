@@ -1,8 +1,8 @@
 """Infer the structure of one attention block from the activations of one run.
 
-The output projection is the affine module whose input is A V, with or without a gate. The norms and
-scales after it form the branch. The residual sum is the first tensor that is a linear combination
-of the residual stream and the branch.
+The output projection is the affine module whose input is A V, the product of attention weights and
+values, with or without a gate. The norms and scales after the projection form the branch. The
+residual sum is the first tensor that is a linear combination of the residual stream and the branch.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mixlens.structure.trace_matching import Evidence, outermost_first
 
 @dataclass
 class ObservedSum:
-    """The sum total = residual_scale * residual + branch_scale * branch, as found in a trace."""
+    """The sum total = residual_scale * residual + branch_scale * branch, as inferred from a trace."""
 
     total: Tensor
     residual_from: str | None
@@ -36,7 +36,7 @@ class ObservedSum:
 
 
 class TurnedProjection(UnsupportedModel):
-    """Raised if the module that reads A V has its tokens before the batch."""
+    """Raised if the module that reads A V expects [tokens, batch, channel]."""
 
     def __init__(self, path: str) -> None:
         super().__init__(f"`{path}` has the tokens before the batch")
@@ -44,7 +44,8 @@ class TurnedProjection(UnsupportedModel):
 
 
 def projection_of(evidence: Evidence, index: int, *, any_width: bool = False) -> tuple[Event, bool]:
-    """Return the affine module whose input is A V, and whether A V is gated.
+    """Return the affine module whose input is A V (attention weights times values), and whether A V
+    is gated.
 
     With `any_width`, the module may return a different number of channels than the stream has.
     """
@@ -95,14 +96,14 @@ def projection_of(evidence: Evidence, index: int, *, any_width: bool = False) ->
 
 
 def _is_turned(evidence: Evidence, given: Tensor, product: Tensor) -> bool:
-    """Return whether `given` is A V with its first two axes exchanged."""
+    """Return whether `given` equals `product` with its first two axes exchanged."""
     turned = given.dim() == 3 and given.shape[:2] == product.shape[1::-1]
     return turned and evidence.same(given.transpose(0, 1), product)
 
 
 def _other_width(evidence: Evidence, core: Core, product: Tensor) -> int | None:
-    """Return the number of output channels of the module that reads A V, if it differs from the
-    stream.
+    """Return the output width of the affine module that reads A V, if it differs from the width of
+    the residual stream. Return None otherwise.
     """
     for event in evidence.trace.events:
         if event.start < core.tick or not event.inputs or event.output is None:
@@ -134,9 +135,9 @@ def _may_take(
 
 
 def branch_of(evidence: Evidence, projection: Event) -> tuple[Tensor, tuple[str, ...], bool, int]:
-    """Follow the norms and scales between the projection and the residual sum.
+    """Return the output of the last norm or scale between the projection and the residual sum.
 
-    Return the output of the last one, the paths of all of them, whether one is a norm, and the tick
+    Also return the paths of all these norms and scales, whether any of them is a norm, and the tick
     at which the last one ends.
     """
     assert projection.output is not None
@@ -157,7 +158,7 @@ def branch_of(evidence: Evidence, projection: Event) -> tuple[Tensor, tuple[str,
 
 
 def input_norm_of(evidence: Evidence, core: Core, stream: Tensor) -> str | None:
-    """Return the path of the norm between the stream and the attention call, or None."""
+    """Return the path of the norm that is applied to the stream before attention, or None."""
     for event in evidence.trace.events:
         if event.end < core.tick and event.inputs and evidence.same(event.inputs[0], stream):
             form = evidence.norm(event)

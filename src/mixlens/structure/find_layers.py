@@ -36,9 +36,10 @@ class CapturedLayers:
     spread: Mapping[str, Spread]  # layers that may continue in other lists
 
     def numbers(self) -> Iterator[tuple[str, int]]:
-        """Yield the path of each called layer, and its index in its list.
+        """Yield the path of each layer in which attention was captured, and the layer's index in
+        its list.
 
-        Layers without attention count as well.
+        All layers of the list count for the index, including those without attention.
         """
         counts: dict[str, int] = {}
         for path in self.order:
@@ -51,8 +52,9 @@ class CapturedLayers:
 def capture_layers(model: nn.Module, inputs: Inputs, backends: str) -> list[CapturedLayers]:
     """Run the model once, and capture attention with `backends`.
 
-    Return the layers whose attention was captured through the attention interface. If other
-    backends captured more layers, return all of these as a second entry.
+    The result usually has one entry: the layers whose attention was captured through the attention
+    interface of transformers. If all backends together captured more layers, a second entry
+    contains these layers.
     """
     chains: list[tuple[str, _Chain]] = []
     around: list[tuple[str, int]] = []
@@ -111,8 +113,9 @@ def _heard(
 
 
 def _spread(layers: tuple[str, ...], calls: list[LayerCall]) -> dict[str, Spread]:
-    """Return the layers that may continue in items of other lists, which run before the next
-    layer.
+    """Return the layout of each layer that may continue in items of other module lists.
+
+    Only items that run before the next layer are considered.
     """
     inside = tuple(f"{path}." for path in layers)
     outside = [call for call in calls if not call.path.startswith(inside)]
@@ -156,7 +159,7 @@ def _hands_on(call: LayerCall) -> bool:
 
 def _within_a_stream(chain: _Chain, changing: set[str]) -> _Chain:
     """Drop outer items that change the shape of their input (a stage that ends with pooling), if an
-    inner item keeps it.
+    inner item preserves the shape.
     """
     kept = next((i for i, (path, _) in enumerate(chain) if path not in changing), 0)
     return chain[kept:]

@@ -2,8 +2,8 @@
 
 A prompt with an image cannot be truncated, because the model expects a token for each patch. The
 text tokens without the image are a valid input, and they run through every layer of the language
-model. The image and audio towers are not analysed. Targets are verified on the real input, as
-always.
+model. The image and audio towers are not analysed. As always, scores are verified on the full
+input.
 """
 
 from __future__ import annotations

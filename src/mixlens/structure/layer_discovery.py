@@ -104,8 +104,8 @@ class _Explainer:
         return list(entries(self.evidence))
 
     def starts(self) -> Iterator[tuple[HookPoint | None, Tensor]]:
-        """Yield the streams that may enter the first attention block: the layer's input, or a sum
-        after an earlier part.
+        """Yield the tensors that may enter the first attention block: the layer's input, and
+        residual sums after an earlier part of the layer.
         """
         yield None, self.trace.hidden
         yield from self.entries
@@ -128,8 +128,8 @@ class _Explainer:
     def sites(
         self, index: int, stream: Tensor
     ) -> Iterator[tuple[AttentionStructure, Tensor, FeedForwardStructure | None]]:
-        """Yield possible explanations of one attention call: its structure, the stream after it,
-        and the MLP if it is parallel.
+        """Yield each possible structure of one attention call, with the residual stream after the
+        call and the MLP if it runs in parallel.
         """
         core = self.trace.cores[index]
         projection, gated = self.projection(index)
@@ -188,10 +188,10 @@ class _Explainer:
 
 
 def open_sites(evidence: Evidence, why: str) -> tuple[AttentionStructure, ...] | None:
-    """Return the attention modules of a layer that cannot be explained, or None if they are
-    unknown, too.
+    """Return the attention modules of an open layer, or None if their attention cannot be verified
+    either.
 
-    `why` is the reason, which is stored in the result.
+    `why` is the reason why the layer's output cannot be explained. It is stored in the result.
     """
     for core in evidence.trace.cores:
         weights, values = core.call.weights, core.call.values
@@ -239,8 +239,8 @@ def _open_site(evidence: Evidence, index: int, why: str) -> AttentionStructure:
 def _run_without_attention(evidence: Evidence) -> tuple[Tensor, Tensor]:
     """Run the layer with all attention values set to zero and the input of one token changed.
 
-    Return the layer's output, and the values of its first attention call in this run before they
-    were zeroed.
+    Return the layer's output, and the values of the layer's first attention call in this run before
+    they were set to zero.
     """
     first: list[Tensor] = []
 
@@ -281,10 +281,9 @@ def _require_values_of_tokens(evidence: Evidence, moved: Tensor) -> None:
 
 
 def sources_of(evidence: Evidence, index: int) -> tuple[AttentionKind, str | None]:
-    """Return which stack's tokens an attention reads.
+    """Return whether an attention reads the tokens of its own stack or of another stack.
 
-    If it reads its own tokens and those of another stack, also return whether its own come "first"
-    or "last".
+    If it reads both, also return whether its own tokens come "first" or "last" among the sources.
     """
     own, targets = evidence.trace.own_sources[index], int(evidence.hidden.shape[1])
     others = len(own) - targets

@@ -1,4 +1,4 @@
-"""The structure of a transformer layer as plain data, and the residual sums that it describes.
+"""The structure of a transformer layer as plain data, with methods that compute its residual sums.
 
 `affine_map` reads an output projection as a matrix. It accepts any affine module (Linear, Conv1D,
 an adapter, a quantised layer).
@@ -120,8 +120,8 @@ class AttentionStructure(ResidualSum):
     """The structure of one attention block: y = output_norm(residual_scale * residual +
     branch_scale * branch(A V W_O + b)).
 
-    With gates, the projection is (g * A V) W_O + b. If the block is open, its sources and values
-    are known and the layer can run again, but its output is not such a sum.
+    With gates, the projection computes (g * A V) W_O + b. If the block is open, its sources and
+    values are known and the layer can run again, but its output is not a sum of this form.
     """
 
     kind: AttentionKind  # of its sources, or of its own tokens if it reads both at once
@@ -199,7 +199,9 @@ class AttentionStructure(ResidualSum):
         )
 
     def residual(self, module: nn.Module, stream: Tensor) -> Tensor:
-        """Return the residual of the block, given the stream that reaches it."""
+        """Return the residual that the block adds to its branch, given the stream that enters the
+        block.
+        """
         if self.residual_from is None:
             return stream
         residual: Tensor = module.get_submodule(self.residual_from)(stream)
@@ -211,9 +213,11 @@ class AttentionStructure(ResidualSum):
         residual: Float[Tensor, "*rows d_model"],
         projected: Float[Tensor, "*rows d_model"],
     ) -> dict[str, Tensor]:
-        """Run the layer's own modules after the projection, and return the output at each level.
+        """Apply the layer's own norms and residual sum to the projection's output, and return all
+        results.
 
-        The levels are the projection, the branch after its norms, and the block's output y.
+        The keys are "projected" (the projection), "branch" (the branch after its norms) and "block"
+        (the block's output y).
         """
         branch = projected
         for path in self.branch:

@@ -65,7 +65,7 @@ class Run:
 
 @dataclass(frozen=True)
 class LayerTrace(Run):
-    """A run on the layer's recorded input. It can be repeated with other inputs."""
+    """The trace of a layer on its recorded input. The layer can run again with other inputs."""
 
     module: nn.Module
     hidden: Tensor
@@ -215,8 +215,8 @@ def _own_sources(call: AttentionCall) -> tuple[bool, ...]:
     """Return, for each source, whether its value depends on the layer's input.
 
     The second copy has a different input, so its values differ from those of the first copy. Values
-    that are equal at every position count as well: they do not come from another sequence, their
-    value projection is zero.
+    that are equal at every position count as dependent, too, because they are due to a value
+    projection of zero and not to another sequence.
     """
     values, square = call.values, call.weights.shape[-1] == call.weights.shape[-2]
     if square and bool((values == values[:1, :, :1]).all()):

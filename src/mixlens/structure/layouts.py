@@ -41,22 +41,22 @@ class Layout:
     packed: bool = False  # whether texts follow each other on the token axis
 
     def call(self, call: LayerCall) -> LayerCall:
-        """Convert a layer call to [batch, tokens, d_model]. The result does not include its
+        """Convert a layer call to [batch, tokens, d_model]. The result does not include the call's
         output.
         """
         (args, kwargs), shape = self.entered(call.args, call.kwargs)
         return LayerCall(call.path, ArrangedLayer(call.module, self, shape), args, kwargs)
 
     def entered(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[_Arguments, Any]:
-        """Convert the arguments to [batch, tokens, d_model], and return them with their original
-        shape.
+        """Convert the arguments to [batch, tokens, d_model], and also return the original shape of
+        the hidden states.
         """
         hidden = hidden_argument(args, kwargs)
         rows = self.rows(hidden, 1 if self.packed else int(hidden.shape[0]))
         return with_hidden_argument(args, kwargs, rows), hidden.shape
 
     def entering(self, args: tuple[Any, ...], kwargs: dict[str, Any], shape: Any) -> _Arguments:
-        """Convert the arguments to the layout that the layer expects."""
+        """Convert the arguments from [batch, tokens, d_model] to the layout that the layer expects."""
         hidden = hidden_argument(args, kwargs)
         return with_hidden_argument(args, kwargs, self.form(hidden, shape))
 
@@ -65,12 +65,14 @@ class Layout:
         return self.rows(first_tensor(output), batch)
 
     def attention(self, call: LayerCall) -> None:
-        """Combine the attention calls of a layer that processed its sequence in pieces."""
+        """Combine the attention calls of a layer that processed its sequence in pieces into one
+        call.
+        """
         if self.packed:
             call.attention = placed(call.attention, *call.hidden_in.shape[:2])
 
     def whole(self, module: nn.Module) -> nn.Module:
-        """Return the complete layer, given the module at its path."""
+        """Return the complete layer, given the module at the layer's path."""
         return module
 
     def last(self, module: nn.Module) -> nn.Module:
@@ -92,15 +94,17 @@ class Layout:
 
 @dataclass(frozen=True)
 class TwoStreams(Layout):
-    """Two tensors of tokens that are concatenated: the words and entities of LUKE, or the words and
-    boxes of LXMERT.
+    """Layout of a layer with two tensors of tokens, which are concatenated: the words and entities
+    of LUKE, or the words and boxes of LXMERT.
     """
 
     second: int = 1  # index among the arguments
 
     @classmethod
     def of(cls, call: LayerCall) -> TwoStreams | None:
-        """Return the layout if two tensors of tokens enter the layer and leave it, or None."""
+        """Return this layout if the layer receives and returns two tensors of tokens, or None
+        otherwise.
+        """
         first, returned = call.hidden_in, call.output
         if not call.args or call.args[0] is not first or not isinstance(returned, tuple):
             return None
@@ -112,14 +116,16 @@ class TwoStreams(Layout):
         return None
 
     def entered(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[_Arguments, Any]:
-        """Concatenate both streams, and pass them in place of the first."""
+        """Replace the first stream by the concatenation of both. Also return the length of each
+        stream.
+        """
         first, second = args[0], args[self.second]
         joined = torch.cat([first, second], 1)
         changed = (joined, *args[1 : self.second], None, *args[self.second + 1 :])
         return (changed, kwargs), (first.shape[1], second.shape[1])
 
     def entering(self, args: tuple[Any, ...], kwargs: dict[str, Any], shape: Any) -> _Arguments:
-        """Split the concatenated streams, and pass each as its own argument."""
+        """Split the concatenated streams, and pass each stream as a separate argument."""
         first, second = torch.split(args[0], shape, 1)
         return (first, *args[1 : self.second], second, *args[self.second + 1 :]), kwargs
 
@@ -128,7 +134,7 @@ class TwoStreams(Layout):
         return torch.cat(output[:2], 1)
 
     def attention(self, call: LayerCall) -> None:
-        """Combine the attention calls of the two streams, if each stream has its own."""
+        """Combine the attention calls of the two streams, if each stream has a separate call."""
         assert isinstance(call.module, ArrangedLayer)
         call.attention = paired(call.attention, call.module.shape)
 
@@ -143,19 +149,19 @@ class TwoStreams(Layout):
 
 @dataclass(frozen=True)
 class TokensFirst(Layout):
-    """A layer in which some parts use [tokens, batch, channel]."""
+    """Layout of a layer in which some submodules use [tokens, batch, channel]."""
 
     sides: frozenset[HookPoint] = frozenset()
 
     def inside(self, tensor: Tensor, hook_point: HookPoint, batch: int, tokens: int) -> Tensor:
-        """Put the batch first if this side of the part is transposed."""
+        """Move the batch axis to the front if the tensor at this hook point is transposed."""
         is_turned = hook_point._replace(position=0) in self.sides
         return turned(tensor, tokens, batch) if is_turned else tensor
 
     def running(
         self, layer: nn.Module, batch: int, tokens: int, shape: Any
     ) -> contextlib.AbstractContextManager[None]:
-        """Return a context that transposes these parts while the layer runs."""
+        """Return a context that transposes the tensors of these submodules while the layer runs."""
         return turned_parts(layer, batch, tokens, self.sides)
 
 
@@ -214,7 +220,7 @@ def possible_layouts(call: LayerCall, resized: LayerCall, rows: tuple[int, int])
     """Return the layouts that the hidden states of a layer may have, given two calls with different
     batch sizes.
 
-    `rows` holds these batch sizes. None stands for [batch, tokens, d_model].
+    `rows` contains the two batch sizes. In the result, None stands for [batch, tokens, d_model].
     """
     shape, other = call.hidden_in.shape, resized.hidden_in.shape
     in_step = int(shape[0]) * rows[1] == int(other[0]) * rows[0]
@@ -249,7 +255,7 @@ def why_unknown(call: LayerCall, resized: LayerCall, rows: tuple[int, int]) -> s
 
 
 class ArrangedLayer(nn.Module):
-    """Wraps a layer so that it takes and returns [batch, tokens, d_model]."""
+    """Wraps a layer so that it receives and returns [batch, tokens, d_model]."""
 
     layer: nn.Module
     layout: Layout
@@ -279,8 +285,10 @@ class ArrangedLayer(nn.Module):
 def _heard_by(
     joining: Callable[[Listener], Listener],
 ) -> contextlib.AbstractContextManager[None]:
-    """Return a context that sends attention calls to a listener that combines them for the current
-    one.
+    """Return a context in which attention calls are combined before the current listener receives
+    them.
+
+    `joining` wraps the current listener in one that combines the calls.
     """
     outer = current_listener()
     return contextlib.nullcontext() if outer is None else listening(joining(outer))

@@ -59,7 +59,7 @@ def feed_forwards(evidence: Evidence, stream: Tensor) -> Iterator[FeedForwardStr
 
 def _totals(evidence: Evidence, after: list[Event]) -> list[tuple[str | None, Tensor]]:
     """Return the candidates for the residual sum: the layer's output, and the input of each norm
-    that returns this output.
+    whose output is the layer's output.
     """
     totals: list[tuple[str | None, Tensor]] = [(None, evidence.output)]
     for event in reversed(after):
@@ -126,8 +126,9 @@ def _parts(
 
 
 def _idle(evidence: Evidence, stream: Tensor, after: list[Event]) -> FeedForwardStructure | None:
-    """Return an MLP that adds nothing to these tokens but may add to others, or None if there is
-    none.
+    """Return the MLP whose output is negligible for these tokens, or None if there is none.
+
+    The MLP may add to the stream for other tokens.
     """
     for event in outermost_first(after):
         if event.output is None or event.output.shape != stream.shape:

@@ -60,7 +60,9 @@ class InPieces(UnsupportedModel):
 
 
 class OnWholeInput(UnsupportedModel):
-    """Raised for the whole input. It takes precedence over an error for a shortened input."""
+    """Raised if the whole input cannot be analysed. This error takes precedence over an error for a
+    shortened input.
+    """
 
 
 def discovered(model: nn.Module, inputs: Inputs) -> ModelStructure:
@@ -121,8 +123,9 @@ def _best(
     """Return the first structure that explains every layer, or otherwise the one that explains
     most.
 
-    With `in_part`, the first structure is good enough. If there is none, raise the most informative
-    error, which is the error for the whole input, or for the first backend that captured attention.
+    With `in_part`, the first structure that is found is returned. If no attempt succeeds, the most
+    informative error is raised: the error for the whole input, or otherwise for the first backend
+    that captured attention.
     """
     best: ModelStructure | None = None
     reason: UnsupportedModel | None = None
@@ -146,7 +149,7 @@ def _best(
 
 
 def _shared(structure: ModelStructure, other: ModelStructure) -> dict[str, str]:
-    """Return the layers that both structures exclude, with the reasons of the first."""
+    """Return the layers that both structures exclude, with the reasons from the first structure."""
     return {path: why for path, why in structure.left_out.items() if path in other.left_out}
 
 
@@ -163,7 +166,7 @@ def _assembled(model: nn.Module, probe: Probe, passes: Passes) -> ModelStructure
 
 
 def _verdicts(passes: Passes, probe: Probe) -> tuple[list[LayerStructure], dict[str, str]]:
-    """Return the verified layers, and for all others the reason why they are excluded.
+    """Return the verified layers, and the reason for each layer that is excluded.
 
     A module that runs several times is measured only if all of its runs are verified.
     """
@@ -203,9 +206,10 @@ def _verdicts(passes: Passes, probe: Probe) -> tuple[list[LayerStructure], dict[
 
 
 def _open_among_read(structures: Sequence[LayerStructure]) -> dict[str, str]:
-    """Return the open layers of lists that also have explained layers.
+    """Return the open layers of module lists that also contain explained layers, with the reasons.
 
-    They are excluded, because most measures could otherwise not be used for any layer of the list.
+    These open layers are excluded, because otherwise most measures could not be used for any layer
+    of the list.
     """
     read = {_list_of(layer) for layer in structures if layer.open is None}
     return {
@@ -237,8 +241,8 @@ def _require_native(ours: LayerCall, theirs: LayerCall, backend: str, inputs: In
 def _layer_structure(
     call: LayerCall, resized: LayerCall, number: int, backend: str, layouts: list[Layout | None]
 ) -> LayerStructure:
-    """Return the structure in the first layout that explains the layer, or an open structure
-    otherwise.
+    """Return the layer's structure in the first layout that explains the layer, or an open
+    structure if no layout does.
     """
     if call.hidden_in.shape != call.hidden_out.shape:
         raise UnsupportedModel(

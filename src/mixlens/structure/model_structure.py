@@ -24,11 +24,11 @@ class StackStructure:
 
     @functools.cached_property
     def has_cross(self) -> bool:
-        """Return whether some of its layers attend to a different stack."""
+        """Return whether any layer of the stack attends to a different stack."""
         return bool(self.positions(AttentionKind.CROSS))
 
     def positions(self, kind: AttentionKind) -> tuple[int, ...]:
-        """Return the positions of the layers that have attention of this kind.
+        """Return the positions of the stack's layers that have attention of this kind.
 
         In some models, only every fourth layer has cross-attention.
         """
@@ -41,7 +41,8 @@ class StackStructure:
     def require_every_layer(self, what: str, count: int | None = None) -> None:
         """Raise an error unless all layers (or the first `count`) can be measured.
 
-        A computation across layers needs each of them. `what` names it in the error message.
+        Call this before a computation across layers, which needs every layer. `what` is the name of
+        the computation in the error message.
         """
         numbers = [layer.number for layer in self.layers[:count]]
         if numbers != list(range(len(numbers))):
@@ -54,7 +55,7 @@ class StackStructure:
 
 @dataclass(frozen=True)
 class AttentionSite:
-    """An attention that can be measured: its stack, and whether it attends to its own tokens or to
+    """The attention of one kind in all layers of a stack: self-attention, or cross-attention to
     another stack.
     """
 
@@ -64,13 +65,13 @@ class AttentionSite:
 
     @property
     def reads_own(self) -> bool:
-        """Return whether its sources are the tokens of its own stack."""
+        """Return whether the sources are the tokens of the same stack as the targets."""
         parts = (part for layer in self.stack.layers for part in layer.sites)
         return self.kind is AttentionKind.SELF or any(part.across for part in parts)
 
     @functools.cached_property
     def numbers(self) -> tuple[int, ...]:
-        """Return the indices of its layers in the model."""
+        """Return the indices of the layers that have this attention."""
         return tuple(self.stack.layers[i].number for i in self.stack.positions(self.kind))
 
 
@@ -105,9 +106,10 @@ class ModelStructure:
         return {layer.path: layer.layout for layer in layers if layer.layout is not None}
 
     def site(self, name: str | None) -> AttentionSite:
-        """Return the attention with this name, or the first one.
+        """Return the attention with this name, or the first one if `name` is None.
 
-        A component of its path also works as a name, unless it occurs in the path of another stack.
+        A component of the stack's path also works as a name, unless it occurs in the path of
+        another stack.
         """
         if name is None:
             name = next(iter(self.sites))
@@ -132,8 +134,8 @@ def assembled(
 ) -> ModelStructure:
     """Group layers into stacks, and name their attention blocks.
 
-    The layers of a list form several stacks if their numbers of texts or tokens differ, because a
-    single map could not hold them all.
+    Layers of one list that process different numbers of texts or tokens form separate stacks,
+    because their maps have different sizes.
     """
     lists: dict[str, dict[tuple[int, int], list[LayerStructure]]] = {}
     order: list[tuple[str, tuple[int, int], int]] = []
@@ -178,7 +180,7 @@ def _sites(stacks: Sequence[StackStructure]) -> Iterator[AttentionSite]:
 
 def _stack_names(grouped: Mapping[str, list[LayerStructure]]) -> dict[str, str]:
     """Return the name of each stack: encoder and decoder if the model has these, otherwise the part
-    of the path in which the towers differ.
+    of the path in which the stacks differ.
     """
     crossed = [
         path

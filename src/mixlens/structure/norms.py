@@ -1,8 +1,8 @@
 """Find the linear part of a norm by evaluating it: N(u) = gain * centred(u) / sigma(u) + shift.
 
 This equation covers layer norms, RMS norms (with gain or 1 + gain), norms without bias, and
-per-channel scales. The outputs for a few chosen vectors show which of them a module is. Class names
-are not used.
+per-channel scales. mixlens evaluates a module on a few chosen vectors to find out which of these it
+is. Class names are not used.
 """
 
 from __future__ import annotations

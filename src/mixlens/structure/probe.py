@@ -122,9 +122,10 @@ def _ids_of(name: str) -> str:
 
 
 def whole_probe(inputs: Inputs) -> Probe:
-    """Return a probe of the input itself, and the input repeated twice.
+    """Return a probe that consists of the whole input, and of the input repeated twice as the other
+    batch size.
 
-    No text is removed, because images may be packed.
+    No text is removed instead, because the tensors of packed images cannot be split by text.
     """
     twice = {
         name: torch.cat([value, value])

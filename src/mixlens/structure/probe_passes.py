@@ -1,8 +1,9 @@
 """Run the model on a probe: with captured attention, with another batch size, and natively.
 
-A short probe has two texts, of which the pass with another batch size uses one. `layer_trace` also
-runs each layer on two texts. In total, this costs as much as seven forward passes of one short
-text, or nine if layers have a parallel MLP, because verifying it takes one more run.
+"Natively" means with the model's original attention implementation. A short probe has two texts, of
+which the pass with another batch size uses one. `layer_trace` also runs each layer on two texts. In
+total, this costs as much as seven forward passes of one short text, or nine if layers have a
+parallel MLP, because verifying it takes one more run.
 """
 
 from __future__ import annotations
@@ -56,8 +57,8 @@ class Passes:
 
     @property
     def unsteady(self) -> list[str]:
-        """Return the layers that are not called equally often in each pass. Their output may be
-        cached.
+        """Return the layers that are not called equally often in each pass, for example because a
+        model caches their output.
         """
         counts = [Counter(call.path for call in calls) for calls in self.calls]
         return [path for path in self.captured.layers if len({count[path] for count in counts}) > 1]
@@ -158,9 +159,10 @@ def _named(probe: Probe) -> str:
 
 
 def _without_attention(call: LayerCall, seen: object) -> None:
-    """Drop the attention weights, because the weights of all layers may not fit in memory.
+    """Drop the attention weights of a call, because the weights of all layers may not fit in
+    memory.
 
-    Each layer runs again later.
+    They are computed again when the layer runs alone.
     """
     call.attention = []
     call.output = call.hidden_out
@@ -205,8 +207,8 @@ def layer_error(ours: LayerCall, theirs: LayerCall, backend: str, inputs: Inputs
 
     If the inputs differ only by rounding but the outputs differ by more, the captured layer runs
     again on the native input, because a layer with large scores (CLIPSeg's decoder) amplifies
-    rounding a hundredfold. It keeps its own masks, because a native run may have none and rely on
-    the module's `is_causal`.
+    rounding a hundredfold. The masks of the captured call are kept, because a native run may have
+    none and rely on the module's `is_causal`.
     """
     left, bar = ours.hidden_out, rounding(ours.hidden_out)
     error = _real_difference(left, theirs.hidden_out, inputs)

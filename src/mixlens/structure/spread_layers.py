@@ -2,8 +2,8 @@
 
 XLM has a list of attention modules, two lists of norms and one list of MLPs, and the model's code
 adds up their outputs. mixlens finds these sums in a single pass: the input of each list item is the
-sum of earlier tensors. A layer that is assembled in this way gives the same numbers as the model,
-and is analysed and verified like any other layer.
+sum of earlier tensors. A layer that is assembled from these items computes the same output as in
+the model, and is analysed and verified like any other layer.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from mixlens.structure.layouts import Layout, same
 
 @dataclass(frozen=True)
 class SpreadStep:
-    """An item of another list, and which earlier tensors add up to its input.
+    """A module of a spread layer, and the indices of the tensors that add up to its input.
 
-    They are numbered: the layer's input (0), the output of the first item (1) and the outputs of
-    earlier steps (2 …).
+    Index 0 is the layer's input, index 1 the output of the layer's first module, and the following
+    indices are the outputs of the previous steps.
     """
 
     name: str
@@ -36,7 +36,9 @@ class SpreadStep:
 
 @dataclass(frozen=True)
 class Spread(Layout):
-    """A layer that begins with the module at its path and continues with items of other lists."""
+    """Layout of a layer that begins with the module at its path and continues with items of other
+    module lists.
+    """
 
     name: str = ""
     steps: tuple[SpreadStep, ...] = ()
@@ -71,7 +73,7 @@ class Spread(Layout):
         return LayerCall(call.path, self.whole(call.module), call.args, call.kwargs)
 
     def whole(self, module: nn.Module) -> SpreadLayer:
-        """Return all items as one module."""
+        """Return a module that runs all items of the layer."""
         return SpreadLayer(self.name, module, self.steps)
 
     def last(self, module: nn.Module) -> nn.Module:
@@ -92,7 +94,7 @@ def _name(call: LayerCall) -> str:
 
 
 def _summands(given: Tensor, known: Sequence[Tensor]) -> tuple[int, ...] | None:
-    """Return the indices of the one or two known tensors that add up to `given`, or None."""
+    """Return the indices of the known tensors (one or two) whose sum is `given`, or None."""
     numbers = [i for i, tensor in enumerate(known) if tensor.device == given.device]
     for chosen in (*((i,) for i in numbers), *itertools.combinations(numbers, 2)):
         if difference(_total([known[i] for i in chosen]), given) <= same_bar(given):

@@ -1,7 +1,8 @@
 """Compare the tensors in the trace of one layer.
 
-A structure is accepted only if its sum is exact for every single number. Otherwise, a large channel
-of one token could hide errors in the others.
+A structure is accepted only if its residual sum is correct up to rounding in every element. A
+comparison of whole tensors would not suffice, because a large channel of one token could hide
+errors in the others.
 """
 
 from __future__ import annotations
@@ -26,9 +27,7 @@ def outermost_first(events: Iterable[Event]) -> list[Event]:
 
 
 class Evidence:
-    """The trace of one layer, with methods that compare tensors up to the precision of their
-    dtype.
-    """
+    """The trace of one layer, with methods that compare its tensors up to rounding."""
 
     def __init__(self, path: str, trace: LayerTrace) -> None:
         self.path = path
@@ -43,7 +42,7 @@ class Evidence:
         """Yield tensors of the stream's shape that enter modules after a tick, and finally the
         layer's output.
 
-        Each comes with the module and its position among the module's inputs.
+        Each tensor is yielded with the module and the tensor's position among the module's inputs.
         """
         for event in self.trace.events:
             for position, tensor in enumerate(event.inputs):
@@ -77,7 +76,7 @@ class Evidence:
         return bool((error <= self.tolerance * (summands + slack)).all())
 
     def fitted(self, total: Tensor, parts: list[Tensor]) -> list[float] | None:
-        """Return the coefficients c_k of total = sum of c_k part_k.
+        """Fit the coefficients c_k of total = sum_k c_k part_k, and return them.
 
         Return None if no such sum is exact, or if a part has no effect.
         """

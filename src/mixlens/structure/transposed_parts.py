@@ -1,12 +1,12 @@
 """Handle submodules whose tensors are [tokens, batch, channel] instead of [batch, tokens, channel].
 
-While such a layer runs, two hooks around each of these parts transpose its tensors and transpose
-them back, so that all other hooks see the batch first. Other code does not have to handle this
-case.
+While the layer runs, two hooks on each of these submodules transpose the tensors before all other
+hooks run, and transpose them back afterwards. All other hooks therefore see the batch first, and
+other code does not have to handle this case.
 
-The parts are found once, from a call with different numbers of texts and tokens, because the order
-of the axes would be ambiguous otherwise. Some parts transpose their states back internally
-(Mask2Former's self-attention).
+The submodules are found once, from a call with different numbers of texts and tokens, because the
+order of the axes would be ambiguous otherwise. Some submodules transpose their states back
+internally (Mask2Former's self-attention).
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ def turned(value: Any, first: int, second: int) -> Any:
 
 @torch.no_grad()
 def turned_sides(call: LayerCall) -> frozenset[HookPoint]:
-    """Return the parts of a layer whose input ("in") or output ("out") has the tokens first.
+    """Return the inputs ("in") and outputs ("out") of submodules that have the tokens first.
 
-    They are found in a call of a layer that has its tokens first. A part may have one side
-    transposed and not the other.
+    `call` is a call of a layer whose hidden states have the tokens first. A submodule may have only
+    its input or only its output transposed.
     """
     tokens, batch = call.hidden_in.shape[:2]
     assert tokens != batch  # otherwise shapes are ambiguous
@@ -62,7 +62,7 @@ def turned_sides(call: LayerCall) -> frozenset[HookPoint]:
 def turned_parts(
     layer: nn.Module, batch: int, tokens: int, sides: frozenset[HookPoint]
 ) -> Iterator[None]:
-    """Context in which existing hooks see the batch first at these sides of the parts."""
+    """Context in which existing hooks see the batch axis first at these inputs and outputs."""
 
     def rows_first(module: nn.Module, args: Any, kwargs: Any) -> Any:
         return turned(args, tokens, batch), turned(kwargs, tokens, batch)

@@ -5,12 +5,12 @@ Code that runs a model does not belong here.
     answer_tokens       Find the answer tokens to explain: the whole answer, some words of it, or a
                         range.
     chats               Render the messages of a chat as one text, and locate each message in it.
-    continuation        A prompt and its continuation, generated or passed: which position produced
-                        which token.
+    continuation        Combine a prompt with its continuation, and find the position that produced
+                        each token.
     decoder_inputs      Prepare the tokens that the decoder of an encoder-decoder model reads.
     documents           Find documents that are marked in the messages of a chat, and locate them in
                         the formatted prompt.
-    dummy_inputs        Dummy inputs for a model if the user passes none.
+    dummy_inputs        Create dummy inputs for a model if the user passes none.
     encoding            Tokenise texts: ids, padding, labels and offsets of tokens.
     generation          Generate a continuation, after checking the options.
     generation_options  Check that the options of `generate` do not change the input of the model.
@@ -18,14 +18,14 @@ Code that runs a model does not belong here.
                         dtype, shape and range.
     image_grids         Find the position of each image token in its image, in one grid of patches
                         or several.
-    inputs              Prepare a text or a dict of tensors for a model: checked, on its device,
-                        real tokens first.
+    inputs              Prepare a text or a dict of tensors for a model: check the tensors, move
+                        real tokens to the front, and send the tensors to the model's device.
     media_labels        Label the tokens of images and audio in a text.
     media_prompts       A prompt with images or audio: a chat with such parts, a dict, or tensors.
     media_spans         Find the tokens of each image and audio clip of a prompt, and the
                         placeholder that they replace.
-    message_parts       Parts of messages: counts with nouns ("1 text", "2 texts"), and suggestions
-                        for unknown names.
+    message_parts       Format parts of messages: counts with nouns ("1 text", "2 texts"), and
+                        suggestions for unknown names.
     padding             Find the real tokens of a batch, and move them to the front.
     pictures            Images for the viewer, as data URIs.
     processing          Turn images and audio into tensors with a processor.

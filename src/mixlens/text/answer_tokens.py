@@ -32,7 +32,9 @@ class AnswerTokens:
 
 
 def following_tokens(row: TokenRow, ids: Sequence[int]) -> Produced:
-    """Return the token that each position of a text should predict, which is the next token."""
+    """Return the next token for each position of a text, which is the token that the model should
+    predict there.
+    """
     offsets = None if row.offsets is None else row.offsets[1:]
     return Produced(TokenRow(row.labels[1:], row.text, offsets), tuple(ids[1:]))
 
@@ -178,7 +180,7 @@ def _require_own_first_token(produced: Produced, positions: Sequence[int]) -> No
 
 
 def _name(produced: Produced, positions: Sequence[int]) -> str:
-    """Return the label of these tokens in results: their text, or their positions if the text is
+    """Return a label for these tokens in results: their text, or their positions if the text is
     unknown.
     """
     text, offsets = produced.tokens.text, produced.tokens.offsets

@@ -3,11 +3,11 @@
 A message may contain images and audio. The chat template of the processor then writes a placeholder
 for each of them.
 
-The tokenizer's own chat template formats the messages. To locate them, the same chat is formatted
-again with markers in place of the messages. The text around the markers comes from the template. It
-must also occur in the real text, and the text in between must be the messages, unchanged or
-stripped of spaces at their ends. Otherwise, the template changes the messages, and the turns are
-unknown.
+The tokenizer's own chat template formats the messages. To locate the messages, the same chat is
+formatted again with markers in place of the messages. The text around the markers comes from the
+template. In the real prompt, the same text must occur around the messages, and the messages must be
+unchanged or stripped of spaces at their ends. Otherwise, the template changes the messages, and the
+turns are unknown.
 
 A template may be any program, so its running time and its output are limited. Jinja's sandbox
 prevents access to files and the network, but not endless loops or endless output. A trace function
@@ -263,9 +263,9 @@ def _turns(tokenizer: Any, text: str, messages: Sequence[Message]) -> Spans | No
 
 
 def _end_of(text: str, piece: str, start: int) -> int | None:
-    """Return the end of a piece that follows a position in the text, or None if it does not.
+    """Return the end of `piece` if it follows the position `start` of the text, or None otherwise.
 
-    Only spaces may come in between.
+    Only spaces may come between `start` and `piece`.
     """
     at = text.find(piece, start)
     return None if at < 0 or text[start:at].strip() else at + len(piece)
@@ -274,7 +274,8 @@ def _end_of(text: str, piece: str, start: int) -> int | None:
 def turn_names(messages: Sequence[Message]) -> list[str]:
     """Return the name of each turn.
 
-    A role that occurs once is the name itself, unless it is reserved. Other roles are numbered.
+    The name is the role if the role occurs once and is not reserved. Otherwise, the role is
+    followed by a number.
     """
     roles = [str(message["role"]) for message in messages]
     taken = {*RESERVED, PROMPT, CHAT}

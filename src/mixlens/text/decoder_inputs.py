@@ -1,8 +1,9 @@
 """Prepare the tokens that the decoder of an encoder-decoder model reads.
 
-Labels and target texts are shifted by the model's own rule. BART begins with one token, MBart with
-the last label, T5 with the padding token, and each replaces labels of -100 in its own way. With a
-classification head, the model computes the decoder's input from the encoder's.
+Labels and target texts are shifted by the model's own function, because models differ in the first
+token: BART starts with the `decoder_start_token_id` of its config, MBart with the last label, and
+T5 with the padding token. Models also differ in how they replace labels of -100. With a
+classification head, the model computes the decoder's input from the encoder's input.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ IGNORED = -100  # labels that transformers ignores in a loss
 
 
 class _Read(Exception):
-    """Raised to stop a forward pass at the decoder. Holds the token ids that the decoder
+    """Raised to stop a forward pass at the decoder. `ids` are the token ids that the decoder
     receives.
     """
 
@@ -148,8 +149,8 @@ def read_by_decoder(model: nn.Module, tensors: Mapping[str, Any]) -> Tensor:
 
 
 def repeats_the_source(model: nn.Module) -> bool:
-    """Return whether the model computes the decoder's input from the encoder's, as with a head for
-    classes or spans.
+    """Return whether the model computes the decoder's input from the encoder's input, as models for
+    sequence classification and question answering do.
     """
     generates = getattr(model, "can_generate", lambda: False)()
     ends = ("ForSequenceClassification", "ForQuestionAnswering")

@@ -1,4 +1,4 @@
-"""Dummy inputs for a model if the user passes none."""
+"""Create dummy inputs for a model if the user passes none."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ _FOR_EACH_TOKEN = ("token_type_ids", "attention_mask", "offset_mapping", "specia
 
 
 def tokenized(tokenizer: Any, *texts: str, **options: Any) -> Any:
-    """Tokenise one text or pair. Columns with one entry per token are checked."""
+    """Tokenise one text or pair, and check that the result has one entry per token in each column."""
     with tokenizer_errors(tokenizer):
         made = tokenizer(*texts, **options)
     _require_columns(tokenizer, made)
@@ -122,7 +122,9 @@ def _require_row(tokenizer: Any, row: Mapping[str, Any]) -> None:
 
 @contextlib.contextmanager
 def tokenizer_errors(tokenizer: Any) -> Iterator[None]:
-    """Context that raises any error as `InvalidInput`, with the name of the tokenizer."""
+    """Context that converts any error to `InvalidInput`, with the name of the tokenizer in the
+    message.
+    """
     try:
         yield
     except (MixlensError, MemoryError):

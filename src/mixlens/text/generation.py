@@ -53,8 +53,8 @@ def generated_by_decoder(
 ) -> tuple[list[int], list[int]]:
     """Return the tokens with which a decoder starts, and the tokens that it generates after them.
 
-    Whisper starts with several tokens (language, task), which `generate` does not return. They are
-    taken from the decoder's first forward pass.
+    Whisper starts with several tokens (language, task), which `generate` does not return. These
+    start tokens are read from the decoder's first forward pass.
     """
     row, reads = _run(model, ids, options, tensors)
     known = [read[0].tolist() for read in reads if read is not None and len(read) == 1]
@@ -138,8 +138,8 @@ def _tokens_read(model: nn.Module, decodes: bool) -> Iterator[list[Tensor | None
 def _require_read(
     model: nn.Module, reads: Sequence[Tensor | None], before: list[int], row: list[int]
 ) -> None:
-    """Raise an error unless the model read all tokens of `row` except the last, starting with
-    `before`.
+    """Raise an error unless `row` starts with `before`, and the model read all tokens of `row`
+    except the last.
     """
     ids = [read for read in reads if read is not None]
     is_known = bool(ids) and len(ids) == len(reads) and row[: len(before)] == before

@@ -82,10 +82,11 @@ def find_grids(config: Any, processor: Any, image: ImageInput) -> list[Patches]:
 
 
 def packed_sizes(config: Any, tensors: Mapping[str, Any]) -> list[Size]:
-    """Return the number of rows and columns of tokens in each image.
+    """Return the number of rows and columns of tokens in each image, or an empty list if they are
+    unknown.
 
-    They are known if the processor returned them with the patches (Qwen-VL, GLM-V). A square of
-    patches is merged into one token. The list is empty if they are unknown.
+    They are known if the processor returned the grid sizes together with the patches (Qwen-VL,
+    GLM-V). These models merge each square of patches into one token.
     """
     grid = tensors.get("image_grid_thw")
     if not isinstance(grid, Tensor):
@@ -122,8 +123,8 @@ def _runs(places: Sequence[int]) -> list[list[int]]:
 
 
 def _tiles(image: ImageInput, runs: Sequence[Sequence[int]]) -> list[Patches]:
-    """Return the grids of all tiles and of the overview. Each tile follows a token with its row and
-    column.
+    """Return the grids of all tiles and of the overview. The token before each tile contains the
+    tile's row and column.
     """
     marks = [_TILE.search(image.labels[max(0, run[0] - 1)]) for run in runs]
     tiles = [None if mark is None else (int(mark[1]) - 1, int(mark[2]) - 1) for mark in marks]
@@ -148,8 +149,8 @@ def _tiles(image: ImageInput, runs: Sequence[Sequence[int]]) -> list[Patches]:
 def _with_row_ends(config: Any, image: ImageInput) -> list[Patches]:
     """Return the two grids of LLaVA-NeXT: the overview and the full image.
 
-    All tiles form one grid, without the padding around the image. Each of its rows ends with an
-    extra token.
+    The tiles of the full image form one grid, without the padding around the image. Each row of
+    this grid ends with an extra token.
     """
     points, sizes = getattr(config, "image_grid_pinpoints", None), image.tensors.get("image_sizes")
     vision = getattr(config, "vision_config", None)

@@ -136,7 +136,7 @@ def _codebooks(model: nn.Module) -> int:
 def _fits(name: str, value: Tensor, batch: int, width: int) -> bool:
     """Return whether the shape of a mask, token types or positions matches the tokens.
 
-    It may have one row per text, one row for all texts, or one number per pair of tokens.
+    The tensor may have one row per text, one row for all texts, or one number per pair of tokens.
     """
     shape = tuple(value.shape)
     if name == "token_type_ids":
@@ -179,8 +179,9 @@ def check_range(model: nn.Module, tensors: Mapping[str, Any]) -> None:
 
 
 def check_answer_ids(model: nn.Module, ids: Sequence[int]) -> None:
-    """Check the token ids of an answer. They are checked here because the last one is never an
-    input.
+    """Check the token ids of an answer.
+
+    The last id is never an input of the model, so the checks of model inputs would miss it.
     """
     prefix = "decoder_" if takes_decoder_ids(model) else ""
     check_token_ids("answer", ids, _vocabulary(model, prefix))
@@ -221,7 +222,8 @@ def config_is_pair(model: nn.Module) -> bool:
 def takes_decoder_ids(model: nn.Module) -> bool:
     """Return whether the model is an encoder-decoder model whose decoder reads token ids.
 
-    Detectors and forecasters are encoder-decoder models too, but do not take decoder ids.
+    Detectors and forecasters are encoder-decoder models too, but their decoders do not read token
+    ids.
     """
     return config_is_pair(model) and (
         "decoder_input_ids" in inspect.signature(model.forward).parameters
@@ -231,7 +233,7 @@ def takes_decoder_ids(model: nn.Module) -> bool:
 def padding_token(model: nn.Module, prefix: str = "") -> int | None:
     """Return the id of the padding token, or None if the config has no such id in the vocabulary.
 
-    Classifiers need it to find the last token that is not padding.
+    Classifiers need this id to find the last token that is not padding.
     """
     config: Any = model.config
     text = _text_config(config, prefix)
@@ -244,7 +246,7 @@ def padding_token(model: nn.Module, prefix: str = "") -> int | None:
 
 
 def _text_config(config: Any, prefix: str) -> Any:
-    """Return the config of the text tokens. MusicGen has one for its words and one for its
+    """Return the config for the text tokens. MusicGen has two: one for words and one for audio
     codes.
     """
     if not hasattr(config, "get_text_config"):

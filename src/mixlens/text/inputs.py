@@ -1,5 +1,5 @@
-"""Prepare a text or a dict of tensors for a model: check it, move real tokens to the front, and
-send it to the model's device.
+"""Prepare a text or a dict of tensors for a model: check the tensors, move real tokens to the
+front, and send the tensors to the model's device.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ Text = str | tuple[str, str]
 class Prepared:
     """Inputs that are ready for the model.
 
-    For text, the tokens of the main input and of the decoder are known. For a continued prompt,
-    `produced` holds the token that each position produced.
+    For text, `rows` and `decoder_rows` contain the tokens of the main input and of the decoder. For
+    a continued prompt, `produced` contains the token that each position produced.
     """
 
     tensors: dict[str, Any]
@@ -230,7 +230,8 @@ def _from_tensors(model: nn.Module, tokenizer: Any, given: dict[str, Any]) -> Pr
 def _with_decoder_ids(model: nn.Module, tensors: dict[str, Any], labels: Any) -> dict[str, Any]:
     """Add the decoder's token ids to the encoder inputs.
 
-    They come from labels, from the source (for a classification head), or are only the start token.
+    They are computed from the labels, or from the encoder's input if the model has a classification
+    head. Without labels, the decoder reads only the start token.
     """
     if repeats_the_source(model):
         tensors = made_ready(model, tensors)

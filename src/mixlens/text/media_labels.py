@@ -28,7 +28,7 @@ def find_media(
 ) -> list[MediaSpan]:
     """Return the images and audio clips of one prompt, in order.
 
-    `counts` holds the number of tokens of each image, if known.
+    `counts` contains the number of tokens of each image, if known.
     """
     spans: list[MediaSpan] = []
     for kind, token in (("image", image_token(config)), ("audio", audio_token(config))):
@@ -46,9 +46,9 @@ def label_media(
     processor: Any = None,
     images: Sequence[Any] = (),
 ) -> TokenRow:
-    """Label the image tokens of a text by image, row and column, and attach the images.
+    """Label the image tokens of a text by image, row and column, and attach the images for display.
 
-    These are the images that the user passed, or otherwise the pixels that the model sees.
+    The attached images are those that the user passed, or otherwise the pixels that the model sees.
     """
     labels, pictures = list(row.labels), list[Picture]()
     token, named = image_token(config), [span for span in spans if span.kind == "image"]
@@ -69,8 +69,8 @@ def label_media(
 
 
 def _seen(config: Any, processor: Any, image: ImageInput) -> str | None:
-    """Return the pixels of one image as a data URI, or None if images do not have separate
-    pixels.
+    """Return one image as a data URI, as the model sees it. Return None if the pixels of the image
+    cannot be separated from those of other images.
     """
     pixels, grid = image.tensors.get("pixel_values"), image.tensors.get("image_grid_thw")
     if not isinstance(pixels, Tensor):

@@ -59,8 +59,8 @@ class MediaPrompt(Prompt):
         return [(each.name, *each.placeholder) for each in self.spans if each.placeholder]
 
     def divided(self, row: TokenRow) -> TokenRow:
-        """Return a sequence that begins with this prompt, divided into the segments of the
-        prompt.
+        """Divide a sequence that begins with this prompt into the segments of the prompt. Each
+        image and audio clip is a separate segment.
         """
         return overlay_media(super().divided(row), self.spans)
 
@@ -111,7 +111,7 @@ def media_prompt(model: nn.Module, tokenizer: Any, processor: Any, given: Any) -
 
 
 def _heard(model: nn.Module, processor: Any, raw: Mapping[str, Any]) -> MediaPrompt:
-    """Return audio or an image that the encoder reads, as a prompt without words."""
+    """Return a prompt without words, for audio or an image that the encoder reads."""
     tensors = processed(processor, raw, model)
     main = next((value for value in tensors.values() if isinstance(value, Tensor)), None)
     if main is None or len(main) != 1:

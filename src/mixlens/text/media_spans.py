@@ -94,7 +94,7 @@ def _without_runs(ids: Sequence[int], media: frozenset[int]) -> tuple[list[int],
 
 def _matched(plain: Sequence[int], short: Sequence[int]) -> list[int | None]:
     """Return, for each token of the processor, the index of the same token in the text, or None if
-    it was added.
+    the processor added the token.
     """
     same = next(
         (i for i, (a, b) in enumerate(zip(plain, short, strict=False)) if a != b),
@@ -124,8 +124,8 @@ def split_regions(
 ) -> list[MediaSpan]:
     """Return the span of each image (or audio clip) of one kind.
 
-    `counts` holds the number of tokens of each, if known. It is needed to separate images that have
-    no token in between.
+    `counts` contains the number of tokens of each image, if known. These numbers are needed to
+    separate images that have no token in between.
     """
     own = [region for region in regions if token in ids[region.first : region.stop]]
     if len(counts) == len(own) or not counts:
@@ -151,7 +151,7 @@ def _whole(region: Region) -> tuple[int, int, Place | None]:
 def _parts(
     region: Region, inside: Sequence[int], counts: Sequence[int], kind: str, before: int
 ) -> list[MediaSpan]:
-    """Split a region into its images.
+    """Split a region into one span for each image.
 
     Tokens that the processor added belong to the following image, or to the last one.
     """

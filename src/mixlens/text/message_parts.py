@@ -1,4 +1,6 @@
-"""Parts of messages: counts with nouns ("1 text", "2 texts"), and suggestions for unknown names."""
+"""Format parts of messages: counts with nouns ("1 text", "2 texts"), and suggestions for unknown
+names.
+"""
 
 from __future__ import annotations
 

@@ -99,8 +99,8 @@ def real_tokens_first(
 ) -> dict[str, Any]:
     """Move the padding of a batch to the right, and trim the batch to its longest text.
 
-    `padding` returns the padding id of the model for the prefix of an input's name. Classifiers use
-    this id to find the last token before the padding.
+    `padding` returns the model's padding id for inputs whose names start with a prefix ("" or
+    "decoder_"). Classifiers use this id to find the last token before the padding.
     """
     moved = dict(tensors)
     for prefix in ("", "decoder_"):

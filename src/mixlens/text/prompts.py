@@ -96,8 +96,8 @@ def tokenised(
 def with_answer(row: TokenRow, prompt_tokens: int) -> TokenRow:
     """Name the tokens after the prompt "answer" in the segments of a sequence.
 
-    A token that overlaps prompt and answer belongs to the answer. A decoder has no prompt, only its
-    start token.
+    A token that overlaps prompt and answer belongs to the answer. In a decoder, only the start
+    token comes before the answer.
     """
     before = row.segments or (Segment(OTHER, 0, prompt_tokens),)
     known = [

@@ -159,8 +159,8 @@ def spans_of(
 
 
 def named_parts(by: Any) -> list[tuple[str, Any]]:
-    """Return the names and ranges of segments, or raise `InvalidInput` if the segments have no
-    names.
+    """Return the name of each segment with its text or its character range. Raise `InvalidInput` if
+    the segments have no names.
     """
     if isinstance(by, Mapping):
         named = list(by.items())

@@ -31,10 +31,10 @@ _MOST_SPECIAL = 9  # class, distillation and register tokens come before the pat
 def token_rows(
     recording: Recording, ready: Prepared, processor: Any = None
 ) -> dict[str, list[TokenRow]]:
-    """Return the tokens of every stack.
+    """Return the tokens of every stack, by the name of the stack.
 
-    If the text has as many tokens as the stack, these are its tokens. Otherwise, they are patches,
-    frames or numbers.
+    If a stack has as many positions as the text has tokens, the tokens of the text are returned.
+    Otherwise, the tokens are labelled as patches or frames, or numbered.
     """
     by_stack = {}
     for stack in recording.structure.stacks:
@@ -65,7 +65,7 @@ def _text_rows(
 def _with_second(
     kind: str, second: str, tensors: Mapping[str, Any], rows: Sequence[TokenRow], words: int
 ) -> list[TokenRow]:
-    """Append the tokens of a second stream to the words."""
+    """Append the tokens of a second stream, such as image boxes, to the words."""
     if any(len(row) < words for row in rows):
         raise InvalidInput(
             f"The texts have different lengths and a second stream ({kind}), so padding would "

@@ -138,7 +138,9 @@ def _whole_number(given: Any, what: str) -> int:
 
 
 def _index(number: Any) -> int:
-    """Return an integer. Raise `TypeError` for others, and for entries of a mask."""
+    """Return a number as an integer. Raise `TypeError` if it is not an integer, or if it is a bool,
+    such as an entry of a mask.
+    """
     if isinstance(number, bool) or str(getattr(number, "dtype", "")).endswith("bool"):
         raise TypeError
     return operator.index(number)
@@ -159,7 +161,7 @@ _MARKS = "Ġ▁"
 
 
 class EachText(tuple[tuple[int | str, ...], ...]):
-    """Targets that differ for each text of a batch. All texts have the same number of targets."""
+    """Targets that differ between the texts of a batch. All texts have the same number of targets."""
 
 
 def positions_by_text(
@@ -231,7 +233,11 @@ def _labelled(label: str, row: TokenRow, held: list[int]) -> int:
 
 
 def _written(label: str, row: TokenRow, held: list[int]) -> list[int]:
-    """Return the positions of tokens with this label. The closest spelling that matches is used."""
+    """Return the positions of tokens with this label.
+
+    Spellings are compared exactly at first, then with markers displayed as dots, without markers,
+    and finally in any case. The first of these comparisons that finds a token is used.
+    """
     dots = str.maketrans(dict.fromkeys(_MARKS, "·"))
     readings: tuple[Callable[[str], str], ...] = (
         str,

@@ -41,7 +41,9 @@ REDUCTIONS = ("sum", "mean", "max", "first")
 
 
 def words(row: TokenRow) -> Merge:
-    """Return the token range of each word, and the words as tokens. Audio frames are not merged."""
+    """Return the token range of each word, and a `TokenRow` with one token for each word. Audio
+    frames are not merged.
+    """
     if row.seconds is not None:
         return [(i, i + 1) for i in range(len(row))], row
     if row.text is not None and row.offsets is not None:
@@ -56,7 +58,7 @@ def words(row: TokenRow) -> Merge:
 def spans(row: TokenRow, given: Sequence[Span]) -> Merge:
     """Merge the given token ranges, and leave all other tokens separate.
 
-    Return all ranges, and the result as tokens.
+    Return all ranges, and a `TokenRow` of the merged tokens.
     """
     ranges: list[Span] = []
     end = 0
@@ -81,8 +83,8 @@ def spans(row: TokenRow, given: Sequence[Span]) -> Merge:
 
 
 def merged(values: np.ndarray, groups: Sequence[Sequence[int]], axis: int, how: str) -> np.ndarray:
-    """Merge the entries of each group along an axis: their sum, mean, maximum, or the first of
-    them.
+    """Merge the entries of each group along an axis to their sum, mean, maximum or first entry, as
+    `how` says.
     """
     if how not in REDUCTIONS:
         raise InvalidInput(f"Unknown reduction {how!r}. Choose one of: {', '.join(REDUCTIONS)}.")
@@ -100,8 +102,8 @@ def merged(values: np.ndarray, groups: Sequence[Sequence[int]], axis: int, how: 
 def _alone(row: TokenRow, text: str, places: Sequence[Span]) -> list[bool]:
     """Return a mask of the tokens that must not be merged with others.
 
-    They are not part of the text, occur in the text as special tokens, or share a placeholder
-    (patches of an image).
+    These tokens are not part of the text, occur in the text as special tokens, or share a
+    placeholder (patches of an image).
     """
     alone = []
     for i, (label, mark, place) in enumerate(zip(row.labels, _special(row), places, strict=True)):

@@ -1,13 +1,12 @@
 """Check each fused kernel before its first use, and fall back to plain PyTorch if the kernel fails.
 
-A kernel may work everywhere except with one GPU, Triton version, dtype or block shape: there it
-does not compile, needs more shared memory than the GPU has, or returns wrong numbers. Therefore
-`run_checked` first runs the kernel on small random data that has the dtypes and the block shape of
-the call, once for each combination, and compares the result with the plain implementation in
-float64. If the kernel raises an error or returns wrong numbers, the plain implementation is used
-for this combination from then on, and the reason is logged (`logging`, level info). The same
-happens if the kernel raises an error in a later call. Out-of-memory errors are raised, because a
-smaller batch may fit.
+A kernel may fail only for a certain GPU, Triton version, dtype or block shape: it does not compile,
+needs more shared memory than the GPU has, or returns wrong numbers. Therefore, `run_checked` first
+runs the kernel on small random data that has the dtypes and the block shape of the call, once for
+each combination, and compares the result with the plain implementation in float64. If the kernel
+raises an error or returns wrong numbers, the plain implementation is used for this combination from
+then on, and the reason is logged (`logging`, level info). The same happens if the kernel raises an
+error in a later call. Out-of-memory errors are raised, because a smaller batch may fit.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _works: dict[Combination, bool] = {}
 
 
 class Combination(NamedTuple):
-    """All properties for which Triton compiles a separate program."""
+    """All properties of a call for which Triton compiles a separate program."""
 
     kernel: str
     device: torch.device

@@ -1,8 +1,9 @@
-"""ALTI's L1 contributions on a GPU, fused: sum_k (|y_ik| - |scale_i sum_h A_hij vectors_hjk -
-y_ik|) without a block of vectors in memory.
+"""ALTI's L1 contributions in a fused GPU kernel: sum_k (|y_ik| - |scale_i sum_h A_hij vectors_hjk -
+y_ik|).
 
-Each program holds a tile of targets and loops over a few sources and all channels. A tile of T
-exists only in registers. Products are computed in full float32; the vectors may be in half
+Each program processes a tile of targets and a few sources, and loops over all channels. The
+contribution vectors scale_i sum_h A_hij vectors_hj exist only in registers, one tile at a time, and
+are never stored in memory. Products are computed in full float32; the vectors may be in half
 precision.
 """
 
@@ -112,10 +113,11 @@ def l1_contributions(
     *,
     causal: bool = False,
 ) -> Float[Tensor, "batch target source"]:
-    """Return ||y_i||_1 - ||scale_i sum_h weights_hij vectors_hj - y_i + shift||_1 for every pair.
+    """Return ||y_i||_1 - ||scale_i sum_h weights_hij vectors_hj - y_i + shift||_1 for every target
+    i and source j.
 
-    With `causal`, blocks of sources that no target sees are skipped and stay 0. The channels of a
-    vector must be adjacent in memory.
+    With `causal`, blocks of sources that no target sees are skipped, and their scores stay 0. The
+    channels of a vector must be adjacent in memory.
     """
     batch, heads, targets, sources = weights.shape
     out = torch.zeros(batch, targets, sources, device=weights.device, dtype=torch.float32)

@@ -14,8 +14,8 @@ _D_HEAD = 16  # kernels read the vectors, not the values
 def sample_size(size: int) -> int:
     """Return a small size for which Triton compiles the same program as for `size`.
 
-    Triton compiles separate programs for the size 1 and for multiples of 16. All other samples have
-    more than one tile, and the last tile is only partly filled.
+    Triton compiles separate programs for the size 1 and for multiples of 16. All samples larger
+    than 1 have more than one tile, and a last tile that is only partly filled.
     """
     if size == 1:
         return 1
@@ -23,8 +23,8 @@ def sample_size(size: int) -> int:
 
 
 class Sampler:
-    """Draws the same random numbers for every trial, without changing the random state of
-    PyTorch.
+    """Generator of random numbers that are the same in every trial. PyTorch's global random state
+    does not change.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -47,7 +47,8 @@ class Sampler:
     ) -> Vectors:
         """Return random vectors that are exact in any precision.
 
-        Each channel is one of the values or its negative, so no rounding occurs.
+        Each channel of a vector equals one channel of the values, or its negative, so no rounding
+        occurs.
         """
         chosen = torch.randint(_D_HEAD, (heads, width), generator=self._generator, device="cpu")
         matrix = F.one_hot(chosen, _D_HEAD).mT.to(self._device, dtype)

@@ -26,7 +26,7 @@ _TILE = 1024  # hidden channels of one program
 
 @dataclass(frozen=True, kw_only=True)
 class OutputNorm:
-    """A norm after the sum of the MLP and the residual stream."""
+    """A norm that is applied to the sum of the MLP's output and the residual stream."""
 
     gain: Float[Tensor, " d_model"]
     shift: Float[Tensor, " d_model"]
@@ -149,7 +149,8 @@ def hidden_change(
     """Return act((sums + product) * inverse + constant) - base, or the gated version for two
     products.
 
-    `sums` and `base` belong to the targets. Without `inverse`, there is no scale and no constant.
+    `sums` and `base` have one vector for each target. Without `inverse`, the sum enters the
+    activation without a scale or constant.
     """
     sources, targets, width = products[0].shape
     out = torch.empty(sources, targets, width, dtype=dtype, device=base.device)
@@ -187,8 +188,8 @@ def distances(
     branch_scale: Float[Tensor, " d_model"],
     norm: OutputNorm | None,
 ) -> Float[Tensor, "source target"]:
-    """Return how far norm(residual_scale * stream + branch_scale * (branch + change)) is from the
-    unedited output.
+    """Return the distance between norm(residual_scale * stream + branch_scale * (branch + change))
+    and the unedited output.
     """
     sources, targets, width = change.shape
     out = torch.empty(sources, targets, dtype=torch.float32, device=change.device)
