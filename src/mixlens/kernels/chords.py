@@ -44,7 +44,7 @@ def chord_norms(
 ) -> Float[Tensor, "batch target source"]:
     """Return ||(slope * p_ij) second + T_ij|| for every target i and source j.
 
-    `first` holds the parts p_ij of the pre-activation. `stream` holds the parts T_ij of the
+    `first` contains the parts p_ij of the pre-activation. `stream` contains the parts T_ij of the
     residual stream, or is None to leave them out. The function processes a few sources at a time;
     `limit` bounds the bytes of each temporary tensor.
     """

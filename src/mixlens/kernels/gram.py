@@ -44,7 +44,7 @@ def summed_norms(
 def _norms_here(
     weights: Tensor, vectors: Vectors, limit: int, causal: bool, ends: Sequence[int] | None
 ) -> Tensor:
-    """Return the norms over the channels that this process holds."""
+    """Return the norms over the channels that this process stores."""
     if vectors.few(weights.shape[2]):
         return _direct_norms(weights, vectors, limit)
     if not fused_norms.applies(weights):
@@ -65,7 +65,7 @@ def _norms_here(
 
 
 def _direct_norms(weights: Tensor, vectors: Vectors, limit: int) -> Tensor:
-    """Compute the norms for a few targets, one target at a time, by computing each sum explicitly."""
+    """Compute the norms for a few targets from explicit sums, one target at a time."""
     batch, _, targets, sources = weights.shape
     parts = list(slices(sources, 12 * batch * vectors.width, limit))
     rows = []

@@ -103,7 +103,7 @@ def uncertain_rows(output_weight: Float[Tensor, "head d_head d_model"]) -> list[
 def with_ones(
     columns: Float[Tensor, "batch head source k"], lengths: Int[Tensor, " batch"]
 ) -> Float[Tensor, "batch head source k1"]:
-    """Append a column of ones to `columns`, so that the projected attention weights keep their sum."""
+    """Append a column of ones to `columns`, so that projected attention weights keep their sum."""
     real = torch.arange(columns.shape[2], device=columns.device) < lengths[:, None]
     ones = real.to(columns.dtype) / lengths[:, None].sqrt()
     return torch.cat([columns, ones[:, None, :, None].expand(-1, columns.shape[1], -1, 1)], -1)

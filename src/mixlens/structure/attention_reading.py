@@ -25,7 +25,7 @@ from mixlens.structure.trace_matching import Evidence, outermost_first
 
 @dataclass
 class ObservedSum:
-    """The sum total = residual_scale * residual + branch_scale * branch, as inferred from a trace."""
+    """The sum total = residual_scale * residual + branch_scale * branch, inferred from a trace."""
 
     total: Tensor
     residual_from: str | None

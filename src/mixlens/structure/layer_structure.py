@@ -174,7 +174,7 @@ class AttentionStructure(ResidualSum):
         return (self.kind,) if self.own_sources is None else tuple(AttentionKind)
 
     def columns(self, kind: AttentionKind, targets: int, sources: int) -> slice:
-        """Return the slice of the source axis that holds the sources of one kind."""
+        """Return the slice of the source axis that contains the sources of one kind."""
         if self.own_sources is None:
             return slice(0, sources)
         others = sources - targets

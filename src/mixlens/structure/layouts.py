@@ -56,7 +56,7 @@ class Layout:
         return with_hidden_argument(args, kwargs, rows), hidden.shape
 
     def entering(self, args: tuple[Any, ...], kwargs: dict[str, Any], shape: Any) -> _Arguments:
-        """Convert the arguments from [batch, tokens, d_model] to the layout that the layer expects."""
+        """Convert arguments from [batch, tokens, d_model] to the layout that the layer expects."""
         hidden = hidden_argument(args, kwargs)
         return with_hidden_argument(args, kwargs, self.form(hidden, shape))
 

@@ -243,8 +243,8 @@ def require_same_unpadded(
 ) -> None:
     """Raise an error if padding changes the output of a causal layer on the first text.
 
-    Only causal layers with a module whose `is_causal` is False are checked. `padded` is the native
-    run on the padded probe.
+    Only causal layers with a module whose `is_causal` is False are checked, because sdpa may drop
+    their causal mask if there is no padding. `padded` is the native run on the padded probe.
     """
     paths = {
         layer.path

@@ -21,7 +21,7 @@ _FOR_EACH_TOKEN = ("token_type_ids", "attention_mask", "offset_mapping", "specia
 
 
 def tokenized(tokenizer: Any, *texts: str, **options: Any) -> Any:
-    """Tokenise one text or pair, and check that the result has one entry per token in each column."""
+    """Tokenise one text or pair, and check that each column has one entry per token."""
     with tokenizer_errors(tokenizer):
         made = tokenizer(*texts, **options)
     _require_columns(tokenizer, made)

@@ -161,7 +161,7 @@ _MARKS = "Ġ▁"
 
 
 class EachText(tuple[tuple[int | str, ...], ...]):
-    """Targets that differ between the texts of a batch. All texts have the same number of targets."""
+    """Targets that differ between texts of a batch. All texts have the same number of targets."""
 
 
 def positions_by_text(

@@ -2,11 +2,11 @@
 
 A word is a run of characters without spaces. Punctuation at its ends is split off, and each mark is
 a separate word ("..." is a single mark). Tokens are aligned with the text by the tokenizer's offset
-mapping. If a token overlaps two words, they are merged. A special token is always separate, even if
-it occurs in the text ([MASK]); an unknown token belongs to the word whose characters it covers.
-Patches of an image are separate, too, although they share the characters of a placeholder. A blank
-token belongs to the next word (SentencePiece may split off "▁"), or to the previous one if there is
-no next word. A line break is separate.
+mapping. If a token overlaps two words, the two words are merged. A special token is always
+separate, even if it occurs in the text ([MASK]); an unknown token belongs to the word whose
+characters it covers. Patches of an image are separate, too, although they share the characters of a
+placeholder. A blank token belongs to the next word (SentencePiece may split off "▁"), or to the
+previous one if there is no next word. A line break is separate.
 
 Without offsets, the text is reconstructed from markers in the tokens: "##" (WordPiece), "▁"
 (SentencePiece), "Ġ" (byte-level BPE), "</w>" and "@@" (older BPE). WordPiece markers do not show
