@@ -156,10 +156,10 @@ def product_errors(
     """Return the error of `product` compared with `left @ right + shift`, for each entry of the
     first axis.
 
-    The full matrix product is not computed. Both sides are applied to two random directions, and
-    each vector is compared relative to its own size. This is Freivalds' check, which costs about as
-    much as two columns of the product. The directions are Gaussian, because random signs would miss
-    an error (e, -e) in two channels whose signs agree.
+    The full matrix product is not computed. Instead, both sides are projected onto two random
+    directions, and each vector is compared relative to its own size. This is Freivalds' check,
+    which costs about as much as two columns of the product. The directions are Gaussian, because
+    random signs would miss an error (e, -e) in two channels whose signs agree.
 
     The sizes of the summed terms are only computed if a vector's own size does not already show
     that the difference is rounding.

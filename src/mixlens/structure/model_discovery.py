@@ -326,7 +326,7 @@ def _require_whole_sequence(
 
 
 def _is_taken_too(call: LayerCall, size: Size) -> bool:
-    """Return whether the layer receives other states of size [batch, tokens] besides its own."""
+    """Return whether the layer also receives states of size [batch, tokens] from elsewhere."""
     given = (value for value in (*call.args, *call.kwargs.values()) if isinstance(value, Tensor))
     states = (tensor for tensor in given if tensor.is_floating_point() and tensor.dim() == 3)
     return any(tensor.shape[:2] == size for tensor in states)

@@ -20,8 +20,8 @@ _NEGLIGIBLE = 1e-3  # smaller coefficients are noise, not a part of the sum
 
 
 def outermost_first(events: Iterable[Event]) -> list[Event]:
-    """Sort modules so that each comes before its submodules. At the same depth, the last to end
-    comes first.
+    """Sort modules so that each comes before its submodules. At the same depth, modules that end
+    later come first.
     """
     return sorted(events, key=lambda event: (event.path.count("."), -event.end))
 

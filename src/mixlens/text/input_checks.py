@@ -1,8 +1,8 @@
 """Check every input tensor against the model and the other inputs: name, dtype, shape and range.
 
-These checks follow the model's own embeddings and masks. Without them, a mask that is shorter than
-its tokens would give only part of a map, and an id outside the vocabulary would raise an error
-inside PyTorch.
+The checks use the sizes of the model's own embeddings and masks. Without these checks, a mask that
+is shorter than its tokens would produce only part of a map, and an id outside the vocabulary would
+raise an error inside PyTorch.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def check_names(model: nn.Module, tensors: Mapping[str, Any]) -> None:
 
 
 def main_inputs(model: nn.Module) -> list[str]:
-    """Return the names of a model's main inputs. Most models have one."""
+    """Return the names of a model's main inputs. Most models have a single main input."""
     main = getattr(model, "main_input_name", "input_ids")
     return [main] if isinstance(main, str) else list(main)
 

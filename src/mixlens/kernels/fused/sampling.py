@@ -14,8 +14,8 @@ _D_HEAD = 16  # kernels read the vectors, not the values
 def sample_size(size: int) -> int:
     """Return a small size for which Triton compiles the same program as for `size`.
 
-    Triton compiles separate programs for the size 1 and for multiples of 16. All samples larger
-    than 1 have more than one tile, and a last tile that is only partly filled.
+    Triton compiles separate programs for the size 1 and for multiples of 16. All larger samples
+    have more than one tile, the last of which is only partly filled.
     """
     if size == 1:
         return 1
