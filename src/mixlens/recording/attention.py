@@ -1,6 +1,7 @@
 """The attention of one recorded layer: weights, values, projection, residual and norms.
 
-In a `Block` the sigma of every norm is fixed, so that the output is a sum over sources (`Parts`).
+In a `Block`, the sigma of every norm is fixed, so that the block's output is a sum over sources
+(`Parts`).
 """
 
 from __future__ import annotations
@@ -88,7 +89,8 @@ class Parts:
 
     T_ij = scale_i * sum_h A_hij vectors_hj (+ own_i if i = j).
 
-    For cross-attention `own` does not belong to any source and is added separately.
+    `own` is the part of the residual. For cross-attention, it does not belong to any source and is
+    added separately.
     """
 
     vectors: Vectors
@@ -100,7 +102,7 @@ class Parts:
 
 @dataclass(frozen=True)
 class OutputWeight:
-    """The matrix of an output projection, or some of its columns."""
+    """The weight matrix of an output projection, or the columns of it that this process stores."""
 
     matrix: Float[Tensor, "d_in channel"]
     # As the model has it, if it is plain and so are the values.
@@ -110,7 +112,7 @@ class OutputWeight:
 
 @dataclass(frozen=True, kw_only=True)
 class Projection:
-    """The output projection of an attention module, and its output."""
+    """The output projection of an attention module, with the output that it computed."""
 
     heads: int
     own: OutputWeight  # the columns of this process, if others have the rest
@@ -120,21 +122,19 @@ class Projection:
 
     @cached_property
     def whole(self) -> OutputWeight:
-        """Return the matrix with the columns of all processes."""
+        """Return the full matrix. If it is sharded, gather the columns from all processes."""
         return self.own if self.own.channels is ALL_CHANNELS else self.read_whole()
 
     def by_head(
         self, matrix: Float[Tensor, "d_in d_model"]
     ) -> Float[Tensor, "head d_head d_model"]:
-        """Return a matrix with the shape of the projection, split by head: [head, d_head,
-        d_model].
-        """
+        """Reshape a projection matrix from [head * d_head, d_model] to [head, d_head, d_model]."""
         return matrix.view(self.heads, -1, matrix.shape[1])
 
 
 @dataclass(frozen=True, kw_only=True)
 class BlockParts:
-    """The modules between the output projection and the block's output."""
+    """The residual and the norms between the output projection and the block's output."""
 
     residual: Float[Tensor, "batch target d_model"]
     branch: tuple[LinearisedNorm, ...]
@@ -144,7 +144,7 @@ class BlockParts:
 
 @dataclass(frozen=True, kw_only=True)
 class Attention:
-    """One attention of one layer for the whole batch, in float32 or float64."""
+    """One attention module of a layer, recorded for the whole batch in float32 or float64."""
 
     structure: AttentionStructure
     weights: Float[Tensor, "batch head target source"]
@@ -195,15 +195,13 @@ class Attention:
 
     @property
     def output_norm(self) -> LinearisedNorm | None:
-        """Return the norm after the residual connection, or None if it does not belong to the
-        block.
-        """
+        """Return the block's norm after the residual connection (post-norm layers), or None."""
         return self._block_parts.output_norm
 
     @property
     def block(self) -> Block:
-        """Return the steps from the output projection to the block's output, with the sigma of
-        norms fixed.
+        """Return the steps from the output projection to the block's output, with the sigma of each
+        norm fixed.
         """
         return self._block_parts.block
 
@@ -214,9 +212,9 @@ class Attention:
         return self.block_parts
 
     def reading(self, kind: AttentionKind) -> Attention:
-        """Return this attention with only the sources of one kind.
+        """Return this attention restricted to its self-attention or its cross-attention sources.
 
-        It differs only if the attention reads self- and cross-attention sources at once.
+        An attention that reads only one kind of source is returned unchanged.
         """
         if self.structure.own_sources is None:
             return self
@@ -258,10 +256,10 @@ class Attention:
 
     @cached_property
     def is_causal(self) -> bool:
-        """Return whether no target sees a later source in this forward pass.
+        """Return whether no target attends to a later source in this forward pass.
 
-        The structure alone does not decide this, because it describes a probe, and a text may have
-        its own mask.
+        The layer structure alone is not enough, because it was inferred from a probe input, and a
+        text may have its own mask.
         """
         own = self.structure.causal and self.structure.kind is AttentionKind.SELF
         return own and self.visibility.hides_later
@@ -279,8 +277,8 @@ class Attention:
 
     @property
     def vectors(self) -> Vectors:
-        """Return the vectors f: each value vector times its head's part of the output projection,
-        no bias.
+        """Return the transformed vectors f: each value vector multiplied by its head's slice of the
+        output projection, without the bias.
         """
         return self._through(self.native_maps)
 
@@ -302,7 +300,7 @@ class Attention:
         return Vectors(self.values, weight.to(self.values), gate, self.half, channels)
 
     def transformed(self) -> Float[Tensor, "batch head source d_model"]:
-        """Return `vectors` as a tensor."""
+        """Return `vectors` as one tensor, computed for every head and source."""
         return self.vectors.of()
 
     def parts(
@@ -312,12 +310,12 @@ class Attention:
         through: LinearisedNorm | None = None,
         own_channels: bool = False,
     ) -> Parts:
-        """Return the block's output split by source. With `normed=False`, split the sum before its
-        output norm.
+        """Return the block's output split by source. With `normed=False`, split the sum before the
+        block's output norm instead.
 
-        With `through`, the linear part of a later norm is applied to `vectors` and `own`, but not
-        to `total`. With `own_channels`, all vectors contain only the channels of this process, if
-        the channels are divided among processes and no step mixes them.
+        If you pass a later norm as `through`, its linear part is applied to `vectors` and `own`,
+        but not to `total`. With `own_channels`, all vectors contain only the channels of this
+        process, if the channels are sharded over processes and no step mixes them.
         """
         block = self.block
         if not normed and self.output_norm is not None:
@@ -369,7 +367,7 @@ class Attention:
         )
 
     def written_parts(self, targets: Targets, *, own_channels: bool = False) -> Decomposition:
-        """Return the vectors of each source after attention alone.
+        """Return the output of the attention module split by source.
 
         The output bias, the residual stream, norms and scales are left out. `own_channels` has the
         same meaning as in `parts`.

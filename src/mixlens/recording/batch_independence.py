@@ -3,7 +3,7 @@ Three kinds of models do not satisfy this. Experts whose capacity is shared by t
 (NLLB-MoE) drop tokens of a text depending on the other texts. Convolutions over tokens (ConvBERT,
 MobileBERT) and heads that read the last position (XLNet) are affected by the padding after a text.
 Rotary frequencies that depend on the longest text (longrope, dynamic NTK) change the rotation in
-shorter texts. Texts for such models run one after the other.
+shorter texts. On such models, mixlens runs the texts one after the other.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ def require_independent_texts(
 ) -> None:
     """Raise `DependentTexts` if a text of this batch would give a different result than alone.
 
-    `lengths` holds the number of tokens of each text, by the prefix of the input names. With
-    `output`, the model's output is compared too; otherwise only the layers in `structure` are.
+    `lengths` contains the number of tokens of each text, by input-name prefix ("" or "decoder_").
+    With `output`, the model's output is compared too; otherwise only the layers in `structure` are.
     """
     if batch_size(inputs) < 2:
         return
@@ -107,9 +107,9 @@ _ADVICE = (
 def text_lengths(
     inputs: Inputs, rows: Sequence[Any] | None = None, decoder_rows: Sequence[Any] | None = None
 ) -> dict[str, list[int]]:
-    """Return the number of tokens of each text, for each prefix of the input names.
+    """Return the number of tokens of each text, by input-name prefix ("" or "decoder_").
 
-    The lengths are read from the texts' tokens, or else from the masks.
+    The tokenized texts are counted if you pass them as `rows`; otherwise the attention masks are.
     """
     counts_by_prefix = {}
     for prefix, own in zip(_STACKS, (rows, decoder_rows), strict=True):
@@ -121,7 +121,7 @@ def text_lengths(
 
 
 def _extents(inputs: Inputs, lengths: Mapping[str, Sequence[int]]) -> Iterator[list[int]]:
-    """Yield for each prefix the largest position of each text plus one."""
+    """Yield one list per input-name prefix, with the largest position id of each text plus one."""
     for prefix, own in lengths.items():
         positions = inputs.get(prefix + "position_ids")
         if not isinstance(positions, Tensor) or positions.dim() < 2:
@@ -142,12 +142,12 @@ def _probe_texts(
     *,
     whole: bool,
 ) -> list[Text] | None:
-    """Return short texts to test with, made from tokens of the first text of `inputs`.
+    """Return probe texts made from tokens of the first text, or None if the inputs are not plain
+    text.
 
-    One text repeats a token, so that a single expert is full, and one contains many different
-    tokens. If texts of `inputs` are padded, a third text is shorter. All of them begin and end like
-    the first text. With `whole`, they contain all of its tokens. Return None if the inputs are not
-    plain text.
+    One probe repeats a single token, so that one expert exceeds its capacity, and another contains
+    many different tokens. If the batch is padded, there is a third, shorter probe. All probes begin
+    and end like the first text. With `whole`, the probes are built from the entire first text.
     """
     if not set(inputs) <= {prefix + name for prefix in _STACKS for name in _TEXT}:
         return None
@@ -181,8 +181,8 @@ def _probe_texts(
 
 
 def _places(tokens: int, count: int, shorter: int) -> list[list[int]]:
-    """Return the token positions that form each probe text. The first and the last occur once in
-    each.
+    """Return the token positions of each probe text. Every probe contains the first and the last
+    position exactly once.
     """
     inner = [1 + i % (tokens - 2) if tokens > 2 else 0 for i in range(max(0, count - 2))]
     crowd = [tokens // 2] * len(inner)
@@ -229,10 +229,11 @@ def _compare(
     probes: Sequence[Sequence[Text] | None],
     output: bool,
 ) -> _BatchCheck:
-    """Return the largest error of a text in a batch relative to the same text alone.
+    """Compare probe texts in a batch with the same texts alone, and return the largest relative
+    error.
 
-    The first probe that runs without a batch is used. Some do not: Splinter needs a question token
-    in every text.
+    `probes` contains several sets of texts. The first set is used whose texts all run alone,
+    because some models reject some texts (Splinter needs a question token in every text).
     """
     failure: Exception | None = None
     for texts in probes:
@@ -264,8 +265,8 @@ def _errors_of(
 ) -> Iterator[float]:
     """Yield the error of each output tensor of each text. Tensors without a batch axis are skipped.
 
-    `each` contains the possible lengths of the batch axis for one text: 1, or its number of id
-    sequences.
+    `each` contains the possible lengths of the batch axis for a single text: 1, or the number of id
+    sequences per text (MusicGen has one for each codebook).
     """
     count = len(alone)
     for number, tensors in enumerate(alone):
@@ -276,10 +277,11 @@ def _errors_of(
 
 
 def _error(alone: Tensor, copies: Tensor) -> float:
-    """Return the largest error of the copies of a text in a batch, without padding.
+    """Return the largest error of a text's copies in a batch, compared with the text alone. Padding
+    is ignored.
 
-    If the text alone gives NaN, the error is 0, because the batch is not the cause. Other checks
-    report the layer.
+    If the text alone already gives NaN, the error is 0, because batching is not the cause. Other
+    checks report the NaN.
     """
     if not bool(alone.isfinite().all()):
         return 0.0
@@ -292,7 +294,7 @@ def _error(alone: Tensor, copies: Tensor) -> float:
 def _answers(
     model: nn.Module, structure: ModelStructure | None, inputs: Inputs, output: bool
 ) -> list[Tensor]:
-    """Return the outputs of the layers and, with `output`, those of the model."""
+    """Return the outputs of the layers and, with `output`, also the outputs of the model."""
     order = () if structure is None else structure.calls
     paths = {stack.layers[index].path for stack, index in order}
     with restored(model):
@@ -319,8 +321,8 @@ def copies_are_independent(
 ) -> bool:
     """Return whether copies of a text in one batch are independent of each other.
 
-    This is tested once for each `key` and state of the model. `run` is a layer, or the model after
-    its first layer.
+    The result is cached for each `key` and model state. `run` computes the output of a layer, or of
+    the whole model, from hidden states.
     """
     return _copies.of(model, key, lambda: _compare_copies(run, hidden, rows))
 

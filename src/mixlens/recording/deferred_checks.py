@@ -1,6 +1,8 @@
-"""Defer checks to the end of a forward pass or of a measure. Reading a number from a GPU waits for
-its queue, and for short prompts launching a small kernel costs more than running it. The tensors to
-compare are therefore kept, and all layers are compared at once before any score is returned.
+"""Defer checks to the end of a forward pass or of a measure.
+
+Reading a number from a GPU waits for all queued kernels, and for short prompts, launching a small
+kernel takes longer than running it. mixlens therefore keeps the tensors to compare, and compares
+those of all layers at once before it returns a score.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ class _Group(NamedTuple):
 
 
 class DeferredChecks:
-    """Tensors to check later, with the exceptions to raise."""
+    """Collects tensors to check later, with the exceptions to raise if a check fails."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -60,13 +62,13 @@ class DeferredChecks:
         bar: float,
         failure: Failure,
     ) -> None:
-        """Check that each row agrees with the expected one, relative to its size (see
+        """Check that each row agrees with the expected row, up to the relative error `bar` (see
         `row_errors`).
         """
         self.stacked_error_is_small(row_errors, (rows, expected), bar, failure)
 
     def error_is_small(self, error: Tensor, bar: float, failure: Failure) -> None:
-        """Check that a single number does not exceed its limit."""
+        """Check that a single error does not exceed `bar`."""
         self._count += 1
         self._single.append(error)
         self._verdicts[0].append((self._count, bar, failure))
@@ -77,9 +79,11 @@ class DeferredChecks:
         raise_if_true(errors.tolist(), verdicts)
 
     def compared(self) -> tuple[Tensor, Sequence[Verdict]]:
-        """Return all errors as one tensor, and the arguments for `raise_if_true`. Clear the checks.
+        """Run all comparisons, and return the errors as one tensor, with the verdicts for
+        `raise_if_true`.
 
-        The tensor stays on its device, so a GPU does not have to wait.
+        The tensor stays on its device, to avoid a GPU synchronisation. The list of checks is
+        cleared.
         """
         self._compare()
         single, errors, verdicts = self._single, self._errors, self._verdicts
@@ -100,10 +104,10 @@ class DeferredChecks:
         bar: float,
         failure: Failure,
     ) -> None:
-        """Check that errors do not exceed a limit.
+        """Check that `error(*tensors)` does not exceed `bar`.
 
-        `error` is called on tensors that are stacked with those of similar checks. It returns one
-        number per check.
+        Checks with the same `error` and tensors of the same shapes are stacked, so `error` receives
+        tensors with an additional first axis, and must return one number for each of its entries.
         """
         alike = (error, *[(tensor.shape, tensor.dtype, tensor.device) for tensor in tensors])
         group = self._waiting.get(alike)
@@ -128,7 +132,8 @@ class DeferredChecks:
 def raise_if_true(errors: Sequence[float], verdicts: Sequence[Verdict]) -> None:
     """Raise the exception of the first check whose error exceeds its limit.
 
-    NaN exceeds every limit. Processes that share a model use the same errors and raise together.
+    NaN exceeds every limit. Processes that share a model first agree on the errors, so that either
+    all of them raise or none.
     """
     errors = agreed_errors(list(errors))
     wrong = [
@@ -172,9 +177,11 @@ def checks_wait(deferred: DeferredChecks | None = None) -> Iterator[None]:
 
 
 def waiting_for(*tensors: Tensor) -> DeferredChecks | None:
-    """Return the open deferred checks if they can compare these tensors later.
+    """Return the deferred checks of the current `checks_wait` context, or None to check
+    immediately.
 
-    Return None if no checks are being deferred, or if the tensors are too large to keep.
+    These tensors must be checked immediately if no context is open, or if they are too large to
+    keep.
     """
     return _open.get() if max(map(torch.numel, tensors)) <= _SMALL else None
 
@@ -182,7 +189,7 @@ def waiting_for(*tensors: Tensor) -> DeferredChecks | None:
 def require_small(error: Tensor, bar: float, failure: Failure) -> None:
     """Raise if an error exceeds its limit.
 
-    Inside `checks_wait` this happens later, when its checks are settled.
+    Inside a `checks_wait` context, the comparison is deferred until the checks are settled.
     """
     deferred = _open.get()
     if deferred is not None:
@@ -202,10 +209,11 @@ def not_finite(layer: str, output: Tensor) -> NonFiniteActivations:
 
 
 def row_errors(rows: Tensor, expected: Tensor, *summands: Tensor) -> Tensor:
-    """Return the largest relative difference of any row, for each entry of the first axis.
+    """Return the largest relative error of any row, for each entry of the first axis.
 
-    A difference is relative to the size of its row. If the row is a sum of `summands`, its size
-    counts as at least a thousandth of theirs, because a smaller sum may be a rounding error.
+    The error is relative to the size of the expected row. If the row is a sum of `summands`, this
+    size is set to at least a thousandth of the size of each summand, because a smaller sum may be
+    nothing but rounding error.
     """
     expected = expected.to(rows)
     sizes = row_sizes(expected)

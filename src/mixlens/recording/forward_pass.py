@@ -2,9 +2,9 @@
 
 `capture_layers` captures attention, so that each layer can be rebuilt. It keeps the input and
 output of every layer, which take layers x batch x n x d_model numbers. Attention weights, values
-and the tensors for the checks are kept too, as long as they fit into `memory_budget` bytes. The
-others are recomputed on demand, one layer at a time. The peak memory in addition to the model's own
-forward pass is therefore
+and the tensors for the checks are kept too, as long as they fit into `memory_budget` bytes. Layers
+whose tensors do not fit are recomputed on demand, one at a time. The peak memory in addition to the
+model's own forward pass therefore does not grow with layers x n^2:
 
     layer inputs and outputs + memory_budget + the internals of one layer (about batch x heads x n^2
     + 8 x batch x n x d_model numbers)
@@ -12,8 +12,9 @@ forward pass is therefore
 It does not grow with layers x n^2.
 
 `capture_inputs` runs the model with its own attention and keeps the inputs of the layers, which is
-enough for gradient and erasure measures. It checks that the layers are called in the order of the
-probe, and that each returns finite numbers.
+enough for gradient and erasure measures. It checks that the layers are called in the same order as
+in the probe (the run from which the structure was inferred), and that each layer returns finite
+numbers.
 """
 
 from __future__ import annotations
@@ -107,9 +108,10 @@ def capture_inputs(
     graph: bool,
     logits_at: Int[Tensor, " position"] | None = None,
 ) -> CapturedPass:
-    """Run the model once, as it was loaded, and keep the inputs of its layers. With `graph`, keep
-    the autograd graph of the pass, to compute gradients of an output at the input of every layer.
-    With `logits_at`, compute logits only at these positions.
+    """Run the model once with its own attention, and keep the inputs of its layers.
+
+    With `graph`, keep the autograd graph, to compute gradients of an output with respect to the
+    input of every layer. With `logits_at`, compute logits only at these positions.
     """
     if graph:
         require_gradients(model)
@@ -168,7 +170,7 @@ def _require_finite(order: Order, number: int, path: str, output: Tensor) -> Non
 
 
 class _Kept:
-    """The tensors that are kept for each layer, up to the memory budget."""
+    """Keeps the captured tensors of each layer, as long as they fit into the memory budget."""
 
     def __init__(self, order: Order, memory_budget: int) -> None:
         self.internals: list[list[Internals] | None] = []
@@ -176,7 +178,9 @@ class _Kept:
         self._order, self._left = order, memory_budget
 
     def take(self, call: LayerCall, tensors: Mapping[Any, Tensor]) -> None:
-        """Compare the next layer call with the probe, and keep its internals if they fit."""
+        """Compare the next layer call with the probe, and keep its tensors if they fit into the
+        budget.
+        """
         position = len(self.internals)
         _require_as_probed(self._order, position, call)
         stack, index = self._order[position]
@@ -240,9 +244,9 @@ def _stack_layers(
 def _last_block(model: nn.Module, order: Order) -> tuple[HookPoint, ...]:
     """Return the tensors to capture in the last layer if only its attention block is needed.
 
-    The block's output comes last, and the forward pass stops there. Return an empty tuple if the
-    layer must run to its end: if no module returns this output, if the module that returns it runs
-    twice, or if hooks run at the end of the layer.
+    The last of these tensors is the block's output, at which the forward pass can stop. Return an
+    empty tuple if the layer must run to its end, because no module returns the block's output, the
+    module that returns it runs twice, or hooks run at the end of the layer.
     """
     stack, index = order[-1]
     layer = stack.layers[index]
@@ -257,7 +261,9 @@ def _last_block(model: nn.Module, order: Order) -> tuple[HookPoint, ...]:
 
 
 class _EnteringStates:
-    """The inputs of all layers in one forward pass, as part of the autograd graph if it is kept."""
+    """Collects the inputs of all layers in one forward pass and, with `graph`, keeps their autograd
+    graph.
+    """
 
     def __init__(
         self, model: nn.Module, structure: ModelStructure, graph: bool, memory_budget: int
@@ -270,9 +276,7 @@ class _EnteringStates:
         self.finished = 0
 
     def on_enter(self, number: int, call: LayerCall) -> Tensor | None:
-        """Keep the input of a layer. Return the tensor that the layer should use instead, or
-        None.
-        """
+        """Keep the input of a layer. With `graph`, return a copy for the layer to read."""
         _require_as_probed(self.structure.calls, number, call)
         stack, index = self.structure.calls[number]
         hidden = call.hidden_in
@@ -294,7 +298,9 @@ class _EnteringStates:
         return joins.clone()  # a layer may write into its input, but `joins` must stay unchanged
 
     def on_layer(self, call: LayerCall, tensors: object) -> None:
-        """Check the output of a layer, then drop the arguments and the output of the call."""
+        """Check the output of a layer, then drop the arguments and the output of the call to free
+        memory.
+        """
         _require_finite(self.structure.calls, self.finished, call.path, call.hidden_out)
         self.finished += 1
         call.args, call.kwargs, call.output = (), {}, None

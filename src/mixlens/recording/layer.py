@@ -55,9 +55,9 @@ class Layer:
     ) -> None:
         """Create a layer.
 
-        `backend` is None if only the input of the layer was kept. If `call` holds only a few
-        targets, `whole` returns the same layer on a short input. All layers of a pass share the
-        list `upcast`, which holds the last upcast module.
+        `backend` is None if only the input of the layer was kept. If `call` contains only a few
+        targets, `whole` returns the same layer recorded on a short input. All layers of a pass
+        share the list `upcast`, a cache for the most recent upcast module.
         """
         self.model = model
         self.backend = backend or ""
@@ -84,9 +84,10 @@ class Layer:
 
     @property
     def whole(self) -> Layer:
-        """Return a layer with all of its targets, for checks.
+        """Return a layer that contains all of its targets, for checks.
 
-        If this layer has only a few targets, the result is the same layer on a short input.
+        If this layer is restricted to a few targets, return the same layer recorded on a short
+        input.
         """
         return self if self._whole is None else self._whole()
 
@@ -104,8 +105,9 @@ class Layer:
     def has_one_token(self) -> bool:
         """Return whether the texts have only one token.
 
-        Checks on such texts may not hold for longer ones: with a factor per token (Gemma 4), all
-        copies of a single token have the same factor.
+        Checks that pass on such texts may fail on longer texts. For example, a layer may scale each
+        token by a factor of its own (Gemma 4), but copies of a single token all have the same
+        factor.
         """
         return self._whole is None and self.width == 1
 
@@ -117,8 +119,8 @@ class Layer:
     def _widened(self, name: str, tensor: Tensor) -> Tensor:
         """Convert a tensor to at least float32.
 
-        The result is cached only for layers with a few targets. Cached copies of whole texts would
-        be too large.
+        The result is cached only if the layer is restricted to a few targets, because copies of
+        whole texts would take too much memory.
         """
         if self._whole is None:
             return wide(tensor)
@@ -148,14 +150,14 @@ class Layer:
 
     @property
     def rounding(self) -> float:
-        """Return the relative difference up to which rounding in the model's precision is the
-        likely cause.
+        """Return the largest relative difference that rounding in the model's precision can
+        explain.
         """
         return rounding(self.native_input)
 
     @property
     def keeps_internals(self) -> bool:
-        """Return whether attention weights and values are kept. If not, they are recomputed on
+        """Return whether attention weights and values are kept. Otherwise they are recomputed on
         demand.
         """
         return self._internals is not None
@@ -168,7 +170,9 @@ class Layer:
         return upcast_module(self.call, self._upcast)
 
     def submodule(self, path: str) -> nn.Module:
-        """Return a submodule with readable weights, in the model's own precision."""
+        """Return a submodule in the model's own precision, or a copy of it if its weights cannot be
+        read directly (for example because they are offloaded).
+        """
         return part_at(self.call.readable, path)
 
     def hookable(self, path: str) -> nn.Module:
@@ -192,9 +196,9 @@ class Layer:
         return cast_call(self.call, args, kwargs, dtype)
 
     def sites(self) -> list[Attention]:
-        """Return the layer's attentions in call order. Each one is verified.
+        """Return the layer's attentions in call order, verified against the captured tensors.
 
-        They are cached if the recording keeps the internals of this layer.
+        The result is cached if the recording keeps the attention weights and values of this layer.
         """
         if self._sites is not None:
             return list(self._sites)
@@ -204,13 +208,15 @@ class Layer:
         return rebuilt
 
     def forget_sites(self) -> None:
-        """Rebuild and compare the attentions again when they are next read."""
+        """Clear the cached attentions, so that the next call of `sites` rebuilds and verifies them
+        again.
+        """
         self._sites = None
 
     def rebuild_sites(self) -> list[Attention]:
-        """Rebuild and verify the layer's attentions.
+        """Rebuild and verify the layer's attentions, even if they are cached.
 
-        Unlike cached attentions, they have `errors` even if their checks were deferred before.
+        Use this to read `errors`, which cached attentions lack if their checks were deferred.
         """
         self._require_captured()
         where = f"layer {self.index} of {self.stack.name} (`{self.structure.path}`)"
@@ -243,8 +249,8 @@ class Layer:
 
     @property
     def _is_half(self) -> bool:
-        """Return whether the model uses half precision, so the attentions are larger than the
-        internals.
+        """Return whether the model uses half precision. Rebuilt attentions (float32) then take more
+        memory than the captured tensors.
         """
         return self._whole is None and self.native_input.element_size() < 4
 
@@ -280,8 +286,8 @@ class Layer:
         return Internals.of_layer(calls, seen, output, self.structure.sites)
 
     def _gate(self, number: int, parts: Internals) -> Tensor:
-        """Run the layer again, and return the factors that a gate applies to A V in one
-        attention.
+        """Return the factors by which a gated attention multiplies A V. To read them, run the layer
+        again with all values set to one.
         """
         entered = HookPoint(self.structure.sites[number].output_projection, "in")
         with watching(self.call.whole, frozenset({entered})) as seen:
@@ -317,8 +323,8 @@ class Layer:
         attends: bool = True,
         grad: bool = False,
     ) -> Float[Tensor, "copies target d_model"]:
-        """Run the layer with arguments from `arguments`. With `attends=False`, attention is not
-        computed.
+        """Run the layer with the arguments that `arguments` returns. Set `attends=False` if the
+        attention is replaced and thus never called.
         """
         return run_layer(
             self.module,
@@ -334,8 +340,8 @@ class Layer:
         )
 
     def observed(self, hidden: Float[Tensor, "1 target d_model"] | None = None) -> Run:
-        """Run the layer on the first text of the batch, or on other hidden states, and return the
-        trace.
+        """Run the layer on the first text of the batch, or on `hidden`, and return a trace of all
+        submodule and attention calls.
         """
         self._require_whole()
         args, kwargs = self.arguments(0)
@@ -352,8 +358,8 @@ class Layer:
     def _require_captured(self) -> None:
         """Raise `InvalidInput` if only the input of the layer was kept.
 
-        The arguments of a fast attention function (for example no mask) would mean something
-        different to the attention code that mixlens captures.
+        Such a layer was called with arguments for a fast attention function (for example, no mask),
+        which the attention code that mixlens captures would interpret differently.
         """
         if not self._is_captured:
             raise InvalidInput(

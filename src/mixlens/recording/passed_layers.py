@@ -1,8 +1,10 @@
-"""Keep the layers of one forward pass to score several spans of its targets. The weights of a span
-may depend on the scores of another span (`mixlens.answers.hops`). One forward pass therefore keeps
-the tensors from which the attention weights are computed: the queries and outputs of the targets,
-and the keys and values of all sources. This takes layers x n x 2 x (key heads x d_head) numbers in
-the precision of the model, and a few vectors for each target.
+"""Score several spans of targets with one forward pass.
+
+The target weights of one span may depend on the scores of another (`mixlens.answers.hops`), so they
+are not all known while the model runs. The forward pass therefore keeps the tensors from which
+attention weights are computed later: the queries and outputs of the targets, and the keys and
+values of all sources. This takes layers x n x 2 x (key heads x d_head) numbers in the precision of
+the model, and a few vectors for each target.
 """
 
 from __future__ import annotations
@@ -40,7 +42,8 @@ class PassedLayers:
     def visit(self, recording: Recording, request: Request, visitor: Visitor) -> None:
         """Call `visitor` with every requested layer, restricted to the requested targets.
 
-        These must be a subset of the targets of this object. The model runs only at the first call.
+        The requested targets must be among `self.targets`. The model runs only at the first call;
+        later calls reuse its layers.
         """
         layers = LayerCut(recording, request)
         of_all = replace(request, targets=(self.targets,), span=None)

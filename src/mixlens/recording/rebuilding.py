@@ -43,7 +43,7 @@ from mixlens.structure.norms import LinearisedNorm, norm_of
 
 @dataclass(frozen=True)
 class Internals:
-    """The tensors kept for one attention."""
+    """The captured tensors of one attention call."""
 
     attention: AttentionCall
     seen: Mapping[HookPoint, Tensor]
@@ -59,7 +59,7 @@ class Internals:
         sites: Sequence[AttentionStructure],
         deferred: DeferredChecks | None = None,
     ) -> list[Internals]:
-        """Return the kept tensors for each attention call of a layer."""
+        """Return the captured tensors of each attention call of a layer."""
         return [
             cls(call.with_heads(site.heads, site.kv_heads), seen, output, deferred)
             for call, site in zip(calls, sites, strict=True)
@@ -67,9 +67,10 @@ class Internals:
 
     @property
     def nbytes(self) -> int:
-        """Return the size in bytes of the kept tensors and of the rebuilt attention.
+        """Return the size in bytes of the captured tensors and of the attention rebuilt from them.
 
-        The rebuilt attention repeats grouped values and holds the block's output and its parts.
+        The rebuilt attention counts because it repeats grouped values and stores the block's output
+        and the parts of this output.
         """
         call = self.attention
         tensors = [call.weights, call.values, call.output, *self.seen.values()]
@@ -88,7 +89,7 @@ def rebuilt_site(
 ) -> Attention:
     """Rebuild an attention from captured tensors.
 
-    Raise `UnsupportedModel` if its parts do not add up to the captured output. `gate` holds the
+    Raise `UnsupportedModel` if its parts do not add up to the captured output. `gate` contains the
     factors of a gated attention.
     """
     attention, rows = internals.attention, internals.attention.product is not None
@@ -179,7 +180,9 @@ def _projection(
 
 
 def _whole(weight: OutputWeight, own: OutputWeight, where: str, path: str) -> OutputWeight:
-    """Return the gathered matrix. Raise later if it contradicts the columns that were checked."""
+    """Return the matrix gathered from all processes. Check (maybe deferred) that it contains this
+    process's own columns, which were verified before.
+    """
     different = (own.channels.of(weight.matrix) != own.matrix).any().float()
     message = f"{where}: the gathered weight of `{path}` has other columns than the checked ones"
     require_small(different, 0.0, lambda _: TargetsUnavailable(message))
@@ -229,8 +232,8 @@ def _require_rounding(
 ) -> None:
     """Raise if an error is too large to be rounding.
 
-    Comparisons that can be deferred run later for all layers at once. The errors of the others are
-    added to `errors`.
+    Comparisons that can be deferred run later, for all layers at once. Comparisons that run
+    immediately add their result to `errors`.
     """
     bar = rounding(internals.attention.output)
     rows = internals.attention.product is not None
@@ -255,8 +258,8 @@ def _require_rounding(
 def _projected_rows(
     path: str, weight: OutputWeight, bias: Tensor, internals: Internals, stream: Tensor
 ) -> tuple[Tensor, dict[str, _Check]]:
-    """Return the output of the projection for recomputed attention weights, and the checks to
-    run.
+    """Return the output of the projection in single-target mode, where attention weights were
+    recomputed, and the checks to run.
     """
     attention, inputs = internals.attention, len(weight.matrix)
     assert attention.product is not None
@@ -301,9 +304,9 @@ def _projected(
     internals: Internals,
     stream: Tensor,
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """Return the output of the projection, and the errors of A V and of this output.
+    """Return the output of the projection, and the relative errors of A V and of this output.
 
-    The errors are relative to the captured tensors.
+    Both are compared with the captured tensors.
     """
     (matrix, bias), output = affine, internals.attention.output.to(stream)
     dtype = internals.attention.output.dtype
@@ -334,7 +337,9 @@ def _block_check(
 def _blocks(
     block: Block, structure: AttentionStructure, layer: LayerStructure, internals: Internals
 ) -> tuple[Tensor, ...]:
-    """Return the block output y, the captured tensor, and the terms of the sum."""
+    """Return the rebuilt block output y, the captured tensor to compare it with, and the terms of
+    the sum.
+    """
     rebuilt, output = block.total, internals.layer_output
     if structure.hook_point is not None:
         seen = internals.seen[structure.hook_point].reshape(rebuilt.shape)

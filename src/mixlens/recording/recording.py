@@ -1,8 +1,9 @@
-"""One forward pass of a model and its layers. A recording of all targets keeps its layers
-(`forward_pass`). A recording of a few targets has not run yet. The model runs when you measure
-something, and each layer is scored while the model runs, restricted to the targets (`target_pass`).
-`Recording.visit` supports both kinds. `score_layers` is the loop over layers, in which every
-measure scores the current layer.
+"""One forward pass of a model and its layers.
+
+A recording of all targets keeps its layers (`forward_pass`). A recording of a few targets keeps no
+layers. Instead, the model runs when you measure something, and each layer is scored while the model
+runs, restricted to the targets (`target_pass`). `Recording.visit` supports both kinds.
+`score_layers` loops over the layers and scores each of them with every measure.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class Recording:
     model : torch.nn.Module
         The recorded model.
     inputs : mapping
-        The inputs of the forward pass, as a copy.
+        A copy of the inputs of the forward pass.
     output
         The output of the model, with logits if it has a head.
     tokens : mapping
@@ -58,7 +59,7 @@ class Recording:
     memory_budget : int
         Bytes that the recording may keep in addition to the inputs and outputs of the layers.
     targets : tuple or None
-        Targets of each text, if it was recorded for a few targets.
+        Targets of each text, or None if the recording contains all targets.
 
     Examples
     --------
@@ -154,8 +155,8 @@ class Recording:
 
     @property
     def answer(self) -> str | None:
-        """Return the text that `Lens.generate` produced, or None if there is none or no
-        tokenizer.
+        """Return the text that `Lens.generate` produced, or None if nothing was generated or the
+        recording has no tokenizer.
         """
         if self.produced is None or self.targets is None or self.tokenizer is None:
             return None
@@ -219,7 +220,7 @@ class Recording:
         Parameters
         ----------
         site
-            Name of the attention, one of `sites`. None: the only one, or the default.
+            Name of the attention, one of `sites`. Default: the first of them.
         row
             Index of the text in the batch.
 
@@ -238,13 +239,13 @@ class Recording:
         return self.tokens[self.structure.stack_of(site).name][row]
 
     def named_targets(self, site: str | None, row: int) -> TokenRow:
-        """Return the labels of the targets. If known, these are the tokens that the targets
-        produced.
+        """Return a label for each target. In a generated text, this is the token that the target
+        produced, otherwise the target token itself.
 
         Parameters
         ----------
         site
-            Name of the attention, one of `sites`. None: the only one, or the default.
+            Name of the attention, one of `sites`. Default: the first of them.
         row
             Index of the text in the batch.
 
@@ -270,13 +271,15 @@ class Recording:
         return self.structure.calls[-1][0]
 
     def source_tokens(self, site: str | None, row: int) -> TokenRow:
-        """Return the source tokens: those of the other stack for cross-attention, else the stack's
-        own.
+        """Return the source tokens of an attention for one text.
+
+        For cross-attention, these are the tokens of the other stack, otherwise the tokens of the
+        attention's own stack.
 
         Parameters
         ----------
         site
-            Name of the attention, one of `sites`. None: the only one, or the default.
+            Name of the attention, one of `sites`. Default: the first of them.
         row
             Index of the text in the batch.
 
@@ -318,7 +321,7 @@ class Recording:
         Parameters
         ----------
         site
-            Name of the attention, one of `sites`. None: the only one, or the default.
+            Name of the attention, one of `sites`. Default: the first of them.
 
         Returns
         -------
@@ -359,12 +362,14 @@ class Recording:
         return self.stack_layers[stack.name][0].width
 
     def rows(self, site: str | None = None) -> int:
-        """Return the batch size of an attention's stack, which may be the number of images.
+        """Return the batch size of the stack that an attention belongs to.
+
+        In a vision tower, this is the number of images, which may differ from the number of texts.
 
         Parameters
         ----------
         site
-            Name of the attention, one of `sites`. None: the only one, or the default.
+            Name of the attention, one of `sites`. Default: the first of them.
 
         Returns
         -------
@@ -383,18 +388,18 @@ class Recording:
     def visit(self, request: Request, visitor: Visitor, blocks: Blocks | None = None) -> None:
         """Call `visitor` with every requested layer.
 
-        Kept layers hold all targets. If the layers are not kept, the model runs, and each layer is
-        visited during the forward pass, restricted to the targets. If that is not possible, the
+        Kept layers contain all targets. If the layers are not kept, the model runs, and each layer
+        is visited during the forward pass, restricted to the targets. If that is not possible, the
         method raises `TargetsUnavailable`. With `blocks`, the layers are visited from the last to
-        the first, and each layer once for every block of its targets.
+        the first, and `visitor` is called once for every block of a layer's targets.
 
         Parameters
         ----------
         request
             The attention, its layers and the targets.
         visitor
-            Function that takes the index of the layer among those with this attention, the layer,
-            and the targets.
+            Function that takes the index of the layer (counting only layers with this attention),
+            the layer, and the targets.
         blocks
             Function that takes the index of a layer and returns its blocks of targets.
 
@@ -435,7 +440,7 @@ class Recording:
         Parameters
         ----------
         site
-            Name of the attention, one of `sites`. None: the only one, or the default.
+            Name of the attention, one of `sites`. Default: the first of them.
 
         Returns
         -------
@@ -478,8 +483,8 @@ def score_layers(
 ) -> dict[str, Scores]:
     """Return the scores of every measure for the requested layers and targets.
 
-    If you pass the dict `refused`, measures that cannot score a few targets alone are added to it
-    with the reason. Otherwise the first of these measures raises `TargetsUnavailable`.
+    If you pass a dict as `refused`, measures that do not support single-target mode are added to
+    it, each with the reason. Otherwise, the first such measure raises `TargetsUnavailable`.
     """
     parts: dict[str, dict[int, LayerScores]] = {name: {} for name in measures}
     spans: dict[tuple[str, int], SpanPart] = {}

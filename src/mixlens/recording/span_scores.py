@@ -1,6 +1,6 @@
-"""Score the targets of a span as one, a few targets at a time.
+"""Score the targets of a span as a single target, in blocks that fit into memory.
 
-`mixlens.contracts.span` has the definitions. The attention weights of the targets are summed or
+See `mixlens.contracts.span` for the definitions. The attention weights of the targets are summed or
 scored block by block, so they are never kept for the whole span. The decomposition of a span is the
 weighted sum over its targets, sum_i w_i T_ij. All linear steps use the same matrix for every
 target, so the weights and norm scales can be folded into the attention weights, a_hj = sum_i w_i
@@ -44,7 +44,8 @@ def weigh_targets(parts: Decomposition, weights: Float[Tensor, "batch target"]) 
 def fold_targets(parts: Decomposition, weights: Float[Tensor, "batch target"]) -> Decomposition:
     """Return the weighted sum of all targets as a single target.
 
-    If residual streams are sources, each of them stays at its own position.
+    If the residual stream counts as a source, each target's residual stays at that target's
+    position.
     """
     made = weigh_targets(parts, weights)
     folded, vectors = _fold_attention(made)
@@ -71,8 +72,8 @@ def _total(vectors: Float[Tensor, "batch target width"]) -> Float[Tensor, "batch
 def _fold_attention(
     parts: Decomposition,
 ) -> tuple[Float[Tensor, "batch head 1 source"], Vectors]:
-    """Return the attention weights of the folded target, and the vectors that they are applied
-    to.
+    """Return the attention weights of the folded target, and the vectors to multiply by these
+    weights.
     """
     vectors = parts.vectors
     weights = parts.scale[:, None, None] @ parts.weights
@@ -88,7 +89,7 @@ def _fold_attention(
 
 
 def join_spans(first: Decomposition, second: Decomposition) -> Decomposition:
-    """Return the sum of two folded decompositions of one span."""
+    """Add the folded decompositions of two blocks of targets from the same span."""
     constant = None
     if first.constant is not None and second.constant is not None:
         constant = first.constant + second.constant
@@ -123,10 +124,10 @@ def targets_at_once(heads: int, sources: int, texts: int, device: torch.device) 
 
 @dataclass(frozen=True)
 class SpanPart:
-    """The contribution of some of a span's targets to its score in one layer.
+    """The contribution of a block of targets to the score of their span in one layer.
 
-    Exactly one of `parts` (sum), `weighed` (joint) and `scores` (mean, or joint without vectors) is
-    set.
+    The definition of the span's score decides which field is set: `parts` for "sum", `weighed` for
+    "joint", `scores` for "mean" and for "joint" without vectors.
     """
 
     finish: Callable[[SpanPart], LayerScores]
@@ -139,7 +140,7 @@ class SpanPart:
     spread: Mapping[str, Tensor] | None = None  # of the scores of sampled targets
 
     def __add__(self, other: SpanPart) -> SpanPart:
-        """Add the contribution of further targets of the same span and layer."""
+        """Add the contribution of another block of targets from the same span and layer."""
         return replace(
             self,
             weight=self.weight + other.weight,
@@ -152,7 +153,9 @@ class SpanPart:
         )
 
     def finished(self) -> LayerScores:
-        """Return the scores of the span, [batch, (head,) 1, source], and its coherence."""
+        """Return the scores of the span, [batch, (head,) 1, source], with the span's coherence as
+        an extra.
+        """
         made = self.finish(self)
         if self.total is None or self.size is None:
             return made
@@ -167,7 +170,9 @@ class SpanPart:
 
 @dataclass(frozen=True, kw_only=True)
 class SpanMeasure:
-    """A layer measure applied to a span. It returns a `SpanPart` for each block of its targets."""
+    """A layer measure applied to a span. When called with some of the span's targets, it returns a
+    `SpanPart`.
+    """
 
     rule: SpanRule | None
     definition: str
@@ -176,7 +181,7 @@ class SpanMeasure:
     population: Sequence[int] | None = None  # targets of each text, if some of them are drawn
 
     def __call__(self, layer: Layer, attention: Attention, targets: Targets) -> SpanPart:
-        """Return the contribution of these targets to the span."""
+        """Return the contribution of these targets to the score of the span."""
         made: SpanPart | None = None
         weights = attention.weights
         batch, heads, _, sources = weights.shape
@@ -296,10 +301,11 @@ def _weighted_sum(scores: LayerScores, weights: Float[Tensor, "batch target"]) -
 
 
 def _spread(values: Tensor, weights: Float[Tensor, "batch target"]) -> dict[str, Tensor]:
-    """Return the sums over targets that the standard error of scores d_i needs.
+    """Return the sums over targets from which the standard error of the mean score is computed.
 
-    These are the sums of w_i, w_i^2, w_i^2 d_i and w_i^2 d_i^2, and the number of positive weights.
-    They are in float64, because their differences are small.
+    For weights w_i and scores d_i, these are the sums of w_i, w_i^2, w_i^2 d_i and w_i^2 d_i^2, and
+    the number of positive weights. They are in float64, because the standard error is a small
+    difference of large sums.
     """
     values, w = in_float64(values), in_float64(weights)
     w = w.view(len(w), *[1] * (values.dim() - 3), -1, 1)

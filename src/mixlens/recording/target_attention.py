@@ -1,11 +1,11 @@
 """Compute the attention weights of a few targets from queries and keys.
 
-The model runs its fast attention (sdpa, flash), which returns no weights. For the targets they are
-recomputed by the equation A_i = softmax(scale q_i K^T + bias + mask), with soft-caps and sinks if
-the call has them. Nothing of size n x n is computed. To verify the weights, mixlens multiplies them
-with the values and compares the result with the output of the native function for these targets. If
-the attention of a model does not follow this equation, the check fails, and all targets are
-recorded.
+The model runs its fast attention (sdpa, flash), which returns no weights. mixlens recomputes the
+weights of the targets as A_i = softmax(scale q_i K^T + bias + mask), with soft-caps and attention
+sinks if the model uses them. Nothing of size n x n is computed. To verify the weights, mixlens
+multiplies them with the values and compares the result with the output of the native function for
+these targets. If the attention of a model does not follow this equation, the check fails, and
+mixlens records all targets instead.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ class _Places:
     def __init__(
         self, places: Int[Tensor, "batch target"], numbers: Sequence[Sequence[int]]
     ) -> None:
-        """Pass the positions also as integers in `numbers`, so that no GPU has to be read."""
+        """`numbers` contains the same positions as Python integers, so they need not be read from a
+        GPU.
+        """
         self._places = places
         self._range = _range(numbers)
         self._end = 1 + max(map(max, numbers))
@@ -59,7 +61,8 @@ class _Places:
         return tensor.gather(dim, places.reshape(shape).expand(sizes))
 
     def _on(self, device: torch.device) -> Int[Tensor, "batch target"] | Int[Tensor, " target"]:
-        """Return the positions on a device. Layers may be on several devices.
+        """Return the positions on one device, and cache them, because layers may be on several
+        devices.
 
         For a single text the batch axis is dropped.
         """
@@ -75,7 +78,8 @@ class TargetCut:
     def __init__(self, targets: Targets, held: TargetCut | None = None) -> None:
         """Create the cut.
 
-        Pass `held` if some tensors already contain only its targets, which must include these ones.
+        If some tensors were already restricted by another cut, pass that cut as `held`. Its targets
+        must include `targets`.
         """
         assert targets.positions is not None
         assert targets.cut_at is not None
@@ -90,7 +94,7 @@ class TargetCut:
         return replace(call, query=self.of(call.query, 2), output=self.of(call.output, 1))
 
     def of(self, tensor: Tensor, dim: int, *, copied: bool = True) -> Tensor:
-        """Return the targets of a tensor [batch or 1, ...] along one axis.
+        """Select the targets along one axis of a tensor [batch or 1, ...].
 
         With `copied=False` the result may be a view, which keeps the whole tensor in memory.
         """
@@ -103,7 +107,7 @@ class TargetCut:
         return (self._among_held if is_held else self._places).of(tensor, dim, copied=copied)
 
     def of_stream(self, tensor: Tensor) -> Tensor:
-        """Return the targets of hidden states.
+        """Select the targets from hidden states.
 
         The last result is cached, because a layer's input is usually the output of the previous
         layer.
@@ -115,9 +119,9 @@ class TargetCut:
         return last[2]
 
     def of_captured(self, tensor: Tensor) -> Tensor:
-        """Return the targets of a tensor that a submodule returned.
+        """Select the targets from a tensor that was captured at a submodule.
 
-        Some layers flatten the batch and token axes.
+        If the layer flattens the batch and token axes, they are split again first.
         """
         if tensor.dim() == 2:
             tensor = tensor.reshape(len(self.places), -1, tensor.shape[-1])
@@ -136,7 +140,7 @@ class TargetCut:
 
 
 def _among(positions: Sequence[Sequence[int]], held: TargetCut) -> _Places:
-    """Return the indices of targets among those that a cut holds."""
+    """Return the index of each target position within the targets of `held`."""
     indices = [{place: index for index, place in enumerate(row)} for row in held.positions]
     numbers = [
         [index[place] for place in row] for index, row in zip(indices, positions, strict=True)
@@ -145,7 +149,7 @@ def _among(positions: Sequence[Sequence[int]], held: TargetCut) -> _Places:
 
 
 def _range(positions: Sequence[Sequence[int]]) -> tuple[int, int] | None:
-    """Return the first target and the number of targets if they are the same range in all texts."""
+    """Return (start, count) if the targets of all texts are the same consecutive range."""
     first, count = positions[0][0], len(positions[0])
     in_order = tuple(range(first, first + count))
     return (first, count) if all(tuple(row) == in_order for row in positions) else None
@@ -154,7 +158,8 @@ def _range(positions: Sequence[Sequence[int]]) -> tuple[int, int] | None:
 def can_be_cut(captured: NativeCall) -> bool:
     """Return whether an attention call can be restricted to targets.
 
-    Its function must return [batch, target, head, d_head], one vector for each query.
+    The attention function must return a tensor [batch, target, head, d_head] with one vector for
+    each query.
     """
     return captured.output.dim() == 4 and captured.output.shape[:2] == captured.query.shape[::2]
 
@@ -174,7 +179,7 @@ class TargetAttention:
         self._hidden: dict[tuple[object, ...], tuple[Any, _Hidden]] = {}
 
     def call(self, captured: NativeCall) -> AttentionCall:
-        """Return an attention call restricted to the targets."""
+        """Return the attention call restricted to the targets, with recomputed weights."""
         query, key, value = captured.query, captured.key, captured.value
         output, options = captured.output, captured.options
         cut, scale = self._cut, options.get("scaling")
@@ -203,9 +208,9 @@ class TargetAttention:
         rows: Float[Tensor, "batch head target d_head"],
         all_targets: int,
     ) -> _Hidden:
-        """Return `_hidden` in the shapes that the attention weights and grouped keys need.
+        """Return the additive mask for all query heads and for grouped keys, and the visibility.
 
-        It is computed once for all layers with the same mask.
+        The result is cached, so it is computed only once for all layers with the same mask.
         """
         mask, options, key_shape = captured.mask, captured.options, captured.key.shape
         causal = options.get("is_causal")
@@ -226,7 +231,9 @@ class TargetAttention:
         return self._hidden[key][1]
 
     def _ends(self, batch: int, sources: int) -> list[int]:
-        """Return how many sources causal targets can see, without reading a mask."""
+        """Return the number of sources that the last target of each text can attend to under a
+        causal mask. The mask itself is not read.
+        """
         ends = [min(sources, max(row) + 1) for row in self._cut.positions]
         return ends * (batch // len(ends))  # layers that are texts of one batch have the same
 
@@ -268,7 +275,7 @@ def _pieces(tensor: Tensor, dim: int) -> Sequence[Tensor]:
 def _may_be_causal(captured: NativeCall) -> bool:
     """Return whether the attention function uses the module's `is_causal` attribute.
 
-    It does so only without a mask of token pairs, and never in eager code.
+    It uses the attribute only if there is no mask of token pairs, and never in eager attention.
     """
     mask = captured.mask
     return not captured.is_eager and (
@@ -284,7 +291,7 @@ def _hidden(
     causal: bool,
     window: int | None,
 ) -> Tensor | None:
-    """Return the values to add to attention scores so that hidden sources get weight zero."""
+    """Return the additive attention mask for the targets, or None if every source is visible."""
     mask = captured.mask
     if not (mask is None or isinstance(mask, Tensor)):  # flex attention
         raise TargetsUnavailable(f"its mask is a {type(mask).__name__}, not a tensor")

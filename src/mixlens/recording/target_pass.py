@@ -1,12 +1,15 @@
 """Single-target mode: one forward pass with the model's own attention, decomposed by source for a
-few targets only. The model runs as it was loaded (sdpa, flash). Each layer is visited while it
-runs, restricted to the targets. It has its input and output, the tensors for the checks, the values
-of all sources and the attention weights of the targets (`target_attention`). Nothing of size n x n
-is computed. The same checks run as for a recording of all targets: attention weights times values
-must give the attention module's output for these targets, and the parts of the block must add up.
+few targets only.
+
+The model runs as it was loaded (sdpa, flash). Each layer is visited while the model runs,
+restricted to the targets. Such a layer contains its input and output, the tensors for the checks,
+the values of all sources and the attention weights of the targets (`target_attention`). Nothing of
+size n x n is computed. The same checks run as for a recording of all targets: attention weights
+times values must give the attention module's output for these targets, and the parts of the block
+must add up.
 
 In addition to the model's own forward pass, this needs memory for the attention weights of the
-targets and a few tensors of one layer. The visitor may keep more.
+targets and a few tensors of one layer, plus any tensors that the visitor keeps.
 
 `visit_down` visits the layers from the last to the first, for products of maps that are not stored.
 One forward pass keeps the input of each layer. Then each layer runs once more with the model's own
@@ -90,9 +93,9 @@ def require_cuttable(structure: ModelStructure, site: AttentionSite) -> None:
 def tokens_before_pass(structure: ModelStructure, ready: Prepared) -> dict[str, Sequence[TokenRow]]:
     """Return the tokens of every stack that are known before the model runs.
 
-    If there are several towers, the last must be a causal language model that reads the text. If
-    there are more than two stacks, the tokens of some may be unknown, because a stack can read the
-    output of another.
+    In a model with several towers, only the last tower is included, and only if it is a causal
+    language model that reads the text. With more than two stacks, a stack is left out if it may
+    read the output of another stack instead of the text.
     """
     last, stacks = structure.calls[-1][0], structure.stacks
     if len(stacks) > 1 and not any(stack.has_cross for stack in stacks):
@@ -108,9 +111,9 @@ def tokens_before_pass(structure: ModelStructure, ready: Prepared) -> dict[str, 
 
 
 def visit_up(recording: Recording, request: Request, visitor: Visitor) -> None:
-    """Run the model up to the end of the stack, and call `visitor` with every requested layer.
+    """Run the model up to the end of the stack, and call `visitor` with each requested layer.
 
-    The layers are restricted to the requested targets.
+    Each layer is restricted to the requested targets.
     """
     assert request.targets is not None
     blocks = target_blocks(recording, request)
@@ -149,7 +152,7 @@ def visit_up(recording: Recording, request: Request, visitor: Visitor) -> None:
 
 
 def targets_of(recording: Recording, request: Request) -> Targets:
-    """Return the requested targets, in the form for layers that are restricted to them."""
+    """Return the requested targets as `Targets` that index layers restricted to these targets."""
     places = torch.tensor(request.targets)
     return request.chosen(recording, sent(places, entry_device(recording.model)))
 
@@ -257,7 +260,7 @@ def visit_down(recording: Recording, request: Request, visitor: Visitor, blocks:
 
 
 class LayerCut:
-    """Restrict the layers of one forward pass to their targets."""
+    """Restricts the layers of one forward pass to the requested targets."""
 
     def __init__(self, recording: Recording, request: Request) -> None:
         site = recording.structure.site(request.site)
@@ -269,9 +272,9 @@ class LayerCut:
 
     @functools.cached_property
     def _short(self) -> Sequence[Layer]:
-        """Return all layers on a dozen tokens.
+        """Return all layers of the stack, recorded on about a dozen tokens.
 
-        Checks of the layers on these tokens also hold for the targets.
+        Checks that must run a layer again use these short layers instead of the restricted ones.
         """
         recording = self._recording
         model, inputs = recording.model, recording.words or recording.inputs
@@ -294,7 +297,7 @@ class LayerCut:
     ) -> Layer:
         """Return a layer that has just run, restricted to some targets.
 
-        `captured` and `tensors` must be restricted to them already.
+        `captured` and `tensors` must already be restricted to these targets.
         """
         row = cut.of_layer(call)
         error = not_finite(f"`{row.path}`", row.hidden_out)
@@ -321,7 +324,7 @@ class LayerCut:
 
 
 def _entered(recording: Recording, layers: LayerCut) -> list[LayerCall]:
-    """Run the stack, and return the call of each layer without its output."""
+    """Run the stack, and return the call of each layer. Outputs are dropped to save memory."""
     paths = [layer.path for layer in layers.stack.layers]
 
     def on_layer(call: LayerCall, tensors: object) -> None:
@@ -343,9 +346,10 @@ def _entered(recording: Recording, layers: LayerCut) -> list[LayerCall]:
 def _run_again(
     layers: LayerCut, index: int, call: LayerCall
 ) -> tuple[list[NativeCall], Mapping[Any, Tensor]]:
-    """Run one layer like the model does, and return its attention calls and captured tensors.
+    """Run one layer with the model's own attention, and return its attention calls and captured
+    tensors.
 
-    They contain all targets.
+    Both contain all targets.
     """
     captured: list[NativeCall] = []
     tensors: dict[Any, Tensor] = {}

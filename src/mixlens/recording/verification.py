@@ -70,11 +70,11 @@ class Report:
     left_out : mapping
         Layers that cannot be measured, with the reason.
     open : mapping
-        Layers whose output is not a known sum, with the reason.
+        Layers whose output could not be written as a known sum, with the reason.
     slow_paths : mapping
         Layers that need a slower algorithm, with the reason.
     from_maps : mapping
-        For each attention, why a few targets need whole maps, or None if they do not.
+        For each attention, why single-target mode must compute the whole map, or None.
 
     Examples
     --------
@@ -128,8 +128,8 @@ class Report:
 
 
 def grouped(reasons: Mapping[str, str]) -> dict[str, str]:
-    """Group the layers of a module list that share a reason, as in "`model.layers` 0, 1, 3" ->
-    reason.
+    """Group the layers of a module list that share a reason. The keys look like "`model.layers` 0,
+    1, 3", and the values are the reasons.
     """
     lists: dict[tuple[str, str], list[str]] = {}
     for path, reason in reasons.items():
@@ -195,8 +195,8 @@ def _stack_report(recording: Recording, stack: StackStructure) -> StackReport:
 
 
 def _layer_error(layer: Layer, length: int) -> float:
-    """Return the largest relative error of a layer's rebuilt parts and of running it again
-    unedited.
+    """Rebuild the attentions of a layer, run the layer again without edits, and return the largest
+    relative error.
     """
     rebuilt = [float(error) for site in layer.rebuild_sites() for error in site.errors.values()]
     again = layer.rerun(0, copies=1, kind=layer.structure.sites[0].kind)[0]
@@ -224,9 +224,9 @@ def require_same_natively(recording: Recording) -> None:
 
 
 def _native_difference(recording: Recording, advice: str = "") -> tuple[float, float]:
-    """Return the largest relative error of any layer's output, and the tolerance for rounding.
+    """Compare every layer's output with the native model, and return the largest relative error.
 
-    The errors are relative to the native model.
+    The second result is the tolerance for rounding.
     """
     structure = recording.structure
     with torch.no_grad():
