@@ -335,7 +335,7 @@ def test_requests_without_an_answer_raise(llama: Lens) -> None:
         llama.measure("gradient_norm", given, weights=[1.0])
     with pytest.raises(InvalidInput, match="moves='some'"):
         llama.measure("blank_out", given, answer=(2, 4), replacement=3, moves="some")
-    with pytest.raises(InvalidInput, match="log-probability is not a sum of parts"):
+    with pytest.raises(InvalidInput, match="log-probability cannot be decomposed additively"):
         llama.measure("alti_logit", given, answer=(2, 4), of="log_probability")
     with pytest.raises(UnsupportedModel, match="is bidirectional"):
         explain((1, 3), Lens.bundled(), "The dogs bark.")

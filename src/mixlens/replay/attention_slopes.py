@@ -1,23 +1,25 @@
 """Closed-form derivatives of plain softmax attention, and of the rest of a layer with an MLP.
 
-Attention computes o = W_O z with z_i = sum_j A_ij v_j and A = softmax(c q k^T + bias). Its
-derivatives are
+Attention computes o = W_O z with z_i = sum_j A_ij v_j and A = softmax(c q k^T + bias). With S = c q
+k^T, the derivatives are
 
     dS = c (dq k^T + q dk^T),    dA = A * (dS - sum_j A dS),    dz = (A * dS) v - (sum_j A dS) z + A
     dv
 
-where a single product with the tangent of the stream gives dq, dk and dv (through the norm before
-the attention, if there is one). A few large products replace the many small steps of automatic
-differentiation. Queries, keys, weights and values are captured at the two products around the
-softmax; the projections are found by differentiation, not by name. The result is compared with the
-layer's own derivative. If rotary positions, soft-caps, sinks or other variants make it differ,
-`folding.py` differentiates the layer's own code instead.
+The tangents dq, dk and dv are computed with a single product from the tangent of the residual
+stream (after the norm before the attention, if there is one). A few large products thus replace the
+many small steps of automatic differentiation. Queries, keys, weights and values are captured at the
+two products around the softmax; the projection matrices are found by differentiation, not by module
+name. The closed form is compared with the derivative of the layer's own code. If the two differ,
+for example because of rotary positions, soft-caps or sinks, `folding.py` uses the derivative of the
+layer's own code instead.
 
 The rest of the layer, from the attention output to the end of the MLP, has one matrix per target.
 With u = beta x + alpha o, z = N(u) and mlp(z) = act(z W_1 + b_1) W_2 + b_2, this matrix combines
 W_1 diag(act'_i) W_2 (for gated MLPs (W_g diag(act'_i * up_i) + W_u diag(act_i)) W_2) with the
-derivatives of the norms. These are a diagonal plus a rank-one matrix, so they need no matrix
-products. Row vectors are multiplied from the left: de_i = du_i E_i.
+derivatives of the norms. The derivative of a norm is a diagonal plus a rank-one matrix, so no
+matrix product is needed to apply it. Tangents are row vectors, multiplied from the left: de_i =
+du_i E_i.
 """
 
 from __future__ import annotations
@@ -173,7 +175,7 @@ class _Around(TorchFunctionMode):
 def _attention_factors(step: LayerFunction, norm: str | None, rows: Tensor) -> tuple[Tensor, ...]:
     """Return queries, keys, weights and values [head, token, ...] of the first attention.
 
-    `rows` are the inputs of its projections.
+    `rows` contains the inputs of the query, key and value projections.
     """
     captured = _Around()
     with _returning(step.module, norm, rows), contextlib.suppress(_Captured), captured:
@@ -265,9 +267,10 @@ def _value_and_slope(function: Callable[[Tensor], Tensor], point: Tensor) -> tup
 
 
 def _direction(norm: LinearisedNorm, point: Tensor) -> tuple[Tensor, Tensor]:
-    """Return h = centred(u) / sigma, and 1 / sigma.
+    """Return h = centred(u) / sigma and 1 / sigma for the input u of a norm.
 
-    They define the derivative of a norm: dN = (du - mean(du) - h mean(h du)) / sigma * gain.
+    With h and sigma, the derivative of the norm is dN = (du - mean(du) - h mean(h du)) / sigma *
+    gain.
     """
     centred = point - point.mean(-1, keepdim=True) if norm.centred else point
     inverse = norm.inverse_sigma(point)[:, None]
@@ -277,7 +280,7 @@ def _direction(norm: LinearisedNorm, point: Tensor) -> tuple[Tensor, Tensor]:
 def _norm_then(
     norm: LinearisedNorm, point: Float[Tensor, "row d"], block: Float[Tensor, "row d d"]
 ) -> Tensor:
-    """Multiply the derivative of a norm, J_N, by a matrix."""
+    """Return the product J_N B, where J_N is the derivative of a norm and B is `block`."""
     block = block * norm.gain[:, None]
     direction, inverse = _direction(norm, point)
     along = torch.bmm(direction[:, None], block) / -block.shape[-1]
@@ -291,7 +294,7 @@ def _norm_then(
 def _then_norm(
     block: Float[Tensor, "row d d"], norm: LinearisedNorm, point: Float[Tensor, "row d"]
 ) -> Tensor:
-    """Multiply a matrix by the derivative of a norm, J_N."""
+    """Return the product B J_N, where J_N is the derivative of a norm and B is `block`."""
     direction, inverse = _direction(norm, point)
     along = torch.bmm(block, direction[..., None]) / -block.shape[-1]
     if norm.centred:

@@ -1,6 +1,7 @@
 """Shared code of the gradient measures.
 
-They explain one output of the model at the input of one or more layers, with one number per token.
+A gradient measure attributes one output of the model to the input of one or more layers, with one
+number per token.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ _PROVED_ROWS = 256  # copies in one batch through the whole model
 
 
 def explained_layers(recording: Recording, request: Request) -> list[Layer]:
-    """Return the requested layers, or the first layer by default. The output is explained at their
-    input.
+    """Return the layers for which attributions with respect to the layer input are computed. By
+    default, this is only the first layer.
     """
     positions = request.layers if request.layers_named else (0,)
     layers = [recording.layers(request.site)[position] for position in positions]
@@ -60,9 +61,10 @@ def attributed(
     reduction: str,
     model: ModelFrom | ModelFromWords | None = None,
 ) -> Scores:
-    """Return attributions at the input of the explained layers, one number per token.
+    """Return attributions with respect to the input of the explained layers, one number per token.
 
-    `model` is the function to explain. By default, it runs the model from a layer's input.
+    `model` is the function to differentiate. By default, it computes the model's output from the
+    input of a layer.
     """
     if reduction not in REDUCTIONS:
         raise InvalidInput(
@@ -105,8 +107,8 @@ def smooth_gradients(
     noise: float,
     seed: int,
 ) -> Scores:
-    """Return the attributions `explain(gradient, hidden)` of the text itself, or with `smooth`
-    their mean over noisy copies.
+    """Return the attributions `explain(gradient, hidden)`. If `smooth` is positive, average them
+    over this number of noisy copies of the hidden states.
     """
     lengths = recording.lengths[recording.structure.stack_of(request.site).name]
     size = copies_at_once(recording, request, output) if smooth else 1
@@ -128,7 +130,8 @@ def plain_gradients(
     """Return, for each layer, the gradient of each text's output with respect to the layer's input,
     and that input.
 
-    One backward pass serves all layers. It runs through the recorded forward pass or a new one.
+    A single backward pass computes the gradients for all layers. It uses the autograd graph of the
+    recorded forward pass, or runs the model again if no graph was kept.
     """
     stack = recording.structure.stack_of(request.site).name
     layers = [layer.index for layer in explained_layers(recording, request)]
@@ -156,10 +159,11 @@ def plain_gradients(
 
 
 def copies_at_once(recording: Recording, request: Request, output: Explained | None = None) -> int:
-    """Return how many copies of a text fit in memory with the graph of a full forward pass.
+    """Return how many copies of a text fit in memory with the autograd graph of a full forward
+    pass.
 
-    Return 1 if the copies in a batch are not independent. `output` tells the model which logits to
-    compute.
+    Return 1 if the copies in a batch are not independent. If you pass `output`, the model computes
+    only the logits that this output reads.
     """
     layers = recording.layers(request.site)
     tokens, d_model = layers[0].native_input.shape[1:]
@@ -177,7 +181,7 @@ def copies_at_once(recording: Recording, request: Request, output: Explained | N
 def _has_independent_copies(
     recording: Recording, request: Request, output: Explained | None, rows: int
 ) -> bool:
-    """Test once whether copies of a text in one batch are independent of each other in the whole
+    """Return whether copies of a text in one batch are independent of each other in the whole
     model.
     """
     model = ModelFrom(recording, request.site)
@@ -203,8 +207,8 @@ def moving_counts(
 ) -> list[int]:
     """Return how many tokens of each text are replaced by the baseline.
 
-    With "prompt", these are the tokens before the answer; with "all", every token. In an encoder,
-    or if the explained output is not an answer, all tokens belong to the prompt.
+    With `moves="prompt"`, only the tokens before the answer are replaced; with "all", every token
+    is. In an encoder, or if the explained output is not an answer, all tokens belong to the prompt.
     """
     if moves not in MOVES:
         raise InvalidInput(f"Unknown moves={moves!r}. Choose {' or '.join(MOVES)}.")
@@ -227,8 +231,8 @@ def baseline(
     """Return hidden states in which the first `moving` tokens of each text are replaced by the
     baseline.
 
-    The baseline is zero, or the states of a text of "pad" tokens, "mask" tokens or a token id.
-    Later tokens keep their states.
+    With `kind="zero"`, the baseline is zero. With "pad", "mask" or a token id, it is the hidden
+    states of a text in which this token replaces the words. Later tokens keep their states.
     """
     if kind == "zero":
         base = torch.zeros_like(like)
@@ -249,8 +253,8 @@ def _first_tokens(counts: Sequence[int], like: Tensor) -> Bool[Tensor, "batch to
 
 
 def baseline_token(recording: Recording, kind: str | int) -> int:
-    """Return the id of the "pad" or "mask" token. A token id is checked and returned as an
-    integer.
+    """Return the id of the baseline token. `kind` is "pad", "mask" or a token id, which is checked
+    and converted to an integer.
     """
     if isinstance(kind, int) or kind.isdigit():
         check_answer_ids(recording.model, [int(kind)])

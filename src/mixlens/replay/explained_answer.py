@@ -4,10 +4,10 @@ tokens.
 The model reads the whole answer (teacher forcing), so one pass explains all of its tokens. Only the
 logits that predict these tokens are used, in float32 or better. `of="logit"` explains the sum of
 the tokens' logits instead, which is linear in the final states. `weights` multiply the terms of the
-tokens and are not normalised; `reduce="mean"` divides them by their sum.
+tokens and are not normalised; with `reduce="mean"`, the weights are divided by their sum.
 
-The probability of the answer itself is not supported: its gradient is the gradient of F times the
-probability, which underflows.
+The probability of the whole answer is not supported, because its gradient is the gradient of F
+times the probability, which underflows.
 """
 
 from __future__ import annotations
@@ -45,14 +45,16 @@ EXPLAINS = ("log_probability", "logit")
 def answer_log_probabilities(
     logits: Float[Tensor, "*text token word"], ids: Int[Tensor, "*text token"]
 ) -> Float[Tensor, "*text token"]:
-    """Return log p of each token, in float32 or better, from the logits that predict it."""
+    """Return the log-probability of each token, computed in float32 or better from the logits at
+    the position that predicts the token.
+    """
     wide = logits.float() if logits.element_size() < 4 else logits
     return wide.log_softmax(-1).gather(-1, ids[..., None])[..., 0]
 
 
 @dataclass(frozen=True)
 class ExplainedAnswer(Explained):
-    """The answer of each text as a single number.
+    """The score of each text's answer as one number, such as its log-probability.
 
     Shorter answers are padded with tokens of weight zero.
     """
@@ -63,8 +65,8 @@ class ExplainedAnswer(Explained):
     prompts: tuple[int, ...]  # number of tokens before each answer
 
     def __call__(self, output: Any, rows: Int[Tensor, " copies"]) -> Float[Tensor, " copies"]:
-        """Compute the explained number from a model's output. `rows` holds the index of each copy's
-        text.
+        """Compute the explained number from a model's output. `rows` contains, for each copy, the
+        index of its text in the batch.
         """
         logits = logits_of(output)
         rows = rows.to(logits.device)
@@ -84,7 +86,9 @@ class ExplainedAnswer(Explained):
 
     @property
     def terms(self) -> tuple[Int[Tensor, "batch place term"], Float[Tensor, "batch place term"]]:
-        """Return the token whose logit is read at each position, and its weight."""
+        """Return the token id whose logit is read at each position, and the weight of this
+        logit.
+        """
         return self.ids[..., None], self.weights[..., None]
 
 
@@ -160,10 +164,10 @@ def answer_parts(recording: Recording, answer: Any) -> list[AnswerTokens]:
 
 
 def produced_tokens(recording: Recording, text: int) -> Produced:
-    """Return the token that each position of a text predicts.
+    """Return the token that follows each position of a text, as the model's prediction target.
 
-    For a plain text, this is the next token of the text. For a generated continuation, these are
-    the recorded tokens.
+    In a plain text, this is the next token of the text. In a generated continuation, it is the
+    token that was generated at this position.
     """
     if recording.produced is not None:
         return recording.produced[text]
@@ -215,7 +219,7 @@ def _require_next_tokens(recording: Recording, logits: Tensor) -> None:
 def _weights(
     parts: Sequence[AnswerTokens], given: Any, reduce: str
 ) -> list[Float[Tensor, " token"]]:
-    """Return the weight of every token of each text."""
+    """Return the weight of every answer token, for each text."""
     each = _weights_by_text(given, len(parts))
     made = []
     for part, own in zip(parts, each, strict=True):

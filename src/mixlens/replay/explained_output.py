@@ -7,13 +7,13 @@ probability of a class or of a word.
   last token).
 
 By default, the model's own prediction is explained: the most probable class, or the most probable
-word at the only mask token or after the last token. For a continued prompt, this is the token that
-was produced; if there are several, pass `position`.
+word at the only mask token or after the last token. If a continuation of the prompt was generated,
+this is the generated token; if there are several generated tokens, pass `position`.
 
 `of="probability"` is the probability as the model's own API computes it
-(`mixlens.replay.probabilities`). With a foil, it is the probability of the word or class if only
-these two were possible. `of="logit"` is the logit, or with a foil the difference of the two logits.
-Pass a list to set an option for each text of a batch.
+(`mixlens.replay.probabilities`). With a foil, it is the probability if the model had to choose
+between the word or class and the foil. `of="logit"` is the logit, or with a foil the difference of
+the two logits. Pass a list to set an option for each text of a batch.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ NO_OUTPUT = (
 
 @dataclass(frozen=True)
 class Explained:
-    """One output of the model for each text."""
+    """The model output to explain, as one number for each text."""
 
     chosen: Int[Tensor, " batch"]
     foils: Int[Tensor, " batch"] | None
@@ -66,8 +66,8 @@ class Explained:
     link: Link | None  # function from logits to probabilities; None if no probability is needed
 
     def __call__(self, output: Any, rows: Int[Tensor, " copies"]) -> Float[Tensor, " copies"]:
-        """Compute the explained number from a model's output. `rows` holds the index of each copy's
-        text.
+        """Compute the explained number from a model's output. `rows` contains, for each copy, the
+        index of its text in the batch.
         """
         logits = logits_of(output)
         rows = rows.to(logits.device)
@@ -92,7 +92,9 @@ class Explained:
 
     @property
     def terms(self) -> tuple[Int[Tensor, "batch place term"], Float[Tensor, "batch place term"]]:
-        """Return the outputs whose logits are summed at each position, and their weights."""
+        """Return the indices of the logits that are summed at each position, and the weight of each
+        logit.
+        """
         outputs = [self.chosen] if self.foils is None else [self.chosen, self.foils]
         chosen = torch.stack(outputs, 1)[:, None]
         signs = torch.tensor([1.0, -1.0][: len(outputs)], device=chosen.device)
@@ -100,7 +102,7 @@ class Explained:
 
     @property
     def read(self) -> Int[Tensor, " position"] | None:
-        """Return the positions that are read in any text, in ascending order."""
+        """Return the positions whose logits are read in at least one text, in ascending order."""
         places = self.places_read
         return None if places is None else torch.unique(places)
 
@@ -110,7 +112,7 @@ class Explained:
         rows: Int[Tensor, " copies"],
         places: Int[Tensor, "copies place"],
     ) -> Float[Tensor, "copies place word"]:
-        """Return the logits at some positions of each copy."""
+        """Return the logits of each copy at the positions `places`."""
         read = self.read
         if read is not None and logits.shape[1] == len(read):  # as in `only_what_is_read`
             places = torch.searchsorted(read.to(places.device), places)
@@ -286,7 +288,9 @@ def _positions(recording: Recording, logits: Tensor, position: Any) -> Int[Tenso
 
 
 def _only_produced(recording: Recording, lengths: Sequence[int]) -> list[int]:
-    """Return the position of the only produced token, or raise an error if there are several."""
+    """Return, for each text, the position that produced its only generated token. Raise an error if
+    there are several.
+    """
     known = recording.targets or [range(length) for length in lengths]
     if any(len(places) > 1 for places in known):
         raise InvalidInput(

@@ -26,9 +26,7 @@ def note_fallback(layer: Layer, reason: str) -> None:
 
 @contextlib.contextmanager
 def fallbacks_collected() -> Iterator[dict[str, list[str]]]:
-    """Context that collects the logged reasons in a dictionary. The keys are the paths of the
-    layers.
-    """
+    """Collect all reasons logged inside the context in a dictionary, by path of the layer."""
     collected: dict[str, list[str]] = {}
     token = _collected.set(collected)
     try:

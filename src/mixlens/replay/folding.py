@@ -4,14 +4,15 @@ target.
 After its attention, a layer processes each token separately. With attention outputs o, the layer's
 output e_i = R(x_i, o_i) therefore has the derivative de_i = dx_i R_x(i) + do_i R_o(i), with two d x
 d matrices that are the same for all tangents. If x and o enter as one sum beta x + alpha o (no norm
-on the branch, no parallel MLP), one matrix is enough. Each tangent then needs the attention and one
-product, instead of an MLP that is several times as large.
+on the branch, no parallel MLP), one matrix is enough. Pushing a tangent through the layer then
+takes the attention and one product with a d x d matrix, instead of the attention and an MLP, which
+is several times as large.
 
-The matrices are computed with the layer's own code, by pushing the unit vectors through all tokens
-at once. For an MLP, they are J W_1 diag(act') W_2, where the derivatives of the norms are a
-diagonal plus a rank-one matrix; this closed form halves the work. Before a folded layer is used, it
-is compared with the derivative of the whole layer. The derivative is the one in Brunner et al., "On
-Identifiability in Transformers", ICLR 2020, eq. 11.
+The matrices are computed with the layer's own code, by pushing each unit vector through all tokens
+at once. If the rest of the layer is an MLP with norms, the closed form J W_1 diag(act') W_2 halves
+the work, because the derivative of a norm is a diagonal plus a rank-one matrix. Before a folded
+layer is used, it is compared with the derivative of the whole layer. This derivative is defined in
+Brunner et al., "On Identifiability in Transformers", ICLR 2020, eq. 11.
 """
 
 from __future__ import annotations
@@ -50,13 +51,15 @@ Parts = Callable[[tuple[Tensor, ...], tuple[Tensor, ...]], list[Tensor]]
 
 @dataclass(frozen=True)
 class FoldedLayer:
-    """Pushes tangents through the attention of a layer, then through the matrices of its rest."""
+    """Pushes tangents through a layer: first through its attention, then through the matrices that
+    replace the rest of the layer.
+    """
 
     parts: Parts  # the tangents that enter the rest: of x and every o, or of beta x + alpha o
     matrices: tuple[Float[Tensor, "token d d"], ...]
 
     def __call__(self, primals: tuple[Tensor, ...], tangents: tuple[Tensor, ...]) -> Tensor:
-        """Return the tangents of the output, with one product for each matrix."""
+        """Return the tangents of the layer's output, computed with one product for each matrix."""
         parts = self.parts(primals, tangents)
         total = torch.bmm(parts[0].transpose(0, 1), self.matrices[0])
         for part, matrix in zip(parts[1:], self.matrices[1:], strict=True):
@@ -65,7 +68,9 @@ class FoldedLayer:
 
 
 def folded_bytes(step: object) -> int:
-    """Return the size of a step's matrices in bytes, or zero if the step cannot be folded."""
+    """Return the size in bytes of the matrices into which a layer would be folded, or zero if the
+    step cannot be folded.
+    """
     if not isinstance(step, LayerFunction):
         return 0
     tokens, width = step.point.shape
@@ -73,8 +78,8 @@ def folded_bytes(step: object) -> int:
 
 
 def is_worth_folding(step: object, tangents: int) -> bool:
-    """Return whether folding pays off: with this many tangents, it must save more than the matrices
-    cost.
+    """Return whether folding is faster for this number of tangents, including the time to compute
+    the matrices.
     """
     if not isinstance(step, LayerFunction):
         return False
@@ -91,7 +96,8 @@ def is_worth_folding(step: object, tangents: int) -> bool:
 
 
 def fold(step: object, push: Push, *, size: int) -> Push | None:
-    """Return a faster function that agrees with `push`, or None if there is none.
+    """Return a folded function that computes the same tangents as `push` in less time, or None if
+    the layer cannot be folded.
 
     `size` is the number of tangents that fit in memory at once.
     """
@@ -241,9 +247,10 @@ def _slopes(step: LayerFunction, rest: AfterAttention, point: Sequence[Tensor]) 
 def _by_basis(
     rest: AfterAttention, point: Sequence[Tensor], number: int, size: int
 ) -> Float[Tensor, "token d d"]:
-    """Return the derivative with respect to one argument, as one matrix per token.
+    """Return the derivative of `rest` with respect to its argument with index `number`, as one
+    matrix per token.
 
-    Each forward pass pushes the same unit vector through all tokens at once.
+    Unit vectors are pushed forward, each of them through all tokens at once.
     """
     tokens, width = point[number].shape
 
@@ -267,7 +274,7 @@ class _Enough(Exception):
 def attention_outputs(step: LayerFunction) -> Callable[..., tuple[Tensor, ...]]:
     """Return a function that computes the outputs of the attention projections.
 
-    It stops the layer after the last projection.
+    The function runs the layer and stops it after the last of these projections.
     """
     paths = [site.output_projection for site in step.layer.structure.sites]
 

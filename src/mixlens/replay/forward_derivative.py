@@ -1,8 +1,8 @@
 """Push tangents through one layer, and check that the result agrees with reverse-mode
 differentiation.
 
-The tangents are pushed with `torch.func.jvp` under `vmap`, where the layer itself runs once for all
-tangents, or with dual numbers on copies of the input.
+By default, tangents are pushed with `torch.func.jvp` under `vmap`, so that the layer itself runs
+once for all tangents. If this fails, dual numbers on copies of the input are used.
 """
 
 from __future__ import annotations
@@ -29,26 +29,28 @@ _AGREES = {torch.float64: 1e-5, torch.float32: 1e-3}
 
 @runtime_checkable
 class Step(Protocol):
-    """One recorded layer as a function of copies of its hidden states and, if it has
-    cross-attention, of the encoder's states.
+    """Protocol for one recorded layer as a function of its input. The input is a batch of copies of
+    the layer's hidden states and, for cross-attention, of the encoder's states.
     """
 
     @property
     def point(self) -> Tensor:
-        """Return the hidden states at which the step is linearised."""
+        """Return the hidden states at which the layer is linearised."""
 
     @property
     def states(self) -> Tensor | None:
-        """Return the encoder's states that the step attends to, or None."""
+        """Return the encoder's states that the layer attends to, or None without
+        cross-attention.
+        """
 
     def __call__(self, hidden: Tensor, states: Tensor | None = None, /) -> Tensor:
         """Run the step."""
 
 
 def forward_derivative(step: Step) -> Push | None:
-    """Return a function that pushes tangents through a step, or None.
+    """Return a function that pushes tangents through a layer, or None.
 
-    The function is only returned if its result agrees with the reverse-mode derivative.
+    The result is None if no forward derivative agrees with the reverse-mode derivative.
     """
     with matmul_precision("float32"):
         push = _agreeing(step)
@@ -93,7 +95,9 @@ def _agreeing(step: Step) -> Push | None:
 def _pulled(
     step: Step, primals: tuple[Tensor, ...], generator: torch.Generator
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """Draw a random cotangent, and return it with its pullback through the step."""
+    """Return a random cotangent, and the vector-Jacobian product of this cotangent with the
+    layer.
+    """
     with torch.enable_grad():
         leaves = tuple(primal.detach().clone().requires_grad_() for primal in primals)
         output = step(*(leaf[None] for leaf in leaves))[0]

@@ -1,10 +1,10 @@
 """Read the head of a model as a chain of matrix products, norms and activations.
 
 The chain starts at the hidden state from which the output is computed: the first or last token in a
-classifier, or the explained position in a language model. Each step is the module whose input is
-the current state, or an activation of it, until the logits are reached. At the end, the logits may
-be multiplied by a number (Cohere, Granite) or capped by a tanh (Gemma 2). Modules are not
-identified by name.
+classifier, or the explained position in a language model. From there, mixlens repeatedly looks for
+a module whose input is the current state, or an activation of this state, and continues with the
+output of that module until it equals the logits. At the end, the logits may be multiplied by a
+number (Cohere, Granite) or capped by a tanh (Gemma 2). Modules are not identified by name.
 
 To find the chain, mixlens runs the model on at most a dozen tokens of the text. The chain is cached
 until the weights change. Each time it is used, its result is compared with the recorded logits.
@@ -55,8 +55,8 @@ def head_chain(
     positions: Int[Tensor, "batch place"] | None,
     lengths: Sequence[int],
 ) -> Head:
-    """Return the head of a model with one stack, or raise `UnsupportedModel` if it is not such a
-    chain.
+    """Return the head of a model with one stack. Raise `UnsupportedModel` if the head is not a
+    chain of products, norms and activations.
 
     `positions` are the positions of the explained logits, or None if the model has one vector of
     logits per text.
@@ -174,17 +174,17 @@ def _calls_behind(recording: Recording, inputs: Any) -> tuple[list[Call], Tensor
 
 
 class _ChainSearch:
-    """Searches for a chain of modules that leads from a hidden state of the first text to its
-    logits.
+    """Searches for a chain of modules that computes the logits of the first text from a hidden
+    state of this text.
     """
 
     def __init__(self, calls: list[Call], end: Tensor, place: int) -> None:
         self.calls, self.end, self.place = calls, end, place
 
     def links(self, state: Row, first: int, depth: int) -> tuple[Link, ...] | None:
-        """Return the steps that lead from the state to the logits, or None.
+        """Return the steps that compute the logits from `state`, or None if there are none.
 
-        Only module calls from number `first` on are tried.
+        Only the module calls from index `first` on are tried.
         """
         closing = self._closing(state)
         if closing is not None or depth > 12:
@@ -204,9 +204,11 @@ class _ChainSearch:
         return None
 
     def _closing(self, state: Row) -> tuple[Link, ...] | None:
-        """Return the last step of the chain if it turns the state into the logits, or None.
+        """Return the steps that complete the chain, or None if `state` does not lead directly to
+        the logits.
 
-        It is empty if the state already equals the logits; otherwise it is a factor or a soft-cap.
+        The result is empty if the state already equals the logits. Otherwise it contains one step,
+        a constant factor or a soft-cap.
         """
         if state.shape != self.end.shape:
             return None
@@ -223,8 +225,10 @@ class _ChainSearch:
         return None
 
     def _before(self, state: Row, row: Row) -> tuple[Link, ...] | None:
-        """Return the activation between the state and a module's input, no step if the two are
-        equal, or None.
+        """Return the steps between a state and the input `row` of a module, or None if they are
+        unrelated.
+
+        The result contains an activation, or is empty if the state equals the input.
         """
         if self._same(state, row):
             return ()
@@ -234,7 +238,9 @@ class _ChainSearch:
         return None
 
     def _row(self, tensor: Tensor, like: Row) -> Row | None:
-        """Return the first text's vector at the position that is read, or its only vector."""
+        """Return the first text's vector at the position that the head reads. If the tensor has
+        only one vector per text, return this vector.
+        """
         if tensor.shape[-1] != len(like) or tensor.dim() not in (2, 3):
             return None
         return (tensor[0] if tensor.dim() == 2 else tensor[0, self.place]).to(like)
@@ -259,7 +265,8 @@ def _capped(state: Tensor, *, cap: float) -> Tensor:
 def _cap(state: Row, end: Row) -> float:
     """Solve end = c tanh(state / c) for the soft-cap c, by bisection.
 
-    Only the entry with the largest absolute value is used; the right-hand side grows with c.
+    The equation is solved for the entry with the largest absolute value. Bisection works because
+    the right-hand side grows with c.
     """
     largest = int(state.abs().argmax())
     given, made = abs(float(state[largest])), abs(float(end[largest]))

@@ -24,7 +24,7 @@ _WITHOUT_BIASES = PartRules(bias="none")
 
 @dataclass(frozen=True)
 class Product:
-    """The affine map z W + b, as a step of the head."""
+    """An affine map z W + b, as a step of the head."""
 
     matrix: Float[Tensor, "d_in d_out"]
     bias: Float[Tensor, " d_out"]
@@ -76,8 +76,8 @@ Step = Product | Norm | Activation
 
 @dataclass(frozen=True)
 class Head:
-    """The steps of a model's head, the positions that it reads in each text, and the states
-    there.
+    """The steps of a model's head, the positions that the head reads in each text, and the hidden
+    states at these positions.
     """
 
     steps: tuple[Step, ...]
@@ -85,7 +85,7 @@ class Head:
     states: Float[Tensor, "batch place d_model"]
 
     def logits(self, state: Row) -> Row:
-        """Return all logits for one state."""
+        """Return all logits for a final state."""
         for step in self.steps:
             state = step.whole(state)
         return state
@@ -104,10 +104,11 @@ class Head:
         outputs: Int[Tensor, "place term"],
         weights: Float[Tensor, "place term"],
     ) -> Float[Tensor, "place d_model"]:
-        """Return a vector g for each state, such that the dot product v . g is the contribution of
-        a term v of the state to a weighted sum of a few logits.
+        """Return one direction g per state, such that a term v of the state contributes v . g to a
+        weighted sum of logits.
 
-        g is the gradient of `written`. Since `written` is linear, the gradient is exact.
+        `outputs` and `weights` define the sum. Each g is the gradient of `written`, which is exact
+        because `written` is linear.
         """
         few, columns = torch.unique(outputs.to(states.device), return_inverse=True)
         with torch.enable_grad():
@@ -124,11 +125,12 @@ class Head:
         outputs: Int[Tensor, " output"],
         rules: PartRules = _WITHOUT_BIASES,
     ) -> Float[Tensor, "vector output"]:
-        """Return the contributions of vectors in a state to a few logits, by default without
-        biases.
+        """Return the contributions of `vectors`, which are terms of the final state, to the logits
+        `outputs`.
 
-        If you pass one state per vector, each vector is a part of its own state. The rules must not
-        depend on other logits.
+        By default, biases are dropped. If you pass one state per vector, each vector is a term of
+        its own state. `rules` must treat each logit independently, because only the logits in
+        `outputs` are computed.
         """
         products = [i for i, step in enumerate(self.steps) if isinstance(step, Product)]
         for number, step in enumerate(self.steps):

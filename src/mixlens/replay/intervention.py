@@ -1,7 +1,7 @@
 """Run a layer, or the model from one layer on, as a function of its input.
 
-The model itself is not modified. Layers are called with other tensors, or a hook replaces their
-input and is removed afterwards.
+The model itself is not modified. Either a layer is called directly with other tensors, or a
+temporary hook replaces its input during a forward pass.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ _STATES = "encoder_hidden_states"
 
 
 class LayerFunction:
-    """One recorded layer as a function of the hidden states of one text (and of the encoder's
-    states).
+    """One recorded layer as a function of one text's hidden states and, with `of_states`, of the
+    encoder's states.
 
-    Copies of the text form a batch. The layer runs in float32 or better, with plain attention,
-    which has forward derivatives.
+    Its arguments are batches of copies of the text. The layer runs in float32 or better, with
+    attention that supports forward-mode differentiation.
     """
 
     def __init__(self, layer: Layer, row: int, *, of_states: bool = False) -> None:
@@ -89,7 +89,7 @@ def _with_argument(
 
 
 class ModelFrom:
-    """The whole model as a function of the hidden states that enter one layer.
+    """The whole model as a function of the hidden states at the input of one layer.
 
     `site` selects the attention whose stack contains the layer.
     """
@@ -111,9 +111,10 @@ class ModelFrom:
         rows: Int[Tensor, " copies"],
         edits: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Run the model with other hidden states at the input of a layer, and return its output.
+        """Run the model with `hidden` as the input of a layer, and return the model's output.
 
-        `rows` holds the index of each copy's text, and `edits` replaces model inputs.
+        `rows` contains, for each copy, the index of its text in the batch. `edits` replaces inputs
+        of the model by name.
         """
         calls, layouts = self.recording.structure.calls, self.recording.structure.layouts
         wanted = _call_number(self.recording, self.site, layer)
@@ -132,18 +133,17 @@ class ModelFrom:
 def model_output(
     recording: Recording, rows: Int[Tensor, " copies"], edits: Mapping[str, Any]
 ) -> Any:
-    """Run copies of the texts with edited model inputs. `rows` holds the index of each copy's
-    text.
+    """Run the model on copies of the texts with edited inputs. `rows` contains, for each copy, the
+    index of its text in the batch.
     """
     inputs = {**input_rows(recording, rows), **edits}
     return _on_copies(recording.model, lambda: forward(recording.model, inputs))
 
 
 def _on_copies(model: nn.Module, run: Callable[[], Any]) -> Any:
-    """Run the model on copies of its texts.
+    """Call `run`, which runs the model on copies of texts.
 
-    If the run fails, retry with plain expert products, because grouped products do not support
-    float64.
+    If it fails, retry with plain instead of grouped expert products, which do not support float64.
     """
     if torch.is_grad_enabled():
         require_gradients(model)
@@ -169,7 +169,7 @@ def _on_copies(model: nn.Module, run: Callable[[], Any]) -> Any:
 def layer_input(
     recording: Recording, site: str, layer: int, edits: Mapping[str, Any]
 ) -> Float[Tensor, "batch target d_model"]:
-    """Return a layer's input for edited model inputs. The forward pass stops there."""
+    """Run the model with edited inputs up to a layer, and return the input of this layer."""
     calls, wanted = recording.structure.calls, _call_number(recording, site, layer)
     seen: list[Tensor] = []
 
@@ -196,8 +196,8 @@ class _Reached(Exception):
 
 
 def input_rows(recording: Recording, rows: Int[Tensor, " copies"]) -> dict[str, Any]:
-    """Return the recorded inputs for a batch of copies. `rows` holds the index of each copy's
-    text.
+    """Return the recorded model inputs for a batch of copies. `rows` contains, for each copy, the
+    index of its text.
     """
     batch = recording.batch
     return {
@@ -211,7 +211,7 @@ def input_rows(recording: Recording, rows: Int[Tensor, " copies"]) -> dict[str, 
 
 
 def token_input(recording: Recording, site: str | None) -> tuple[str, Tensor]:
-    """Return the name and the token ids of the model input that an attention's stack reads."""
+    """Return the name and the token ids of the model input that the stack of an attention reads."""
     stack = recording.structure.stack_of(site)
     width = recording.tokens_of(stack)
     names = (
@@ -234,7 +234,7 @@ def embedding_norm(
 ) -> tuple[LinearisedNorm, Float[Tensor, "batch target d_model"]]:
     """Return the norm between the embeddings and the first layer, and the norm's input.
 
-    This input is the sum of all embeddings.
+    The norm's input is the sum of all embeddings (of tokens, positions and so on).
     """
     stack = recording.structure.stack_of(site)
     first = recording.stack_layers[stack.name][0]

@@ -1,12 +1,14 @@
 """Squared Frobenius norms of the blocks of d e_i / d x_j, for every layer of a stack at once.
 
-In forward mode, a tangent at one source token passes from layer to layer and gives one column of
-the Jacobian of every layer's output. Source x d_model one-hot vectors give the norms of the blocks
-exactly. Gaussian vectors estimate them, because E|Jv|^2 = |J|_F^2.
+J_ij is the derivative of a layer's output e_i at token i with respect to the first layer's input
+x_j at token j. In forward mode, a tangent v at one source token is pushed from layer to layer, and
+yields the Jacobian-vector product of every layer. With one-hot vectors for every token and channel
+(source x d_model), the norms are exact. With Gaussian vectors, they are estimated, because E|Jv|^2
+= |J|_F^2.
 
 Layers are linearised by `forward_derivative`. If a layer has no forward derivative (for example, a
-custom autograd function without one), reverse mode gives the same numbers, with one backward pass
-from every output of every layer.
+custom autograd function without one), mixlens uses reverse mode, which yields the same numbers with
+one backward pass from every output of every layer.
 
 With many tangents, it is faster to fold everything after a layer's attention into one matrix per
 target (`folding`). The matrices of all layers are kept if they fit in memory. If not, the tangents
@@ -33,9 +35,10 @@ Tangents = Float[Tensor, "tangent token d"]
 
 @dataclass(frozen=True)
 class SquaredNorms:
-    """The squared norms |J_ij|_F^2 for every step.
+    """The squared norms |J_ij|_F^2 for every layer.
 
-    If they are estimated, `variance` is the variance of the estimate.
+    If the norms are estimated with Gaussian vectors, `variance` is the variance of the estimate,
+    else None.
     """
 
     mean: Float[Tensor, "step target source"]
@@ -44,8 +47,8 @@ class SquaredNorms:
 
 @dataclass(frozen=True)
 class Seeds:
-    """The input vectors that are pushed through the layers: one-hot vectors for all channels of
-    every token, or `probes` Gaussian vectors per token.
+    """The vectors that are pushed through the layers: one-hot vectors for all channels of every
+    token, or a few Gaussian vectors per token.
     """
 
     tokens: int
@@ -89,7 +92,9 @@ class Seeds:
 
 
 class Sums:
-    """Accumulates squared norms in float64, for each token at which vectors enter."""
+    """Accumulates the squared norms of pushed vectors in float64, for each token at which vectors
+    start.
+    """
 
     def __init__(self, steps: int, tokens: tuple[int, int], seeds: Seeds, *, along: str) -> None:
         self.targets, self.sources = tokens
@@ -102,7 +107,9 @@ class Sums:
         self.squares = torch.zeros_like(self.total)
 
     def add(self, step: int, token: Int[Tensor, " tangent"], vectors: Tangents) -> None:
-        """Add the squared norms of a step's output for vectors that entered at the given tokens."""
+        """Add the squared norms of `vectors`, the output of a layer for vectors that started at the
+        given tokens.
+        """
         lengths = (
             torch.linalg.vector_norm(vectors[:, : self.total.shape[-1]], dim=-1).double().square()
         )
@@ -112,7 +119,7 @@ class Sums:
             self.squares[step].index_add_(0, token, lengths.square())
 
     def result(self) -> SquaredNorms:
-        """Return the sums for one-hot vectors, or the means over Gaussian probes."""
+        """Return the squared norms: sums over one-hot vectors, or means over Gaussian probes."""
         if self.seeds.noise is None:
             return SquaredNorms(self._oriented(self.total), None)
         count = self.seeds.per_token
@@ -132,11 +139,11 @@ def squared_norms(
     size: int,
     memory: int = 0,
 ) -> SquaredNorms:
-    """Return the squared norms for `steps`, in order.
+    """Return the squared norms after each layer in `steps`.
 
-    `tokens` is the number of real targets and of real sources, and `size` is the number of tangents
-    to push at once. `memory` is the number of bytes for the matrices and for tangents that wait for
-    the next layer. If it is zero, no layer is folded.
+    `tokens` contains the number of targets and the number of sources without padding, and `size` is
+    the number of tangents to push at once. `memory` is the number of bytes available for folded
+    matrices and for tangents that wait for the next layer. If `memory` is zero, no layer is folded.
     """
     pushes = [forward_derivative(step) for step in steps]
     if any(push is None for push in pushes):
@@ -179,9 +186,7 @@ def _forward(
 
 
 class _Schedule:
-    """Chooses the function that pushes tangents through each step, and the number of chunks per
-    band.
-    """
+    """Decides which layers are folded and how many chunks of tangents form a band."""
 
     def __init__(
         self, steps: Sequence[Step], pushes: Sequence[Push], tangents: int, size: int, memory: int
@@ -218,8 +223,8 @@ def _reverse(
     tokens: tuple[int, int],
     size: int,
 ) -> SquaredNorms:
-    """Compute the norms in reverse mode: cotangents enter at every output and leave at the
-    sources.
+    """Compute the norms in reverse mode, by pulling cotangents back from the output of every layer
+    to the sources.
     """
     norms = [
         _reverse_from(steps[: number + 1], seeds, tokens, size) for number in range(len(steps))

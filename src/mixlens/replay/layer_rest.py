@@ -4,11 +4,11 @@ After its attention, a layer processes every target separately: e_i depends only
 attention output o_i. If only o_i changes, there is no need to run whole sequences. Any number of
 pairs (x_i, o_i), from any text, can pass through the rest of the layer at once.
 
-The layer's own code is used, but its attention is skipped (`shortcuts`). This is tested with many
-tokens, shuffled and repeated, because an MLP may depend on a token's position (BLIP-2's Q-Former
-has a different MLP for its text tokens), on the number of tokens (experts with a capacity) or on
-neighbouring tokens (convolutions). For such layers, whole sequences are run instead, which is
-always correct.
+The layer's own code is used, but its attention is skipped (`shortcuts`). Whether single tokens give
+correct results is tested with many tokens, shuffled and repeated, because an MLP may depend on a
+token's position (BLIP-2's Q-Former has a different MLP for its text tokens), on the number of
+tokens (experts with a capacity) or on neighbouring tokens (convolutions). If the test fails, whole
+sequences are run instead, which is always correct.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _PROVED_ROWS = 1024
 
 @dataclass(frozen=True)
 class _Proved:
-    """The shortcuts of a layer, and the number of tokens with which they were tested."""
+    """The shortcuts of a layer, and the number of tokens in the test that they passed."""
 
     shortcuts: tuple[Shortcut, ...]
     rows: int
@@ -49,7 +49,8 @@ _of_layers: Remembered[_Proved | None] = Remembered()
 class LayerRest:
     """The rest of one layer after one of its attention modules.
 
-    `mode` is "sum", "shortcut", or "sequences" if the layer cannot run on single tokens.
+    `mode` is "sum" if the rest only adds to the attention block's output, "shortcut" if the layer's
+    own code runs on single tokens, or "sequences" if it needs whole sequences.
     """
 
     def __init__(self, layer: Layer, kind: AttentionKind, *, rows: int = 4096) -> None:
@@ -73,9 +74,9 @@ class LayerRest:
         targets: Int[Tensor, " row"],
         projected: Float[Tensor, "row d_model"],
     ) -> Float[Tensor, "row d_model"]:
-        """Return the layer's output for these targets.
+        """Return the layer's output for the given targets of the given texts.
 
-        `projected` holds an edited output of the attention's projection for each target.
+        `projected` contains the edited output of the attention's output projection for each target.
         """
         assert self.mode != "sequences", "its tokens depend on each other"
         run = self._by_sum if self.mode == "sum" else self._by_shortcut
@@ -85,8 +86,8 @@ class LayerRest:
     def require_recorded_output(
         self, texts: Int[Tensor, " row"], targets: Int[Tensor, " row"]
     ) -> None:
-        """Check that a few unedited tokens reproduce the layer's output, or fall back to whole
-        sequences.
+        """Check that a few unedited tokens reproduce the layer's recorded output. Otherwise, fall
+        back to whole sequences.
         """
         if self.mode == "sequences":
             return
@@ -110,7 +111,8 @@ class LayerRest:
         """Return the output of a layer whose MLP runs parallel to the attention, or that has no
         MLP.
 
-        In both cases, e changes by the same amount as the output y of the attention block.
+        In both cases, the layer's output changes by the same amount as the output of the attention
+        block.
         """
         residual = self.site.residual[texts, targets]
         block = self.site.structure.levels(self.module, residual, projected)["block"]
@@ -160,14 +162,14 @@ class LayerRest:
         return "shortcut"
 
     def _proved_alike(self) -> _Proved | None:
-        """Test the shortcuts once for all identical layers."""
+        """Test the shortcuts, and cache the result for all identical layers."""
         key = (self.kind, self.layer.submodule("").training, self.layer.signature)
         return _known.of(self.layer.model, key, self._proved_whole)
 
     @torch.no_grad()
     def _proved_whole(self) -> _Proved | None:
-        """Test the shortcuts on the full layer, because a layer that was restricted to some targets
-        cannot run again.
+        """Test the shortcuts on a layer that contains all of its targets, because a layer that is
+        restricted to some targets cannot run again.
         """
         whole = self.layer.whole
         if whole is self.layer:
@@ -180,8 +182,7 @@ class LayerRest:
         )
 
     def _proved(self, candidates: Sequence[Shortcut | None]) -> _Proved | None:
-        """Return the shortcuts if they give the same results as a new run of the whole layer, or
-        None.
+        """Return the shortcuts, or None if their results differ from a new run of the whole layer.
 
         The test uses many tokens from two edited copies of a text, shuffled and repeated.
         """
@@ -224,8 +225,8 @@ def _largest_axis(module: nn.Module) -> int:
 def bytes_of_a_row(module: nn.Module, d_model: int, dtype: torch.dtype) -> int:
     """Return the number of bytes that one token needs in the rest of a layer.
 
-    This counts a few copies of its hidden state in float32 or better, and of the widest activation
-    in the model's precision.
+    The estimate includes a few copies of the token's hidden state in float32 or better, and a few
+    copies of the widest activation in the model's precision.
     """
     widest = _widest.of(module, None, lambda: _largest_axis(module)) or d_model
     return 6 * d_model * computing_dtype(dtype).itemsize + 4 * widest * dtype.itemsize

@@ -1,11 +1,11 @@
 """The contribution of each source to a logit in each layer, for `alti_logit` and `logit_update`.
 
 Ferrando et al. 2023, Explaining How Transformers Use Context to Build Predictions (ACL): in a
-pre-norm model, the final state that gives a logit is the sum of the embedding and the outputs of
-all attention and MLP blocks. If the sigma of the final norm is fixed, the contribution of each term
-to the logit is a dot product. The output of an attention block is split exactly by head and source.
-The biases of the output projection, the MLP, the shift of the final norm and the bias of the head
-do not belong to any source.
+pre-norm model, the final state from which a logit is computed is the sum of the embedding and the
+outputs of all attention and MLP blocks. If the sigma of the final norm is fixed, the contribution
+of each term to the logit is a dot product. The output of an attention block is split exactly by
+head and source. The biases of the output projection, the MLP, the shift of the final norm and the
+bias of the head do not belong to any source.
 
 mixlens also supports cases that the paper does not cover: RMS norms, grouped heads, parallel
 blocks, norms on the attention branch (with fixed sigma), scaled branches, logits that are
@@ -63,9 +63,9 @@ def not_a_sum(layer: LayerStructure, site: AttentionStructure) -> str | None:
 class LogitParts:
     """The explained logits of each text, as a sum over layers and sources.
 
-    For each text, this is one logit, the difference of two, or a weighted sum over an answer. The
-    methods take a layer, which may be restricted to some targets; `targets` selects the tokens at
-    `places`.
+    The explained number of a text is one logit, the difference of two logits, or a weighted sum
+    over an answer. The methods expect a layer, which may be restricted to some targets, and the
+    `targets` that select the tokens at `places` in this layer.
     """
 
     places: tuple[tuple[int, ...], ...]  # the tokens of each text whose logits are read
@@ -76,12 +76,13 @@ class LogitParts:
 
     @classmethod
     def of(cls, name: str, recording: Recording, request: Request, output: Explained) -> LogitParts:
-        """Return the parts of a recorded output. Error messages mention `name`, the name of the
-        measure.
+        """Create the decomposition of a recorded output. `name` is the name of the measure, for
+        error messages.
         """
         if output.of != "logit":
             raise InvalidInput(
-                f"A {output.of.replace('_', '-')} is not a sum of parts. Pass of='logit' to {name}."
+                f"A {output.of.replace('_', '-')} cannot be decomposed additively. Pass of='logit' "
+                f"to {name}."
             )
         stack = recording.structure.stack_of(request.site)
         if recording.structure.left_out:
@@ -95,17 +96,18 @@ class LogitParts:
         return cls(head.places, torch.stack(directions), tuple(reach))
 
     def initial(self, first: Layer, targets: Targets) -> Float[Tensor, "batch place"]:
-        """Return the contribution of the embeddings of these tokens."""
+        """Return the contribution of the embeddings of these targets to the logits."""
         scale = first.structure.sites[0].residual_scale * _scale_after(first.structure)
         return self._read(self.reach[0] * scale * targets.take(first.input, 1))
 
     def updates(
         self, layer: Layer, site: Attention, targets: Targets
     ) -> Float[Tensor, "batch source"]:
-        """Return the contribution of each source in one layer: sum_i,h A_hij v_hj . (W_O^h g_i).
+        """Return the contribution of each source j to the logits in one layer: sum_i,h A_hij v_hj .
+        (W_O^h g_i).
 
-        The directions g are multiplied by the output projection first, so the d_model vectors of
-        the sources are never computed.
+        The directions g_i are multiplied by the output projection first, which avoids computing a
+        vector of size d_model for every source.
         """
         parts, take = site.parts(), targets.take
         factor = self.reach[layer.index] * _scale_after(layer.structure)
@@ -142,9 +144,11 @@ class StreamCheck:
         self._last: _Ends | None = None
 
     def add(self, layer: Layer, targets: Targets) -> None:
-        """Compare the input of a layer with the output of the layer below it, at these targets.
+        """Compare the input of the upper layer with the output of the lower layer, at these
+        targets.
 
-        Call this for adjacent layers, in ascending or descending order.
+        The two layers are this one and the layer of the previous call. Add layers in ascending or
+        descending order.
         """
         take = targets.take
         own = _Ends(layer.structure.path, layer.index, take(layer.input, 1), take(layer.output, 1))
@@ -170,7 +174,7 @@ _NO_SUM = "so a logit is not a sum over the layers. Use gradient_x_input or blan
 
 
 def _scale_after(layer: LayerStructure) -> float:
-    """Return the factor by which the layer multiplies the output of the attention block."""
+    """Return the factor of the attention block's output in the sum with the MLP."""
     feed_forward = layer.feed_forward
     if feed_forward is None or layer.sites[0].parallel:
         return 1.0

@@ -44,8 +44,8 @@ class _Paths:
 class _MlpModules:
     """The modules of one layer's MLP.
 
-    Their matrices are not stored, because they would become stale if the model moved to another
-    device.
+    Only the modules are stored, because copies of their weights would become stale if the model
+    moved to another device.
     """
 
     norm: nn.Module | None
@@ -77,8 +77,9 @@ class Mlp:
     ) -> tuple[Float[Tensor, "*rows d_model"], Float[Tensor, "*rows 1"]]:
         """Return z and 1 / sigma for vectors before the norm.
 
-        This takes few passes over the data, because there are n^2 vectors. For a norm that does not
-        centre, z is computed only if `needed`; otherwise the vectors are returned unchanged.
+        Since there can be n^2 vectors, the number of passes over the data is kept small. For a norm
+        that does not centre, z is computed only if `needed`; otherwise the vectors are returned
+        unchanged in place of z.
         """
         norm, width = self.norm, rows.shape[-1]
         if norm.centred:
@@ -91,7 +92,9 @@ class Mlp:
         return (rows * inverse).mul_(norm.gain).add_(norm.shift) if needed else rows, inverse
 
     def hidden(self, products: list[Tensor]) -> Tensor:
-        """Return the input of the second matrix product."""
+        """Return the hidden activations of the MLP, given the outputs of the first matrix
+        products.
+        """
         made = self.activation(products[0])
         return made if len(products) == 1 else made.mul_(products[1])
 
@@ -100,8 +103,8 @@ def find_mlp(layer: Layer, dtype: torch.dtype | None = None, *, normed: bool = T
     """Return the MLP of a layer, or None if the layer has no plain or gated MLP.
 
     The matrices have the dtype `dtype`, or by default float32 or better. If `dtype` is the model's
-    own dtype, they are not copied. With `normed=False`, the MLP does not need a norm in front of
-    it.
+    own dtype, they are not copied. By default, the MLP must follow a norm; set `normed=False` to
+    accept an MLP without a norm.
     """
     key = (layer.structure, layer.has_one_token)
     parts = _modules.of(layer.submodule(""), key, lambda: _modules_of(layer))
@@ -158,7 +161,7 @@ def _modules_of(layer: Layer) -> _MlpModules | None:
 
 @dataclass(frozen=True)
 class _ModuleCall:
-    """The last call of a submodule. The batch and token axes of its tensors are flattened."""
+    """The input and output of a submodule in its last call, with batch and token axes flattened."""
 
     path: str
     module: nn.Module
@@ -220,8 +223,10 @@ def _discovered_paths(layer: Layer) -> _Paths | None:
 
 
 def _explained(hidden: Tensor, firsts: list[_ModuleCall]) -> tuple[tuple[str, ...], str] | None:
-    """Return the paths of the first matrix products and the activation whose result equals
-    `hidden`.
+    """Return the paths of the modules and the name of the activation that together compute
+    `hidden`, or None.
+
+    One module is returned for a plain MLP, and two for a gated MLP.
     """
     wide = [event for event in firsts if event.output.shape == hidden.shape]
     for name, activation in ACTIVATIONS.items():

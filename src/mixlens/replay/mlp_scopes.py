@@ -6,7 +6,7 @@ through the MLP, then through the residual connection, then through the last nor
 fixed. For the activation, the paper uses integrated gradients from the zero vector (equation 12),
 which mixlens computes in closed form as a chord (`mixlens.kernels.chords`).
 
-The authors' code does not show how they treat biases. With `bias="joint"`, terms that belong to no
+The released code does not show how biases are treated. With `bias="joint"`, terms that belong to no
 source (biases and shifts) are scaled along the path of integration like the tokens. With
 `bias="fixed"`, they are already present at the start of the path.
 """
@@ -38,7 +38,9 @@ BIASES = ("joint", "fixed")
 
 
 def scope_spec(*, summary: str, use_when: str, also: str = "") -> Spec:
-    """Return the spec that these measures share. `also` adds a limitation."""
+    """Return a `Spec` with the properties that all of these measures share. `also` is appended to
+    the limitations.
+    """
     return Spec(
         summary=summary,
         citation=(
@@ -65,9 +67,7 @@ def scope_spec(*, summary: str, use_when: str, also: str = "") -> Spec:
 
 
 def no_mlp(layer: LayerStructure, site: AttentionStructure) -> str | None:
-    """Return the reason why parts cannot pass through the MLP of a layer of this structure, or
-    None.
-    """
+    """Return the reason why the MLP of a layer cannot be applied to each source's part, or None."""
     use = ". Use attention_norm_res_ln or value_zeroing instead"
     if layer.has_other_parts:
         return f"more than one part adds to the stream next to its attention{use}"
@@ -85,8 +85,8 @@ def no_mlp(layer: LayerStructure, site: AttentionStructure) -> str | None:
 
 
 def require_plain_mlp(layer: Layer) -> Mlp:
-    """Return the MLP of a layer, or raise an error if the parts are not defined for this kind of
-    MLP.
+    """Return the MLP of a layer. Raise `UnsupportedModel` if it is not plain, because the parts are
+    only defined for a plain MLP.
     """
     mlp = find_mlp(layer, normed=False)
     if mlp is None or len(mlp.first) > 1 or mlp.after is not None:
@@ -108,7 +108,7 @@ def scope_norms(
     residual: bool,
     last_norm: bool = False,
 ) -> LayerScores:
-    """Return the norm of each source's part after the MLP.
+    """Return the norm of the part of the MLP's output that each source contributes.
 
     Set `residual` to include the residual stream, and `last_norm` to include the norm after the
     MLP.

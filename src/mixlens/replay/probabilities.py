@@ -1,4 +1,4 @@
-"""Turn the logits of a head into probabilities, with the function that the model's own API applies.
+"""Convert the logits of a head to probabilities, with the same function as the model's own API.
 
 * Words (masked, causal and encoder-decoder language models): softmax over the vocabulary.
 * Classes of a text, an image or audio: `config.problem_type` decides, as in the pipelines of

@@ -49,15 +49,17 @@ _SHOWN = 40  # characters of a text in a label
 
 @dataclass(frozen=True)
 class ExplainedEmbedding(Explained):
-    """One number computed from each text's embedding."""
+    """The embedding of each text, reduced to one number: its norm or its similarity to another
+    text.
+    """
 
     real: Bool[Tensor, "batch token"]
     embed: Embed
     directions: Float[Tensor, "batch d_embedding"]  # unit vectors
 
     def __call__(self, output: Any, rows: Int[Tensor, " copies"]) -> Float[Tensor, " copies"]:
-        """Compute the explained number from a model's output. `rows` holds the index of each copy's
-        text.
+        """Compute the explained number from a model's output. `rows` contains, for each copy, the
+        index of its text in the batch.
         """
         states = _states(output)
         rows = rows.to(states.device)
@@ -206,7 +208,8 @@ def resolve_output(
 def _answer(spec: Spec, recording: Recording, of: str | None, named: dict[str, Any]) -> Explained:
     """Return the answer as the explained output.
 
-    The default is its log-probability, or for measures that split logits the sum of its logits.
+    By default, the answer's log-probability is explained, or the sum of its logits if the measure
+    splits logits.
     """
     others = [key for key in named if key not in _OF_ANSWERS]
     if others:

@@ -2,12 +2,12 @@
 
 Ferrando & Voita 2024, Information Flow Routes: Automatically Interpreting Language Models at Scale
 (EMNLP). For a sum y = sum_k z_k + rest, the score of z_k is proportional to max(0, ||y||_1 - ||y -
-z_k||_1). A layer has two such sums. In the attention block, the terms are the vector of each head
-and source, and the residual stream. After the MLP, the terms are the output of the MLP and the
-stream to which it is added.
+z_k||_1). A layer contains two such sums. In the attention block, the terms are the vectors of each
+head and source, and the residual stream. After the MLP, the terms are the output of the MLP and the
+residual stream to which this output is added.
 
 As in the authors' tool, the bias of the values does not belong to any term, unless you set
-`value_bias`. It is a constant, because attention weights sum to one.
+`value_bias`. Its contribution is constant, because attention weights sum to one.
 
 mixlens also supports layers that the paper does not cover. In post-norm and sandwich layers, the
 sigma of a norm after a sum or on a branch is fixed, and the linear part of the norm is applied to
@@ -17,12 +17,12 @@ output, and the MLP is added to that sum.
 For each head and source, `head_contributions` computes ||y_i||_1 - ||y_i - z||_1 with z = a_hij
 f_hj. For each channel, |y| - |y - z| = u - 2 max(0, u - |y|), with u = sign(y) z. The sum of the
 first term over channels is a matrix product. The second term is non-zero only in channels where u
-is larger than |y|. These are among the channels with the smallest |y|, and most pairs have few or
-none of them, because attention weights are small. For each pair, the largest possible |z| limits
-how many of these channels have to be read. The result is exact, and takes an order of magnitude
-less time than reading all channels of all heads. If there are only a few pairs, as in one route,
-all channels are compared directly, which is faster than sorting them. On a GPU, a fused kernel does
-this for a few targets.
+is larger than |y|. These are among the channels with the smallest |y|, and most pairs of target and
+source have few or none of them, because attention weights are small. For each pair, an upper bound
+on |z| limits how many of these channels have to be read. The result is exact, and takes an order of
+magnitude less time than reading all channels of all heads. If there are only a few pairs, as in one
+route, all channels are compared directly, which is faster than sorting them. On a GPU, a fused
+kernel computes the contributions of a few targets.
 """
 
 from __future__ import annotations
@@ -56,8 +56,9 @@ if TYPE_CHECKING:
 class RouteRules:
     """Rules for computing the normalised scores.
 
-    The released code adds 1e-6 to every difference, sets every term to at least 1e-5, and counts
-    sources that a target cannot see. Contributions below `threshold` count as zero.
+    With `released`, the rules follow the authors' code, which adds 1e-6 to every difference, sets
+    every term to at least 1e-5, and counts sources that a target cannot see. Contributions below
+    `threshold` count as zero.
     """
 
     value_bias: bool = False
@@ -66,7 +67,7 @@ class RouteRules:
 
     @classmethod
     def of(cls, value_bias: bool, variant: str, threshold: float = 0.0) -> RouteRules:
-        """Create the rules from the options of a measure."""
+        """Create the rules from the options of a route measure."""
         return cls(value_bias, is_released(variant), threshold)
 
     @property
@@ -102,8 +103,8 @@ def no_routes(layer: LayerStructure, site: AttentionStructure) -> str | None:
 
 @dataclass(frozen=True)
 class AttentionShares:
-    """Normalised scores in the attention block of some targets. Heads, sources and the residual
-    stream sum to one.
+    """Normalised scores of the terms in an attention block. For each target, the scores of all
+    heads and sources and of the residual stream sum to one.
     """
 
     heads: Float[Tensor, "batch head target source"]
@@ -167,7 +168,7 @@ def as_shares(
 def feed_forward_parts(
     layer: Layer, site: Attention, targets: Targets
 ) -> dict[str, Float[Tensor, "batch target d_model"]]:
-    """Return the layer's output, and the two terms of its sum: the MLP and the residual stream.
+    """Return the layer's output and its two terms, the output of the MLP and the residual stream.
 
     Return an empty dictionary if the layer has no MLP.
     """
@@ -189,7 +190,9 @@ def feed_forward_parts(
 def feed_forward_shares(
     layer: Layer, site: Attention, targets: Targets, rules: RouteRules
 ) -> tuple[Float[Tensor, "batch target"], Float[Tensor, "batch target"]]:
-    """Return the normalised scores of the MLP, and of the residual stream to which it is added."""
+    """Return the normalised scores of the MLP's output and of the residual stream to which it is
+    added.
+    """
     parts = feed_forward_parts(layer, site, targets)
     if not parts:
         like = targets.take(site.block_output, 1)[..., 0]
@@ -215,7 +218,7 @@ def head_contributions(
     limit: int,
     shift: float = 0.0,
 ) -> Float[Tensor, "batch head target source"]:
-    """Return ||y_i||_1 - ||z - y_i + shift||_1 for every head, target and source.
+    """Return ||y_i||_1 - ||z - y_i + shift||_1 for the vector z of every head, target and source.
 
     `limit` is the maximum size of a block in bytes.
     """
@@ -281,9 +284,7 @@ def _plain_head_contributions(
     limit: int,
     shift: float,
 ) -> Float[Tensor, "batch head target source"]:
-    """Compute the contributions for one text at a time, reading only the channels that each pair
-    needs.
-    """
+    """Compute `head_contributions` in plain PyTorch, one text at a time."""
     sources = parts.weights.shape[-1]
     vector_bytes = 4 * len(parts.vectors.matrix) * parts.vectors.width
     contributions = [
@@ -307,7 +308,7 @@ def _of_text(
     limit: int,
     shift: float,
 ) -> Float[Tensor, "head target part"]:
-    """Return the contributions of some sources in one text."""
+    """Return the contributions of the sources in `part`, in one text."""
     weights = parts.weights[text, ..., part] * parts.scale[text, :, None]
     values, matrix = parts.vectors.heads(part)[text], parts.vectors.matrix
     if y.device.type == "cpu":  # a GPU has fast products of half-precision numbers
@@ -343,8 +344,8 @@ def _overshoots(
     bound: Float[Tensor, "head target source"],
     limit: int,
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield pairs (head, target, source), and by how much their vectors exceed the output, summed
-    over channels.
+    """Yield triples (head, target, source), and by how much the vector of each triple exceeds the
+    output y, summed over channels.
     """
     smallest = _Channels.sorted(wanted, signs)
     width = int(wanted.shape[-1])
@@ -372,7 +373,7 @@ def _overshoots(
 
 @dataclass(frozen=True)
 class _Channels:
-    """The channels of each target, in ascending order of |y|."""
+    """The channels of each target's output y, in ascending order of |y|."""
 
     order: Tensor
     size: Float[Tensor, "target d_model"]

@@ -1,9 +1,10 @@
-"""Let the submodules around a layer's attention return known outputs, so that attention is not
-computed.
+"""Skip a layer's attention by making the submodules around it return outputs that are already
+known.
 
-The outermost submodule around an attention call whose output is known (the block's output y, or the
-output of the projection) gets an instance-level `forward` that returns the edited tokens. Queries,
-keys, values and attention weights are then never computed.
+Around each attention call, mixlens looks for the outermost submodule whose output is known: the
+block's output y, the output of the attention branch, or the output of the projection. While the
+layer runs, this submodule's `forward` is replaced on the instance by a function that returns the
+edited tokens, so queries, keys, values and attention weights are not computed.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ _LEVELS = ("block", "branch", "projected")
 
 @dataclass(frozen=True)
 class Shortcut:
-    """A submodule around an attention call, the tensor that it returns, and how the tensor is
-    packed into its output.
+    """A submodule around an attention call whose output is known, and the structure of that output,
+    such as the position of the tensor in a tuple.
     """
 
     path: str
@@ -35,14 +36,14 @@ class Shortcut:
     dims: int
 
     def packed(self, rows: Tensor) -> Any:
-        """Return the output of the submodule with these tokens in it."""
+        """Return the submodule's output with `rows` in place of the original tensor."""
         return _filled(self.packing, rows if self.dims == 3 else rows[0])
 
 
 def find_shortcuts(layer: Layer) -> list[Shortcut | None]:
     """Return, for each attention, the outermost submodule around it whose output is known.
 
-    The layer runs once to find all of them.
+    The result contains None for an attention without such a submodule. The layer runs once.
     """
     seen, stream = layer.observed(), layer.input[:1]
     ends = [core.tick for core in seen.cores[1:]] + [seen.events[-1].end + 1]
@@ -92,7 +93,7 @@ def answered_run(
 
 @contextlib.contextmanager
 def _answering(module: nn.Module, given: dict[str, Any]) -> Iterator[None]:
-    """Context in which submodules return known outputs instead of computing them."""
+    """Make the submodules return the outputs in `given`, by path, while the context is open."""
     parts = [module.get_submodule(path) for path in given]
     before = [vars(part).get("forward", HERE) for part in parts]
 
@@ -113,10 +114,10 @@ def _answering(module: nn.Module, given: dict[str, Any]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _looped_experts(module: nn.Module) -> Iterator[None]:
-    """Context that runs experts one after the other.
+    """Run the experts of a mixture one after the other while the context is open.
 
-    The alternative, products that gather the expert weights for every token, would not fit many
-    tokens in memory.
+    Other implementations copy the expert weights for every token, which takes too much memory for
+    many tokens.
     """
     name = "_experts_implementation_internal"
     configs = {

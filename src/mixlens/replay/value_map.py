@@ -27,8 +27,8 @@ Places = slice | Int[Tensor, " column"]
 
 @dataclass(frozen=True)
 class _ValueColumns:
-    """The module of the layer that computes the values, and the columns of its output that hold
-    them.
+    """The module that computes the values of an attention, and the columns of the module's output
+    that contain the values.
     """
 
     path: str
@@ -48,8 +48,8 @@ def value_map(layer: Layer, site: Attention) -> ValueMap:
 
 
 def _affine_columns(layer: Layer, site: Attention) -> tuple[Tensor, Tensor, Places]:
-    """Return the weight and bias of the module that computes the values, and the columns that hold
-    them.
+    """Return the weight and bias of the module that computes the values, and the columns of its
+    output that contain the values.
     """
     columns = _columns(layer, site)
     affine = affine_map(layer.submodule(columns.path), columns.width, layer.input)
@@ -86,8 +86,8 @@ def value_bias(layer: Layer, site: Attention) -> Float[Tensor, "head d_head"] | 
 def _discovered_columns(layer: Layer, site: Attention) -> _ValueColumns:
     """Find the affine module that computes the values.
 
-    The layer runs on noise, because on a text, columns with different weights may be equal by
-    chance.
+    The layer runs on noise, because on a real text, columns with different weights may produce
+    equal values by chance.
     """
     whole, heads = layer.whole, site.structure.heads
     drawn = torch.randn(

@@ -11,8 +11,8 @@ of attention and residual, and 1e-12 is added to denominators.
 
 mixlens also supports cases that the paper does not cover: norms before a block, RMS norms, grouped
 heads, any activation g with g(0) = 0, causal models (a constant is divided among the sources that a
-target sees), and gated MLPs act(z W_g) * (z W_u). In a gated MLP, the gate act(z W_g) is fixed like
-attention weights, since both control how much passes through, and z W_u is split.
+target sees), and gated MLPs act(z W_g) * (z W_u). In a gated MLP, z W_u is split, and the gate
+act(z W_g) is fixed like attention weights, because both are factors that multiply the vectors.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Parts = Float[Tensor, "_ source d_model"]
 
 @dataclass(frozen=True)
 class PartRules:
-    """Rules for dividing constants among the sources."""
+    """Rules for dividing constants (biases and shifts) among the sources."""
 
     bias: str = "absdot"
     released: bool = False
@@ -57,7 +57,7 @@ class PartRules:
         return SHIFT if self.released else 0.0
 
     def shared(self, parts: Tensor, constant: Tensor) -> Tensor:
-        """Divide a constant among the parts, in place, and return them."""
+        """Divide a constant among the parts, in place, and return the parts."""
         return share(parts, constant, self.bias, self.shift)
 
     def with_own(self, values: Tensor, bias: Tensor) -> Tensor:
@@ -70,7 +70,9 @@ class PartRules:
 
 
 def require_followed(layer: Layer) -> None:
-    """Raise `UnsupportedModel` if the vectors cannot be propagated through a layer."""
+    """Raise `UnsupportedModel` if parts of the residual stream cannot be propagated through a
+    layer.
+    """
     value_map(layer, layer.site(AttentionKind.SELF))
     _require_mlp(layer)
 
@@ -135,9 +137,9 @@ class VectorLayer:
     def of(
         self, parts: Parts, targets: Int[Tensor, " wanted"], *, first: bool, block: int
     ) -> Parts:
-        """Return the parts of the layer's output at some targets.
+        """Return the parts of the layer's output at the given targets.
 
-        Set `first` for the first layer, where each token is its own only source.
+        Set `first` for the first layer, where the only source of each token is the token itself.
         """
         normed = parts
         if self.input_norm is not None:
@@ -233,9 +235,10 @@ def _norm(layer: Layer, path: str | None) -> LinearisedNorm | None:
 
 
 def own_parts(stream: Float[Tensor, "token d_model"], *, column: bool) -> Parts:
-    """Return parts in which each token is its own and only source.
+    """Return the parts of the first layer's input, where the only source of each token is the token
+    itself.
 
-    With `column`, append an empty part to collect the biases.
+    With `column`, append an empty part as an additional source, to which biases will be added.
     """
     count = len(stream)
     parts = stream.new_zeros(count, count + column, stream.shape[-1])
@@ -252,9 +255,9 @@ def carried(
     budget: int,
     last_targets: Sequence[int] | None = None,
 ) -> Iterator[tuple[Int[Tensor, " wanted"], Parts]]:
-    """Yield the targets and their parts after each layer.
+    """After each layer, yield the targets and the parts of the layer's output at these targets.
 
-    After the last layer, yield only `last_targets`, if set.
+    If `last_targets` is set, only these targets are yielded after the last layer.
     """
     parts = own_parts(layers[0].input[text, :length], column=rules.bias == "column")
     targets = torch.arange(length, device=parts.device)
@@ -275,7 +278,8 @@ def through(
     *,
     first: bool,
 ) -> Parts:
-    """Return the parts after one layer, on the device of that layer.
+    """Return the parts of a layer's output, given the parts of its input, on the device of the
+    layer.
 
     Targets are processed in blocks that fit the memory budget.
     """

@@ -1,8 +1,8 @@
 """A recorded model as a function of the vectors of its word embedding.
 
-The word embedding is the only module that looks up the token ids that the attention reads. A hook
-replaces its output and is removed afterwards. The model still applies its own scaling factors and
-norms to these vectors.
+The word embedding is the module that looks up the token ids of the text. A temporary hook replaces
+the output of this module. The model still applies its own scaling factors and norms to the replaced
+vectors.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ class ModelFromWords:
         rows: Int[Tensor, " copies"],
         edits: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Run the model with other word vectors, and return its output. `rows` holds the index of
-        each copy's text.
+        """Run the model with `vectors` as word vectors, and return the model's output. `rows`
+        contains, for each copy, the index of its text in the batch.
         """
         ids, handles = input_rows(self.recording, rows)[self.name], list[Any]()
 

@@ -1,12 +1,13 @@
 """Fast Value Zeroing: propagate only changes through the rest of the layer.
 
-For an MLP after a norm, let t_ij = u_i - s c_ij be the sum without source j, and z = norm(t):
+For an MLP after a norm, let t_ij = u_i - s c_ij be the input of the norm without source j, and z =
+norm(t). The following changes are computed:
 
     change of the hidden layer   h_ij - h_i, from z_ij W_1 = z_i W_1 + (z_ij - z_i) W_1
     change of the output         (h_ij - h_i) W_2
 
-Only changes are multiplied, so the rounding error of each product is small relative to the change,
-not to the whole. The weights of a half-precision model can therefore be used without an upcast.
+Since only changes are multiplied by weights, the rounding error of a product is small relative to
+the change. The weights of a half-precision model can therefore be used without an upcast.
 
 For many pairs, the first product is folded into the values: W_1 c_ij = sum_h A^h_ij (W_1 f^h_j)
 costs heads x d_ff operations for each pair instead of d_model x d_ff.
@@ -43,7 +44,9 @@ Take = Callable[[Tensor, int], Tensor]
 
 @dataclass(frozen=True)
 class _Unedited:
-    """Values for the unedited targets: [batch, target, ...], or [row, ...] for a block."""
+    """Intermediate values of the unedited targets, with axes [batch, target, ...], or [row, ...]
+    for a block.
+    """
 
     sums: Tensor  # before the norm
     normed: Tensor
@@ -53,7 +56,9 @@ class _Unedited:
     outputs: Tensor
 
     def part(self, block: ZeroedBlock) -> _Unedited:
-        """Return the values for a block, with the targets of all its texts along one axis."""
+        """Return the values for a block, with the targets of all texts of the block along one
+        axis.
+        """
 
         def rows(tensor: Tensor) -> Tensor:
             return tensor[block.texts, block.targets].flatten(0, 1)
@@ -64,7 +69,7 @@ class _Unedited:
 
 
 class FastZeroing:
-    """Computes the distances of the requested targets by propagating only the changes."""
+    """Computes Value Zeroing scores of the requested targets by propagating only the changes."""
 
     mixes = False
 
@@ -80,7 +85,8 @@ class FastZeroing:
     ) -> None:
         """Prepare the computation for the requested targets.
 
-        `weights` are their attention weights, and `take` selects them in the layer's tensors.
+        `weights` contains the attention weights of these targets, and `take` selects the targets in
+        a tensor of the layer.
         """
         self.mlp, self.weights, self.distance, self.folded = mlp, weights, distance, folded
         layer, site = layer_rest.layer, layer_rest.site
@@ -114,8 +120,8 @@ class FastZeroing:
     def distances(
         self, block: ZeroedBlock, linked: Bool[Tensor, "text target column"]
     ) -> Float[Tensor, "text target column"]:
-        """Return how far each target moves if a column is zeroed, or zero if target and column are
-        not linked.
+        """Return the distance by which each target's output changes if a source is zeroed. The
+        distance is zero for pairs that are not in `linked`.
         """
         rows = self.unedited.part(block)
         moved = (rows.sums - block.write(self.written, self.weights)).contiguous()
@@ -147,13 +153,15 @@ class FastZeroing:
         )
 
     def _normed(self, sums: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Return z. If the first product is folded, return 1 / sigma as well."""
+        """Return the norm's output z. If the first product is folded into the values, return 1 /
+        sigma as well.
+        """
         if not self.folded:
             return self.mlp.norm(sums), None
         return self.mlp.normed(sums, needed=self.structure.output_norm is not None)
 
     def _stream(self, sums: Tensor, normed: Tensor) -> Tensor:
-        """Return the stream to which the output of the MLP is added."""
+        """Return the residual stream to which the output of the MLP is added."""
         return sums if self.structure.output_norm is None else normed
 
     def _biased(self, product: Tensor, bias: Tensor) -> Tensor:

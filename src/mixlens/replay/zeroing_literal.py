@@ -2,9 +2,9 @@
 
 With v_j = 0, the attention output o_i of target i loses c_ij = sum_h A^h_ij f^h_j, and nothing else
 changes before the rest of the layer. Therefore, the rest of the layer runs on o_i - c_ij, for many
-pairs (i, j) at once. If it does not work on single tokens (`layer_rest`), whole sequences are run
-in which every target is edited. If the output projection is unknown, whole sequences are run with
-edited values.
+pairs (i, j) at once. If the rest of the layer does not work on single tokens (`layer_rest`), whole
+sequences are run with o_i - c_ij for every target. If the output projection is unknown, whole
+sequences are run with zeroed values.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _OUTLIER = 1e3  # times the usual value
 
 @dataclass(frozen=True)
 class ZeroedBlock:
-    """A block of sources, or segments of sources, that are zeroed one at a time, and of targets to
-    compare.
+    """A block of sources (or segments) to zero one at a time, and of targets whose output is
+    compared.
     """
 
     texts: slice
@@ -42,8 +42,8 @@ class ZeroedBlock:
     def write(
         self, vectors: Vectors, weights: Float[Tensor, "batch head target source"]
     ) -> Float[Tensor, "column row d"]:
-        """Return the contribution of each column to each target. Along the "row" axis are the
-        targets of all texts.
+        """Return the contribution of each column (a source or segment) to each target. The "row"
+        axis enumerates the targets of all texts.
         """
         vectors = vectors.of_texts(self.texts) if weights.shape[0] > 1 else vectors
         if vectors.gate is not None:
@@ -58,12 +58,12 @@ class ZeroedBlock:
 
 
 class LiteralZeroing:
-    """Computes the distances of the requested targets with the layer's own code.
+    """Computes Value Zeroing scores of the requested targets with the layer's own code.
 
-    If a norm follows the attention module (or may follow it), or a value is an outlier, o_i - c_ij
-    is computed in float64. A single source may contribute nearly all of o_i (the first token of a
-    causal model contributes all of it), and the norm then scales up the remainder, including its
-    rounding error.
+    o_i - c_ij is computed in float64 if a norm follows the attention module (or may follow it), or
+    if a value is an outlier. A single source may contribute nearly all of o_i (the first token of a
+    causal model attends only to itself), and the norm then magnifies the rounding error of the
+    small remainder.
     """
 
     def __init__(
@@ -75,7 +75,8 @@ class LiteralZeroing:
     ) -> None:
         """Prepare the computation for the requested targets.
 
-        `weights` are their attention weights, and `places` their positions in the layer's tensors.
+        `weights` contains the attention weights of these targets, and `places` contains the
+        positions of the targets in the layer's tensors.
         """
         self.layer_rest, self.places, self.distance = layer_rest, places, distance
         self.weights, site = weights, layer_rest.site
@@ -119,7 +120,9 @@ class LiteralZeroing:
     def _outputs(
         self, text: int, block: ZeroedBlock | None, linked: Bool[Tensor, "column target"]
     ) -> Float[Tensor, "pair d_model"]:
-        """Return the layer's output for the linked pairs. Without a block, nothing is zeroed."""
+        """Return the layer's output for the pairs of source and target in `linked`. If `block` is
+        None, nothing is zeroed.
+        """
         column, target = linked.nonzero().unbind(1)
         places = self.places[text, slice(None) if block is None else block.targets][target]
         if self.runs_sequences:
@@ -172,7 +175,7 @@ class LiteralZeroing:
         return edited
 
     def _changes_others(self) -> bool:
-        """Return whether zeroing a source changes targets that do not attend to it."""
+        """Return whether zeroing a source changes targets that do not attend to this source."""
         layer_rest, site = self.layer_rest, self.layer_rest.site
         reads = site.weights[0].any(0)
         few = sorted({0, reads.shape[1] // 2, reads.shape[1] - 1})
@@ -190,9 +193,11 @@ class LiteralZeroing:
 def _split_output(
     site: Attention, weights: Tensor, places: Int[Tensor, "batch target"]
 ) -> tuple[Vectors, Float[Tensor, "batch target d_model"]]:
-    """Return the vectors of the sources, and the output of the projection at these positions.
+    """Return the vectors of the sources, and the output of the projection at the positions
+    `places`.
 
-    Both are in float64 if small differences matter.
+    Both are in float64 if a norm or an outlier would magnify the rounding error of their
+    difference.
     """
     texts = torch.arange(len(places), device=places.device)[:, None]
     gate = None if site.gate is None else site.gate[texts, places]

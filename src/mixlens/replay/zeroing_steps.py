@@ -1,9 +1,9 @@
 """The elementwise steps between the matrix products of `zeroing_fast`, in plain PyTorch or fused on
 a GPU.
 
-`hidden_change` returns how the hidden layer of an MLP changes if one source is zeroed. `Ending`
-covers the end of a layer, from the output of the MLP's second product to the distance between the
-layer's new output and the unedited one.
+`hidden_change` returns the change of an MLP's hidden layer if one source is zeroed. `Ending`
+computes the rest of the layer after the MLP's second product, and the distance between the layer's
+new output and the unedited output.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ def hidden_change(
     """Return act((sums + product) * inverse + constant) - base, or the gated version for two
     products.
 
-    `sums` and `base` belong to the targets. Without `inverse`, there is no scale and no constant.
-    The result has the dtype `dtype` if a fused kernel computes it, and the dtype of `sums`
-    otherwise. The products may be overwritten.
+    `sums` and `base` contain the unedited values of the targets. If `inverse` is None, nothing is
+    scaled and no constant is added. A fused kernel returns the result in `dtype`, and plain PyTorch
+    in the dtype of `sums`. The products may be overwritten.
     """
     if not _can_be_fused(products[0]):
         return _plain_change(products, sums, base, activation, inverse, constants)
@@ -98,7 +98,8 @@ def _try_change(
 ) -> Trial:
     """Run the fused and the plain implementation on small data.
 
-    The data has the dtypes (of products, sums, base and result) and the options of the call.
+    The random data has the same dtypes (of products, sums, base and result) and options as the real
+    call.
     """
     sampler, (of_products, of_sums, of_base, dtype) = Sampler(device), dtypes
     products = [sampler.normal(2, targets, width, dtype=of_products) for _ in range(count)]
@@ -150,7 +151,9 @@ class Ending:
         unedited: Float[Tensor, "target d_model"],
         distance: Distance,
     ) -> Float[Tensor, "source target"]:
-        """Return the distance between the output for `branch + change` and the unedited output."""
+        """Return the distance between the layer's output for `branch + change` and the unedited
+        output.
+        """
 
         def plain() -> Tensor:
             return self._plain_distances(change, stream, branch, unedited, distance)
@@ -205,7 +208,7 @@ class Ending:
 
 
 def end_of_layer(layer: Layer, mlp: Mlp, like: Tensor) -> Ending:
-    """Return the end of a layer whose MLP is known. Its norms are read in the precision of
+    """Return the end of a layer after a known MLP. Norms are converted to the dtype and device of
     `like`.
     """
     structure = layer.structure.feed_forward
@@ -229,8 +232,8 @@ def _try_distances(
 ) -> Trial:
     """Run the fused and the plain implementation on small data.
 
-    The data has the dtypes (of change, stream, branch and output) and the width of the call.
-    `centred` says whether the norm centres; it is None if there is no norm.
+    The random data has the same dtypes (of change, stream, branch and output) and width as the real
+    call. `centred` tells whether the output norm subtracts the mean; it is None without a norm.
     """
     sampler, name = Sampler(device), Distance(distance)
     change, stream = (sampler.normal(2, targets, width, dtype=dtype) for dtype in dtypes[:2])
