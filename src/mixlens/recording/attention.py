@@ -102,7 +102,9 @@ class Parts:
 
 @dataclass(frozen=True)
 class OutputWeight:
-    """The weight matrix of an output projection, or the columns of it that this process stores."""
+    """The weight matrix of an output projection, or those of its columns that this process
+    stores.
+    """
 
     matrix: Float[Tensor, "d_in channel"]
     # As the model has it, if it is plain and so are the values.

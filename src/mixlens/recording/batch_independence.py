@@ -232,8 +232,8 @@ def _compare(
     """Compare probe texts in a batch with the same texts alone, and return the largest relative
     error.
 
-    `probes` contains several sets of texts. The first set is used whose texts all run alone,
-    because some models reject some texts (Splinter needs a question token in every text).
+    mixlens uses the first set in `probes` whose texts all run alone, because a model may reject a
+    text (Splinter needs a question token in every text).
     """
     failure: Exception | None = None
     for texts in probes:

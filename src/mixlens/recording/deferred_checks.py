@@ -177,11 +177,11 @@ def checks_wait(deferred: DeferredChecks | None = None) -> Iterator[None]:
 
 
 def waiting_for(*tensors: Tensor) -> DeferredChecks | None:
-    """Return the deferred checks of the current `checks_wait` context, or None to check
-    immediately.
+    """Return the deferred checks of the open `checks_wait` context, to which these tensors can be
+    added.
 
-    These tensors must be checked immediately if no context is open, or if they are too large to
-    keep.
+    Return None if no context is open, or if the tensors are too large to keep. They must then be
+    checked immediately.
     """
     return _open.get() if max(map(torch.numel, tensors)) <= _SMALL else None
 

@@ -3,13 +3,13 @@
 `capture_layers` captures attention, so that each layer can be rebuilt. It keeps the input and
 output of every layer, which take layers x batch x n x d_model numbers. Attention weights, values
 and the tensors for the checks are kept too, as long as they fit into `memory_budget` bytes. Layers
-whose tensors do not fit are recomputed on demand, one at a time. The peak memory in addition to the
-model's own forward pass therefore does not grow with layers x n^2:
+whose tensors do not fit are recomputed on demand, one at a time. In addition to the model's own
+forward pass, the peak memory is therefore as follows:
 
     layer inputs and outputs + memory_budget + the internals of one layer (about batch x heads x n^2
     + 8 x batch x n x d_model numbers)
 
-It does not grow with layers x n^2.
+This sum does not grow with layers x n^2.
 
 `capture_inputs` runs the model with its own attention and keeps the inputs of the layers, which is
 enough for gradient and erasure measures. It checks that the layers are called in the same order as

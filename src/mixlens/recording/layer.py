@@ -196,7 +196,8 @@ class Layer:
         return cast_call(self.call, args, kwargs, dtype)
 
     def sites(self) -> list[Attention]:
-        """Return the layer's attentions in call order, verified against the captured tensors.
+        """Return the layer's `Attention` objects in call order, verified against the captured
+        tensors.
 
         The result is cached if the recording keeps the attention weights and values of this layer.
         """
@@ -208,15 +209,15 @@ class Layer:
         return rebuilt
 
     def forget_sites(self) -> None:
-        """Clear the cached attentions, so that the next call of `sites` rebuilds and verifies them
+        """Clear the cached `Attention` objects, so that the next call of `sites` verifies the layer
         again.
         """
         self._sites = None
 
     def rebuild_sites(self) -> list[Attention]:
-        """Rebuild and verify the layer's attentions, even if they are cached.
+        """Rebuild and verify the layer's `Attention` objects, even if they are cached.
 
-        Use this to read `errors`, which cached attentions lack if their checks were deferred.
+        Use this to read `errors`, which cached objects lack if their checks were deferred.
         """
         self._require_captured()
         where = f"layer {self.index} of {self.stack.name} (`{self.structure.path}`)"
@@ -238,7 +239,9 @@ class Layer:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Cache the attentions while the context is open, so that several measures can use them."""
+        """Cache the layer's `Attention` objects while the context is open, so that several measures
+        can use them.
+        """
         before, self._is_held = self._sites, True
         try:
             yield
@@ -249,8 +252,8 @@ class Layer:
 
     @property
     def _is_half(self) -> bool:
-        """Return whether the model uses half precision. Rebuilt attentions (float32) then take more
-        memory than the captured tensors.
+        """Return whether the model uses half precision. The rebuilt attention (float32) then takes
+        more memory than the captured tensors.
         """
         return self._whole is None and self.native_input.element_size() < 4
 

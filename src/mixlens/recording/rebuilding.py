@@ -69,8 +69,8 @@ class Internals:
     def nbytes(self) -> int:
         """Return the size in bytes of the captured tensors and of the attention rebuilt from them.
 
-        The rebuilt attention counts because it repeats grouped values and stores the block's output
-        and the parts of this output.
+        The rebuilt attention is included because it repeats grouped values and stores the parts of
+        the block's output.
         """
         call = self.attention
         tensors = [call.weights, call.values, call.output, *self.seen.values()]
@@ -180,7 +180,7 @@ def _projection(
 
 
 def _whole(weight: OutputWeight, own: OutputWeight, where: str, path: str) -> OutputWeight:
-    """Return the matrix gathered from all processes. Check (maybe deferred) that it contains this
+    """Return the matrix gathered from all processes. Check, possibly later, that it contains this
     process's own columns, which were verified before.
     """
     different = (own.channels.of(weight.matrix) != own.matrix).any().float()

@@ -1,11 +1,11 @@
 """Score the targets of a span as a single target, in blocks that fit into memory.
 
-See `mixlens.contracts.span` for the definitions. The attention weights of the targets are summed or
-scored block by block, so they are never kept for the whole span. The decomposition of a span is the
-weighted sum over its targets, sum_i w_i T_ij. All linear steps use the same matrix for every
-target, so the weights and norm scales can be folded into the attention weights, a_hj = sum_i w_i
-scale_i A_hij. A span then costs as much as a single target. The norms stay linearised at each
-target's own sigma. The factors of a gate differ between targets, so they are folded into the
+See `mixlens.contracts.span` for the definitions of the scores. The attention weights of the targets
+are summed or scored block by block, so they are never kept for the whole span. The decomposition of
+a span is the weighted sum over its targets, sum_i w_i T_ij. All linear steps use the same matrix
+for every target, so the weights and norm scales can be folded into the attention weights, a_hj =
+sum_i w_i scale_i A_hij. A span then costs as much as a single target. The norms stay linearised at
+each target's own sigma. The factors of a gate differ between targets, so they are folded into the
 values, v_hj * sum_i w_i scale_i A_hij gate_hi.
 """
 

@@ -34,8 +34,8 @@ class _Places:
     def __init__(
         self, places: Int[Tensor, "batch target"], numbers: Sequence[Sequence[int]]
     ) -> None:
-        """`numbers` contains the same positions as Python integers, so they need not be read from a
-        GPU.
+        """Store the positions. `numbers` contains the same positions as Python integers, so that
+        they need not be read from a GPU.
         """
         self._places = places
         self._range = _range(numbers)
@@ -208,7 +208,8 @@ class TargetAttention:
         rows: Float[Tensor, "batch head target d_head"],
         all_targets: int,
     ) -> _Hidden:
-        """Return the additive mask for all query heads and for grouped keys, and the visibility.
+        """Return the additive mask for all query heads and for grouped keys, and the sources that
+        each target can see (`Visibility`).
 
         The result is cached, so it is computed only once for all layers with the same mask.
         """

@@ -91,7 +91,7 @@ def require_cuttable(structure: ModelStructure, site: AttentionSite) -> None:
 
 
 def tokens_before_pass(structure: ModelStructure, ready: Prepared) -> dict[str, Sequence[TokenRow]]:
-    """Return the tokens of every stack that are known before the model runs.
+    """Return the tokens of each stack, as far as they are known before the model runs.
 
     In a model with several towers, only the last tower is included, and only if it is a causal
     language model that reads the text. With more than two stacks, a stack is left out if it may
@@ -152,7 +152,7 @@ def visit_up(recording: Recording, request: Request, visitor: Visitor) -> None:
 
 
 def targets_of(recording: Recording, request: Request) -> Targets:
-    """Return the requested targets as `Targets` that index layers restricted to these targets."""
+    """Return the requested targets as `Targets` for layers that are restricted to these targets."""
     places = torch.tensor(request.targets)
     return request.chosen(recording, sent(places, entry_device(recording.model)))
 

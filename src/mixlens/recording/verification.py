@@ -195,7 +195,7 @@ def _stack_report(recording: Recording, stack: StackStructure) -> StackReport:
 
 
 def _layer_error(layer: Layer, length: int) -> float:
-    """Rebuild the attentions of a layer, run the layer again without edits, and return the largest
+    """Rebuild the attention of a layer, run the layer again without edits, and return the largest
     relative error.
     """
     rebuilt = [float(error) for site in layer.rebuild_sites() for error in site.errors.values()]

@@ -1,6 +1,6 @@
 """Run recorded layers and models again: with edits, from the attention output on, or linearised.
 
-This package also holds the code that several measures share.
+This package also contains the code that several measures share.
 
     attention_slopes     Closed-form derivatives of plain softmax attention, and of the rest of a
                          layer with an MLP.

@@ -1,18 +1,18 @@
 """Closed-form derivatives of plain softmax attention, and of the rest of a layer with an MLP.
 
 Attention computes o = W_O z with z_i = sum_j A_ij v_j and A = softmax(c q k^T + bias). With S = c q
-k^T, the derivatives are
+k^T, automatic differentiation is replaced by these formulas:
 
     dS = c (dq k^T + q dk^T),    dA = A * (dS - sum_j A dS),    dz = (A * dS) v - (sum_j A dS) z + A
     dv
 
 The tangents dq, dk and dv are computed with a single product from the tangent of the residual
-stream (after the norm before the attention, if there is one). A few large products thus replace the
-many small steps of automatic differentiation. Queries, keys, weights and values are captured at the
-two products around the softmax; the projection matrices are found by differentiation, not by module
-name. The closed form is compared with the derivative of the layer's own code. If the two differ,
-for example because of rotary positions, soft-caps or sinks, `folding.py` uses the derivative of the
-layer's own code instead.
+stream (after the norm before the attention, if there is one). A few large products thus replace
+many small steps. Queries, keys, weights and values are captured at the two products around the
+softmax; the projection matrices are found by differentiation, not by module name. The closed form
+is compared with the derivative of the layer's own code. If the two differ, for example because of
+rotary positions, soft-caps or sinks, `folding.py` uses the derivative of the layer's own code
+instead.
 
 The rest of the layer, from the attention output to the end of the MLP, has one matrix per target.
 With u = beta x + alpha o, z = N(u) and mlp(z) = act(z W_1 + b_1) W_2 + b_2, this matrix combines

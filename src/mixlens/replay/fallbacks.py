@@ -26,7 +26,7 @@ def note_fallback(layer: Layer, reason: str) -> None:
 
 @contextlib.contextmanager
 def fallbacks_collected() -> Iterator[dict[str, list[str]]]:
-    """Collect all reasons logged inside the context in a dictionary, by path of the layer."""
+    """Collect the reasons that are logged while the context is open, by path of the layer."""
     collected: dict[str, list[str]] = {}
     token = _collected.set(collected)
     try:

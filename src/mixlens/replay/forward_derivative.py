@@ -95,9 +95,7 @@ def _agreeing(step: Step) -> Push | None:
 def _pulled(
     step: Step, primals: tuple[Tensor, ...], generator: torch.Generator
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """Return a random cotangent, and the vector-Jacobian product of this cotangent with the
-    layer.
-    """
+    """Return a random cotangent, and the corresponding vector-Jacobian product of the layer."""
     with torch.enable_grad():
         leaves = tuple(primal.detach().clone().requires_grad_() for primal in primals)
         output = step(*(leaf[None] for leaf in leaves))[0]

@@ -3,7 +3,7 @@
 The chain starts at the hidden state from which the output is computed: the first or last token in a
 classifier, or the explained position in a language model. From there, mixlens repeatedly looks for
 a module whose input is the current state, or an activation of this state, and continues with the
-output of that module until it equals the logits. At the end, the logits may be multiplied by a
+output of that module, until the logits are reached. At the end, the logits may be multiplied by a
 number (Cohere, Granite) or capped by a tanh (Gemma 2). Modules are not identified by name.
 
 To find the chain, mixlens runs the model on at most a dozen tokens of the text. The chain is cached

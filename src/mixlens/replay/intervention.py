@@ -43,7 +43,7 @@ class LayerFunction:
     """One recorded layer as a function of one text's hidden states and, with `of_states`, of the
     encoder's states.
 
-    Its arguments are batches of copies of the text. The layer runs in float32 or better, with
+    The arguments are batches of copies of the text. The layer runs in float32 or better, with
     attention that supports forward-mode differentiation.
     """
 
@@ -143,7 +143,8 @@ def model_output(
 def _on_copies(model: nn.Module, run: Callable[[], Any]) -> Any:
     """Call `run`, which runs the model on copies of texts.
 
-    If it fails, retry with plain instead of grouped expert products, which do not support float64.
+    If it fails, retry with plain expert products, because grouped expert products do not support
+    float64.
     """
     if torch.is_grad_enabled():
         require_gradients(model)

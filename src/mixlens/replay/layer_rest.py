@@ -1,8 +1,9 @@
 """The rest of a layer after its attention, as a function of single tokens.
 
-After its attention, a layer processes every target separately: e_i depends only on x_i and on the
-attention output o_i. If only o_i changes, there is no need to run whole sequences. Any number of
-pairs (x_i, o_i), from any text, can pass through the rest of the layer at once.
+After its attention, a layer processes every target separately: its output e_i depends only on its
+input x_i and its attention output o_i. If only o_i changes, there is no need to run whole
+sequences. Any number of pairs (x_i, o_i), from any text, can pass through the rest of the layer at
+once.
 
 The layer's own code is used, but its attention is skipped (`shortcuts`). Whether single tokens give
 correct results is tested with many tokens, shuffled and repeated, because an MLP may depend on a

@@ -36,7 +36,9 @@ if TYPE_CHECKING:
 
 
 def not_a_sum(layer: LayerStructure, site: AttentionStructure) -> str | None:
-    """Return the reason why the final state is not a sum over layers of this structure, or None."""
+    """Return the reason why the final state is not a sum over the layers if they have this
+    structure, or None.
+    """
     use = ". Use decompx_logit or attention_gradient instead"
     if layer.has_other_parts:
         return (
@@ -137,7 +139,7 @@ class LogitParts:
 
 
 class StreamCheck:
-    """Checks that the residual stream does not change between two layers."""
+    """Checks that the residual stream does not change between adjacent layers."""
 
     def __init__(self, name: str) -> None:
         self._name = name

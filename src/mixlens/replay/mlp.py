@@ -223,10 +223,10 @@ def _discovered_paths(layer: Layer) -> _Paths | None:
 
 
 def _explained(hidden: Tensor, firsts: list[_ModuleCall]) -> tuple[tuple[str, ...], str] | None:
-    """Return the paths of the modules and the name of the activation that together compute
-    `hidden`, or None.
+    """Return the paths of the modules and the name of the activation that compute `hidden`, or None
+    if no combination matches.
 
-    One module is returned for a plain MLP, and two for a gated MLP.
+    A plain MLP has one such module, and a gated MLP has two.
     """
     wide = [event for event in firsts if event.output.shape == hidden.shape]
     for name, activation in ACTIVATIONS.items():

@@ -168,7 +168,8 @@ def as_shares(
 def feed_forward_parts(
     layer: Layer, site: Attention, targets: Targets
 ) -> dict[str, Float[Tensor, "batch target d_model"]]:
-    """Return the layer's output and its two terms, the output of the MLP and the residual stream.
+    """Return the layer's output and the two terms that add up to it, from the MLP and the residual
+    stream.
 
     Return an empty dictionary if the layer has no MLP.
     """

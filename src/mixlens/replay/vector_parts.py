@@ -204,7 +204,7 @@ class VectorLayer:
         """Return the factor by which the hidden layer multiplies all parts: the chord of its
         activation, or the gate.
 
-        `hidden` holds the parts of the pre-activation, and `whole` is the recorded input of the
+        `hidden` contains the parts of the pre-activation, and `whole` is the recorded input of the
         MLP.
         """
         gated, (matrix, bias) = len(self.mlp.first) > 1, self.mlp.first[0]

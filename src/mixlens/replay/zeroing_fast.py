@@ -1,13 +1,13 @@
 """Fast Value Zeroing: propagate only changes through the rest of the layer.
 
 For an MLP after a norm, let t_ij = u_i - s c_ij be the input of the norm without source j, and z =
-norm(t). The following changes are computed:
+norm(t). Only the changes of the hidden layer h and of the output are computed:
 
     change of the hidden layer   h_ij - h_i, from z_ij W_1 = z_i W_1 + (z_ij - z_i) W_1
     change of the output         (h_ij - h_i) W_2
 
-Since only changes are multiplied by weights, the rounding error of a product is small relative to
-the change. The weights of a half-precision model can therefore be used without an upcast.
+The rounding error of each product is thus small relative to the change. The weights of a
+half-precision model can therefore be used without an upcast.
 
 For many pairs, the first product is folded into the values: W_1 c_ij = sum_h A^h_ij (W_1 f^h_j)
 costs heads x d_ff operations for each pair instead of d_model x d_ff.

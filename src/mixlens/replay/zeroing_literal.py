@@ -103,8 +103,8 @@ class LiteralZeroing:
     def distances(
         self, block: ZeroedBlock, linked: Bool[Tensor, "text target column"]
     ) -> Float[Tensor, "text target column"]:
-        """Return how far each target moves if a column is zeroed, or zero if target and column are
-        not linked.
+        """Return the distance by which each target's output changes if a source is zeroed. The
+        distance is zero for pairs that are not in `linked`.
         """
         made = self.unedited.new_zeros(linked.shape)
         for number, text in enumerate(range(len(self.places))[block.texts]):
@@ -196,8 +196,7 @@ def _split_output(
     """Return the vectors of the sources, and the output of the projection at the positions
     `places`.
 
-    Both are in float64 if a norm or an outlier would magnify the rounding error of their
-    difference.
+    Both are in float64 if a norm or an outlier would magnify rounding errors.
     """
     texts = torch.arange(len(places), device=places.device)[:, None]
     gate = None if site.gate is None else site.gate[texts, places]
