@@ -206,7 +206,7 @@ def test_refusals() -> None:
     for measure in MEASURES:
         with pytest.raises(UnsupportedModel, match="norm is applied to the stream itself"):
             lens.measure(measure, models.inputs("bert", 4), word=7, position=1)
-        with pytest.raises(InvalidInput, match="not a sum of parts"):
+        with pytest.raises(InvalidInput, match="cannot be decomposed additively"):
             models.scores(measure, causal, word=7, of="probability")
         with pytest.raises(InvalidInput, match="paper or released"):
             models.scores(measure, causal, word=7, variant="theirs")

@@ -646,8 +646,9 @@ class MixingMaps:
         return tokens_inside(self, segment, by)
 
     def without_sink(self) -> MixingMaps:
-        """Set the score of the first source to zero. If the scores summed to one, normalise them
-        again.
+        """Set the score of the first source to zero, and normalise the scores again.
+
+        They are normalised only if the scores of each target summed to one.
 
         Returns
         -------
