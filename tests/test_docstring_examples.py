@@ -45,8 +45,6 @@ def public() -> dict[str, Any]:
 
 def methods(entry: Any) -> Iterator[tuple[str, Any]]:
     """Public methods of a class, in the order of its source, and without properties."""
-    if entry is mixlens.Recording:
-        return  # its methods are for measures, and `docs/recording.md` describes them
     for name, member in vars(entry).items():
         function = getattr(member, "__func__", member)
         if not name.startswith("_") and inspect.isfunction(function):

@@ -233,14 +233,16 @@ class Recording:
         --------
         >>> from mixlens import Lens
         >>> recording = Lens.bundled().record(["The dogs bark.", "The cat sleeps."])
-        >>> list(recording.target_tokens(None, 1))
+        >>> list(recording.target_tokens(None, 1).labels)
         ['[CLS]', 'the', 'cat', 'sleeps', '.', '[SEP]']
         """
         return self.tokens[self.structure.stack_of(site).name][row]
 
     def named_targets(self, site: str | None, row: int) -> TokenRow:
-        """Return a label for each target. In a generated text, this is the token that the target
-        produced, otherwise the target token itself.
+        """Return a label for each target.
+
+        The label is the token that the target produced if the model generated it, otherwise the
+        token at the position of the target.
 
         Parameters
         ----------
@@ -258,7 +260,7 @@ class Recording:
         --------
         >>> from mixlens import Lens
         >>> recording = Lens.bundled().record(["The dogs bark.", "The cat sleeps."])
-        >>> list(recording.named_targets(None, 0))  # nothing was generated: the tokens themselves
+        >>> list(recording.named_targets(None, 0).labels)  # no text was generated
         ['[CLS]', 'the', 'dogs', 'bark', '.', '[SEP]']
         """
         if self.produced is not None and self.structure.stack_of(site) is self.last_stack:
@@ -409,6 +411,17 @@ class Recording:
             If the recording was made for targets of another attention.
         ModelChanged
             If the model has changed since it was recorded.
+
+        Examples
+        --------
+        >>> from mixlens import Lens
+        >>> from mixlens.contracts.request import Request
+        >>> recording = Lens.bundled().record("The dogs bark.", targets=[-1])
+        >>> request = Request.resolved(
+        ...     recording, site=None, layers=[-1], targets=[-1], per_head=False
+        ... )
+        >>> recording.visit(request, lambda index, layer, targets: print(index))
+        5
         """
         if not self.is_kept:
             if self.structure.stack_of(request.site).name != self.target_stack:
@@ -459,7 +472,7 @@ class Recording:
         >>> from mixlens import Lens
         >>> recording = Lens.bundled().record("The dogs bark.")
         >>> len(recording.layers())
-        4
+        6
         """
         self.require_state()
         if not self.is_kept:
