@@ -23,8 +23,8 @@ _REST = "pooler"  # reads the last layer, and only the head reads it
 def split_missing(model: nn.Module, missing: Iterable[str]) -> tuple[list[str], list[str]]:
     """Divide missing weights between body and head, and return both lists, sorted by name.
 
-    A tied weight is listed only once, and belongs to the body if any of its names does. Buffers
-    that are not learned and weights that are only used in training are left out.
+    A tied weight is listed only once, and belongs to the body if any of its names belongs to it.
+    Buffers that are not learned and weights that are only used in training are left out.
     """
     buffers = dict(model.named_buffers(remove_duplicate=False))
     tied: dict[int, list[str]] = {}  # names of each tensor
@@ -70,7 +70,7 @@ def dropped_parts(model: Any, unexpected: Iterable[str]) -> list[str]:
 def _output_layers(model: nn.Module) -> set[int]:
     """Return the ids of the layers that compute vocabulary logits.
 
-    Models inside the model are included, because a head can be a sibling of the stacks, as in T5.
+    Nested models are included, because a head can be a sibling of the stacks, as in T5.
     """
     layers = set()
     each: Any
@@ -112,7 +112,7 @@ def stored_as_integers(
 ) -> list[str]:
     """Return the weights that the checkpoint stores as integers or booleans, sorted by name.
 
-    Buffers are left out because they may be integers. The result is empty for a quantised
+    Buffers are left out, because integer buffers are common. The result is empty for a quantised
     checkpoint.
     """
     if getattr(model.config, "quantization_config", None) is not None or options.get("gguf_file"):
@@ -127,14 +127,12 @@ def stored_as_integers(
 
 
 def _same_name(stored: str, own: str) -> bool:
-    """Return whether two weight names match. A base model may be saved with or without its
-    prefix.
-    """
+    """Return whether two weight names are equal, or differ only by the prefix of the base model."""
     return stored == own or stored.endswith(f".{own}") or own.endswith(f".{stored}")
 
 
 def _weight_files(model: Any, options: Mapping[str, Any]) -> list[str]:
-    """Return the weight files that transformers has read, from a folder or the hub's cache."""
+    """Return the paths of the weight files that transformers has loaded."""
     from transformers.utils.hub import cached_file, get_checkpoint_shard_files
 
     asked = ("revision", "cache_dir", "subfolder", "token")
@@ -171,7 +169,7 @@ def _file_names(model: Any, options: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _integers(file: str) -> Iterator[str]:
-    """Return the names of the tensors in a file that do not hold floating-point numbers."""
+    """Return the names of a weight file's tensors whose dtype is not a floating-point type."""
     if file.endswith(".safetensors"):
         with safe_open(file, framework="np") as opened:
             for key in opened.keys():  # noqa: SIM118 (the handle is not a dict)

@@ -1,11 +1,11 @@
 """Support models that are spread over several processes by tensor parallelism, and reject models
 that are spread in other ways. With the tensor-parallel plans of transformers, each process has a
-part of most weights (a `DTensor`) and, inside attention, some of the heads. Hidden states are whole
-in every process. The model runs as it was loaded. mixlens gathers the heads when it records an
+shard of most weights (a `DTensor`) and, inside attention, some of the heads. Every process has the
+full hidden states. The model runs as it was loaded. mixlens gathers the heads when it records an
 attention call (`AttentionCall.with_heads`), and the weights when it copies a layer
 (`readable_weights.make_readable`). After that, every process computes the same numbers as a single
-process would. With FSDP or pipeline parallelism, a process has no access to the other layers or
-parts of weights. mixlens detects this without communication, so it raises the same error in every
+process would. With FSDP or pipeline parallelism, a process cannot access the layers or shards of
+other processes. mixlens detects this without communication, so it raises the same error in every
 process.
 """
 
@@ -43,9 +43,7 @@ _current: contextvars.ContextVar[Processes | None] = contextvars.ContextVar(
 
 
 def require_measurable(model: nn.Module) -> None:
-    """Raise `UnsupportedModel` if a model is spread over processes in a way that cannot be
-    measured.
-    """
+    """Raise `UnsupportedModel` if mixlens does not support how a model is spread over processes."""
     spread = _refused(model) if "torch.distributed" in sys.modules else None
     if spread is not None:
         instead = _INSTEAD_OF_PLAIN_PARTS if "ordinary parameters" in spread else _INSTEAD
@@ -75,7 +73,7 @@ def _refused(model: nn.Module) -> str | None:
 
 
 def is_spread(weight: Any) -> bool:
-    """Return whether a weight is divided among processes."""
+    """Return whether a weight is sharded across processes."""
     tensor = sys.modules.get("torch.distributed.tensor")  # it is slow to import
     return tensor is not None and isinstance(weight, tensor.DTensor)
 
@@ -95,7 +93,7 @@ def processes_of(model: nn.Module) -> Processes | None:
 
 @contextlib.contextmanager
 def joined(model: nn.Module) -> Iterator[None]:
-    """Keep this process in step with the model's other processes, if there are any."""
+    """Synchronise this process with the model's other processes while the context is open."""
     processes = processes_of(model)
     if processes is None or _current.get() is processes:
         yield
@@ -178,7 +176,7 @@ def gathered(part: Tensor, dim: int, size: int) -> Tensor:
 
 
 def whole(weight: Any) -> Tensor:
-    """Gather a weight that is divided among processes."""
+    """Return the full tensor of a weight that is sharded across processes."""
     processes = _current.get()
     with torch._C._DisableFuncTorch(), torch.no_grad():
         if processes is not None and not all(each.is_replicate() for each in weight.placements):
@@ -188,9 +186,9 @@ def whole(weight: Any) -> Tensor:
 
 
 def kept_weight(weight: Any) -> Tensor:
-    """Return the whole weight as a parameter.
+    """Return the full weight as a parameter.
 
-    All copies share this parameter until the call to mixlens ends.
+    All copies of a layer share this parameter until the call to mixlens ends.
     """
     processes = _current.get()
     kept = {} if processes is None else processes.weights
@@ -202,7 +200,7 @@ def kept_weight(weight: Any) -> Tensor:
 def kept_copy(
     module: nn.Module, copy: Callable[[nn.Module], nn.Module], free: Callable[[], int]
 ) -> nn.Module:
-    """Return a copy of a layer with whole weights.
+    """Return a copy of a layer with full (gathered) weights.
 
     The copy is kept until the call to mixlens ends. If all kept weights need more than a quarter of
     the smallest free memory, earlier copies are dropped.

@@ -124,7 +124,7 @@ def settings_of(model: nn.Module) -> tuple[tuple[tuple[str, Hashable], ...], ...
 
 
 def _attributes(held: Sequence[Any]) -> tuple[Hashable, ...]:
-    """Return `_plain` of each value. Most values are already plain or empty, and are returned
+    """Apply `_plain` to each value. Most values are already plain or empty, so they are returned
     without a call.
     """
     return tuple(
@@ -173,9 +173,9 @@ def _functions(values: Sequence[Any]) -> Iterator[Hashable]:
 def hooks_of_others(
     parts: Iterable[nn.Module], kinds: Sequence[str] = _HOOKS
 ) -> Iterator[tuple[nn.Module, int, Any]]:
-    """Yield module, number and function of each hook that was not added by a known library.
+    """Yield the module, id and function of each hook that was not added by a known library.
 
-    torch gives each hook a unique number.
+    The id is the unique number that torch assigns to the hook.
     """
     tables = operator.attrgetter(*kinds)
     for part in parts:
@@ -186,9 +186,7 @@ def hooks_of_others(
 
 
 def global_hooks(kinds: Sequence[str] = _HOOKS) -> Iterator[tuple[None, int, Any]]:
-    """Yield None, number and function of each global module hook that was not added by a known
-    library.
-    """
+    """Yield None, id and function of each global module hook not added by a known library."""
     for kind in kinds:
         for number, hook in getattr(torch.nn.modules.module, f"_global{kind}").items():
             if is_of_others(hook):
@@ -224,8 +222,8 @@ def _sample(tensor: Tensor) -> Tensor:
 def _steps(shape: torch.Size) -> tuple[tuple[int], tuple[int]]:
     """Return the number of sampled values and the step between them.
 
-    The step is smaller than a row and a column, so every row is sampled. It has no common divisor
-    with the length of a row, so every column is sampled too.
+    The step is shorter than a row and a column, so every row is sampled. It is coprime to the
+    length of a row, so every column is sampled too.
     """
     columns, count = shape[-1], math.prod(shape)
     if not count:
@@ -266,7 +264,7 @@ def _row_sums(tensor: Tensor) -> tuple[Tensor, Tensor]:
     """Return the sums of equal pieces of a large tensor, and the remaining values.
 
     Each value is read once. Opposite changes can cancel only within a piece. 64-bit numbers are
-    read as 32-bit words, so that changed signs do not cancel in a sum.
+    read as 32-bit words, so that sign flips do not cancel in a sum.
     """
     words = _words(_flat(tensor))
     if tensor.element_size() >= 8:
@@ -278,7 +276,7 @@ def _row_sums(tensor: Tensor) -> tuple[Tensor, Tensor]:
 def _number(sums: list[Tensor]) -> int:
     """Combine sums into one number that depends on their order.
 
-    The shift mixes high bits into low bits. Without it, changes of sign could cancel.
+    The shift mixes high bits into low bits. Without the shift, sign flips could cancel.
     """
     words = torch.cat(sums)
     mixed = words * (torch.arange(1, 2 * len(words), 2, device=words.device) * _ODD)

@@ -1,7 +1,7 @@
-"""Detect that the hub does not answer, and explain why a model or data set could not be downloaded.
-The hub client sends six requests per file with pauses between them. This takes half a minute per
-file if the network is down, and minutes if packets are lost. mixlens therefore sends one short
-request first. If it fails, only the cache is used.
+"""Detect an unreachable hub, and explain why a model or data set could not be downloaded. The hub
+client sends six requests per file with pauses between them. This takes half a minute per file if
+the network is down, and minutes if packets are lost. mixlens therefore sends one short request
+first. If this request fails, only the cache is used.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ PATIENCE = 4  # seconds
 
 
 def hub_is_silent() -> bool:
-    """Return whether the hub does not answer at all.
+    """Return whether the Hugging Face Hub is unreachable.
 
-    If `HF_HUB_ETAG_TIMEOUT` is set, it is the timeout of this request, in seconds.
+    The timeout of the single request is `HF_HUB_ETAG_TIMEOUT` seconds if this variable is set, and
+    `PATIENCE` seconds otherwise.
     """
     from huggingface_hub import constants, get_session
 
@@ -34,9 +35,9 @@ def hub_is_silent() -> bool:
 
 @contextlib.contextmanager
 def cache_alone(silent: bool) -> Iterator[None]:
-    """Read only the cache while the context is open, if the hub does not answer.
+    """Read only from the cache while the context is open, if the hub is unreachable (`silent`).
 
-    A file that is missing in the cache raises `ConnectionError`.
+    A file that is missing from the cache raises `ConnectionError`.
     """
     if not silent:
         yield
@@ -65,8 +66,7 @@ def _offline(settings: Any) -> Iterator[None]:
 
 
 def hub_refusal(error: BaseException) -> str | None:
-    """Return an explanation of an error that the hub has caused, or None if the error has another
-    cause.
+    """Return an explanation of an error caused by the hub, or None if the error has another cause.
 
     transformers and datasets raise their own errors, with the hub's response as the cause.
     """

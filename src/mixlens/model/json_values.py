@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 Form = Any
-"""A type (`int` takes no bool, `float` takes whole numbers), None, [form of each item], a Mapping
-with a form for each key that must be there (or for the key `str`: for each key), or a tuple of
-forms, one of which must fit. `object` is anything.
+"""The expected structure of a JSON value: a type (`int` rejects booleans, `float` accepts
+integers), None, [form of each item], a mapping from required keys to forms (the key `str` stands
+for all keys), or a tuple of alternative forms. `object` matches any value.
 """
 
 
@@ -22,14 +22,14 @@ def parse_json(text: str | bytes, object_hook: Callable[..., Any] | None = None)
 
 
 def require_form(value: Any, form: Form, name: str) -> None:
-    """Raise `ValueError` if a value does not match a form. The error reports which part differs."""
+    """Raise `ValueError` if a value does not match its `Form`, and report the first mismatch."""
     reason = _misfit(value, form, name)
     if reason is not None:
         raise ValueError(reason)
 
 
 def _misfit(value: Any, form: Form, name: str) -> str | None:
-    """Return why a value does not match a form, or None if it does."""
+    """Return the reason why a parsed value does not match its `Form`, or None if it matches."""
     if isinstance(form, tuple):
         reasons = [_misfit(value, each, name) for each in form]
         return None if None in reasons else reasons[0]

@@ -140,7 +140,7 @@ def _passes_gradient(part: nn.Module, vectors: Tensor) -> bool:
 
 
 def _require_weight(path: str, part: nn.Module) -> None:
-    """Raise `UnsupportedModel` if a linear module has no weight to compute its output with."""
+    """Raise `UnsupportedModel` if a linear module cannot run because it has no usable weight."""
     if awaits_first_run(part):
         raise UnsupportedModel(
             f"`{path}` ({type(part).__name__}) cannot run on its own, because its weight is still "

@@ -49,7 +49,7 @@ def loaded(name: str, tokenizer: Any, options: dict[str, Any]) -> tuple[Any, Any
 
 
 def _may_be_on_hub(name: str) -> bool:
-    """Return whether this may be a hub name (a name or owner/name), and not a local path."""
+    """Return whether this may be a hub name (a name or owner/name) rather than a local path."""
     elsewhere = name.startswith((".", "/", "~")) or name.count("/") > 1
     return not elsewhere and not os.path.exists(name)
 
@@ -96,9 +96,9 @@ def _model(
 
 
 def _with_dtype(config: Any, options: dict[str, Any]) -> dict[str, Any]:
-    """Return the options with float32 as the dtype, which is also the default of the command line.
+    """Return the loading options, with float32 as the default dtype, as on the command line.
 
-    A dtype in the options has priority. float64 and quantised checkpoints keep their dtype.
+    A dtype in the options takes precedence. float64 and quantised checkpoints keep their dtype.
     """
     import torch
 
@@ -110,7 +110,7 @@ def _with_dtype(config: Any, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_read(weight: Any) -> bool:
-    """Return whether transformers has read a weight from a file.
+    """Return whether transformers has loaded a weight from the checkpoint.
 
     transformers marks such weights with `_is_hf_initialized`, because they need no initialisation.
     """
@@ -184,8 +184,8 @@ def require_head(model: Any) -> None:
     if missing:
         raise UnsupportedModel(
             f"The checkpoint has no {_listed(missing)}, so the head of {type(model).__name__} "
-            "and its predictions are random. Load a checkpoint that was trained with it. "
-            "Measures that explain no output do not need it."
+            "and its predictions are random. Load a checkpoint that includes the trained head, "
+            "or use a measure that does not explain the model's output."
         )
 
 

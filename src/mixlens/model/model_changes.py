@@ -25,8 +25,8 @@ def raise_if_changed(model: nn.Module, recorded: ModelState, now: ModelState) ->
     if change is not None:
         undo = "call model.eval()" if change is TRAINING else "undo the change"
         raise ModelChanged(
-            f"{change}. Since the recording was made in a different state, layers that run "
-            f"again would give wrong numbers. Record it again, or {undo}"
+            f"{change}. Since the recording was made in a different state, re-run "
+            f"layers would give wrong numbers. Record the input again, or {undo}"
         )
 
 

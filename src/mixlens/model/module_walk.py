@@ -91,7 +91,7 @@ def copied(module: nn.Module, replaced: Mapping[int, Any] | None = None) -> nn.M
 
 
 def as_written(called: Any) -> Any:
-    """Return the original function of a compiled one, or None if it is not compiled.
+    """Return the original of a compiled function, or None if the function is not compiled.
 
     A wrapper may have copied one attribute of a compiled function, so two attributes are compared.
     """
@@ -204,9 +204,7 @@ def makes_bare_products(module: nn.Module) -> bool:
 
 
 class BareProducts(TorchFunctionMode):
-    """While the context is open, compute products with bare parameters of `module` by linear
-    modules.
-    """
+    """While the context is open, compute matrix products with bare parameters by linear modules."""
 
     def __init__(self, module: nn.Module) -> None:
         super().__init__()

@@ -70,7 +70,7 @@ def is_moved(module: nn.Module) -> bool:
 
 
 def sent(tensor: Tensor, device: torch.device) -> Tensor:
-    """Copy a tensor to a device without waiting for the queued work of a GPU."""
+    """Copy a tensor to a device without synchronising with the GPU."""
     if tensor.device.type != "cpu" or device.type != "cuda":
         return tensor.to(device)
     return tensor.pin_memory().to(device, non_blocking=True)
@@ -150,9 +150,7 @@ def free_memory(device: torch.device) -> int:
 
 
 def available_memory(device: torch.device) -> int:
-    """Return how many bytes a measure may plan to use: free memory, and caches that can be
-    freed.
-    """
+    """Return how many bytes a measure may plan to use: free memory plus freeable caches."""
     if device.type == "cuda":
         return sum(_of_gpu(device))
     try:
@@ -179,8 +177,8 @@ def within_share(free: int, whole: int, reserved: int, share: float) -> int:
 
 
 def raise_if_out_of_memory(error: Exception) -> None:
-    """Raise the error again if memory ran out. Such an error says nothing about the model and must
-    not be cached.
+    """Re-raise an out-of-memory error. Such an error says nothing about the model and must not be
+    cached.
     """
     if is_out_of_memory(error):
         raise error

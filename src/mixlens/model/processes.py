@@ -1,4 +1,4 @@
-"""Keep the processes that share a model in step. Every process of a tensor-parallel model must run
+"""Synchronise the processes that share a model. Every process of a tensor-parallel model must run
 the same forward passes in the same order. If one process runs a different text, the results mix two
 texts and still pass every check. The processes therefore compare their next call, base decisions on
 the smallest free memory, and compare how each call ended. They communicate through the store of
@@ -66,8 +66,8 @@ class Processes:
         """
         if self._out_of_step:
             raise ProcessesDiffer(
-                "The processes of this model are out of sync after an earlier error. Start the "
-                "program again."
+                "The processes of this model are out of sync after an earlier error. Restart "
+                "the program."
             )
         before, self._failure = self._step, None
         try:

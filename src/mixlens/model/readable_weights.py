@@ -71,7 +71,7 @@ def has_plain_weights(module: nn.Module) -> bool:
 
 
 def has_spread_weights(module: nn.Module) -> bool:
-    """Return whether some weights are divided among processes."""
+    """Return whether some weights are sharded across processes."""
     return any(map(is_spread, tensors_of(module, buffers=False)))
 
 
@@ -99,7 +99,7 @@ def _with_weights(module: nn.Module, dtype: torch.dtype) -> nn.Module:
     if any(parameter.is_meta for parameter in copy.parameters()):
         raise UnsupportedModel(
             "some weights are offloaded (on the meta device), and accelerate does not "
-            "provide their location. Load the model without offload"
+            "provide their location. Load the model without offloading"
         )
     return copy
 
@@ -159,7 +159,8 @@ def linear_sizes(part: nn.Module) -> tuple[int, int] | None:
 def replaces_forward(part: nn.Module) -> bool:
     """Return whether a library replaced `forward` of this instance.
 
-    Replacements by accelerate and torch.compile do not count, because they compute the same.
+    Replacements by accelerate and torch.compile do not count, because they do not change the
+    output.
     """
     own = vars(part)
     return "forward" in own and "_hf_hook" not in own and as_written(own["forward"]) is None
@@ -197,7 +198,7 @@ def unpacked(weight: Tensor) -> nn.Parameter | None:
 
 @torch.no_grad()
 def read_by_application(part: nn.Module, dtype: torch.dtype, device: torch.device) -> nn.Linear:
-    """Return an `nn.Linear` that computes the same as a module for inputs of this dtype."""
+    """Return an `nn.Linear` that is equivalent to a module for inputs of this dtype."""
     sizes = linear_sizes(part)
     assert sizes is not None
     width, outputs = sizes
@@ -220,7 +221,7 @@ def _apply(part: nn.Module, vectors: Tensor) -> Tensor:
 
 
 class RunAsIs(nn.Module):
-    """A wrapper of a module whose weights stay packed.
+    """A wrapper around a module whose weights stay packed.
 
     Copies of a layer share this wrapper. The module runs in its own dtype.
     """

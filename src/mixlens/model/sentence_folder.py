@@ -25,7 +25,7 @@ _STEPS = [{"type": str}]
 def encoder_folder(name: Any) -> str | None:
     """Return the folder of the encoder inside a sentence-transformers folder.
 
-    Return None for any other folder, or if the first step is more than an encoder.
+    Return None for any other folder, or if the first step is not a plain encoder.
     """
     if not isinstance(name, (str, os.PathLike)) or not os.path.isdir(name):
         return None

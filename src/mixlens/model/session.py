@@ -1,10 +1,10 @@
 """Per-model session: lock, checks, settings, fingerprint and cache.
 
-While mixlens records a model or runs a layer again, it changes the model's hooks and configs, and
-restores them afterwards. Other threads that use the same model with mixlens wait until then.
-Different models can be used at the same time.
+While mixlens records a model or re-runs a layer, it changes the model's hooks and configs, and
+restores them afterwards. Until they are restored, other threads that use the same model with
+mixlens wait. Different models can be used at the same time.
 
-`torch.autocast` and `torch.inference_mode` are off, because mixlens verifies the model in the
+`torch.autocast` and `torch.inference_mode` are disabled, because mixlens verifies the model in the
 precision of its weights. Float32 products use torch's precision setting unless you choose another
 for a call: `float32` is exact, `tf32` and `bf16` trade precision for speed on hardware that
 supports them.
@@ -74,8 +74,8 @@ def _entry_of(module: nn.Module) -> _ModuleEntry:
 class ModelSession:
     """One locked model.
 
-    Its fingerprint is computed only once, because nothing else can change the model. Callers with a
-    memory estimate set `memory_advice`, which returns the message to show if memory runs out.
+    Its fingerprint is computed only once, because the lock prevents changes. Callers with a memory
+    estimate set `memory_advice`, which returns the message to show if memory runs out.
     """
 
     def __init__(self, model: nn.Module) -> None:

@@ -1,7 +1,7 @@
 """Unwrap PEFT, compiled and parallel models, pipelines and sentence encoders.
 
 PEFT adapters are part of the layers of the adapted model, so the model is measured with its
-adapter. A compiled or parallel copy computes the same as the original model.
+adapter. A compiled or parallel copy is equivalent to the original model.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ def _require_own_numbers(model: nn.Module) -> None:
     weights = tensors_of(model, buffers=False)
     if any(weight.is_inference() for weight in weights):
         raise UnsupportedModel(
-            "the model was created in torch.inference_mode, so its weights support no "
-            "gradients and do not track changes. Create or load it outside, or use "
-            "copy.deepcopy(model) outside"
+            "the model was created in torch.inference_mode, so its weights do not support "
+            "gradients or track changes. Create or load it outside inference mode, or use "
+            "copy.deepcopy(model) there"
         )
 
 
@@ -109,8 +109,8 @@ def _require_adapters_inside(model: Any) -> None:
         if getattr(config, "alora_invocation_tokens", None) is not None:
             raise UnsupportedModel(
                 f"the adapter {adapter!r} is an activated LoRA, which PEFT enables after its "
-                "invocation tokens. The wrapped model does not know them. Train it as a plain "
-                "LoRA, or measure the model without it (get_base_model after delete_adapter)."
+                "invocation tokens. The wrapped model ignores these tokens. Train the adapter as a "
+                "plain LoRA, or measure the model without it (get_base_model after delete_adapter)."
             )
     tuner = type(model.base_model)
     if tuner.forward.__qualname__.split(".")[0] not in _PLAIN_TUNERS:

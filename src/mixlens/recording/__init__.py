@@ -1,23 +1,24 @@
 """Record one forward pass of a model, decompose its layers and verify them. Measures read a
 `Recording`, its `Layer`s and their attention. The package `structure` infers how a model is built,
-and `replay` runs layers again.
+and `replay` re-runs layers.
 
     attention           The attention of one recorded layer: weights, values, projection, residual
                         and norms.
-    batch_independence  Check that batch elements are independent: a text must get the same result
+    batch_independence  Check that batch elements are independent: a text must give the same result
                         in a batch as alone.
-    deferred_checks     Checks that are deferred to the end of a forward pass or of a measure.
+    deferred_checks     Defer checks to the end of a forward pass or of a measure.
     forward_pass        Run the model once, and keep its layers or their inputs.
-    layer               One recorded layer: its attention, and methods to run it again.
-    passed_layers       Layers of one forward pass, kept for several spans of the same targets.
-    rebuilding          Rebuild the attention of a layer from its structure and check it against
+    layer               One recorded layer: its attention, and methods to re-run the layer.
+    passed_layers       Score several spans of targets with one forward pass.
+    rebuilding          Rebuild the attention of a layer from its structure, and compare it with
                         captured tensors.
-    recording           One forward pass of a model, with its layers: kept, recomputed, or passing
-                        by; and the loop over layers.
-    span_scores         Score the targets of a span as one, a few targets at a time.
-    target_attention    Attention weights of a few targets, computed from queries and keys.
-    target_pass         Single-target mode: one forward pass with the model's own attention, split
-                        by source for a few targets.
-    verification        Report the structure of a model and how well its parts add up (`mixlens
-                        doctor`).
+    recording           One forward pass of a model and its layers, which are kept, recomputed, or
+                        scored while the model runs.
+    span_scores         Score the targets of a span as a single target, in blocks that fit into
+                        memory.
+    target_attention    Compute the attention weights of a few targets from queries and keys.
+    target_pass         Single-target mode: one forward pass with the model's own attention,
+                        decomposed by source for a few targets only.
+    verification        Report the structure of a model, and how accurately mixlens reproduces its
+                        activations (`mixlens doctor`).
 """

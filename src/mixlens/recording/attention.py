@@ -89,8 +89,8 @@ class Parts:
 
     T_ij = scale_i * sum_h A_hij vectors_hj (+ own_i if i = j).
 
-    `own` is the part of the residual. For cross-attention, it does not belong to any source and is
-    added separately.
+    `own` is the contribution of the residual. For cross-attention, the residual does not belong to
+    any source, so it is added separately.
     """
 
     vectors: Vectors
@@ -182,7 +182,9 @@ class Attention:
     @property
     def _projection(self) -> Projection:
         if self.projection is None:
-            raise UnsupportedModel(f"the vector of a source is unknown: {self.structure.open}")
+            raise UnsupportedModel(
+                f"the transformed vectors of the sources are unknown: {self.structure.open}"
+            )
         return self.projection
 
     @property
@@ -245,9 +247,9 @@ class Attention:
         """
         if self.gate is not None:
             raise UnsupportedModel(
-                "the attention is gated, so its output map differs by target, but this "
-                "measure needs one for all. Use attention_norm, alti or value_zeroing, which "
-                "support gates."
+                "the attention is gated, so its output projection differs between targets, "
+                "but this measure needs the same projection for all targets. Use attention_norm, "
+                "alti or value_zeroing, which support gates."
             )
         return self.head_maps
 

@@ -3,7 +3,7 @@ Three kinds of models do not satisfy this. Experts whose capacity is shared by t
 (NLLB-MoE) drop tokens of a text depending on the other texts. Convolutions over tokens (ConvBERT,
 MobileBERT) and heads that read the last position (XLNet) are affected by the padding after a text.
 Rotary frequencies that depend on the longest text (longrope, dynamic NTK) change the rotation in
-shorter texts. On such models, mixlens runs the texts one after the other.
+shorter texts. On such models, mixlens runs one text at a time.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def require_independent_texts(
     *,
     output: bool,
 ) -> None:
-    """Raise `DependentTexts` if a text of this batch would give a different result than alone.
+    """Raise `DependentTexts` if a text of this batch would give a different result when run alone.
 
     `lengths` contains the number of tokens of each text, by input-name prefix ("" or "decoder_").
     With `output`, the model's output is compared too; otherwise only the layers in `structure` are.
@@ -84,14 +84,14 @@ def require_independent_texts(
     )
     if check.failure is not None:
         raise DependentTexts(
-            f"mixlens could not check that {type(model).__name__} computes a text in a batch as it "
-            f"does alone, because the model raised {check.failure}. {_ADVICE}"
+            f"mixlens could not check that {type(model).__name__} gives a text the same result in "
+            f"a batch as alone, because the model raised {check.failure}. {_ADVICE}"
         )
     if not check.error <= bar:
         raise DependentTexts(
             f"{type(model).__name__} computes a text differently in a batch than alone "
-            f"({_size(check.error)}), because it sees "
-            f"{'the padding after a text, or ' if padded else ''}other texts. {_ADVICE}"
+            f"({_size(check.error)}), because a text's result "
+            f"depends on {'padding or ' if padded else ''}other texts. {_ADVICE}"
         )
 
 
@@ -109,7 +109,8 @@ def text_lengths(
 ) -> dict[str, list[int]]:
     """Return the number of tokens of each text, by input-name prefix ("" or "decoder_").
 
-    The tokenized texts are counted if you pass them as `rows`; otherwise the attention masks are.
+    If you pass the tokenized texts as `rows`, their tokens are counted. Otherwise, the numbers are
+    read from the attention masks.
     """
     counts_by_prefix = {}
     for prefix, own in zip(_STACKS, (rows, decoder_rows), strict=True):
@@ -233,7 +234,7 @@ def _compare(
     error.
 
     mixlens uses the first set in `probes` whose texts all run alone, because a model may reject a
-    text (Splinter needs a question token in every text).
+    probe text (Splinter needs a question token in every text).
     """
     failure: Exception | None = None
     for texts in probes:

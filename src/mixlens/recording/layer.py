@@ -1,4 +1,4 @@
-"""One recorded layer: its attention, and methods to run it again."""
+"""One recorded layer: its attention, and methods to re-run the layer."""
 
 from __future__ import annotations
 
@@ -273,7 +273,7 @@ class Layer:
         return self.sites()[position].reading(AttentionKind(kind))
 
     def seen(self, hook_point: HookPoint) -> Float[Tensor, "batch target d_model"]:
-        """Return a captured tensor. If it was not recorded, the layer runs again."""
+        """Return a captured tensor. If the tensor was not kept, re-run the layer to capture it."""
         kept: Mapping[HookPoint, Tensor] = self._internals[0].seen if self._internals else {}
         if hook_point not in kept:
             self._require_captured()
@@ -289,8 +289,8 @@ class Layer:
         return Internals.of_layer(calls, seen, output, self.structure.sites)
 
     def _gate(self, number: int, parts: Internals) -> Tensor:
-        """Return the factors by which a gated attention multiplies A V. To read them, run the layer
-        again with all values set to one.
+        """Return the factors by which a gated attention multiplies A V. The layer is re-run with
+        all values set to one to obtain these factors.
         """
         entered = HookPoint(self.structure.sites[number].output_projection, "in")
         with watching(self.call.whole, frozenset({entered})) as seen:
@@ -366,14 +366,14 @@ class Layer:
         """
         if not self._is_captured:
             raise InvalidInput(
-                "This recording holds the output of the model and no attention. Set "
+                "This recording contains the output of the model, but no attention. Set "
                 "reads='attention' in the Spec of a measure that needs attention."
             )
 
     def _require_whole(self) -> None:
         if self._whole is not None:
             raise TargetsUnavailable(
-                f"layer {self.index} of {self.stack.name} must run again on the whole sequence"
+                f"layer {self.index} of {self.stack.name} must be re-run on the whole sequence"
             )
 
     def rerun(
@@ -387,12 +387,12 @@ class Layer:
         copies: int | None = None,
         grad: bool = False,
     ) -> Float[Tensor, "copies target d_model"]:
-        """Run the layer again on copies of one text of the batch, each with its own edit.
+        """Re-run the layer on copies of one text of the batch, each with its own edit.
 
         `hidden` replaces the layer's input, `values` replaces the value vectors of an attention
         (with fixed attention weights), and `attention_output` replaces the output of its
         projection. If you pass only `copies`, nothing is edited. Copies that would affect each
-        other run one after the other.
+        other are run one at a time.
         """
         self._require_whole()
         edits = (hidden, values, attention_output)

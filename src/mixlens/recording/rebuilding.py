@@ -69,8 +69,8 @@ class Internals:
     def nbytes(self) -> int:
         """Return the size in bytes of the captured tensors and of the attention rebuilt from them.
 
-        The rebuilt attention is included because it repeats grouped values and stores the parts of
-        the block's output.
+        The rebuilt attention is included because it repeats the values of grouped heads and stores
+        the parts of the block's output.
         """
         call = self.attention
         tensors = [call.weights, call.values, call.output, *self.seen.values()]
@@ -97,7 +97,7 @@ def rebuilt_site(
     values = attention.values if rows else attention.values.to(stream)
     _require_plain_shapes(weights, values, attention, stream, where)
     if rows and structure.gated:
-        raise TargetsUnavailable(f"{where}: a gated attention must run again on the whole sequence")
+        raise TargetsUnavailable(f"{where}: a gated attention must be re-run on the whole sequence")
     if not rows and weights.shape[1] != values.shape[1]:
         values = values.repeat_interleave(weights.shape[1] // values.shape[1], 1)
     gate = None if gate is None else gate.to(stream)
@@ -180,8 +180,8 @@ def _projection(
 
 
 def _whole(weight: OutputWeight, own: OutputWeight, where: str, path: str) -> OutputWeight:
-    """Return the matrix gathered from all processes. Check, possibly later, that it contains this
-    process's own columns, which were verified before.
+    """Return the full matrix, gathered from all processes. Check (or defer the check) that it
+    contains this process's own columns, which are already verified.
     """
     different = (own.channels.of(weight.matrix) != own.matrix).any().float()
     message = f"{where}: the gathered weight of `{path}` has other columns than the checked ones"
@@ -192,9 +192,9 @@ def _whole(weight: OutputWeight, own: OutputWeight, where: str, path: str) -> Ou
 def _own_columns(
     part: nn.Module, inputs: int, stream: Tensor
 ) -> tuple[OutputWeight, Tensor] | None:
-    """Return this process's columns of an output projection, and the whole bias.
+    """Return this process's columns of an output projection, and the full bias.
 
-    Return None if the columns are not divided among processes.
+    Return None if the columns are not sharded across processes.
     """
     columns = own_columns_of(part)
     if columns is None or len(columns.matrix) != inputs:
@@ -230,7 +230,7 @@ def _require_rounding(
     errors: dict[str, Tensor],
     checks: Mapping[str, _Check],
 ) -> None:
-    """Raise if an error is too large to be rounding.
+    """Raise an exception if an error is too large to be explained by rounding.
 
     Comparisons that can be deferred run later, for all layers at once. Comparisons that run
     immediately add their result to `errors`.

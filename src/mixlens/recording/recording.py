@@ -503,7 +503,7 @@ def score_layers(
     spans: dict[tuple[str, int], SpanPart] = {}
 
     def finish_spans(but: int | None = None) -> None:
-        """Finish the spans of all layers except the current one, to free their tensors."""
+        """Finish the spans of all layers except the current layer, and free the spans' tensors."""
         for name, position in list(spans):
             if position != but:
                 part = spans.pop((name, position))

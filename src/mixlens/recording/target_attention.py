@@ -46,7 +46,8 @@ class _Places:
         """Return the entries of a tensor [batch or 1, ...] at these positions along one axis."""
         if self._end > tensor.shape[dim]:
             raise TargetsUnavailable(
-                f"a layer has {tensor.shape[dim]} positions, fewer than the targets need"
+                f"a layer has {tensor.shape[dim]} positions, but the last target is at position "
+                f"{self._end - 1}"
             )
         if self._range is not None:  # the fastest way, and the usual one
             part = tensor.narrow(dim, *self._range)
@@ -121,7 +122,7 @@ class TargetCut:
     def of_captured(self, tensor: Tensor) -> Tensor:
         """Select the targets from a tensor that was captured at a submodule.
 
-        If the layer flattens the batch and token axes, they are split again first.
+        If the layer flattens the batch and token axes, they are unflattened first.
         """
         if tensor.dim() == 2:
             tensor = tensor.reshape(len(self.places), -1, tensor.shape[-1])

@@ -274,7 +274,7 @@ class LayerCut:
     def _short(self) -> Sequence[Layer]:
         """Return all layers of the stack, recorded on about a dozen tokens.
 
-        Checks that must run a layer again use these short layers instead of the restricted ones.
+        Checks that must re-run a layer use these short layers instead of the restricted layers.
         """
         recording = self._recording
         model, inputs = recording.model, recording.words or recording.inputs

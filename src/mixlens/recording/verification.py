@@ -176,7 +176,7 @@ def report(
 
 
 def _stack_report(recording: Recording, stack: StackStructure) -> StackReport:
-    """Rebuild every layer of a stack, run it again, and report the errors."""
+    """Rebuild and re-run every layer of a stack, and report the errors."""
     layers, first = recording.stack_layers[stack.name], stack.layers[0].sites[0]
     length = recording.lengths[stack.name][0]
     return StackReport(
@@ -195,7 +195,7 @@ def _stack_report(recording: Recording, stack: StackStructure) -> StackReport:
 
 
 def _layer_error(layer: Layer, length: int) -> float:
-    """Rebuild the attention of a layer, run the layer again without edits, and return the largest
+    """Rebuild the attention of a layer, re-run the layer without edits, and return the largest
     relative error.
     """
     rebuilt = [float(error) for site in layer.rebuild_sites() for error in site.errors.values()]
@@ -204,9 +204,9 @@ def _layer_error(layer: Layer, length: int) -> float:
     rerun = difference(again[:length], expected, dtype=layer.native_input.dtype)
     if not rerun <= layer.rounding:
         raise UnsupportedModel(
-            f"layer {layer.index} of {layer.stack.name} (`{layer.structure.path}`): running it "
-            f"again gives a different output (relative error {rerun:.1e}), so the layer keeps "
-            "state or is random, and cannot be measured."
+            f"layer {layer.index} of {layer.stack.name} (`{layer.structure.path}`): re-running "
+            f"it gives a different output (relative error {rerun:.1e}), so the layer is stateful "
+            "or random and cannot be measured."
         )
     return max([*rebuilt, rerun])
 

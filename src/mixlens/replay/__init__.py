@@ -1,22 +1,24 @@
-"""Run recorded layers and models again: with edits, from the attention output on, or linearised.
+"""Re-run recorded layers and models: with edits, from the attention output on, or linearised.
 
 This package also contains the code that several measures share.
 
     attention_slopes     Closed-form derivatives of plain softmax attention, and of the rest of a
                          layer with an MLP.
-    attribution          Shared code of the gradient measures: one explained output, the layers at
-                         which it is explained, one number per token.
+    attribution          Shared code of the gradient measures, which attribute an output of the
+                         model to the input of one or more layers.
     explained_answer     Explain a whole answer: F = sum of log p(t_k | prompt, t_<k) over its
-                         tokens, by one pass.
-    explained_output     The output that a gradient or an erasure explains: one number per text,
-                         such as the probability of a class or of a word.
+                         tokens, with one backward pass.
+    explained_output     The model output that a gradient or an erasure measure explains: one number
+                         per text, such as the probability of a class or of a word.
     fallbacks            Log when a measure falls back to a slower implementation.
     folding              Compute the derivative of a layer faster: fold everything after its
                          attention into one matrix per target.
-    forward_derivative   Push tangents through one layer, in a way that agrees with its reverse
-                         derivative.
-    head_chain           Read the head of a model as a chain of products, norms and activations.
-    head_steps           The steps of a model's head, applied to the final state and to its parts.
+    forward_derivative   Push tangents through one layer, and check that the result agrees with
+                         reverse-mode differentiation.
+    head_chain           Read the head of a model as a chain of matrix products, norms and
+                         activations.
+    head_steps           The steps of a model's head, applied to the final state and to the parts
+                         of that state.
     intervention         Run a layer, or the model from one layer on, as a function of its input.
     jacobian             Squared Frobenius norms of the blocks of d e_i / d x_j, for every layer of
                          a stack at once.
@@ -26,14 +28,15 @@ This package also contains the code that several measures share.
     mlp                  Read the MLP of a layer as matrices, if it is plain or gated.
     mlp_scopes           Shared code of the norm-based measures that include the MLP.
     predictions          The model's most likely words at the mask or after the last token, or its
-                         classes.
-    probabilities        Turn the logits of a head into probabilities, with the function that the
-                         model's own API applies.
+                         most likely classes.
+    probabilities        Convert the logits of a head to probabilities, with the same function as
+                         the model's own API.
     resolve_output       Choose the output that a measure explains: an answer, a word or class, or
                          an embedding.
     route_shares         The normalised scores of information flow routes.
-    shortcuts            Let the submodules around a layer's attention return known outputs.
-    value_map            Find the value projection of an attention module by comparing numbers.
+    shortcuts            Skip a layer's attention by making the submodules around it return outputs
+                         that are already known.
+    value_map            Find the value projection of an attention module from its outputs.
     vector_parts         The residual stream as a sum of vectors, one for each input token, layer by
                          layer.
     word_embeddings      A recorded model as a function of the vectors of its word embedding.

@@ -142,7 +142,7 @@ class _Captured(Exception):
 
 
 class _Around(TorchFunctionMode):
-    """Captures the arguments of the matrix products before and after a softmax."""
+    """Captures the arguments of the matrix products before and after the attention softmax."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -200,9 +200,7 @@ def _require_next_tokens(recording: Recording, logits: Tensor) -> None:
     """
     name, stack = type(recording.model).__name__, recording.last_stack
     if logits.dim() != 3 or predicts_classes(recording, logits):
-        raise InvalidInput(
-            f"{name} predicts classes, so it has no answer. Name a class with label=…"
-        )
+        raise InvalidInput(f"{name} predicts classes, so it has no answer. Pass a class as label=…")
     if not stack.layers[0].sites[0].causal:
         raise UnsupportedModel(
             f"{name} is bidirectional, so no position predicts the next token. Use a causal or "
@@ -228,7 +226,7 @@ def _weights(
         if weights.shape != (count,):
             raise InvalidInput(
                 f"weights has {weights.size} numbers, but the answer has {count} tokens. Pass "
-                "one for each token."
+                "one number per token."
             )
         if not np.isfinite(weights).all() or not weights.any():
             raise InvalidInput(
@@ -237,7 +235,8 @@ def _weights(
         if reduce == "mean":
             if weights.sum() == 0:
                 raise InvalidInput(
-                    f"weights={given!r} sum to zero, so they have no mean. Pass other weights."
+                    f"weights={given!r} sum to zero, so the mean is undefined. Pass "
+                    "weights with a non-zero sum."
                 )
             weights = weights / weights.sum()
         made.append(torch.from_numpy(weights))
@@ -255,11 +254,11 @@ def _weights_by_text(given: Any, texts: int) -> list[Any]:
         np.asarray(entries if not nested else entries[0], dtype=np.float64)
     except (TypeError, ValueError):
         raise InvalidInput(
-            f"weights={given!r} is not a list of numbers. Pass one for each token."
+            f"weights={given!r} is not a list of numbers. Pass one number per token."
         ) from None
     if nested and len(entries) != texts:
         raise InvalidInput(
-            f"weights has {len(entries)} lists for {texts} texts. Pass one for each text."
+            f"weights has {len(entries)} lists for {texts} texts. Pass one list per text."
         )
     return entries if nested else [entries] * texts
 

@@ -316,7 +316,8 @@ def _mask_position(recording: Recording, row: int, length: int) -> int:
     places = (ids == mask).nonzero()[:, 0].tolist()
     if len(places) != 1:
         raise InvalidInput(
-            f"The text has {len(places)} mask tokens, not one. Pass the index of one as `position`."
+            f"The text has {len(places)} mask tokens, not one. Pass the index of the token to "
+            "explain as `position`."
         )
     return int(places[0])
 
@@ -325,7 +326,7 @@ def _per_row(given: Any, batch: int) -> list[Any]:
     if isinstance(given, Sequence) and not isinstance(given, str):
         if len(given) != batch:
             raise InvalidInput(
-                f"{len(given)} values do not match {batch} texts. Pass one for each text."
+                f"{len(given)} values do not match {batch} texts. Pass one value per text."
             )
         return list(given)
     return [given] * batch

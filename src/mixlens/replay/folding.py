@@ -68,8 +68,8 @@ class FoldedLayer:
 
 
 def folded_bytes(step: object) -> int:
-    """Return the size in bytes of the matrices into which a layer would be folded, or zero if the
-    step cannot be folded.
+    """Return the size in bytes of the matrices into which a layer would be folded. Return zero if
+    `step` cannot be folded, because it is not a `LayerFunction`.
     """
     if not isinstance(step, LayerFunction):
         return 0

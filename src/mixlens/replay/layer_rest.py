@@ -170,7 +170,7 @@ class LayerRest:
     @torch.no_grad()
     def _proved_whole(self) -> _Proved | None:
         """Test the shortcuts on a layer that contains all of its targets, because a layer that is
-        restricted to some targets cannot run again.
+        restricted to some targets cannot be re-run.
         """
         whole = self.layer.whole
         if whole is self.layer:
@@ -183,7 +183,7 @@ class LayerRest:
         )
 
     def _proved(self, candidates: Sequence[Shortcut | None]) -> _Proved | None:
-        """Return the shortcuts, or None if their results differ from a new run of the whole layer.
+        """Return the shortcuts, or None if their results differ from re-running the whole layer.
 
         The test uses many tokens from two edited copies of a text, shuffled and repeated.
         """

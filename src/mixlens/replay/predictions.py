@@ -23,7 +23,7 @@ def predicted(
     if top < 1:
         raise InvalidInput(f"top={top} is out of range. Pass at least 1.")
     if recording.batch > 1:
-        raise InvalidInput(f"predictions take one text, got {recording.batch}. Pass one at a time.")
+        raise InvalidInput(f"predictions() takes one text, got {recording.batch}. Pass one text.")
     logits = logits_of(recording.output)
     where = explained(recording, position=position, of="logit").positions
     row = logits[0] if where is None else logits[0, int(where[0])]

@@ -97,7 +97,7 @@ def explained_embedding(
         if len(texts) != recording.batch:
             raise InvalidInput(
                 f"`to` has {len(texts)} texts, but the batch has {recording.batch}. Pass "
-                "one for each text."
+                "one text to compare for each text of the batch."
             )
         vectors = _embeddings(recording, texts, embed, limited=encoder is None and pooling is None)
         if encoder is not None:

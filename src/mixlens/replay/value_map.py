@@ -1,4 +1,4 @@
-"""Find the value projection of an attention module by comparing numbers, and return one matrix per
+"""Find the value projection of an attention module from its outputs, and return one matrix per
 head.
 
 The value projection is the affine module whose output contains the recorded values as columns. It
