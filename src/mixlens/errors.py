@@ -61,13 +61,12 @@ class TargetsUnavailable(UnsupportedModel):
 
 
 class ProcessesDiffer(MixlensError, RuntimeError):
-    """Raised in every process of a tensor-parallel model if the processes do not make the same
-    calls.
+    """Raised in every process of a tensor-parallel model if the calls of the processes differ.
     """
 
 
 class NonFiniteActivations(MixlensError, ArithmeticError):
-    """Raised if a layer returns NaN or infinity."""
+    """Raised if weights, activations, logits or scores contain NaN or infinity."""
 
 
 class OutOfMemory(MixlensError, MemoryError):

@@ -39,7 +39,7 @@ class MovedModules(MetaPathFinder, Loader):
         return ModuleSpec(fullname, self)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Import the module by its new name and register it under the former one as well."""
+        """Import the module by its new name, and register it under its former name, too."""
         former = module.__name__
         _, top, *rest = former.split(".")
         name = ".".join(["mixlens", MOVED[top], *rest])
@@ -53,6 +53,7 @@ class MovedModules(MetaPathFinder, Loader):
 
 
 def install() -> None:
-    """Install `MovedModules` as the first finder, because others would load a moved file twice."""
+    """Install `MovedModules` as the first finder, because others would load a moved file twice.
+    """
     if not any(type(finder) is MovedModules for finder in sys.meta_path):
         sys.meta_path.insert(0, MovedModules())

@@ -1,4 +1,4 @@
-"""Registries of measures, evaluations and experiments, open to plug-ins.
+"""Registries of measures, evaluations and experiments, which plug-ins can extend.
 
 An entry comes from one of three sources:
 

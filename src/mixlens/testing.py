@@ -1,4 +1,4 @@
-"""Check that a measure keeps its contract: `check_measure("my_measure")`.
+"""Check that a measure fulfils its contract: `check_measure("my_measure")`.
 
 The scores of a measure must match its description. They must not depend on the order of texts in a
 batch, on padding, on which layers and targets are requested, or on earlier calls. The model must
@@ -272,7 +272,7 @@ def _padded(given: Inputs, side: str) -> tuple[Inputs, Inputs]:
 
 
 def _state(model: nn.Module) -> tuple[Any, ...]:
-    """Return all state of a model that a measure could change."""
+    """Return everything in a model that a measure could change."""
     parts = [
         (set(vars(part)), len(part._forward_hooks), len(part._forward_pre_hooks))
         for part in model.modules()

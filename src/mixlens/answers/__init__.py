@@ -1,8 +1,8 @@
-"""Explain an answer by the passages of its prompt.
+"""Attribute an answer to the passages of its prompt.
 
-These modules score each passage of a prompt for an answer, either with a measure or by running the
-model on a changed prompt. The measures themselves are in `measures`, and ContextCite is in
-`measuring`.
+These modules score how much an answer depends on each passage of its prompt, either with a measure
+or by running the model on a changed prompt. The measures themselves are in `measures`, and
+ContextCite is in `measuring`.
 
     answer              Store an answer with the scores of the passages in its prompt.
     answer_files        Save answers to files and load them: arrays as safetensors, everything else

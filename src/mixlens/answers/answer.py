@@ -1,10 +1,10 @@
 """Store an answer with the scores of the passages in its prompt.
 
 The scores of measures are normalised: for each token of the answer, the absolute scores of all
-sources sum to one. The scores of a document's tokens are summed, and the scores for the tokens of
-an answer word are averaged. `mixlens.answers.method_scores` describes how sentences and the whole
-answer are scored. Removal methods score the drop in the log-probability of the answer
-(`leave_one_out`) or a weight in the log-odds of the answer (`context_cite`).
+sources sum to one. The score of a document is the sum over its tokens, and the score for a word of
+the answer is the mean over the tokens of the word. `mixlens.answers.method_scores` describes how
+sentences and the whole answer are scored. Removal methods score the drop in the log-probability of
+the answer (`leave_one_out`) or a weight in the log-odds of the answer (`context_cite`).
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class RankedPassage(NamedTuple):
 
 
 class MethodAgreement(NamedTuple):
-    """The best passage for one sentence of the answer according to each method."""
+    """The top-ranked passage of each method for one sentence of the answer."""
 
     sentence: str
     best: dict[str, str]
@@ -206,7 +206,7 @@ class Answer:
         Parameters
         ----------
         sentence, word
-            As for `top`.
+            As in `top`.
         method
             The name of a measure. By default the first measure of the answer.
 
@@ -281,8 +281,8 @@ class Answer:
 
         These are the best sentence of the best document, and the best sentence of up to two other
         documents whose scores are at least 60 % of the best score. If there is only one document,
-        its best sentences are cited. If there are several, removal methods score only whole
-        documents, so whole documents are cited.
+        its best sentences are cited. With several documents, removal methods score only whole
+        documents, so they cite whole documents.
 
         Parameters
         ----------
@@ -329,8 +329,7 @@ class Answer:
 
     @property
     def units(self) -> tuple[PromptPart, ...]:
-        """The parts that removal methods remove: documents, or the sentences of the only
-        document.
+        """The parts that removal methods remove: documents, or the sentences of a single document.
         """
         return self._documents if len(self._documents) > 1 else self.passages
 
@@ -410,8 +409,7 @@ class Answer:
 
     @cached_property
     def owners(self) -> Mapping[str, np.ndarray]:
-        """For each kind of passage, the index of the passage that contains each source token, or
-        -1.
+        """Map each kind of passage to the index of the passage of each source token, or -1.
         """
         is_document = np.array([kind == DOCUMENT for kind in self.kinds])
         return {
@@ -427,7 +425,7 @@ class Answer:
     # -------------------------------------------------------------------------------------- results
 
     def to_dataframe(self, by: str = "documents") -> pd.DataFrame:
-        """Return a pandas table of all scores.
+        """Return all scores as a pandas DataFrame.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Save answers to files and load them: arrays as safetensors, everything else as JSON."""
+"""Save and load answers: arrays as safetensors, everything else as JSON metadata."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Convert maps of generated text to an `Answer`, which the viewer shows next to the maps.
 
 Documents, turns of a chat and the answer are read from the segments of the source tokens. A prompt
-without segments counts as one document.
+without segments is treated as one document.
 """
 
 from __future__ import annotations

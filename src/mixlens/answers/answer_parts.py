@@ -31,7 +31,7 @@ def split_sentences(text: str, offsets: Sequence[tuple[int, int]]) -> tuple[Answ
     """Return the sentences of an answer.
 
     `offsets` are the character spans of the answer's tokens. A token belongs to the sentence that
-    contains its first non-blank character. A blank token belongs to the sentence before it.
+    contains its first non-blank character. A blank token belongs to the preceding sentence.
     """
     spans = spans_of(text, "sentences")
     starts = [start for _, start, _ in spans]

@@ -1,7 +1,7 @@
 """Represent a prompt and its answer as token ids, and find the passages of the prompt.
 
-A passage is a named set of tokens. Special tokens and the text that a chat template writes around
-the messages belong to no passage, so they are never removed.
+A passage is a named set of tokens. Special tokens and the text that a chat template adds around the
+messages belong to no passage, so they are never removed.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """Compute the logits of an answer while some attention edges are blocked.
 
-An edge leads from a source token to a position that produces a token of the answer, in one layer. A
-blocked edge gets a score of minus infinity before the softmax.
+An edge connects a source token to a position that produces a token of the answer, in one layer. A
+blocked edge gets an attention score of minus infinity before the softmax.
 
 In a causal model, blocking does not change the hidden states before the first blocked target.
-mixlens therefore runs only the positions of the answer again, on keys and values cached from one
-pass over the whole text, with one batch entry per set of edges. `BlockedAnswers` verifies the cache
-on the text itself: with and without blocked edges, the logits must match those of a pass over the
-whole text. If they do not match, every set of edges runs the whole text. Encoder–decoder models, in
-which mixlens blocks cross-attention, always run the whole text.
+mixlens therefore re-runs only the positions of the answer, on keys and values cached from one pass
+over the whole text, with one batch entry per set of edges. `BlockedAnswers` verifies the cache on
+the text itself: with and without blocked edges, the logits must match those of a pass over the
+whole text. If they do not match, mixlens runs the whole text for every set of edges. For
+encoder–decoder models, in which mixlens blocks cross-attention, it always runs the whole text.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Edges:
     """A set of attention edges: from `sources` to the positions that produce the answer, in
     `layers`.
 
-    With `everywhere`, the edges lead to all tokens except the sources themselves.
+    If `everywhere` is True, the edges lead to all tokens except the sources themselves.
     """
 
     name: str
@@ -80,11 +80,11 @@ class BlockedAnswers:
 
     @property
     def reuses(self) -> bool:
-        """Return whether the positions of the answer run on cached keys and values."""
+        """Return whether the logits of the answer are computed from cached keys and values."""
         return self._known is not None
 
     def run(self, edges: Sequence[Edges]) -> Iterator[Tensor]:
-        """Yield the logits [token, word] of the answer for each set of blocked edges."""
+        """Yield the logits [token, vocabulary] of the answer for each set of blocked edges."""
         if any(each.everywhere for each in edges):
             self._known = None  # tokens in front of the answer change
         if self._known is not None and not self._verified:
@@ -214,9 +214,9 @@ def _tensors(model: nn.Module, prompt: AnsweredPrompt) -> dict[str, Any]:
 
 
 def _attention_calls(model: nn.Module, tensors: dict[str, Any]) -> tuple[dict[int, int], int]:
-    """Return the layer of each attention call that reads the prompt, and the number of all calls.
+    """Return the layer of each attention call that reads the prompt, and the total number of calls.
 
-    The layers are returned as a dict from the number of the call in a forward pass to the layer
+    The layers are returned as a dict from the index of the call in the forward pass to the layer
     index. In encoder–decoder models, only cross-attention reads the prompt.
     """
     structure = model_structure(model, tensors)
@@ -241,7 +241,8 @@ def _attention_calls(model: nn.Module, tensors: dict[str, Any]) -> tuple[dict[in
 def window_layers(layers: int, windows: int | str | Sequence[Collection[int]]) -> list[list[int]]:
     """Return the layers of each window.
 
-    If `windows` is a width, there is one window around each layer, as in Geva et al. 2023.
+    If `windows` is a width, there is one window of this width around each layer, as in Geva et al.
+    2023.
     """
     if isinstance(windows, str):
         if windows != "all":

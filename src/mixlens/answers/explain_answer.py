@@ -1,4 +1,4 @@
-"""Score the passages of a prompt for an answer that is passed or generated."""
+"""Score how much a generated or given answer depends on each passage of its prompt."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _site(recording: Recording) -> str:
 
 
 def _require_positions(lens: Lens, prompt: PromptParts) -> None:
-    """Raise `InputTooLong`, naming the longest document, if the prompt does not fit the model."""
+    """Raise `InputTooLong` with the name of the longest document if the prompt is too long."""
     limit = position_limit(lens.model)
     ids, _ = tokenised(lens.tokenizer, prompt.text, specially=prompt.adds_special)
     if limit is None or len(ids) <= limit:

@@ -66,7 +66,8 @@ def fit_heads(
     batch_size
         Number of masks to run at once.
     progress
-        A function that is called with the number of finished prompts and the number of all prompts.
+        A function that is called with the number of finished prompts and the total number of
+        prompts.
 
     Returns
     -------

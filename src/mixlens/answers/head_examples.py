@@ -1,10 +1,10 @@
 """Compute the features and outputs from which head weights are learned.
 
-A prompt file has one JSON object per line: a `prompt` (a text) or `messages` (a chat), the
-`answer`, and optionally `documents`, a list or an object of texts that mixlens puts in front of the
-prompt. The sources are the documents or, without documents, the sentences of the prompt. Each
-sentence of the answer is a target. Instead of a file, you can pass an address of generated prompts
-(see `datasets.generated_prompts`).
+Each line of a prompt file is a JSON object with a `prompt` (a text) or `messages` (a chat), the
+`answer`, and optionally `documents` (a list or an object of texts), which mixlens inserts before
+the prompt. The sources are the documents or, without documents, the sentences of the prompt. Each
+sentence of the answer is a target. Instead of a file, you can pass the address of generated
+prompts, such as `generated:fact` (see `datasets.generated_prompts`).
 """
 
 from __future__ import annotations

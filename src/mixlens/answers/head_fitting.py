@@ -1,13 +1,13 @@
 """Learn the weights of attention heads from the effect of hiding sources.
 
-The method is AT2 (Cohen-Wang et al. 2025, Learning to Attribute with Attention), as in the released
-program. For each example, random masks hide some of the sources: mask k is drawn with seed k, keeps
-each source with probability 1/2, and hides the keys of the other sources from all other tokens. The
-output for a mask is the log-odds of the target under this mask. The prediction for a mask b is
-`sum_j (2 b_j - 1) theta . phi_j`. The loss of an example is minus the Pearson correlation of
-predictions and outputs over its masks. Adam (learning rate 1e-3, cosine decay to 0, gradients
+The method is AT2 (Cohen-Wang et al. 2025, Learning to Attribute with Attention), as in the authors'
+released code. For each example, random masks hide some of the sources: mask k is drawn with seed k,
+keeps each source with probability 1/2, and hides the keys of the other sources from all other
+tokens. The output for a mask is the log-odds of the target under this mask. The prediction for a
+mask b is `sum_j (2 b_j - 1) theta . phi_j`. The loss of an example is minus the Pearson correlation
+of predictions and outputs over its masks. Adam (learning rate 1e-3, cosine decay to 0, gradients
 clipped to norm 1) minimises the mean loss of a batch, starting from equal weights. Finally, the
-weights are divided by their L1 norm. The released program stores features and outputs in float16,
+weights are divided by their L1 norm. The released code stores features and outputs in float16,
 while mixlens uses float64.
 """
 

@@ -7,17 +7,17 @@ previous hop.
 
     result = M v_0 + sum_k rho_(k-1) M v_k        rho_k = rho_(k-1) * share of v_k in the reasoning
 
-M selects the tokens before the reasoning. mixlens first divides every v_k by its sum, so that the
-result sums to at most one; the remainder is the unexplained part. The target of a token is the
-position that produces it.
+M sets the scores of all tokens except those before the reasoning to zero. mixlens first divides
+every v_k by its sum, so that the result sums to at most one; the remainder is the unexplained part.
+The target of a token is the position that produces it.
 
-`variant="released"` follows the authors' program instead: it adds the v_k without dividing them,
-and the targets are the positions of the tokens themselves. Two options of that program are also
+`variant="released"` follows the authors' code instead: it adds the v_k without dividing them, and
+the targets are the positions of the tokens themselves. Two options of their code are also
 supported. `aggregation="avg"` divides the result by the number of hops, although the sum has one
-more term, the answer. `threshold` drops the contribution of a head and source if it is smaller than
-this number, in the units of the hidden states. Contributions scale with the weights of the span,
-which are set as in the program: the targets of the answer have weight 1, and the weights of each
-later hop are divided by their sum.
+more term, for the answer itself. `threshold` drops the contribution of a head and source if it is
+smaller than this number, in the units of the hidden states. Contributions scale with the weights of
+the span, which are set as in the authors' code: the targets of the answer have weight 1, and the
+weights of each later hop are divided by their sum.
 """
 
 from __future__ import annotations
@@ -57,20 +57,20 @@ class Hops(RankedScores):
     Attributes
     ----------
     scores : numpy.ndarray
-        [source]. With the default variant they sum to at most one.
+        [source]. With the default variant, the scores sum to at most one.
     by_hop : numpy.ndarray
-        [hop, source], the contribution of each hop to the scores. The first one is that of the
-        answer itself.
+        [hop, source], the contribution of each hop to the scores. The first hop is the answer
+        itself.
     spans : numpy.ndarray
         [hop, source], the scores of the span of each hop, including sources in the reasoning and
         answer.
     passed_on : numpy.ndarray
-        [hop], the share that each hop passes on to the next one (rho).
+        [hop], the share of the score that is passed on after each hop (rho).
     unexplained : float or None
         The part of the answer that no token of the prompt explains; None with
         `variant="released"`, where scores have no common scale.
     residual_share, coherence : numpy.ndarray
-        [hop, layer], the statistics that `flow_routes` returns under these names, for the span of
+        [hop, layer], the statistics of the same name that `flow_routes` returns, for the span of
         each hop.
     tokens : tuple of str
         Labels of the sources.
@@ -234,7 +234,7 @@ def _listed(positions: Any, what: str) -> list[int]:
 
 @dataclass(frozen=True, kw_only=True)
 class _HopSpans:
-    """The targets of the answer and of the hops, and the sources that are not left out."""
+    """The targets of the answer and of each hop, and the sources that are scored."""
 
     answer: tuple[int, ...]  # targets
     reasoning: tuple[int, ...]
@@ -351,7 +351,7 @@ def _is_left_out(label: str) -> bool:
 
 
 class _Walked:
-    """Score one span after the other, and collect the scores and contributions."""
+    """Score spans one after the other, and collect their scores and contributions."""
 
     def __init__(self, recording: Recording, plan: _HopSpans, threshold: float) -> None:
         self.recording, self.plan, self.threshold = recording, plan, threshold

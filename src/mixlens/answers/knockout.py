@@ -50,7 +50,7 @@ class Knockout(RankedScores):
     log_probability : float
         The log-probability of the answer without blocked attention.
     reused : bool
-        True if the positions of the answer ran on cached keys and values.
+        True if the logits of the answer were computed from cached keys and values.
 
     Examples
     --------

@@ -4,8 +4,8 @@ The leave-one-out score of a passage g is `F(all) - F(without g)`, where F is th
 the given answer (teacher forcing). ARC-JSD (Li et al. 2025, Attributing Response to Context) is the
 Jensen–Shannon divergence of the next-token distributions with and without g, summed over the tokens
 of the answer. It has no sign and does not depend on which token follows. Both scores need one
-forward pass per passage and one for the whole prompt. With `prefix_reuse`, only the tokens after
-the passage run again.
+forward pass per passage and one for the whole prompt. If keys and values can be cached (see
+`prefix_reuse`), only the tokens after the passage are re-run.
 
 To remove a passage, mixlens deletes its tokens, and later tokens move up. The text is not tokenised
 again. ContextCite, in contrast, tokenises the shortened text, which may produce different tokens
@@ -18,8 +18,8 @@ are in nats and float64.
 
 The hierarchical search (`within`) scores larger passages first, and then only the segments of the
 best ones. For p larger passages of q segments, of which the k best are searched, this takes p + k q
-passes instead of p q. The search misses the segments of a larger passage whose removal alone has no
-effect, for example because another document says the same thing.
+forward passes instead of p q. The search misses the segments of a larger passage whose removal
+alone has no effect, for example because another document says the same thing.
 """
 
 from __future__ import annotations

@@ -80,7 +80,8 @@ class MethodScores:
         return cls(name, values, np.stack(parts), removes, reading)
 
     def of_word(self, first: int, stop: int) -> Float[np.ndarray, " column"]:
-        """Return the scores of a word: the sum over tokens for removal methods, else the mean."""
+        """Return the scores of a word: for removal methods the sum over tokens, else the mean.
+        """
         return combine_tokens(self.values[first:stop], self.removes)
 
 

@@ -1,4 +1,4 @@
-"""Scores of the passages of a prompt for an answer."""
+"""Store the scores of the passages of a prompt for an answer."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class PassageScores(RankedScores):
         )
 
     def to_dataframe(self, *, by_token: bool = False) -> pd.DataFrame:
-        """Return a pandas table of the passages.
+        """Return the scores of the passages as a pandas DataFrame.
 
         Parameters
         ----------

@@ -1,12 +1,12 @@
 """Run shortened prompts on cached keys and values of the tokens before the removed passage.
 
 In a causal model, the states of the tokens before a removed passage do not change. mixlens
-therefore runs only the tokens after the passage again, on keys and values cached from one pass over
+therefore re-runs only the tokens after the passage, on keys and values cached from one pass over
 the whole prompt. This saves about half of the work if the passages have equal lengths.
 `AnswerPasses` verifies the cache on the prompt itself: running the answer on cached keys and values
-must give the same logits as a pass without a cache. Every shortened prompt runs from its first
-token if the logits differ by more than rounding error, if the model does not keep keys and values
-for every token (state-space models), or if its rotary frequencies depend on the length.
+must give the same logits as a pass without a cache. mixlens runs every shortened prompt from its
+first token if the logits differ by more than rounding error, if the model does not keep keys and
+values for every token (state-space models), or if its rotary frequencies depend on the length.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class KeysAndValues:
         return cache
 
     def read(self, ids: Sequence[int], last: int) -> Tensor:
-        """Return the logits [position, word] of the last tokens of another text.
+        """Return the logits [position, vocabulary] of the last tokens of another text.
 
         Only the tokens after the prefix that both texts share run through the model.
         """
@@ -75,7 +75,7 @@ class KeysAndValues:
 
 
 def run_on_cache(model: nn.Module, ids: Tensor, cache: Any, before: int, last: int) -> Tensor:
-    """Return the logits [text, position, word] of the last tokens of texts with a cached prefix."""
+    """Return the logits [text, position, vocabulary] of the last tokens, using a cached prefix."""
     device = entry_device(model)
     ids = ids.to(device)
     seen = torch.ones((len(ids), before + ids.shape[1]), dtype=torch.long, device=device)
@@ -130,7 +130,7 @@ class AnswerPasses:
         """Yield `read(logits)` for each shortened prompt, in the order of `removals`.
 
         Each item of `removals` contains the positions of the prompt tokens to leave out. `logits`
-        [token, word] are the logits of the answer.
+        [token, vocabulary] are the logits of the answer.
         """
         prompts = [self.prompt.without(removed) for removed in removals]
         if self._known is None:

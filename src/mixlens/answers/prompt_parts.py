@@ -1,12 +1,11 @@
-"""The parts of a prompt: its documents, the question, the system prompt, earlier turns and the
-text that the chat template adds.
+"""Split a prompt into documents, question, system prompt, earlier turns and chat-template text.
 
 Documents are marked by lines such as === document 1 === in the prompt, or passed separately. A line
-=== question === ends the last document; the text after it is not part of any document. A passed
-document must occur in the prompt exactly once, unless the prompt contains {documents}, which
+=== question === ends the last document, so the text after this line belongs to no document. A
+passed document must occur in the prompt exactly once, unless the prompt contains {documents}, which
 mixlens replaces by all documents. Without documents, the whole prompt counts as one document; in a
-chat, every turn except the system prompt does. Every image also counts as a document. In the
-prompt, this document is the placeholder that the processor replaces by the image.
+chat, every turn except the system prompt does. Every image also counts as a document, whose text is
+the placeholder that the processor replaces by the image.
 """
 
 from __future__ import annotations
@@ -43,8 +42,7 @@ class PromptPart(NamedTuple):
 
 
 class PromptParts(NamedTuple):
-    """A prompt as passed to `Lens.generate`, the text that the model reads, and the parts of this
-    text.
+    """A prompt for `Lens.generate`, with the text that the model reads and the parts of this text.
     """
 
     given: Any
@@ -228,7 +226,7 @@ def _place(name: str, body: str, text: str) -> tuple[int, int]:
 
 
 def _require_own_names(names: Sequence[str], messages: Sequence[Any]) -> None:
-    """Raise an error if two documents of a chat, or a document and a turn, have the same name."""
+    """Raise `InvalidInput` if two documents of a chat, or a document and a turn, share a name."""
     turns = turn_names([message for message in messages if isinstance(message, Mapping)])
     for number, name in enumerate(names):
         if name in names[:number] or name in turns:
@@ -267,9 +265,8 @@ def _split(
 
 
 def _without_images(text: str, documents: Spans, images: Spans) -> Spans:
-    """Split each document that contains images into the pieces around the images.
-
-    If a document has several pieces, the pieces are numbered.
+    """Split each document that contains images into the pieces of text around them. If a document
+    has several pieces, they are numbered.
     """
     apart: Spans = []
     for name, start, stop in documents:

@@ -1,4 +1,4 @@
-"""One attention call: its inputs and outputs, its mask, and the sources that each target sees.
+"""Store the tensors and the mask of an attention call, and the sources that each target sees.
 
 `listening` opens a context in which calls are captured. A mask is converted to the additive form
 that eager attention expects, and keeps the meaning that it has for the attention implementation of
@@ -177,7 +177,7 @@ class AttentionCall:
 
 @dataclass
 class Listener:
-    """Callbacks and state of the attention function while a context is open."""
+    """Callbacks for captured attention calls, and the state of one capture context."""
 
     on_call: Callable[[AttentionCall], None] | None = None
     edit_values: ValueEdit | None = None
@@ -187,7 +187,8 @@ class Listener:
     masks: dict[Hashable, Any] = field(default_factory=dict)
 
     def values(self, values: Tensor) -> Tensor:
-        """Return the values to use, edited if requested."""
+        """Return the values for the attention function, edited by `edit_values` if it is set.
+        """
         return values if self.edit_values is None else self.edit_values(self.calls, values)
 
     def captured(self, call: AttentionCall) -> None:
@@ -219,7 +220,7 @@ def current_listener() -> Listener | None:
 
 @dataclass(frozen=True)
 class Mask:
-    """A mask in the form that eager code adds, and the sources that each target sees through it."""
+    """A mask in additive form, and the sources that it leaves visible to each target."""
 
     added: Any
     visibility: Visibility | None  # None if unknown

@@ -4,10 +4,10 @@
 There are two backends, which undo all their changes when the context closes:
 
 * `interface`: an attention function registered with transformers' own `AttentionInterface`. It
-  calls the eager function of the modelling file, so soft-caps, sinks, position biases, windows and
-  grouped heads stay exact. A mask is interpreted by the implementation that the model was loaded
-  with: eager code adds a boolean mask as 0 and 1, while torch's fused attention reads it as
-  visibility and, without a mask, hides later tokens if the module is causal.
+  calls the eager function of the modelling file, so soft-caps, attention sinks, position biases,
+  sliding windows and grouped heads stay exact. A mask is interpreted by the implementation that the
+  model was loaded with: eager code adds a boolean mask as 0 and 1, while torch's fused attention
+  reads it as visibility and, without a mask, hides later tokens if the module is causal.
 * `trace`: `softmax_trace`, for modelling files that do not use the interface.
 """
 

@@ -52,8 +52,7 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Blocks:
-    """The mask [..., target, source] of packed texts, in which each copy of a text is a block on
-    the diagonal.
+    """A block-diagonal mask [..., target, source] of packed texts, with one block per copy.
     """
 
     between: float

@@ -2,7 +2,7 @@
 
 Layers are distinguished by the order of their calls, because ALBERT calls one module many times.
 
-Hook points capture intermediate tensors of a running layer, with which mixlens verifies a
+Hook points capture intermediate tensors of a running layer, which mixlens uses to verify a
 recording.
 """
 
@@ -49,7 +49,7 @@ class LayerCall:
     def begun(
         cls, path: str, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> LayerCall:
-        """Return the call of a layer that has just started, in a form that can be run again.
+        """Return the call of a layer that has just started, in a form that can be re-run.
 
         The cache is dropped. The inputs are moved to the device of the layer, because accelerate
         moves them only inside the layer.
@@ -210,9 +210,9 @@ def layer_calls(
     """Run the model once. Return every layer call in order and the model's output.
 
     With `stop_after`, the forward pass stops after this number of layer calls, and the returned
-    output is None. This saves the rest of the model: a language-model head alone is often a third
-    of the work. With `stop_inside` (names of hook points), the last call stops once all of these
-    tensors have been captured, and the output of that call is None, too.
+    output is None. This skips the rest of the model: a language-model head alone is often a third
+    of the work. With `stop_inside` (names of hook points), the last layer call stops once the
+    tensors at all of these hook points have been captured, and its output is None, too.
 
     With `backend=None` the model runs natively and attention is not captured. `on_layer` receives
     each finished call and may drop tensors. `on_enter` may replace the input hidden states of a
@@ -243,7 +243,7 @@ def layer_calls(
 
 
 class _Pass:
-    """The hooks of one forward pass, and the layer calls collected so far."""
+    """The hooks of one forward pass, and the layer calls that they have collected so far."""
 
     def __init__(
         self,
@@ -291,8 +291,7 @@ class _Pass:
     def left(
         self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any
     ) -> Any:
-        """Handle the end of a layer. Return a new output if the layer ran again with replaced
-        hidden states.
+        """Handle the end of a layer. Return a new output if its hidden states were replaced.
         """
         if self.busy:
             return None

@@ -1,5 +1,4 @@
-"""Run one recorded layer again, on copies of one text, with edited values, attention output or
-hidden states.
+"""Re-run one recorded layer on copies of a text, with edited values, attention or hidden states.
 
 Some modules cast themselves while they run (the routers of Switch and NLLB-MoE). Casting a module
 writes to its parameters even if they already have the right dtype. Inside a torch.func transform,

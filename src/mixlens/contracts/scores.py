@@ -1,4 +1,4 @@
-"""The result of a measure: scores of the whole batch, with padding."""
+"""Store the result of a measure: the scores of a whole batch, with padding."""
 
 from __future__ import annotations
 

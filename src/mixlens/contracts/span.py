@@ -1,4 +1,4 @@
-"""Several targets that are scored as one: an answer, a sentence, a reasoning span.
+"""Score several targets as one, such as an answer, a sentence or a reasoning span.
 
 There are three definitions. "sum" adds the vectors of the targets before measuring, so that
 components shared by the targets count more. "joint" stacks the vectors of the targets into one long
@@ -125,7 +125,7 @@ def _rows(weights: Any, targets: Sequence[Sequence[int]]) -> list[list[float]]:
 
 @dataclass(frozen=True, kw_only=True)
 class SpanRule:
-    """How a measure scores a span. The module of the measure defines it as `SPAN`.
+    """How a measure scores a span. Modules of measures define their rule as `SPAN`.
 
     A measure that decomposes vectors has three steps. `split(layer, attention, targets, **options)`
     returns the vectors of every source as a `Decomposition`. `weigh(parts, budget, **options)`

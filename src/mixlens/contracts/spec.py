@@ -77,8 +77,8 @@ class Facts:
     def of(self, scores: np.ndarray) -> Facts:
         """Return these properties, updated for `scores`.
 
-        Some targets may have no scores, as in ALTI. Then not all targets have scores that sum to
-        one.
+        Some targets may have no scores, as in ALTI. In this case, `rows_sum_to_one` is False and
+        `sums_vary` is True.
         """
         if not self.rows_are_shares:
             return self
@@ -106,7 +106,7 @@ class Option:
 
 @dataclass(frozen=True, kw_only=True)
 class Spec:
-    """The description of a measure, with everything that other code needs to know about it."""
+    """The description of a measure: its options, requirements and the properties of its scores."""
 
     summary: str
     citation: str
