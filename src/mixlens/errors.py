@@ -61,8 +61,7 @@ class TargetsUnavailable(UnsupportedModel):
 
 
 class ProcessesDiffer(MixlensError, RuntimeError):
-    """Raised in every process of a tensor-parallel model if the calls of the processes differ.
-    """
+    """Raised in every process of a tensor-parallel model if the calls of the processes differ."""
 
 
 class NonFiniteActivations(MixlensError, ArithmeticError):

@@ -1,4 +1,4 @@
-"""Lens: a model with its tokenizer or processor, and everything that you can measure on it."""
+"""Wrap a model and its tokenizer or processor in a `Lens`, the main interface of mixlens."""
 
 from __future__ import annotations
 
@@ -208,8 +208,8 @@ class Lens:
         """Record one verified forward pass, from which you can compute several measures.
 
         With `targets`, mixlens analyses only these targets, and the model keeps its own attention
-        implementation. Use this for a few targets of a long prompt. The pass then runs when you
-        measure.
+        implementation. Use this for a few targets of a long prompt. The forward pass then runs when
+        you measure, not when you record.
 
         Parameters
         ----------
@@ -318,10 +318,10 @@ class Lens:
         """Generate an answer, and rank the passages of the prompt that it rests on.
 
         Documents are marked by lines such as `=== document 1 ===` in the prompt, or passed as
-        `documents`. Measures of layers score all sentences and words of the answer in one forward
-        pass. `flow_routes` and `alti` score sentences of more than 16 tokens with `span="sum"`, and
-        everything else is the mean over tokens. Measures of an output, such as gradients, explain
-        each sentence as one output, and a word gets the scores of its sentence.
+        `documents`. Layer measures score all sentences and words of the answer in one forward pass.
+        `flow_routes` and `alti` score sentences of more than 16 tokens with `span="sum"`; all other
+        scores of sentences and words are means over their tokens. Output measures, such as
+        gradients, explain each sentence as one output, and a word gets the scores of its sentence.
 
         Parameters
         ----------
@@ -330,17 +330,18 @@ class Lens:
             processor, messages may contain images. Each image is ranked as a document, such as
             "image 1".
         documents
-            Names and texts of documents, or a list of texts. Each must be in the prompt once. Write
-            `{documents}` in the prompt to have mixlens put all of them there.
+            A dict from names to texts, or a list of texts. Each text must occur in the prompt
+            exactly once. Alternatively, write `{documents}` in the prompt, which mixlens replaces
+            by all documents.
         answer
             The answer as a text or token ids. By default the model generates it.
         methods
             One or several measures, "leave_one_out" or "context_cite". By default "alti", or
-            "flow_routes" if the model does not support "alti". The leaderboard compares them on
-            prompts with known evidence.
+            "flow_routes" if the model does not support "alti". The leaderboard in the documentation
+            compares methods on prompts with known evidence.
         chat_template
-            False passes a plain text to the model as it is. By default mixlens applies the chat
-            template of the tokenizer, if it has one.
+            False passes a plain text to the model without a chat template. By default mixlens
+            applies the chat template of the tokenizer, if it has one.
         memory_budget
             Bytes to keep in addition to the inputs and outputs of the layers. By default the budget
             of the lens.
@@ -391,8 +392,8 @@ class Lens:
         Parameters
         ----------
         given
-            The input to verify on, as for `record`. By default a text that mixlens chooses for the
-            model.
+            The input on which to verify the model, as in `record`. By default a text that mixlens
+            chooses for the model.
 
         Returns
         -------
@@ -463,7 +464,8 @@ class Lens:
         layers
             The numbers of the layers to measure. By default all.
         targets
-            Targets, as positions or tokens. A few targets of a long text take less time and memory.
+            Targets, as positions or tokens. Measuring only a few targets of a long text takes less
+            time and memory.
         per_head
             True returns scores for each head, if the measure supports it.
         span
@@ -535,10 +537,10 @@ class Lens:
         batch_size: int | None,
         options: dict[str, Any],
     ) -> MeasuredBatch:
-        """Measure on the device in `options`, as `measure` did before version 0.2."""
+        """Measure with the deprecated option `device=`, as `measure` did before version 0.2."""
         warnings.warn(
             "lens.measure(device=...) is deprecated and will be removed in mixlens 0.3. Call"
-            " lens.measure_batch(..., device=...), which returns the same.",
+            " lens.measure_batch(..., device=...), which returns the same scores.",
             DeprecationWarning,
             stacklevel=3,
         )
@@ -577,7 +579,7 @@ class Lens:
         device
             The device of the scores. By default the device of the model.
         site, layers, targets, per_head, span, weights, precision
-            As for `measure`.
+            As in `measure`.
         **options
             Options of the measure.
 
@@ -620,9 +622,9 @@ class Lens:
     ) -> MixingMaps:
         """Compute the rollout of a few targets, without storing whole maps.
 
-        The result equals these targets of `measure(…).rollout()`. If it would take more than a
-        minute, a warning gives the estimated time. Another warning tells you if the rollout has
-        collapsed onto a single source.
+        The result equals the rows of these targets in `measure(…).rollout()`. If it would take more
+        than a minute, a warning gives the estimated time. Another warning tells you if the rollout
+        has collapsed onto a single source.
 
         Parameters
         ----------
@@ -635,7 +637,7 @@ class Lens:
         site
             The attention to measure if the model has several, such as "decoder" or "cross".
         residual, normalise
-            As for `MixingMaps.rollout`.
+            As in `MixingMaps.rollout`.
         span
             "mean" or True returns the weighted mean of the rollouts of all targets, at the cost of
             one target.
@@ -709,13 +711,14 @@ class Lens:
             measure. Without `target`, mixlens uses the targets of a recording of `lens.generate`.
         answer
             Compare the measures for an answer: True for the answer of `lens.generate`, some of its
-            words as a text, or the positions (first, end) of its tokens. Measures of layers score
-            the positions that produced these tokens as a span, and measures of an output explain
-            the log-probability or the logits of these tokens.
+            words as a text, or the positions (first, end) of its tokens. Layer measures score the
+            positions that produced these tokens as a span, and output measures explain the
+            log-probability or the logits of these tokens.
         site
             The attention to measure if the model has several, such as "decoder" or "cross".
         aggregate
-            How to aggregate layers: "mean" of the normalised layers, "rollout", "last", or a layer.
+            How to aggregate layers: "mean" of the normalised scores of all layers, "rollout",
+            "last", or the number of a layer.
         only
             Names of the measures to compare. By default all measures that the model supports.
         words
@@ -730,7 +733,7 @@ class Lens:
             Time limit for each measure, in seconds. Slower measures are left out.
         progress
             A function that is called before each measure with its name, the number of finished
-            measures, and the number of all measures.
+            measures, and the total number of measures.
 
         Returns
         -------
@@ -783,7 +786,7 @@ class Lens:
         renormalise: bool = True,
         value_bias: bool = False,
     ) -> Routes:
-        """Find the information flow route of one token (Ferrando & Voita 2024).
+        """Find the information flow routes to one token (Ferrando & Voita 2024).
 
         Parameters
         ----------
@@ -859,20 +862,20 @@ class Lens:
         hops
             Number of hops after the answer.
         variant
-            "normalised" divides the scores of each hop by their sum. "released" adds them as they
-            are, like the authors' program FlashTrace.
+            "normalised" divides the scores of each hop by their sum. "released" adds the scores
+            without dividing them, like the authors' FlashTrace code.
         recursion
-            "reasoning" passes scores on only through the reasoning. The others are variants of the
-            authors' program: "stop_words" leaves out commas, full stops and white space, "both"
-            leaves these out, too, and also passes scores on through the answer, "in_all_gen" starts
-            from reasoning and answer together, and "split_hop" goes through `hops` segments of the
+            "reasoning" passes scores on only through the reasoning. The other values are variants
+            in the authors' code: "stop_words" leaves out commas, full stops and white space, "both"
+            also leaves these out and passes scores on through the answer, "in_all_gen" starts from
+            reasoning and answer together, and "split_hop" goes through `hops` segments of the
             reasoning, starting with the last one.
         left_out
             Positions of tokens to ignore, as targets and as sources. By default those that
             `recursion` leaves out.
         aggregation
             "sum" adds the hops up. "avg" divides this sum by the number of hops, as the authors'
-            program does; it needs `variant="released"`.
+            code does, and needs `variant="released"`.
         threshold
             Drop contributions of a head and source that are smaller than this number, measured in
             the L1 norm of the hidden states, before normalisation. It needs `variant="released"`.
@@ -952,13 +955,13 @@ class Lens:
         seed
             Seed of the ablations.
         held_out
-            Number of further prompts on which the fit is tested.
+            Number of additional ablated prompts on which the fit is tested.
         template
             The template of the prompt, with `{context}` and `{query}`.
         within
             Larger parts, such as "paragraphs", for a hierarchical search: mixlens fits these first,
-            and then the segments of the best ones, with twice as many prompts in all. It can miss
-            an important segment in a larger part with a low score.
+            and then the segments inside the highest-scoring ones, with twice as many prompts in
+            total. This search can miss an important segment in a larger part with a low score.
         best
             Number of larger parts whose segments are scored.
         max_passes
@@ -966,7 +969,7 @@ class Lens:
         batch_size
             Number of prompts to run at once.
         progress
-            A function that is called with the number of finished passes and the number of all
+            A function that is called with the number of finished passes and the total number of
             passes. Repeated prompts run only once, so the last call may report fewer passes than
             expected.
         **options
@@ -1033,7 +1036,7 @@ class Lens:
 
         mixlens deletes the tokens of one passage at a time and runs the model on the rest with the
         same answer. This takes one forward pass for each passage and one for the whole prompt. In
-        causal models, only the tokens after the passage run again.
+        causal models, only the tokens after the passage are re-run.
 
         Parameters
         ----------
@@ -1050,11 +1053,11 @@ class Lens:
             "log_probability" gives the drop in the log-probability of the answer, "arc_jsd" the
             Jensen–Shannon divergence of the next-token distributions.
         variant
-            "released" computes "arc_jsd" by the formula of the authors' program.
+            "released" computes "arc_jsd" by the formula in the authors' code.
         within
             Larger passages, such as "paragraphs", for a hierarchical search: mixlens removes these
-            first, and then only the segments of the best ones. It can miss an important segment in
-            a larger passage with a low score.
+            first, and then only the segments inside the highest-scoring ones. This search can miss
+            an important segment in a larger passage with a low score.
         best
             Number of larger passages whose segments are scored. By default 3, or as many as
             `max_passes` allows.
@@ -1063,9 +1066,9 @@ class Lens:
         reuse
             False runs every shortened prompt from its first token.
         batch_size
-            Number of prompts to run at once, if they run from their first token.
+            Number of shortened prompts to run at once, if they run from their first token.
         progress
-            A function that is called with the number of finished passes and the number of all
+            A function that is called with the number of finished passes and the total number of
             passes.
         **options
             Passed to `model.generate`.
@@ -1126,14 +1129,14 @@ class Lens:
 
         The positions that produce the answer cannot read the passage in these layers. Other tokens
         still can, and may carry it to the answer. In causal models, only the positions of the
-        answer run again, on cached keys and values.
+        answer are re-run, on cached keys and values.
 
         Parameters
         ----------
         prompt
             A text, the messages of a chat, `{"input_ids": …}`, or a recording of `generate`.
         segments
-            As for `leave_one_out`.
+            As in `leave_one_out`.
         answer
             The answer as a text or token ids. By default the model generates it.
         windows
@@ -1144,7 +1147,7 @@ class Lens:
         batch_size
             Number of passages and windows to run at once.
         progress
-            A function that is called with the number of finished passes and the number of all
+            A function that is called with the number of finished passes and the total number of
             passes.
         **options
             Passed to `model.generate`.
@@ -1157,7 +1160,8 @@ class Lens:
         Raises
         ------
         InvalidInput
-            If a segment or layer does not exist, or a position of the answer would see nothing.
+            If a segment or layer does not exist, or a position of the answer would have no visible
+            source.
         UnsupportedModel
             If the attention of the model cannot be blocked layer by layer.
 
@@ -1205,7 +1209,8 @@ class Lens:
         Raises
         ------
         InvalidInput
-            If you pass several texts, or the model has no output to predict from.
+            If you pass several texts, or the model has no output from which words or classes can be
+            predicted.
 
         Examples
         --------
@@ -1219,8 +1224,7 @@ class Lens:
     def identifiability(
         self, given: Text | Mapping[str, Any], *, site: str | None = None
     ) -> xr.Dataset | list[xr.Dataset]:
-        """Compute how far the attention weights of each head are identifiable (Brunner et al.
-        2020).
+        """Compute the identifiability of each head's attention weights (Brunner et al. 2020).
 
         Parameters
         ----------
@@ -1233,7 +1237,8 @@ class Lens:
         -------
         xarray.Dataset, or a list of them for several texts
             For each layer and head: the rank, the dimension of the null space, the share of the
-            attention weights in it, and the correlation with effective attention.
+            attention weights in the null space, and the correlation of the weights with effective
+            attention.
 
         Raises
         ------

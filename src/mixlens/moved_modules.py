@@ -53,7 +53,6 @@ class MovedModules(MetaPathFinder, Loader):
 
 
 def install() -> None:
-    """Install `MovedModules` as the first finder, because others would load a moved file twice.
-    """
+    """Install `MovedModules` as the first finder, because others would load a moved file twice."""
     if not any(type(finder) is MovedModules for finder in sys.meta_path):
         sys.meta_path.insert(0, MovedModules())

@@ -329,8 +329,7 @@ class Answer:
 
     @property
     def units(self) -> tuple[PromptPart, ...]:
-        """The parts that removal methods remove: documents, or the sentences of a single document.
-        """
+        """The parts that removal methods remove: documents, or the sentences of one document."""
         return self._documents if len(self._documents) > 1 else self.passages
 
     @property
@@ -409,8 +408,7 @@ class Answer:
 
     @cached_property
     def owners(self) -> Mapping[str, np.ndarray]:
-        """Map each kind of passage to the index of the passage of each source token, or -1.
-        """
+        """Map each kind of passage to the index of the passage of each source token, or -1."""
         is_document = np.array([kind == DOCUMENT for kind in self.kinds])
         return {
             by: np.where(is_document, locate_tokens(self.source_row, parts), -1)

@@ -233,7 +233,7 @@ def _attention_calls(model: nn.Module, tensors: dict[str, Any]) -> tuple[dict[in
         raise UnsupportedModel(
             f"{type(model).__name__} has {len(stack.layers)} layers, and attention to the prompt in"
             f" {len(calls)} of them. The others also carry the prompt to the answer, so a knockout"
-            " would mislead. Use `lens.leave_one_out`."
+            " would be misleading. Use `lens.leave_one_out`."
         )
     return calls, number
 

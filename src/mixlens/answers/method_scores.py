@@ -80,8 +80,7 @@ class MethodScores:
         return cls(name, values, np.stack(parts), removes, reading)
 
     def of_word(self, first: int, stop: int) -> Float[np.ndarray, " column"]:
-        """Return the scores of a word: for removal methods the sum over tokens, else the mean.
-        """
+        """Return the scores of a word: for removal methods the sum over tokens, else the mean."""
         return combine_tokens(self.values[first:stop], self.removes)
 
 
@@ -112,8 +111,8 @@ def check_methods(methods: Any) -> tuple[str, ...] | None:
         needed = None if name in REMOVAL else spec_of(name).needs
         if needed is not None:
             raise InvalidInput(
-                f"{name!r} needs {needed}=, which the explanation of an answer does not"
-                " accept. Choose another method, or measure the recorded answer with it."
+                f"{name!r} needs {needed}=, which you cannot pass when you explain an answer."
+                " Choose another method, or pass a recording of the answer to `lens.measure`."
             )
         if name not in REMOVAL and spec_of(name).gives == "graph":
             raise InvalidInput(f"{name!r} does not score sources. Choose another method.")
@@ -277,8 +276,8 @@ def _require_shape(name: str, values: np.ndarray, recording: Recording, site: st
     shape = (len(recording.targets[0]), len(recording.source_tokens(site, 0)))
     if values.shape != shape:
         raise InvalidInput(
-            f"{name} gives scores of shape {values.shape}, not one for each of {shape[0]} tokens of"
-            f" the answer and {shape[1]} sources. Choose another method."
+            f"{name} returned scores of shape {values.shape}, not one score for each of {shape[0]}"
+            f" answer tokens and {shape[1]} sources. Choose another method."
         )
 
 

@@ -42,8 +42,7 @@ class PromptPart(NamedTuple):
 
 
 class PromptParts(NamedTuple):
-    """A prompt for `Lens.generate`, with the text that the model reads and the parts of this text.
-    """
+    """A prompt for `Lens.generate`, with the text that the model reads and its parts."""
 
     given: Any
     text: str
@@ -265,9 +264,7 @@ def _split(
 
 
 def _without_images(text: str, documents: Spans, images: Spans) -> Spans:
-    """Split each document that contains images into the pieces of text around them. If a document
-    has several pieces, they are numbered.
-    """
+    """Split documents with images into the text between the images, as numbered pieces."""
     apart: Spans = []
     for name, start, stop in documents:
         outside = _outside(text, PromptPart(name, DOCUMENT, start, stop), images)

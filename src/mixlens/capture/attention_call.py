@@ -187,8 +187,7 @@ class Listener:
     masks: dict[Hashable, Any] = field(default_factory=dict)
 
     def values(self, values: Tensor) -> Tensor:
-        """Return the values for the attention function, edited by `edit_values` if it is set.
-        """
+        """Return the values for the attention function, edited by `edit_values` if it is set."""
         return values if self.edit_values is None else self.edit_values(self.calls, values)
 
     def captured(self, call: AttentionCall) -> None:

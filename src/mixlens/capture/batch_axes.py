@@ -52,8 +52,7 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Blocks:
-    """A block-diagonal mask [..., target, source] of packed texts, with one block per copy.
-    """
+    """A block-diagonal mask [..., target, source] of packed texts, with one block per copy."""
 
     between: float
 

@@ -291,8 +291,7 @@ class _Pass:
     def left(
         self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any
     ) -> Any:
-        """Handle the end of a layer. Return a new output if its hidden states were replaced.
-        """
+        """Handle the end of a layer. Return a new output if its hidden states were replaced."""
         if self.busy:
             return None
         call, tensors, replacement = self.open.pop(), self.seen_by.pop(), self.replaced.pop()
