@@ -125,7 +125,7 @@ def test_weights_are_needed(lens: Lens) -> None:
     compared = lens.compare("The dogs bark.", only=["attention", "learned_heads"])
     assert "needs the weights of the heads" in compared.left_out["learned_heads"]
     assert "learned_heads" not in lens.compare("The dogs bark.").left_out
-    with pytest.raises(InvalidInput, match="'learned_heads' needs weights=, which the explanation"):
+    with pytest.raises(InvalidInput, match="'learned_heads' needs weights=, which you cannot pass"):
         lens.answer("The dogs bark. The cat", answer=" sleeps", methods="learned_heads")
 
 
