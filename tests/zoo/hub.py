@@ -20,7 +20,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "coverage.md"
 _COUNTS = Path(__file__).parent / "hub_models.json"
 _KINDS = {
     "verified": "verified",
-    "part": "measured in part",
+    "part": "partially supported",
     "refused": "not supported",
     "untried": "in transformers, not tried",
     "outside": "not in transformers (own code), not tried",
@@ -36,7 +36,7 @@ not in the table below counts as verified if its model type is in the conformanc
 |---|---|---|
 {rows}
 Of the {inside:,} models whose class is part of transformers, {share:.0%} are verified and
-{part:.0%} are measured in part. The table covers text generation only, not encoders.
+{part:.0%} are partially supported. The table covers text generation only, not encoders.
 
 """
 

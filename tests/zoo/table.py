@@ -20,7 +20,8 @@ Versions: {versions}.
 * **Verified**: {verified} classes. The parts of every layer add up to its output, except in *open*
   layers, for which mixlens can still measure the attention and its effect on the layer's output.
   {open} classes have open layers.
-* **In part**: {part} classes. mixlens measures the layers that it can verify and lists the others.
+* **Partially supported**: {part} classes. mixlens measures the layers that it can verify and lists
+  the others.
 * **Not supported**: {refused} classes. mixlens raises an error.
 * **Independent checks**: {checks} checks on {checked} classes, {violations} violations. They
   compare attention weights with the model's own, Value Zeroing with a hook on the model's value
