@@ -38,7 +38,8 @@ def summary(findings: Iterable[Finding]) -> str:
     checked = [line for line in findings if line.get("checks")]
     lines = [
         f"{len(findings)} classes: {counts['verified']} verified,"
-        f" {counts['part']} partially supported, {counts['refused']} refused, {counts['exception']} exceptions",
+        f" {counts['part']} partially supported, {counts['refused']} refused,"
+        f" {counts['exception']} exceptions",
         f"{sum(len(line['checks']) for line in checked)} independent checks on {len(checked)}"
         f" classes, {sum(len(line.get('violations', [])) for line in findings)} violations,"
         f" {sum(len(line.get('foreign', [])) for line in findings)} errors that are not ours",
