@@ -139,7 +139,7 @@ OTHERS = [
     (["compare", TEXT, "--html", "no/such/page.html"], 2, "does not exist. Create it first"),
     (["benchmark", "--data", "none.csv"], 2, "none.csv does not exist"),
     (["benchmark", "--data", "latin1.csv"], 2, "not UTF-8 text (byte 14)"),
-    (["benchmark", "--data", "zeros.csv"], 2, "it contains zero bytes"),
+    (["benchmark", "--data", "zeros.csv"], 2, "it contains null bytes"),
     (["benchmark", "--data", "header.csv"], 2, "has no readable example"),
     (["benchmark", "--data", "nothing.csv"], 2, "The file is empty"),
     (["benchmark", "--data", "unnamed.csv"], 2, "has no header with a text column"),

@@ -49,7 +49,7 @@ def test_gzip_is_known_by_its_content(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "reason"),
-    [(b"gr\xfcn", "not UTF-8 text .byte 2."), (b"a\0b", "zero bytes"), (b"", "file is empty")],
+    [(b"gr\xfcn", "not UTF-8 text .byte 2."), (b"a\0b", "null bytes"), (b"", "file is empty")],
 )
 def test_inputs_that_are_not_text_raise(tmp_path: Path, content: bytes, reason: str) -> None:
     for ending in ("txt", "tsv", "csv", "jsonl", "conllu"):

@@ -97,12 +97,12 @@ def test_audio_is_resampled_and_channels_become_their_mean(folder: Path) -> None
     ("changes", "reason"),
     [
         ({"cue": 1, "target": 0}, "the cue is not before the target"),
-        ({"cue": 2}, "cue is not the number of one of the 2 words"),
-        ({"target": None}, "target is not the number"),
+        ({"cue": 2}, "cue must be word indices in the range 0–1"),
+        ({"target": None}, "target must be word indices"),
         ({"words": [{"word": "elle", "start": 0, "end": 1}]}, "'elle' is not in the rest"),
-        ({"words": []}, "words is missing"),
+        ({"words": []}, "words is not a list"),
         ({"audio": "none.wav"}, "cannot be read as WAV"),
-        ({"audio": {"array": [2.0], "sampling_rate": 16_000}}, "outside of -1 to 1"),
+        ({"audio": {"array": [2.0], "sampling_rate": 16_000}}, r"outside \[-1, 1\]"),
         (
             {
                 "words": [

@@ -162,7 +162,7 @@ def test_wrong_data_and_wrong_models_get_clear_errors(lens: Lens) -> None:
     with pytest.raises(InvalidInput, match="too few"):
         prompt_finetuned(lens, agreement()[:1], settings=FAST)
     hopeless = [replace(example, foil="unpronounceableness") for example in agreement()]
-    with pytest.raises(InvalidInput, match="None of the 12 examples works"):
+    with pytest.raises(InvalidInput, match="None of the 12 examples can be used"):
         prompt_finetuned(lens, hopeless, settings=FAST)
     model: Any = lens.model
     headless = Lens(model.bert, lens.tokenizer)

@@ -1,5 +1,5 @@
-"""Combine the observations of a run: a column of results for each evaluation of measures, a result
-for each evaluation of the model, and errors.
+"""Combine the observations of a run into one column of results for each evaluation of measures, one
+result for each evaluation of the model, and a list of errors.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class Findings:
 def conclude_run(entries: Iterable[Mapping[str, Any]], plan: Plan, texts: int) -> Findings:
     """Return the combined results of a run from the entries of its journal.
 
-    Each entry belongs to one text, or to one of the cases that an evaluation defines itself. The
-    last word of `piece` is the number of this text or case.
+    Each entry belongs to one text, or to one of the cases that an evaluation defines itself. Its
+    `piece` field ends with the index of this text or case.
     """
     seen: dict[tuple[str, str], dict[int, Any]] = defaultdict(dict)
     times: dict[str, list[float]] = defaultdict(list)

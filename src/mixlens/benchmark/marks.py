@@ -50,8 +50,9 @@ def marks_of(
 ) -> dict[str, Marks]:
     """Return the test results of every measure that has a value in this evaluation.
 
-    A measure that uses the same method as the evaluation would evaluate itself, so it cannot be the
-    best one. If the random baseline is such a measure, no measure is compared with the baseline.
+    A measure that uses the same method as the evaluation would evaluate itself, so it is never
+    marked as the best measure. If this applies to the random baseline, no measure is compared with
+    the baseline.
     """
     there = [m for m in measures if m in column.results and not math.isnan(column.results[m].value)]
     if column.direction == "neither":

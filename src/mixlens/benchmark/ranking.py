@@ -142,8 +142,8 @@ class Ranking:
 def _not_judged(findings: Findings, measures: Sequence[str]) -> dict[str, str]:
     """Return the measures that failed on these data, each with its most frequent error.
 
-    A measure that failed is ranked by no evaluation, or only by evaluations that do not use the
-    texts of the data.
+    A measure counts as failed if it raised errors and is ranked by no evaluation, or only by
+    evaluations that do not use the data set.
     """
     of_data = [column for column in findings.columns if column.by_text]
     reasons = {}

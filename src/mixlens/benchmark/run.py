@@ -120,7 +120,7 @@ def _as_dataset(given: Dataset | Sequence[Example]) -> Dataset:
     if not isinstance(given, Dataset):
         if isinstance(given, str) or not all(isinstance(each, Example) for each in given):
             raise InvalidInput(
-                "The data is not a list of examples. Read one with mixlens.datasets.read."
+                "The data is not a list of examples. Read a data set with mixlens.datasets.read."
             )
         given = Dataset("examples", given[0].kind if given else "text", tuple(given))
     if not given.examples:

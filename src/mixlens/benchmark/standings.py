@@ -1,10 +1,10 @@
 """Rank measures over several evaluations, with intervals from resampled texts.
 
-All measures and evaluations share the same samples of texts. From the full data to a sample, the
-value of a measure is assumed to change by as much as the mean over its examples. This is exact if
-the value is this mean, and approximate if the value is a rate over the whole corpus. Evaluations
-that do not use the texts keep their ranks in all samples. Ties share their mean rank. Values that
-differ only by rounding error are ties.
+All measures and evaluations share the same samples of texts. The value of a measure in a sample is
+estimated as its value on the full data, plus the change in the mean of its per-example results.
+This estimate is exact if the value is that mean, and approximate if the value is a rate over the
+whole corpus. Evaluations that do not use the texts keep their ranks in all samples. Ties share
+their mean rank. Values that differ only by rounding error are ties.
 """
 
 from __future__ import annotations

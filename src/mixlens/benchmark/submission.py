@@ -63,21 +63,25 @@ def read_submission(path: Path) -> dict[str, Any]:
         row = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InvalidInput(
-            f"{path} is not valid JSON ({error}). Write it with --submit."
+            f"{path} is not valid JSON ({error}). Create the file with --submit."
         ) from error
     if not isinstance(row, dict) or row.get("format") != FORMAT:
-        raise InvalidInput(f"{path} is not an entry of format {FORMAT}. Write it with --submit.")
+        raise InvalidInput(
+            f"{path} is not an entry of format {FORMAT}. Create the file with --submit."
+        )
     wrong = [key for key in _WORDS if not isinstance(row.get(key), str)]
     wrong += [key for key in _TABLES if not isinstance(row.get(key), dict)]
     wrong += [] if isinstance(row.get("texts"), int) else ["texts"]
     if wrong:
         raise InvalidInput(
-            f"{path}: {', '.join(wrong)} missing or of the wrong type. Write it with --submit."
+            f"{path}: {', '.join(wrong)} missing or of the wrong type. Create the file"
+            " with --submit."
         )
     for name, column in row["evaluations"].items():
         if not _is_column(column):
             raise InvalidInput(
-                f"{path}: the scores of {name} are not numbers by measure. Write it with --submit."
+                f"{path}: the scores of {name} are not numbers by measure. Create the"
+                " file with --submit."
             )
     return row
 

@@ -20,14 +20,14 @@ FEW = 30  # number of examples below which intervals are unreliable
 
 
 def verdict(ranking: Ranking) -> list[str]:
-    """Return the sentences of the verdict. The first ones say which measure to trust."""
+    """Return the verdict as a list of sentences, starting with the measure to trust."""
     candidates = [
         m for m, s in ranking.standings.items() if m != BASELINE and not math.isnan(s.mean_rank)
     ]
     if not candidates and ranking.not_judged:
         return [f"No measure could be judged on these data: {_listed([*ranking.not_judged])}."]
     if not candidates:
-        return ["No evaluation here has a better direction, so there is nothing to rank."]
+        return ["No evaluation defines whether higher or lower is better, so there is no ranking."]
     first = candidates[0]
     as_it_is = f"First by mean rank: {first}."
     names = [name for name, column in ranking.columns.items() if column.ranked(candidates).any()]
@@ -54,7 +54,7 @@ def verdict(ranking: Ranking) -> list[str]:
 
 
 def _near_chance(ranking: Ranking, as_it_is: str) -> Iterator[str]:
-    """Yield a reason to recommend no measure if the model is near chance level on these data."""
+    """Yield a reason for not recommending any measure if the model is near chance level."""
     specs = evaluations()
     for name, result in ranking.of_model.items():
         low = result.interval[0]
@@ -75,7 +75,7 @@ def _enough(measures: int) -> int:
 
 
 def _no_better_than_random(ranking: Ranking, first: str) -> Iterator[str]:
-    """Yield reasons to recommend no measure, if random scores do as well as the best measure."""
+    """Yield reasons for not recommending any measure if random scores do as well as the best."""
     opening = f"No measure can be recommended: {first} is first, {_rank(ranking, first)}, but"
     tested, beaten = _tests(ranking, first)
     if tested and not beaten:

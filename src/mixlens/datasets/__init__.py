@@ -5,7 +5,7 @@ set that comes with the package.
 
 * `examples`, `dataset`: the types of examples and data sets
 * `reading`: `read`; `formats`: choose the reader of a file; `origins`: where to get data sets
-* `files`, `tables`, `objects`, `hub`: lines, tables, JSON records and the hub
+* `files`, `tables`, `objects`, `hub`: read lines, tables, JSON records, and data from the hub
 * `targets`, `word_lists`, `blimp`, `cues`, `linzen`, `evidence`: agreement and evidence words
 * `classes`, `conllu`, `plain`: classes of texts, parts of speech, plain text
 * `generated_prompts`: prompts with known evidence, generated from a seed; `evidence_prompts`: the
@@ -13,7 +13,7 @@ set that comes with the package.
 * `speech`: audio with word times; `homophones`: sentences with homophones, spoken by eSpeak NG
   (`espeak`)
 * `alignments`: parallel text and its gold links
-* `places`, `spelling`: positions of words in a text, and tokenised text in plain spelling
+* `places`, `spelling`: find words in a text, and convert tokenised text to plain spelling
 * `shards`, `rows`: split a large corpus once, and read it shard by shard
 * `object_storage`: paths on object storage, for corpora and results
 """

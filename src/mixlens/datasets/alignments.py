@@ -5,7 +5,7 @@
 * Links in NAACL / WPT format, one per line: `0001 3 4 S` (sentence, source word, target word, S or
   P), counted from 1. Word 0 means "no word". Links to it are skipped, as in the scorer of the
   shared task.
-* Text: two files line by line, or one file with both sides on a line, separated by ` ||| ` or a
+* Text: two parallel files, or one file with both sides on the same line, separated by ` ||| ` or a
   tab. Words are separated by spaces. `<s snum=1> … </s>` around a sentence is removed.
 
 If the format does not define the number of the first word, mixlens infers it from the links: a word
@@ -54,9 +54,10 @@ def read_alignments(
 
     `path` is a folder, a file with both sides of the text (pass `gold` too), or a file of links
     (pass `source` and `target` too). In a folder, the other arguments are file names, or endings
-    such as `source="de", target="en"`. A folder with one text and one file of links needs no names;
-    the name of the folder (`alignment_de_en`) tells which of two files is the source. `base` is the
-    number of the first word.
+    such as `source="de", target="en"`. You can omit them if the folder has only one parallel text
+    and one file of links; if the text is split into two files, the folder name (such as
+    `alignment_de_en`) ends with the source and target languages. `base` is the number of the first
+    word.
     """
     if base not in (None, 0, 1):
         raise InvalidInput(
@@ -110,8 +111,8 @@ def _files_of_folder(
     )
     if len(languages) != 1:
         raise InvalidInput(
-            f"The name of {folder} does not show which language is the source. Name source "
-            "and target, or end the name in both languages, such as de_en."
+            f"The name of {folder} does not show which language is the source. Pass "
+            "source= and target=, or end the folder name with both languages, as in de_en."
         )
     return [_named(folder, files, language) for language in languages[0]], links
 

@@ -1,8 +1,8 @@
 """BLiMP (Warstadt et al. 2020): minimal pairs as JSONL, one file for each paradigm.
 
 A pair becomes an agreement example if its sentences differ in exactly one word. The group is the
-paradigm. Cues are marked for the paradigms that `cues` knows. Contractions with "not" are expanded
-("hasn't" becomes "has not"), so that the verb is a separate word.
+paradigm. Cues are marked for the paradigms that the module `cues` covers. Contractions with "not"
+are expanded ("hasn't" becomes "has not"), so that the verb is a separate word.
 """
 
 from __future__ import annotations

@@ -14,9 +14,9 @@ the grammatical number of the target ("Those drivers disgusts Dan" is skipped).
 
 The rules cover the simple noun phrases of BLiMP and nothing more. A subject with an adjective or a
 relative clause is skipped or, if the adjective looks like a noun before a verb, gets a wrong cue.
-In "a lot of ladies" the cue is "ladies", while a parser's head is "lot". A name of several words is
-one cue. Determiners ("these", "every") also show the number, but, as in the paper, they are not
-marked as cues.
+In "a lot of ladies" the cue is "ladies", while a dependency parser returns "lot" as the head. A
+name of several words is one cue. Determiners ("these", "every") also show the number, but, as in
+the paper, they are not marked as cues.
 """
 
 from __future__ import annotations
@@ -85,8 +85,8 @@ def cue(paradigm: str, words: Words, target: int, foil: str) -> tuple[Slice, str
 def number_of(target: str, foil: str) -> str:
     """Return the grammatical number of the target, "singular" or "plural".
 
-    Both forms are looked up in a list of known words. For other verbs, the form in -s is the
-    singular.
+    Target and foil are looked up in a list of known words. If either is missing from the list, both
+    are treated as verb forms, and the form that ends in -s is the singular.
     """
     if target.lower() in NUMBERS and foil.lower() in NUMBERS:
         numbers = NUMBERS[target.lower()], NUMBERS[foil.lower()]

@@ -13,7 +13,7 @@ from mixlens.errors import InvalidInput
 
 @dataclass(frozen=True, repr=False)
 class Dataset(Sequence[Example]):
-    """Examples of one kind.
+    """A data set with examples of one kind.
 
     `errors` lists (name, reason) for each skipped record. `origin` is the source of the data.
     """
@@ -58,7 +58,7 @@ class Dataset(Sequence[Example]):
         The sample does not depend on the order of the data.
         """
         if count < 1:
-            raise InvalidInput(f"{count} is out of range for a sample. Draw at least one example.")
+            raise InvalidInput(f"Sample size {count} is out of range. Pass at least 1.")
         if count >= len(self):
             return self
         chosen: set[int] = set()

@@ -1,7 +1,8 @@
 """Speak texts with the eSpeak NG library, which also reports when each word begins.
 
-The library keeps internal state, so a text sounds slightly different after another text. Each call
-therefore speaks its texts in a new process, so that the same call always returns the same samples.
+The library keeps internal state, so the audio of a text depends slightly on the texts spoken before
+it. Each call therefore speaks its texts in a new process, so that the same call always returns the
+same samples.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def speak(texts: Sequence[str], voice: str, words_per_minute: int) -> list[Utter
     """
     if ctypes.util.find_library("espeak-ng") is None:
         raise InvalidInput(
-            "Spoken sentences need the library of eSpeak NG, which was not found. Install it, for"
+            "Spoken sentences need the eSpeak NG library, which was not found. Install it, for"
             " example with `apt install espeak-ng`, or pass your own audio."
         )
     command = [sys.executable, "-m", "mixlens.datasets.espeak", voice, str(words_per_minute)]

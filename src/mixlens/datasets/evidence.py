@@ -4,7 +4,7 @@ The tables have the columns `one_prefix_prefix` (the text), `one_prefix_word_goo
 `one_prefix_word_bad` (target and foil), and `target`, the evidence word. If there is a
 `target_phrase`, the whole phrase is the evidence, as in the paper, except in the sets for which the
 paper uses only the head of the phrase. If the evidence occurs several times, the first occurrence
-counts. Records without evidence (NA, or the whole sentence) are skipped.
+is used. Records without evidence (NA, or the whole sentence) are skipped.
 """
 
 from __future__ import annotations

@@ -88,8 +88,8 @@ class Aligned(Example):
 
 @dataclass(frozen=True, kw_only=True)
 class EvidencePrompt(Example):
-    """A prompt of several documents and a question. It is known which documents contain the
-    evidence for the answer.
+    """A prompt with several documents and a question, in which some of the documents are known to
+    contain the evidence for the answer.
     """
 
     kind: ClassVar[str] = "evidence"

@@ -41,7 +41,7 @@ def text_of(path: Path) -> str:
     except (OSError, EOFError, zlib.error) as error:
         raise InvalidInput(f"{path} cannot be read ({error}). Check the file.") from error
     if "\0" in text:
-        raise InvalidInput(f"{path} is not a text file; it contains zero bytes. Pass a text file.")
+        raise InvalidInput(f"{path} is not a text file; it contains null bytes. Pass a text file.")
     return text
 
 

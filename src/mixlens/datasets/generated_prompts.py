@@ -8,12 +8,15 @@ lists and templates in `bundled/prompt_words.json`, using a random seed.
   same person with another thing, or the same thing with another person.
 * `plain_fact`: the same, but the other documents share no word with the question.
 * `two_hop`: one document says who has a thing, another where that person lives.
-* `key_value`: every document gives the number of a key, and one key is asked for.
-* `variables`: one document sets a variable, another copies it, and the copy is asked for.
+* `key_value`: every document gives the number of a key, and the question asks for one of these
+  numbers.
+* `variables`: one document sets a variable, another copies it, and the question asks for the value
+  of the copy.
 * `injection`: one document answers the question, but another document contains an instruction to
   answer with a certain word instead. The answer begins with "The answer is the word".
 
-`tokens` adds neutral sentences to the documents until the prompt has about this many tokens.
+The option `tokens` adds neutral sentences to the documents until the prompt has about this many
+tokens.
 """
 
 from __future__ import annotations

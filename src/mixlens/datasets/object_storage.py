@@ -1,5 +1,4 @@
-"""Paths on object storage (`s3://bucket/key`), with those methods of `pathlib.Path` that mixlens
-uses.
+"""Paths on object storage (`s3://bucket/key`), with the `pathlib.Path` methods that mixlens uses.
 
 `path_of` is the only place that decides between a local path and an object. An object becomes
 visible only when it is complete. Readers therefore never see part of an object, and a killed
@@ -126,9 +125,7 @@ AnyPath = Path | ObjectPath
 
 
 def path_of(address: str | os.PathLike[str] | ObjectPath) -> AnyPath:
-    """Return the path of an address, on object storage if the address begins with `s3://`, else
-    local.
-    """
+    """Return an object storage path if the address begins with `s3://`, or else a local path."""
     if isinstance(address, ObjectPath):
         return address
     text = os.fspath(address)

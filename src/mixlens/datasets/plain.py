@@ -20,7 +20,7 @@ _HEADING = re.compile(r" *(= )+[^=].*( =)+ *")
 
 
 def read(path: Path) -> Iterator[Example]:
-    """Return one text per line, without headings in the style of WikiText."""
+    """Yield one example per line or per block of lines, without WikiText headings."""
     lines = lines_of(path)
     if any(_HEADING.fullmatch(line) for _, line in lines):
         for name, line in lines:
@@ -34,7 +34,7 @@ def read(path: Path) -> Iterator[Example]:
 def _paragraphs(path: Path) -> list[tuple[str, str]]:
     """Return (name, text) for each block, or an empty list if most blocks are single lines.
 
-    A block has the name of its first line.
+    The name is `file:number`, where `number` is the line number of the first line in the block.
     """
     blocks: list[tuple[str, list[str]]] = []
     blank = True

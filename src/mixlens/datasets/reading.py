@@ -3,7 +3,7 @@
 | what | how it is recognised | kind |
 |---|---|---|
 | BLiMP | JSONL with `sentence_good` and `sentence_bad` as sentences | agreement |
-| word lists with cues | JSONL with the same as lists, and `target_index` | agreement |
+| word lists with cues | JSONL with both sentences as word lists, and `target_index` | agreement |
 | prefixes with evidence words | CSV with `one_prefix_prefix` and `target` | agreement |
 | Linzen | `NAME.text` next to `NAME.gold` | agreement |
 | your own | CSV, TSV or JSONL with `text`, `target`, `foil` | agreement |

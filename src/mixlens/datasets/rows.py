@@ -1,5 +1,5 @@
-"""Read the records of a shard. A record is a text with its name and options, or is skipped for a
-reason.
+"""Read the records of a shard. A record is either a text with its name and options, or the reason
+for skipping it.
 """
 
 from __future__ import annotations

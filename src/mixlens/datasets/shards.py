@@ -55,7 +55,7 @@ def cut_into_shards(source: str, rows: int) -> list[Shard]:
     `rows` records.
     """
     if rows < 1:
-        raise InvalidInput(f"{rows} is out of range for the texts of a shard. Pass at least 1.")
+        raise InvalidInput(f"rows={rows} is out of range. Pass at least 1 text per shard.")
     shards: list[Shard] = []
     files = _files(source)
     for path, kind in files:
@@ -154,9 +154,7 @@ def read_quoted(file: Lines) -> bytes:
 
 
 def read_sentence(file: Lines) -> bytes:
-    """Return the lines of a CoNLL-U sentence and the blank lines around it, or nothing at the
-    end.
-    """
+    """Return a CoNLL-U sentence with the blank lines around it, or `b""` at the end of the file."""
     raw, lines = b"", False
     while line := file.readline():
         raw += line

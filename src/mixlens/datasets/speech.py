@@ -6,7 +6,7 @@ Each line is a JSON object with
 * `audio`: the path of a WAV file (16 bits, relative to the file), or an object with `array`
   (numbers from -1 to 1) and `sampling_rate`;
 * `words`: a list of objects with `word`, `start` and `end` (seconds), in the order of the sentence;
-* `cue`, `target`: numbers of words, from 0, as a number or a list;
+* `cue`, `target`: a word index (from 0) or a list of word indices;
 * optionally `foil` (a different spelling of the target that sounds the same), and `other_cue` and
   `other_audio` (a cue that requires the foil instead of the target, and the audio of the sentence
   with this cue).
@@ -14,7 +14,8 @@ Each line is a JSON object with
 mixlens also reads the fields of the authors' data: `alignment` with `intervals` in place of
 `words`, `cue_indices` and `target_indices` with `enc`, and `template`, which becomes the group.
 
-Audio with several channels becomes their mean. All audio is resampled to 16,000 samples per second.
+The channels of multi-channel audio are averaged. All audio is resampled to 16,000 samples per
+second.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def spoken(
     if not isinstance(text, str) or not text.strip():
         raise InvalidInput("text is missing")
     if not isinstance(intervals, list) or not intervals:
-        raise InvalidInput("words is missing. It must list objects with word, start and end")
+        raise InvalidInput("words is not a list of objects with word, start and end")
     audio = _audio(row["audio"], folder)
     words = _find_words(text, intervals)
     times = _times(intervals, len(audio) / _SIZE_IN_BYTES / RATE)
@@ -102,7 +103,7 @@ def _audio(given: Any, folder: Path | None) -> bytes:
         if samples.ndim != 1 or not len(samples) or not isinstance(rate, int) or rate < 1:
             raise InvalidInput("audio needs samples of one channel, and a sampling_rate")
         if not np.isfinite(samples).all() or np.abs(samples).max() > 1:
-            raise InvalidInput("audio has samples outside of -1 to 1")
+            raise InvalidInput("audio has samples outside [-1, 1]")
         return to_bytes(samples, rate)
     path = given.get("path") if isinstance(given, Mapping) else given
     if not isinstance(path, str) or not path:
@@ -169,5 +170,5 @@ def _numbers(row: Mapping[str, Any], key: str, count: int) -> tuple[int, ...]:
         given = row[f"{key}_indices"].get("enc")
     places = given if isinstance(given, list) else [given]
     if not places or not all(isinstance(each, int) and 0 <= each < count for each in places):
-        raise InvalidInput(f"{key} is not the number of one of the {count} words")
+        raise InvalidInput(f"{key} must be word indices in the range 0–{count - 1}")
     return tuple(sorted(set(places)))

@@ -153,8 +153,8 @@ class Case:
             )
             if len(tokens) != 1:
                 raise InvalidInput(
-                    f"The mask became {len(tokens)} tokens instead of one. Use a tokenizer "
-                    "with a mask token."
+                    f"The mask was tokenised as {len(tokens)} tokens instead of one. Use a "
+                    "tokenizer with a mask token."
                 )
             return tokens[0]
         if self.causal:
@@ -197,7 +197,7 @@ class Case:
 
     @cached_property
     def explain(self) -> dict[str, Any]:
-        """Return the options that tell output measures to explain the target against its foil.
+        """Return the options that make output measures explain the target against its foil.
 
         Examples without a foil have no such options.
         """
@@ -224,8 +224,8 @@ class Case:
         return self._maps[key]
 
     def _sharing(self, measure: str, options: Mapping[str, Any]) -> list[str]:
-        """Return the other measures that can be scored in the same forward pass, with the same
-        options.
+        """Return the other measures that can be scored with `measure` in one forward pass, with the
+        same options.
         """
         if (
             not self.pass_measures

@@ -2,12 +2,12 @@
 
 A method is the name of a measure or one of `METHODS`:
 
-* `leave_one_out`: the log-probability that the answer loses without a document;
+* `leave_one_out`: the drop in the log-probability of the answer if a document is removed;
 * `context_cite`: the weights of a linear model that predicts the log-odds of the answer, fitted on
   `ABLATIONS` shortened prompts;
 * `value_zeroing_segments`: Value Zeroing of all tokens of a document at once;
-* `random`, `first`, `last`, `lexical`: baselines that do not look at the model. `lexical` counts
-  the words that a document shares with the question and the answer.
+* `random`, `first`, `last`, `lexical`: baselines that do not use the model. `lexical` counts the
+  words that a document shares with the question and the answer.
 """
 
 from __future__ import annotations

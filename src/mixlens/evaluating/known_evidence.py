@@ -72,9 +72,7 @@ class KnownEvidence:
 
     @cached_property
     def counts(self) -> bool:
-        """Return whether the model predicts the expected answer, and a different one without the
-        evidence.
-        """
+        """Return whether the model predicts the expected answer, but not without the evidence."""
         return self.answered and not self._answered(self.prompt.without(self.needles))
 
     def _answered(self, prompt: Sequence[int]) -> bool:

@@ -1,9 +1,9 @@
-"""Pass a sentence and its translation to an encoder-decoder model word by word.
+"""Tokenise a sentence and its translation word by word for an encoder-decoder model.
 
-Each word is tokenised separately, so that it is known which pieces belong to the word. The
-tokenizer's special tokens are added around the sentence. The decoder reads the gold translation
-(teacher forcing). Position 0 of the decoder is the start token. If the decoder reads a piece at
-position i, it predicts this piece at position i - 1.
+Each word is tokenised separately, which shows which pieces belong to which word. The tokenizer's
+special tokens are added around the sentence. The decoder reads the gold translation (teacher
+forcing). Position 0 of the decoder is the start token. If the decoder reads a piece at position i,
+it predicts this piece at position i - 1.
 """
 
 from __future__ import annotations

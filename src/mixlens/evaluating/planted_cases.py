@@ -54,7 +54,7 @@ class Planted:
 
 
 def _text(*words: tuple[int, int]) -> tuple[int, ...]:
-    """Return the token ids of a text of markers, with words at the given positions."""
+    """Return the token ids of a text with words at the given positions, and markers elsewhere."""
     ids = [MARKS[place % 2] for place in range(TOKENS)]
     for place, word in words:
         ids[place] = word

@@ -9,9 +9,9 @@ and a layer norm only rescales the state. The features are grouped into blocks:
 * `got` and `middle`: empty at first; heads write there;
 * `place`: the position, one-hot.
 
-Every token has the same norm, so that all scales are constants. A head that attends to one position
-gives it a weight of 1 up to 1e-20. The MLP consists of pairs of ReLUs, which make it linear in the
-features. A classifier reads one block at every token.
+Every token has the same norm, so that all scales are constants. A head that attends to a single
+position gives this position a weight of 1 to within 1e-20. The MLP consists of pairs of ReLUs,
+which make it linear in the features. A classifier reads one block at every token.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def looking(at: Mapping[int, int]) -> tuple[Tensor, Tensor]:
 def weighing(target: int, weights: Sequence[float], d_head: int) -> tuple[Tensor, Tensor]:
     """Return the query and key weights of a head in BERT's first layer.
 
-    The target has these attention weights, and every other token attends uniformly.
+    The target attends with the given weights, and every other token attends uniformly.
     """
     query = torch.eye(TOKENS, dtype=torch.float64)[target][None] @ block("place")
     scale = d_head**0.5 / (

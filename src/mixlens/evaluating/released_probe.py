@@ -1,13 +1,12 @@
-"""Reproduce a published probe, for compression on the scale of the published figure.
+"""Reproduce the probe of Mohebbi et al. (2023), for compression on the scale of their figure 3.
 
-The probe comes from the code released with Mohebbi et al. (2023), and the figure is figure 3 of
-that paper. The released code differs from an online code with a linear probe in several ways, which
-mixlens keeps. The probe has a hidden layer of 128 (ReLU, layer norm, dropout .2 and .3) instead of
-a linear probe. The cross-entropy loss applies a second softmax to its softmax output, in training
-and in evaluation. Costs are in nats, except those of the first block, which are in bits. The
-learning rate falls to zero within the first epoch, so later epochs change nothing, and training on
-small data sets stops far from the optimum. For two classes, a label costs ln 2 = .69 without
-information and ln(1 + 1/e) = .31 at best, so compression ranges from 1.44 to 3.19.
+mixlens keeps the ways in which the code released with the paper differs from an online code with a
+linear probe. The probe has a hidden layer of 128 units (ReLU, layer norm, dropout .2 and .3). The
+cross-entropy loss applies a second softmax to the probe's softmax output, in training and in
+evaluation. Costs are in nats, except those of the first block, which are in bits. The learning rate
+falls to zero within the first epoch, so later epochs change nothing, and training on small data
+sets stops far from the optimum. For two classes, a label costs ln 2 = .69 without information and
+ln(1 + 1/e) = .31 at best, so compression ranges from 1.44 to 3.19.
 """
 
 from __future__ import annotations

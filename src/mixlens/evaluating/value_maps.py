@@ -64,14 +64,14 @@ def value_map(layer: Layer, site: Attention) -> Tensor:
             return torch.cat([matrix, bias[None]]).reshape(-1, heads, d_head).transpose(0, 1)
     raise UnsupportedModel(
         f"layer {layer.index} of {layer.stack.name}: no affine module computes the value "
-        "vectors from the input of attention (they may take several steps), so the map from "
-        "tokens to value vectors has no singular values"
+        "vectors from the input of attention (the model may compute them in several steps), so "
+        "singular values are not available"
     )
 
 
 def singular_values_of(layer: Layer, site: Attention) -> Tensor:
-    """Return the largest singular values [head, d_head] of x -> f(x) = (x W_V + b_V) W_O, largest
-    first.
+    """Return the d_head largest singular values [head, d_head] of x -> f(x) = (x W_V + b_V) W_O, in
+    descending order.
 
     The matrix of this affine map has d_model + 1 rows, the last one for the bias. All other
     singular values are zero.

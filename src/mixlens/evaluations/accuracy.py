@@ -1,9 +1,9 @@
 """Accuracy: how often the model is right on the data.
 
 A classifier is right if its most probable class is the label. On an agreement example, the target
-must be more probable than the foil. This evaluates the model, not a measure: if a model is only as
-accurate as chance, evaluations on it say nothing about a measure. `benchmark` therefore computes it
-for every data set with answers.
+must be more probable than the foil. This evaluates the model, not a measure: if the accuracy is at
+chance level, evaluations on this model say nothing about a measure. `benchmark` therefore computes
+it for every data set with answers.
 
 Chance level is one half for agreement examples, and the frequency of the most frequent label for
 classification.

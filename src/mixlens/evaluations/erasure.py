@@ -2,7 +2,7 @@
 value of a text is Spearman's rank correlation between the measure's scores for the target and the
 blank-out scores: how much the explained output changes when each token is replaced
 (`mixlens.measures.blank_out`). Mohebbi et al. (2023), section 7 and table 3; Ferrando et al.
-(2022), section 4 and table 2 (the column of subject-verb agreement).
+(2022), section 4 and table 2 (the subject-verb agreement column).
 
 By default, layers are aggregated by the measure's own rollout. A token is replaced with [MASK], or
 with [UNK] or a zero embedding if the tokenizer has no mask. The explained output is the target,

@@ -1,7 +1,7 @@
 """Gradient agreement: do a measure's scores rank tokens in the same order as the gradient of the
 prediction? The value of a text is Spearman's rank correlation between the measure's scores for the
 target and the norms of the gradient of the explained output with respect to each token's embedding.
-Ferrando et al. (2022), section 4.1 and table 2 (the columns of SST-2), use the rollout scores of a
+Ferrando et al. (2022), section 4.1 and table 2 (the SST-2 columns), use the rollout scores of a
 classifier's [CLS] token (including special tokens as sources), the gradient of the softmax
 probability of the predicted class, and l2 norms. These are the defaults.
 

@@ -2,7 +2,7 @@
 
 One document of the prompt contains an instruction to answer with a certain word instead of
 answering the question (`generated:injection`). If the model follows it, the instruction is the
-evidence of the answer, and the evaluation reports the same numbers as `needle_recovery`. Prompts on
+evidence of the answer, and the evaluation reports the same metrics as `needle_recovery`. Prompts on
 which the model does not follow the instruction are excluded.
 """
 

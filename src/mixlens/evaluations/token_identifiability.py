@@ -9,8 +9,8 @@ form and is not in the paper. Some options compute more than the rate of each la
 * `offset=k`: identify the token k positions to the right (figures 14-17);
 * `single`: identify the input of each layer from the output of the same layer (figures 11-13).
 
-The data are split by sentence, not by token. With `folds=1`, 70 % of the sentences are for
-training, 15 % for validation and 15 % for the test. With more folds, every sentence is tested once,
+The data are split by sentence, not by token. With `folds=1`, 70 % of the sentences are used for
+training, 15 % for validation and 15 % for testing. With more folds, every sentence is tested once,
 and 15/85 of the remaining sentences are used for validation.
 """
 
@@ -81,7 +81,7 @@ def splits(count: int, folds: int = 1, share: float = 1.0) -> list[Split]:
     if count < folds or count - len(tests[0]) < 2:
         raise InvalidInput(
             f"{counted(count, 'text')} cannot be split into {counted(folds, 'fold')}. Each "
-            "fold needs a text for training, one for validation and one for the test."
+            "fold needs a text for training, one for validation and one for testing."
         )
     for test in tests:
         others = np.setdiff1d(every, test)
@@ -149,7 +149,7 @@ class _Found:
 
     test: np.ndarray  # [layer, sentence]
     train: np.ndarray  # [layer]: rate
-    cross: np.ndarray  # [layer of training, layer of test]: hits
+    cross: np.ndarray  # [training layer, test layer]: hits
     passes: np.ndarray  # [fold, layer]
 
 
@@ -206,10 +206,10 @@ def conclude(
 
     * `layers` [layer]: the rate of each layer; `layer`: the layer numbers (0 is the input itself);
     * `train_layers` [layer]: the rates on the training sentences;
-    * `cross` [layer of training, layer of test]: the rates with `across`;
+    * `cross` [training layer, test layer]: the rates with `across`;
     * `chance`: the rate of a random guess among the tokens of a sentence;
     * `tokens`: the number of tested tokens;
-    * `passes` [layer]: the number of passes over the data of trained probes, averaged over folds;
+    * `passes` [layer]: the number of training epochs of a linear or mlp probe, averaged over folds;
     * `probe`, `metric`, `offset` and `folds`: the settings.
     """
     _require_contents(observations, single, across)

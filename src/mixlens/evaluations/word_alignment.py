@@ -11,9 +11,9 @@ error rate (AER) over the whole corpus (Och & Ney 2003). The options are:
 
 * `setting`: "AWI" uses the scores of the decoding step that reads the target word (alignment with
   input), and "AWO" uses the step that predicts it (alignment with output).
-* `eos`: often, the end token (or another special token) of the source has the largest score. "drop"
-  then leaves the target word without a link, as in the paper; "exclude" ignores the scores of
-  special tokens.
+* `eos`: how to treat target words whose largest score is that of the source's end token (or another
+  special token). "drop" leaves these target words without a link, as in the paper; "exclude"
+  ignores the scores of special tokens.
 * `layer`: a number counted from 0, or "best", the layer with the lowest AER on the same sentences.
   This choice is optimistic, and the interval does not account for it. `details["held_out_aer"]`
   avoids it: each half of the sentences uses the layer that is best on the other half.

@@ -1,5 +1,5 @@
 """Save the training state after each epoch in one file. Weights and optimizer state are stored as
-safetensors, the rest as JSON in the header. Loading a checkpoint runs no code.
+safetensors, the rest as JSON in the header. Loading a checkpoint never executes code.
 
 The file is replaced atomically, so that an interrupted save leaves the previous checkpoint intact.
 """

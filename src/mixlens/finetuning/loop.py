@@ -1,5 +1,4 @@
-"""The training loop. It minimises the cross-entropy of the right class with AdamW, linear warm-up
-and linear decay.
+"""Train a model on a cross-entropy loss with AdamW, linear warm-up and linear decay.
 
 All randomness of an epoch (the order of the examples, dropout) depends only on the seed and the
 epoch number. On a CPU the same seed therefore gives the same weights, and an interrupted run

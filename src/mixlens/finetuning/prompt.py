@@ -9,7 +9,7 @@ Learning rate 3e-5, AdamW without weight decay, linear warm-up over a tenth of t
 decay follow the authors' code. A batch size of 64 and 5 epochs are mixlens's choice, because the
 authors' code takes both as arguments and only mentions these values in a comment. The authors split
 the five paradigms together, after drawing the singular examples of one paradigm with replacement.
-mixlens splits each paradigm into halves, and no sentence is in both.
+mixlens splits each paradigm into halves that share no sentence.
 
 A causal model predicts the target from the text before it. Examples that it cannot answer, because
 the target is the first word or a cue comes after the target, are skipped and counted. Examples
@@ -64,8 +64,8 @@ def prompt_finetuned(
     items, held_out = (prompts(lens, part, longest, reasons) for part in (first, second))
     if not items or not held_out:
         raise InvalidInput(
-            f"None of the {len(wanted)} examples works with this model: {dict(reasons)}. Use "
-            "other data."
+            f"None of the {len(wanted)} examples can be used with this model: "
+            f"{dict(reasons)}. Use other data."
         )
     if reasons:
         log("left out: " + ", ".join(f"{count} ({reason})" for reason, count in reasons.items()))
@@ -110,7 +110,7 @@ def prompts(
 
 
 class _LeftOut(Exception):
-    """Raised to skip an example. The message is the reason."""
+    """Raised to skip an example, with the reason as its message."""
 
 
 def _prompt(lens: Lens, example: Agreement, longest: int) -> Item:

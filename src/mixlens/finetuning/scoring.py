@@ -51,8 +51,7 @@ class Settings:
             )
         if not 0 <= self.warmup < 1:
             raise InvalidInput(
-                f"warmup={self.warmup} is out of range. Pass a fraction of the steps, from 0 to"
-                " below 1."
+                f"warmup={self.warmup} is out of range. Pass a fraction of the steps in [0, 1)."
             )
         if self.dtype not in DTYPES:
             raise InvalidInput(

@@ -17,7 +17,7 @@ Kind = TypeVar("Kind", bound=Example)
 def halves(examples: Sequence[Kind], seed: int = 0) -> tuple[list[Kind], list[Kind]]:
     """Split the examples of each group (paradigm) into halves for training and evaluation.
 
-    If the number of texts is odd, the training half gets one more.
+    If the number of texts is odd, the training half gets the additional text.
     """
     return _parted(examples, lambda example: example.group or "", 0.5, seed)
 

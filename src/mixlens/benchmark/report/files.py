@@ -57,7 +57,7 @@ def write_files(
 def _parquet(entries: Iterable[Mapping[str, Any]]) -> bytes:
     """Write one row for each example, evaluation and measure.
 
-    The measure is empty for evaluations of the model itself.
+    The measure column is empty for evaluations of the model itself.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -96,7 +96,7 @@ def _shown(seen: Any) -> str:
 def _shortened(value: Any) -> Any:
     """Return the value with long arrays replaced by their shape and long lists truncated.
 
-    The result fits into one cell of the table.
+    The result fits into one table cell.
     """
     if isinstance(value, np.ndarray) and value.size > _LARGEST:
         return f"array of {' x '.join(map(str, value.shape))}"
