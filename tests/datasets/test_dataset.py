@@ -68,7 +68,7 @@ def test_samples_keep_the_order_of_the_data_and_differ_by_seed() -> None:
     places = [names.index(each.name) for each in whole.sample(20)]
     assert places == sorted(places)
     assert set(whole.sample(20, 0)) != set(whole.sample(20, 1))
-    with pytest.raises(InvalidInput, match="at least one"):
+    with pytest.raises(InvalidInput, match="Sample size 0 is out of range"):
         whole.sample(0)
 
 

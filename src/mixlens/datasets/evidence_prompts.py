@@ -168,7 +168,7 @@ def _checked(
     answer: str,
 ) -> EvidencePrompt:
     if not evidence:
-        raise InvalidInput("no document holds the evidence")
+        raise InvalidInput("no document contains the evidence")
     if len(documents) < 2:
         raise InvalidInput(f"the prompt has {len(documents)} document, but at least 2 are needed")
     if not answer.strip():

@@ -52,7 +52,7 @@ class ObjectPath:
         return PurePosixPath(self.key).suffix
 
     def resolve(self) -> ObjectPath:
-        """Return the path unchanged, because objects have no links."""
+        """Return the path unchanged, because object storage has no symbolic links."""
         return self
 
     def exists(self) -> bool:

@@ -39,10 +39,12 @@ SHOWN = 3
 def read(
     path: str | Path, kind: str | None = None, *, sample: int | None = None, seed: int = 0
 ) -> Dataset:
-    """Return the data set in a file, a folder or on the hub (`hf:glue/sst2`). With `sample`, return
-    a random sample of that many examples. `kind` is the requested type (agreement, classification,
-    tagged, alignment, evidence, speech, text); everything can be read as text. Records that cannot
-    be read are listed in `errors`. If no record can be read, `InvalidInput` gives the reasons.
+    """Read a data set from a file, a folder or the hub (`hf:glue/sst2`), and return it.
+
+    With `sample`, return a random sample of that many examples. `kind` is the requested type
+    (agreement, classification, tagged, alignment, evidence, speech, text); any data set can be read
+    as text. Records that cannot be read are listed in `errors`. If no record can be read,
+    `InvalidInput` gives the reasons.
     """
     if kind is not None and kind not in KINDS:
         raise InvalidInput(f"Unknown kind of data {kind!r}. Choose one of: {', '.join(KINDS)}.")

@@ -138,7 +138,7 @@ def _find_words(text: str, intervals: Sequence[Any]) -> tuple[Span, ...]:
     for interval in intervals:
         word = interval.get("word") if isinstance(interval, Mapping) else None
         if not isinstance(word, str) or not word.strip():
-            raise InvalidInput("words has an entry without word")
+            raise InvalidInput("an entry of words has no word")
         start = lowered.find(word.strip().lower(), end)
         if start < 0:
             raise InvalidInput(f"the word {word!r} is not in the rest of the text")

@@ -3,7 +3,7 @@
 * An agreement example becomes a text with a mask in place of the target or, for a causal model, the
   text before the target. The model chooses between target and foil. The target position is the
   mask, or the last token.
-* A labelled or plain text is recorded as it is. The target position is [CLS], or the last token of
+* A labelled or plain text is recorded unchanged. The target position is [CLS], or the last token of
   a causal model. The explained output is the class or word that the model predicts.
 * An aligned pair is tokenised word by word for an encoder-decoder model, so that the word of every
   piece is known; see `parallel`.

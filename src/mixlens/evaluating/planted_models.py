@@ -9,9 +9,10 @@ and a layer norm only rescales the state. The features are grouped into blocks:
 * `got` and `middle`: empty at first; heads write there;
 * `place`: the position, one-hot.
 
-Every token has the same norm, so that all scales are constants. A head that attends to a single
-position gives this position a weight of 1 to within 1e-20. The MLP consists of pairs of ReLUs,
-which make it linear in the features. A classifier reads one block at every token.
+Every token has the same norm, so that a layer norm scales all tokens by the same constant. A head
+that attends to a single position gives this position a weight of 1 to within 1e-20. The MLP
+consists of pairs of ReLUs, which make it linear in the features. A classifier reads one block at
+every token.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ An evaluation file defines
 * `SPEC`, an `EvaluationSpec` with the question, the citation, whether higher or lower values are
   better, and the accepted kinds of examples;
 * `observe(case, measure, **options)`, or `observe(case, **options)` for an evaluation of the model,
-  which returns the observation of one text as a number or as a dict of numbers and arrays (this
-  observation depends on no other text, so that a long run can stop and resume);
+  which returns the observation of one text as a number or as a dict of numbers and arrays (the
+  observation must not depend on other texts, so that a long run can stop and resume);
 * `conclude(observations, **options) -> Result`, which combines the observations of all texts (the
   default is their mean);
 * `evaluate(...) -> Result`, which runs both functions in one call.
