@@ -74,7 +74,7 @@ def test_one_that_cannot_run_does_not_stop_the_others(tmp_path: Path, sentences:
         (["kobayashi2020/fig99"], "Choose one of: fig3"),
         (["kobayashi2020/fig3", "--data", "/no/such/file"], "does not exist"),
         (["kobayashi2020/fig3", "--option", "colour=red"], "Unknown option 'colour'"),
-        (["kobayashi2020/fig3", "--sample", "0"], "at least one example"),
+        (["kobayashi2020/fig3", "--sample", "0"], "Sample size 0 is out of range"),
     ],
 )
 def test_wrong_arguments_get_one_clear_line(

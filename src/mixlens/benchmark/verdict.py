@@ -27,9 +27,7 @@ def verdict(ranking: Ranking) -> list[str]:
     if not candidates and ranking.not_judged:
         return [f"No measure could be judged on these data: {_listed([*ranking.not_judged])}."]
     if not candidates:
-        return [
-            "No evaluation defines whether higher or lower is better, so there is nothing to rank."
-        ]
+        return ["There is nothing to rank, because no evaluation defines whether higher is better."]
     first = candidates[0]
     as_it_is = f"First by mean rank: {first}."
     names = [name for name, column in ranking.columns.items() if column.ranked(candidates).any()]
