@@ -1,4 +1,4 @@
-"""Exact and fast tensor algebra that does not depend on a model.
+"""Exact, fast tensor algebra that is independent of any model.
 
 These functions do not store a tensor of targets x sources x d_model, unless it takes only a few
 megabytes. Triton kernels are in `fused/`.

@@ -1,8 +1,8 @@
-"""Sum and take norms over channels if the model's vectors are sharded over several processes.
+"""Compute sums and norms over channels if vectors are sharded across several processes.
 
-Each process stores only a slice of the channels. To sum or take a norm over all channels, the
-results of all processes are gathered and combined in a fixed order, so that every process gets
-bitwise equal results.
+Each process stores only a slice of the channels. For a sum or norm over all channels, the partial
+results of all processes are gathered and combined in a fixed order, so every process gets a bitwise
+identical result.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class ChannelSlice:
-    """The slice of a vector's channels that this process stores. By default, it is the whole
-    vector.
+    """Describes the slice of a vector's channels that this process stores.
+
+    By default, this is the whole vector.
     """
 
     start: int = 0

@@ -2,8 +2,8 @@
 
 An MLP g(z W_1 + b_1) W_2 applies g to each neuron separately. Along the straight path to the
 pre-activation p = sum_j p_j + rest, the integrated gradient of g has the same slope for every term:
-the slope of the chord. Therefore q_j = p_j (g(p) - g(start)) / (p - start). This needs no
-integration steps, and the parts add up to the whole change.
+the slope of the chord. Each term therefore contributes q_j = p_j (g(p) - g(start)) / (p - start).
+No numerical integration is needed, and the contributions add up to the total change.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def chord_norms(
 
     `first` contains the parts p_ij of the pre-activation. `stream` contains the parts T_ij of the
     residual stream, or is None to leave them out. The function processes a few sources at a time;
-    `limit` bounds the bytes of each temporary tensor.
+    `limit` is the maximum size in bytes of each temporary tensor.
     """
     weights = first.weights
     batch, _, targets, sources = weights.shape

@@ -1,5 +1,5 @@
-"""Choose block sizes and the precision of computations. Other modules call these functions instead
-of choosing sizes themselves.
+"""Choose block sizes and the precision of intermediate computations. Other modules call these
+functions instead of choosing sizes themselves.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def block_bytes(budget: int) -> int:
 
 
 def cached_bytes(budget: int, device: torch.device) -> int:
-    """Return the maximum size in bytes of a block that several elementwise operations read in turn.
+    """Return the maximum size in bytes of a block for a chain of elementwise operations.
 
     On a CPU, the block should stay in the cache between these operations.
     """
@@ -76,8 +76,8 @@ def sources_first(
 ) -> Float[Tensor, "batch source target head"]:
     """Permute the axes so that sources come before targets and heads.
 
-    The result is a view. Making it contiguous takes half the time of permuting three axes at once,
-    because targets and heads are exchanged first, which copies whole rows, and only a matrix
+    The result is a non-contiguous view. Making it contiguous takes half as long as permuting three
+    axes at once: targets and heads are swapped first by copying whole rows, so only a matrix
     transpose remains.
     """
     return weights.transpose(1, 2).contiguous().permute(0, 3, 1, 2)
@@ -90,7 +90,7 @@ def chunked(tensor: Tensor, size: int) -> Iterator[Tensor]:
 
 
 def computing_dtype(dtype: torch.dtype) -> torch.dtype:
-    """Return float32 for half precision, or the same dtype otherwise."""
+    """Return float32 for half-precision dtypes, and any other dtype unchanged."""
     return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
 
 
@@ -102,7 +102,7 @@ def wide(tensor: Tensor) -> Tensor:
 def in_float64(tensor: Tensor) -> Tensor:
     """Convert a tensor to float64 if the device supports it.
 
-    Squares and normal equations lose half of the digits, and the matrices for which this is used
-    are small.
+    Squares and normal equations lose half of the significant digits, and the matrices for which
+    this is used are small.
     """
     return tensor if tensor.device.type == "mps" else tensor.to(torch.float64)

@@ -1,4 +1,4 @@
-"""The L1 contribution of each source to a target: ||y_i||_1 - ||y_i - T_ij||_1.
+"""Compute the L1 contribution of each source to a target: ||y_i||_1 - ||y_i - T_ij||_1.
 
 An L1 norm cannot be computed from a Gram matrix. Instead, for a few targets and sources at a time,
 T_j is computed as the product of a (target x head) and a (head x d_model) matrix, so a full tensor
@@ -40,9 +40,9 @@ def l1_contributions(
     """Return ||y_i||_1 - ||T_ij - y_i + shift||_1 for every target i and source j.
 
     If a target gives a source no weight at all, the result is 0. `y` has the same channels as the
-    vectors of `parts`. `limit` bounds the bytes of a block. If all tokens are both targets and
-    sources, `ends` contains the number of real tokens of each text, and the scores of padding may
-    stay 0.
+    vectors of `parts`. `limit` is the maximum size in bytes of a temporary tensor. If all tokens
+    are both targets and sources, `ends` contains the number of real tokens of each text, and the
+    scores of padding may stay 0.
     """
     _, heads, targets, sources = parts.weights.shape
     if parts.vectors.few(targets):
@@ -69,7 +69,7 @@ def _fused_contributions(
 ) -> Float[Tensor, "batch target source"]:
     """Compute the contributions to many targets with the fused GPU kernel.
 
-    The vectors of some sources at a time are the only large temporary tensor.
+    The only large temporary tensor holds the vectors of a few sources at a time.
     """
     batch, heads, _, sources = parts.weights.shape
     vectors = parts.vectors
@@ -155,7 +155,7 @@ def _fill_contributions(
     limit: int,
     shift: float,
 ) -> None:
-    """Compute the contributions for a few texts, whose vectors stay in the cache."""
+    """Compute the contributions for a few texts at a time, so that their vectors stay in the cache."""
     batch, heads, targets, sources = parts.weights.shape
     width, size, offset = y.shape[-1], y.abs(), shift - y
     formed = parts.vectors.of().to(y.dtype).transpose(1, 2).contiguous()
@@ -206,8 +206,8 @@ def _finished(
     """Sum the scores over the channels of all processes, and set scores to zero where the attention
     weight is zero.
 
-    If the residual stream belongs to the target's own source, the scores on the diagonal are
-    computed again so that they include the residual stream.
+    If the residual stream counts as part of the target's own source, the scores on the diagonal are
+    recomputed to include it.
     """
     channels = parts.vectors.channels
     contributions = channels.sum(contributions)

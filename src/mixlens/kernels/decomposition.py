@@ -1,13 +1,16 @@
 """The contributions of sources to the chosen targets, stored as factors: T_ij = scale_i * sum_h
 A_hij vectors_hj (+ own_i if j is i itself).
 
-The full tensor of T_ij (targets x sources x d_model) is never computed, only its diagonal.
+T_ij is the contribution of source j to target i, and own_i is the contribution of target i's
+residual stream. The full tensor of T_ij (targets x sources x d_model) is never computed, only its
+diagonal.
 
-`Vectors` stores the vectors of the sources as two factors: vectors_hj = values_hj matrix_h. All
-vectors together are heads x sources x d_model numbers, often the largest tensor of all. They are
-computed for a few sources at a time, or not at all: for a single target, the heads are summed
-inside one product, (A_hij values_hj) matrix. Products are computed in the precision of the factors,
-and their results are converted to the precision of the weights.
+`Vectors` stores the vectors of the sources as two factors: vectors_hj = values_hj matrix_h. The
+product for all sources would be the largest tensor (heads x sources x d_model), so it is computed
+for a few sources at a time. If there are only a few targets (see `Vectors.few`), it is not needed:
+multiplying the weighted values A_hij values_hj by the stacked matrices of all heads also sums over
+the heads. Products are computed in the precision of the factors, and their results are converted to
+the precision of the weights.
 """
 
 from __future__ import annotations
@@ -30,9 +33,7 @@ _DIRECT = {
 
 @dataclass(frozen=True)
 class Vectors:
-    """The vectors of every head and source, stored as two factors that have not been multiplied
-    yet.
-    """
+    """Stores the vectors of every head and source as two factors, which are multiplied on demand."""
 
     values: Float[Tensor, "batch kv_head source d_head"]
     matrix: Float[Tensor, "head d_head d_model"]
@@ -56,7 +57,7 @@ class Vectors:
         return replace(self, values=self.values[:, :, :end])
 
     def head(self, number: int) -> Vectors:
-        """Return the vectors of one head."""
+        """Return the vectors of a single head."""
         one = slice(number, number + 1)
         read = number * self.values.shape[1] // len(self.matrix)
         gate = None if self.gate is None else self.gate[:, :, one]
@@ -71,7 +72,7 @@ class Vectors:
     def heads(
         self, part: slice | Int[Tensor, " part"] = slice(None)
     ) -> Float[Tensor, "batch head part d_head"]:
-        """Return the values of some sources for every head.
+        """Return the values of the selected sources for every head.
 
         With grouped-query attention, values are repeated for every head that shares them.
         """
@@ -79,7 +80,7 @@ class Vectors:
         return values if shared == 1 else values.repeat_interleave(shared, 1)
 
     def of(self, part: slice = slice(None)) -> Float[Tensor, "batch head part d_model"]:
-        """Compute the vectors of some sources.
+        """Compute the vectors of the selected sources.
 
         Raise an error if gates are applied to the values, because the vectors then differ between
         targets.
@@ -93,7 +94,7 @@ class Vectors:
         return made.view(len(made), batch, sources, self.width).transpose(0, 1)
 
     def source(self, limit: int) -> Callable[[slice], Float[Tensor, "batch head part d_model"]]:
-        """Return a function that returns the vectors of a slice of sources.
+        """Return a function that takes a slice of sources and returns their vectors.
 
         If all vectors fit in `limit` bytes, they are computed once in advance.
         """
@@ -136,7 +137,7 @@ class Vectors:
         """Return sum_h weights_hij vectors_hj, the contribution of each selected source to each
         target.
 
-        The "row" axis of the result contains the targets of all texts, one text after the other.
+        In the result, the targets of all texts are concatenated along the "row" axis.
         """
         by_source = weights.permute(0, 3, 2, 1)  # [batch, part, target, head]
         if self.few(weights.shape[2]):
@@ -174,8 +175,8 @@ class Vectors:
     def written_to_each(
         self, weights: Float[Tensor, "batch head target"]
     ) -> Float[Tensor, "batch target d_model"]:
-        """Return the contribution of each target's only source, which has the same index as the
-        target.
+        """Return the contribution of source i to target i for every i, given weights of one source
+        per target.
         """
         values = self.heads()
         if self.gate is not None:
@@ -187,7 +188,7 @@ class Vectors:
 
 @dataclass(frozen=True, kw_only=True)
 class Decomposition:
-    """The output of one block for the chosen targets, split by source.
+    """Stores the output of one attention block for the chosen targets, split by source.
 
     All vectors have the same channels as `vectors`.
     """
@@ -229,7 +230,7 @@ class Decomposition:
         return written.mul_(self.scale[..., None]).add_(self.own)
 
     def of_texts(self, texts: slice) -> Decomposition:
-        """Return the decomposition for some texts of the batch."""
+        """Return the decomposition for the selected texts of the batch."""
         return replace(
             self,
             weights=self.weights[texts],

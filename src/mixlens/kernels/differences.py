@@ -1,11 +1,11 @@
-"""Measure the difference between two tensors, token by token, and the difference that rounding
-explains.
+"""Measure the difference between two tensors, token by token, and the largest difference that
+rounding can cause.
 
 Each vector is compared relative to its own size. A language model's first token may be ten thousand
 times as large as the others, so a comparison relative to the largest number in the tensor would
-hide errors in all other tokens. A vector that is much smaller than the terms of its sum may be mere
-rounding. It is therefore compared relative to a fraction of the size of these terms. If the terms
-are unknown, the median vector size is used instead.
+hide errors in all other tokens. If a vector is a sum and is much smaller than the summed terms, it
+may consist only of rounding errors. Its difference is therefore divided by a fraction of the size
+of the terms. If the terms are unknown, the median vector size is used instead.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ ROUNDING = {torch.float64: 1e-6, torch.float32: 1e-4, torch.float16: 2e-2, torch
 
 
 def rounding(like: Tensor, dtype: torch.dtype | None = None) -> float:
-    """Return the largest relative difference that rounding explains for a tensor's dtype and
+    """Return the largest relative difference that rounding can cause for a tensor's dtype and
     device.
 
-    The limit is larger if float32 products run in TF32 or bf16, which have fewer digits.
+    The limit is larger if float32 products run in TF32 or bf16, which have fewer significant
+    digits.
     """
     dtype = like.dtype if dtype is None else dtype
     if dtype == torch.float32:
@@ -108,10 +109,8 @@ def sum_errors(
 
 
 def _errors_of_rounding(gaps: Tensor, sizes: Tensor) -> Tensor | None:
-    """Return the errors relative to the vectors' own sizes if all of these errors are within
-    rounding.
-
-    Return None if larger errors occur, or if reading a value would force a GPU synchronization. The
+    """Return the errors relative to the vectors' own sizes if all of them are within rounding.
+    Return None if any error is larger, or if checking this would force a GPU synchronization. The
     sizes of the summed terms must then be computed as well.
     """
     if not may_look_at(gaps):
@@ -122,7 +121,7 @@ def _errors_of_rounding(gaps: Tensor, sizes: Tensor) -> Tensor | None:
 
 def _floor(dtype: torch.dtype) -> float:
     """Return the size of a vector, as a fraction of the size of its summed terms, below which the
-    vector may be mere rounding.
+    vector may consist only of rounding errors.
     """
     return max(1e-3, torch.finfo(dtype).eps / ROUNDING[dtype])
 
@@ -161,8 +160,8 @@ def product_errors(
     which costs about as much as two columns of the product. The directions are Gaussian, because
     random signs would miss an error (e, -e) in two channels whose signs agree.
 
-    The sizes of the summed terms are only computed if a vector's own size does not already show
-    that the difference is rounding.
+    The sizes of the summed terms are only computed if the difference, relative to the vector's own
+    size, is larger than rounding.
     """
     if right.dim() < left.dim():  # one matrix for all texts of an entry
         right = right[:, None]

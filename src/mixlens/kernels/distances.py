@@ -1,4 +1,4 @@
-"""Distances between representations, accurate even when the two are almost equal."""
+"""Compute distances between representations accurately, even if they are almost equal."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ DISTANCES = ("cosine", "euclidean", "spearman")
 
 @dataclass(frozen=True)
 class Distance:
-    """A distance between representations, selected by name. With `normalised`, representations are
-    first scaled to mean zero and variance one.
+    """Computes a distance between representations, selected by name. With `normalised`,
+    representations are first scaled to mean zero and variance one.
 
     The "projection" distance is the signed inner product of the change a - b with the second
     representation b. Together with the Euclidean distance, it gives the angle between stacked
@@ -25,8 +25,9 @@ class Distance:
     normalised: bool = False
 
     def prepare(self, states: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows d_model"]:
-        """Standardise, rank or scale representations, as the distance requires, before calling
-        `between`.
+        """Standardise, rank or scale representations as the distance requires.
+
+        Call this before `between`.
 
         If you compare a representation several times, prepare it only once.
         """

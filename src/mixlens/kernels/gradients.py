@@ -1,9 +1,9 @@
-"""Gradients of explained outputs with respect to hidden states: plain, averaged over noisy copies,
-and along paths.
+"""Compute gradients of outputs with respect to hidden states: plain, averaged over noisy copies, or
+along paths.
 
 The model is represented by a function `value(hidden, rows)` of the hidden states that enter a
 layer. `hidden` has the shape [copies, token, d_model], and `rows` contains the index of each copy's
-text. For each copy, the function returns the number to explain.
+text. The function returns one number per copy: the output to explain.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Value = Callable[[Hidden, Int[Tensor, " copies"]], Float[Tensor, " copies"]]
 
 
 def gradient(value: Value, hidden: Hidden, rows: Int[Tensor, " copies"]) -> Hidden:
-    """Return the gradient of each copy's number with respect to the hidden states of that copy."""
+    """Return the gradient of each copy's output with respect to the hidden states of that copy."""
     with torch.enable_grad():
         leaf = hidden.detach().clone().requires_grad_()
         slope = slope_of(value(leaf, rows).sum(), leaf)
@@ -35,7 +35,7 @@ def gradient(value: Value, hidden: Hidden, rows: Int[Tensor, " copies"]) -> Hidd
 def slope_of(number: Tensor, leaf: Tensor) -> Tensor | None:
     """Return the gradient of a number with respect to a tensor.
 
-    Return None if the graph is cut or the number does not depend on the tensor. For example, a
+    Return None if the graph is detached or the number does not depend on the tensor. For example, a
     class score of CANINE does not depend on the states of its last characters.
     """
     if not number.requires_grad:
@@ -62,8 +62,8 @@ def smoothed(
     seed: int,
     size: int,
 ) -> Hidden:
-    """Return the mean of `explain(gradient, hidden)` over copies of `hidden` with Gaussian noise on
-    all real tokens.
+    """Return the mean of `explain(gradient, hidden)` over copies of `hidden` with Gaussian noise
+    added to all tokens except padding.
 
     This is SmoothGrad (Smilkov et al. 2017). The standard deviation of the noise is `noise` times
     the range of values in each text.

@@ -2,10 +2,10 @@
 G the head x head Gram matrix of one source's vectors.
 
 Each pair of target and source takes head^2 operations instead of head * d_model, and each source
-needs a matrix of head x head numbers. a^T G a is evaluated in float64 even for float32 vectors: if
-heads cancel, the root of a float32 square has only half of the digits. Half-precision vectors have
-fewer digits than that to begin with, so on a GPU without the fused kernels, float32 is used for
-them, which is several times as fast as float64.
+needs a head x head matrix. a^T G a is evaluated in float64 even for float32 vectors: if heads
+cancel, a norm computed from a float32 square has only half of the significant digits.
+Half-precision vectors have even fewer digits. On a GPU without the fused kernels, float32 is
+therefore used for them, because it is several times as fast as float64.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ def summed_norms(
 ) -> Float[Tensor, "batch target source"]:
     """Return ||sum_h weights_hij vectors_hj|| for every target i and source j.
 
-    The function processes a few sources at a time; `limit` bounds the bytes of each temporary
-    tensor. Pass `causal` if the targets are all positions in order and see only themselves and
-    earlier positions. If all tokens are both targets and sources, `ends` contains the number of
-    real tokens of each text, and the norms of padding may stay 0.
+    The function processes a few sources at a time; `limit` is the maximum size in bytes of each
+    temporary tensor. Pass `causal` if the targets are all positions in order and see only
+    themselves and earlier positions. If all tokens are both targets and sources, `ends` contains
+    the number of real tokens of each text, and the norms of padding may stay 0.
     """
     return vectors.channels.norm(_norms_here(weights, vectors, limit, causal, ends))
 
@@ -79,8 +79,8 @@ def _direct_norms(weights: Tensor, vectors: Vectors, limit: int) -> Tensor:
 def _fused_norms(weights: Tensor, vectors: Vectors, limit: int, causal: bool) -> Tensor:
     """Compute the norms for many targets with the fused GPU kernels.
 
-    Besides the Gram matrices, the vectors of some sources at a time are the only large temporary
-    tensor.
+    Besides the Gram matrices, the only large temporary tensor holds the vectors of a few sources at
+    a time.
     """
     batch, heads, _, sources = weights.shape
     gram = weights.new_empty(batch, heads**2, sources, dtype=torch.float64)

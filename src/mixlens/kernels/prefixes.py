@@ -1,21 +1,21 @@
-"""Effective attention if targets see different sources: causal masks, windows, packed texts.
+"""Compute effective attention if targets see different sources (causal masks, windows, packed
+texts).
 
 Brunner's projector is defined for one value matrix that all targets share. A causal target i sees
-only the rows j <= i of V, so attention can only be exchanged among these rows without changing the
-output, and the projector of the target is defined by these rows alone. Future sources keep weight
-zero, and the product with V stays the same. The projection of weights a is the shortest vector with
-the same product z = a C, which is z G_i^-1 C^T with G_i = sum over visible j of c_j c_j^T. This
-does not need an n x n projector per target, only a k x k matrix with one Cholesky factor and one
-solve, for a few targets at a time. The error of the solve grows with the condition number of C_i,
-not with its square.
+only the rows j <= i of V, so the projector of the target is defined by these rows alone. Future
+sources keep weight zero, and the product with V does not change. The projection of weights a is the
+shortest vector with the same product z = a C, which is z G_i^-1 C^T with G_i = sum over visible j
+of c_j c_j^T. This does not need an n x n projector per target, only a k x k matrix with one
+Cholesky factor and one solve, for a few targets at a time. The error of the solve grows with the
+condition number of C_i, not with its square.
 
 G_i is singular while fewer than k rows are visible, or when tokens repeat (in the first layer of a
 model with rotary positions, equal tokens have equal values). C is therefore expressed in a basis of
 directions, ordered by the first row that needs each direction. For a prefix of rows, G_i is then
 zero outside its leading block, and ones are added to the diagonal there. If all visible rows are
 independent, A itself is the result. If there are only a few targets and their sources certainly
-span all directions, this basis is not needed. Ill-conditioned cases show a large residual and use a
-singular value decomposition, one target at a time.
+span all directions, this basis is not needed. Ill-conditioned targets are detected by their large
+residual. They use a singular value decomposition, one target at a time.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ def visible_projection(
 ) -> tuple[Float[Tensor, "batch head target source"], Int[Tensor, "batch head"]]:
     """Project the attention of each target on the column space of its visible sources.
 
-    Return the projected attention and, for each head, the rank of all real sources together.
+    Return the projected attention and, for each head, the rank of the matrix of all sources except
+    padding.
     """
     least = tolerance(weights.dtype)
     direct = _full_rank_projection(weights, columns, seen, least, limit)
@@ -170,8 +171,7 @@ def ordered_directions(
     direction, and the index of that row.
 
     The function runs Gram-Schmidt over the rows, for all heads at once, until every head has all
-    its directions. Missing directions are zero and get the row index `source`, one past the last
-    row.
+    its directions. Missing directions are zero and get a row index one past the last row.
     """
     batch, heads, sources, k = columns.shape
     basis = columns.new_zeros(batch, heads, k, k)

@@ -1,13 +1,13 @@
 """Effective attention A P, with P the projector onto the column space of T = V W_O: attention
 without the part that has no effect on the output.
 
-T has d_head useful columns, not d_model. If W_O has full row rank, T and V have the same column
-space. If not, T has the column space of V times the directions that W_O keeps. Therefore P = Q Q^T
-with Q a thin QR factor of a (source x d_head) matrix. Q is computed from Cholesky factors in
-float64, for whole batches and all heads at once, and refined by a second pass for float64 values.
-The same factors bound the condition number. (Nearly) rank-deficient heads use a singular value
-decomposition, one head at a time, and singular values below `tolerance` times the largest count as
-zero.
+T has d_model columns, but at most d_head of them are linearly independent. If W_O has full row
+rank, T and V have the same column space. If not, T has the column space of V times the directions
+that W_O keeps. Therefore P = Q Q^T with Q a thin QR factor of a (source x d_head) matrix. Q is
+computed from Cholesky factors in float64, for whole batches and all heads at once, and is refined
+in a second pass if the values are float64. The Cholesky factors also bound the condition number.
+(Nearly) rank-deficient heads use a singular value decomposition, one head at a time, and singular
+values below `tolerance` times the largest count as zero.
 
 If targets see different sources (causal masks, windows), each target has its own projector; see
 `prefixes`.
@@ -37,8 +37,8 @@ def tolerance(dtype: torch.dtype) -> float:
 
 @dataclass(frozen=True)
 class Inverse:
-    """The inverse of a triangular Cholesky factor, and a mask of the matrices for which this
-    inverse is reliable.
+    """Stores inverses of triangular Cholesky factors, and a mask of the matrices for which they are
+    reliable.
     """
 
     factor: Float[Tensor, "*batch k k"]
@@ -103,7 +103,9 @@ def uncertain_rows(output_weight: Float[Tensor, "head d_head d_model"]) -> list[
 def with_ones(
     columns: Float[Tensor, "batch head source k"], lengths: Int[Tensor, " batch"]
 ) -> Float[Tensor, "batch head source k1"]:
-    """Append a column of ones to `columns`, so that projected attention weights keep their sum."""
+    """Append a column of ones to `columns`, so that projecting attention weights preserves their
+    sum.
+    """
     real = torch.arange(columns.shape[2], device=columns.device) < lengths[:, None]
     ones = real.to(columns.dtype) / lengths[:, None].sqrt()
     return torch.cat([columns, ones[:, None, :, None].expand(-1, columns.shape[1], -1, 1)], -1)
@@ -113,7 +115,8 @@ def with_ones(
 class Projector:
     """The projector P = Q Q^T onto the column space of T = V W_O, for every head.
 
-    If the rows of the real sources are linearly independent, P is the identity on these sources.
+    If the rows of all sources except padding are linearly independent, P is the identity on these
+    sources.
     """
 
     basis: Float[Tensor, "batch head source k"]
@@ -187,8 +190,8 @@ def _orthonormal(
 def _independent_rows(
     columns: Float[Tensor, "batch head source k"], lengths: Int[Tensor, " batch"], least: float
 ) -> Bool[Tensor, "batch head"]:
-    """Return whether the rows of the real sources are certainly linearly independent, so that the
-    null space is empty.
+    """Return whether the rows of all sources except padding are certainly linearly independent, so
+    that the null space is trivial.
     """
     gram = columns @ columns.mT
     size = gram.diagonal(dim1=-2, dim2=-1).amax(-1, keepdim=True).clamp_min(1e-300)

@@ -1,5 +1,5 @@
-"""DeepLIFT's multipliers for transformers: every operation propagates the *difference* between the
-input and a baseline, exactly.
+"""Compute DeepLIFT's multipliers for transformers: every operation exactly propagates the
+*difference* between the input and a baseline.
 
 Shrikumar, Greenside, Kundaje, "Learning Important Features Through Propagating Activation
 Differences", ICML 2017. Linear operations keep their gradient; `secants` has the rules for the
@@ -199,8 +199,8 @@ def constants(model: nn.Module) -> Iterator[None]:
 def differences_explained(
     value: Callable[[Tensor], Tensor], x: Tensor, baseline: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the attributions, the difference value(x) - value(baseline) that they should add up
-    to, and the error of their actual sum.
+    """Return the attributions, their expected sum value(x) - value(baseline), and the error of
+    their actual sum.
 
     `value` receives the inputs and baselines as one batch and returns one number for each of them.
     """

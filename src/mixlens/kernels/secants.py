@@ -1,10 +1,11 @@
-"""Operations whose derivative exactly propagates the difference between the two halves of a batch.
+"""Define operations whose derivatives exactly propagate the difference between the two halves of a
+batch.
 
 Shrikumar, Greenside, Kundaje, "Learning Important Features Through Propagating Activation
-Differences", ICML 2017. A nonlinear function of one number gets the slope of its secant (the
-Rescale rule). If both factors of a product differ between the halves, the difference is divided
-evenly: d(ab) = da (b + b')/2 + (a + a')/2 db, as in SHAP's deep explainer. Softmax has its own
-secant rule. For norms, `scaled_by_sigma` explains the rule for the division by sigma.
+Differences", ICML 2017. The derivative of a nonlinear elementwise function is the slope of its
+secant (the Rescale rule). If both factors of a product differ between the halves, the difference is
+divided evenly: d(ab) = da (b + b')/2 + (a + a')/2 db, as in SHAP's deep explainer. Softmax has its
+own secant rule. For norms, `scaled_by_sigma` explains the rule for the division by sigma.
 """
 
 from __future__ import annotations
@@ -152,8 +153,8 @@ def log_softmax(x: Tensor, dim: int) -> Tensor:
 def scaled_by_sigma(x: Tensor, inverse: Tensor) -> Tensor:
     """Return x / sigma with the derivative d(x / sigma) = dx / sigma + x' d(1 / sigma).
 
-    Here sigma has its value for the input, and x' is the baseline. An even division would diverge
-    for a baseline of zeros, where sigma is almost zero.
+    Here, sigma is computed from the input, and x' is the baseline. Dividing the difference evenly
+    would diverge for a baseline of zeros, where sigma is almost zero.
     """
     if len(x) % 2 or len(inverse) % 2:
         return x * inverse

@@ -1,7 +1,7 @@
-"""Divide a constant among the sources of a target, in proportion to their vectors.
+"""Divide a constant vector, such as a bias, among the sources of a target.
 
 In DecompX (Modarressi et al. 2023, section 3.2), a bias is divided among the split vectors to which
-it is added, T'_k = T_k + w_k / (sum_k w_k) b, so that they still add up to the whole.
+it is added, T'_k = T_k + w_k / (sum_k w_k) b, so that they still add up to the full output.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ def share(
 ) -> Float[Tensor, "*targets source width"]:
     """Add the constant to `parts` in place, divided among the sources by the rule `how`.
 
-    "column" adds the whole constant to the last source, and "none" drops it. If no source has a
-    weight, the constant is dropped, too.
+    "column" adds the whole constant to the last source, and "none" drops it. If all weights are
+    zero, the constant is dropped as well.
     """
     if how == "none":
         return parts

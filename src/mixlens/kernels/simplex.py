@@ -2,11 +2,11 @@
 output.
 
 This is a small quadratic program per target: min ||a'||^2 with a' C = a C and a' >= 0. C includes a
-column of ones, so that the sum is kept. Write a' = a0 + N u, where a0 is the shortest solution
-without the sign constraint and N is a basis of the left null space of C. This gives the
-least-distance problem min ||u||, N u >= -a0, which Lawson & Hanson (Solving Least Squares Problems,
-chapter 23.4) reduce to a single non-negative least-squares problem. The solution is exact and takes
-finitely many steps.
+column of ones, which preserves the sum of the weights. Write a' = a0 + N u, where a0 is the
+shortest solution without the sign constraint and N is a basis of the left null space of C. This
+gives the least-distance problem min ||u||, N u >= -a0, which Lawson & Hanson (Solving Least Squares
+Problems, chapter 23.4) reduce to a single non-negative least-squares problem. The algorithm is
+exact and ends after finitely many steps.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Infer the structure of a model from its activations: layers, attention, MLPs, norms, gates,
 layouts.
 
-The result is a `ModelStructure`, which is plain data. Code that computes scores belongs elsewhere.
+The result is a `ModelStructure`, which is plain data. Do not add code that computes scores here.
 
     attention_reading  Infer the structure of one attention block from the activations of one run.
     find_layers        Find the layers of a model in one forward pass that captures all attention.

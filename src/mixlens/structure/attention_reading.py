@@ -25,7 +25,9 @@ from mixlens.structure.trace_matching import Evidence, outermost_first
 
 @dataclass
 class ObservedSum:
-    """The sum total = residual_scale * residual + branch_scale * branch, inferred from a trace."""
+    """Describes a sum total = residual_scale * residual + branch_scale * branch that was found in a
+    trace.
+    """
 
     total: Tensor
     residual_from: str | None
@@ -45,9 +47,8 @@ class TurnedProjection(UnsupportedModel):
 
 def projection_of(evidence: Evidence, index: int, *, any_width: bool = False) -> tuple[Event, bool]:
     """Return the affine module whose input is A V (attention weights times values), and whether A V
-    is gated.
-
-    With `any_width`, the module may return a different number of channels than the stream has.
+    is gated. With `any_width`, the number of output channels may differ from that of the residual
+    stream.
     """
     core = evidence.trace.cores[index]
     weights, values = core.call.weights, core.call.values
@@ -96,7 +97,7 @@ def projection_of(evidence: Evidence, index: int, *, any_width: bool = False) ->
 
 
 def _is_turned(evidence: Evidence, given: Tensor, product: Tensor) -> bool:
-    """Return whether `given` equals `product` with its first two axes exchanged."""
+    """Return whether `given` equals `product` with the first two axes swapped."""
     turned = given.dim() == 3 and given.shape[:2] == product.shape[1::-1]
     return turned and evidence.same(given.transpose(0, 1), product)
 
@@ -181,7 +182,8 @@ def _feeds(evidence: Evidence, norm: Event, core: Core) -> bool:
 def residual_sum(
     evidence: Evidence, stream: Tensor, branch: Tensor, end: int, detours: bool
 ) -> ObservedSum | None:
-    """Return the first tensor that is the sum of the stream and the branch (each may be scaled).
+    """Return the first tensor that is the sum of the residual stream and the branch (each may be
+    scaled).
 
     With `detours`, the output of an earlier norm may replace the stream as the residual.
     """
@@ -218,10 +220,11 @@ def residual_sum(
 
 
 def entries(evidence: Evidence) -> Iterator[tuple[HookPoint, Tensor]]:
-    """Yield the tensors that may enter the first attention block in place of the layer's input.
+    """Yield the tensors that may be the input of the first attention block, other than the layer's
+    input.
 
-    Each is the sum of that input and the output of one earlier part that acts on each token alone
-    (the first half MLP of a Conformer).
+    Each of them is the sum of the layer's input and the output of an earlier module that processes
+    each token separately (the first half-step MLP of a Conformer).
     """
     start = evidence.trace.cores[0].tick
     before = [event for event in evidence.trace.events if event.end < start]
@@ -243,7 +246,7 @@ def entries(evidence: Evidence) -> Iterator[tuple[HookPoint, Tensor]]:
 
 
 def _by_token(evidence: Evidence, event: Event) -> bool:
-    """Return whether the input of a module at each token depends only on the layer's input at that
+    """Return whether a module's input at each token depends only on the layer's input at the same
     token.
     """
     given = evidence.hidden.clone()

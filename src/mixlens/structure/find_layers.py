@@ -1,4 +1,4 @@
-"""Find the layers of a model in one forward pass that captures all attention.
+"""Find the layers of a model in one forward pass that captures all attention calls.
 
 Layers are identified by their activations, not by their names. A layer is the outermost item of a
 `ModuleList` in which attention was captured and whose output has the shape of its input.
@@ -24,7 +24,7 @@ _Chain = tuple[tuple[str, int], ...]  # list items around an attention call, out
 
 @dataclass(frozen=True)
 class CapturedLayers:
-    """The layers that ran, and the layers in which one backend captured attention."""
+    """Stores the layers that ran, and the layers in which one backend captured attention."""
 
     backend: str
     calls: tuple[LayerCall, ...]  # calls of the layers with attention
@@ -39,7 +39,7 @@ class CapturedLayers:
         """Yield the path of each layer in which attention was captured, and the layer's index in
         its list.
 
-        All layers of the list count for the index, including those without attention.
+        The index also counts layers of the list that have no attention.
         """
         counts: dict[str, int] = {}
         for path in self.order:
@@ -113,7 +113,7 @@ def _heard(
 
 
 def _spread(layers: tuple[str, ...], calls: list[LayerCall]) -> dict[str, Spread]:
-    """Return the layout of each layer that may continue in items of other module lists.
+    """Return the layout of each layer that may include items of other module lists.
 
     Only items that run before the next layer are considered.
     """

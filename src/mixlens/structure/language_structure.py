@@ -1,9 +1,8 @@
 """Infer the structure of a multimodal language model from its text tokens alone.
 
 A prompt with an image cannot be truncated, because the model expects a token for each patch. The
-text tokens without the image are a valid input, and they run through every layer of the language
-model. The image and audio towers are not analysed. As always, scores are verified on the full
-input.
+text tokens alone are a valid input and pass through every layer of the language model. The image
+and audio towers are not analysed. Scores are still verified on the full input.
 """
 
 from __future__ import annotations
@@ -26,7 +25,8 @@ from mixlens.text.media_spans import media_tokens
 def words_alone(model: nn.Module, inputs: Inputs) -> dict[str, Any] | None:
     """Return the token ids of the first text without the tokens of images, videos and audio.
 
-    Return None if the model has no such tokens. A text without any words is replaced by one word.
+    Return None if the model has no such tokens. If no token remains, a single text token is used
+    instead.
     """
     ids, media = inputs.get("input_ids"), media_tokens(model.config)
     if is_plain_text(inputs) or not media or not isinstance(ids, Tensor) or ids.dim() != 2:

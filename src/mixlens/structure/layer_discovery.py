@@ -9,13 +9,13 @@ captured, and the rest of the layer runs unchanged.
 Some layers have no attention block that can be split by source: they mix several streams per token
 (Gemma 3n, DeepSeek V4), apply a norm between A V and the output projection (BitNet), or multiply
 the residual by factors (Doge). Their attention weights and values are still known, and the layer
-can run again with edited values, which is enough for `attention` and `value_zeroing`. If a linear
+can be re-run with edited values. This is enough for `attention` and `value_zeroing`. If a linear
 module reads A V, the norms of each source's vectors are known, too.
 
 mixlens verifies that A V is the output of attention, that each value depends on one token alone
-(Inkling uses a convolution), and that the layer passes its own states on besides attending to
-others. A list of attention modules whose residual is added outside the list (XLM) is not a list of
-layers.
+(Inkling uses a convolution), and that the layer passes each token's state on without attention
+(through a residual connection). A list of attention modules whose residual is added outside the
+list (XLM) is not a list of layers.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ _LAST_WORDS = " mixlens reports nothing rather than a wrong number."
 def structure_of(path: str, trace: LayerTrace, axes: Any) -> LayerStructure:
     """Return the structure of the layer, or an open structure if a step could not be explained.
 
-    Raise `UnsupportedModel` with that step if the attention is unknown, too.
+    If the attention cannot be verified either, raise `UnsupportedModel` with this step in its
+    message.
     """
     evidence = Evidence(path, trace)
     try:
@@ -104,8 +105,8 @@ class _Explainer:
         return list(entries(self.evidence))
 
     def starts(self) -> Iterator[tuple[HookPoint | None, Tensor]]:
-        """Yield the tensors that may enter the first attention block: the layer's input, and
-        residual sums after an earlier part of the layer.
+        """Yield the tensors that may be the input of the first attention block: the layer's input,
+        and residual sums after earlier modules of the layer.
         """
         yield None, self.trace.hidden
         yield from self.entries
@@ -128,8 +129,8 @@ class _Explainer:
     def sites(
         self, index: int, stream: Tensor
     ) -> Iterator[tuple[AttentionStructure, Tensor, FeedForwardStructure | None]]:
-        """Yield each possible structure of one attention call, with the residual stream after the
-        call and the MLP if it runs in parallel.
+        """Yield each possible structure of one attention call, the residual stream after the call,
+        and the parallel MLP, if any.
         """
         core = self.trace.cores[index]
         projection, gated = self.projection(index)
@@ -188,8 +189,7 @@ class _Explainer:
 
 
 def open_sites(evidence: Evidence, why: str) -> tuple[AttentionStructure, ...] | None:
-    """Return the attention modules of an open layer, or None if their attention cannot be verified
-    either.
+    """Return the attention blocks of an open layer, or None if they cannot be verified either.
 
     `why` is the reason why the layer's output cannot be explained. It is stored in the result.
     """
@@ -239,8 +239,8 @@ def _open_site(evidence: Evidence, index: int, why: str) -> AttentionStructure:
 def _run_without_attention(evidence: Evidence) -> tuple[Tensor, Tensor]:
     """Run the layer with all attention values set to zero and the input of one token changed.
 
-    Return the layer's output, and the values of the layer's first attention call in this run before
-    they were set to zero.
+    Return the layer's output, and the values of the first attention call in this run, before they
+    are set to zero.
     """
     first: list[Tensor] = []
 
@@ -259,7 +259,8 @@ def _run_without_attention(evidence: Evidence) -> tuple[Tensor, Tensor]:
 def _passes_states_on(output: Tensor, tolerance: float) -> bool:
     """Return whether the layer passes the input of each token on to its output without attention.
 
-    The two texts of the run have different inputs, so their outputs must differ as well.
+    `output` contains the outputs of two texts with different inputs, which must therefore differ at
+    every token.
     """
     first, second = output
     apart, size = row_sizes(first - second), torch.maximum(row_sizes(first), row_sizes(second))
@@ -267,8 +268,8 @@ def _passes_states_on(output: Tensor, tolerance: float) -> bool:
 
 
 def _require_values_of_tokens(evidence: Evidence, moved: Tensor) -> None:
-    """Raise an error if changing the input of one token changes more than one value of the first
-    attention.
+    """Raise an error if changing one token's input changes the values of several tokens in the
+    first attention call.
     """
     values = evidence.trace.cores[0].call.values
     gaps, sizes = row_sizes(moved - values), row_sizes(values)
@@ -281,9 +282,10 @@ def _require_values_of_tokens(evidence: Evidence, moved: Tensor) -> None:
 
 
 def sources_of(evidence: Evidence, index: int) -> tuple[AttentionKind, str | None]:
-    """Return whether an attention reads the tokens of its own stack or of another stack.
+    """Return whether an attention call attends to the tokens of its own stack or of another stack.
 
-    If it reads both, also return whether its own tokens come "first" or "last" among the sources.
+    If it attends to both, also return whether its own tokens come "first" or "last" among the
+    sources.
     """
     own, targets = evidence.trace.own_sources[index], int(evidence.hidden.shape[1])
     others = len(own) - targets
@@ -323,7 +325,7 @@ def _no_later(weights: Tensor) -> bool:
 
 
 def has_sink(weights: Float[Tensor, "batch head target source"]) -> bool:
-    """Return whether an attention sink takes part of the softmax, so that the weights sum to less
+    """Return whether an attention sink absorbs part of the softmax, so that the weights sum to less
     than one.
 
     The tolerance is larger for half-precision weights, because each of them is rounded. Targets

@@ -1,4 +1,5 @@
-"""The structure of a transformer layer as plain data, with methods that compute its residual sums.
+"""Describe the structure of a transformer layer as plain data, with methods that compute its
+residual sums.
 
 `affine_map` reads an output projection as a matrix. It accepts any affine module (Linear, Conv1D,
 an adapter, a quantised layer).
@@ -90,7 +91,7 @@ def _probed(module: nn.Module, d_in: int, like: Tensor) -> Affine | None:
 
 @dataclass(frozen=True, kw_only=True)
 class ResidualSum:
-    """The sum residual_scale * residual + branch_scale * branch."""
+    """Computes the sum residual_scale * residual + branch_scale * branch."""
 
     residual_scale: float = 1.0
     branch_scale: float | Tensor = 1.0  # tensor: one factor per channel
@@ -117,11 +118,11 @@ class ResidualSum:
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionStructure(ResidualSum):
-    """The structure of one attention block: y = output_norm(residual_scale * residual +
+    """Describes the structure of one attention block: y = output_norm(residual_scale * residual +
     branch_scale * branch(A V W_O + b)).
 
     With gates, the projection computes (g * A V) W_O + b. If the block is open, its sources and
-    values are known and the layer can run again, but its output is not a sum of this form.
+    values are known and the layer can be re-run, but the output is not a sum of this form.
     """
 
     kind: AttentionKind  # of its sources, or of its own tokens if it reads both at once
@@ -153,7 +154,7 @@ class AttentionStructure(ResidualSum):
 
     @property
     def rows_sum_to_one(self) -> bool:
-        """Return whether the attention weights of a target sum to one over the sources of a single
+        """Return whether each target's attention weights sum to one and all sources belong to one
         stack.
         """
         return not self.has_sink and self.own_sources is None
@@ -169,7 +170,7 @@ class AttentionStructure(ResidualSum):
     def kinds(self) -> tuple[AttentionKind, ...]:
         """Return the kinds of this attention: self, cross, or both.
 
-        For example, T5Gemma 2 reads the tokens of the decoder and the encoder in one call.
+        For example, T5Gemma 2 attends to the tokens of the decoder and of the encoder in one call.
         """
         return (self.kind,) if self.own_sources is None else tuple(AttentionKind)
 
@@ -199,8 +200,8 @@ class AttentionStructure(ResidualSum):
         )
 
     def residual(self, module: nn.Module, stream: Tensor) -> Tensor:
-        """Return the residual that the block adds to its branch, given the stream that enters the
-        block.
+        """Return the residual that the block adds to its branch, given the residual stream that
+        enters the block.
         """
         if self.residual_from is None:
             return stream
@@ -230,7 +231,7 @@ class AttentionStructure(ResidualSum):
 
 @dataclass(frozen=True, kw_only=True)
 class FeedForwardStructure(ResidualSum):
-    """The structure of an MLP: e = output_norm(residual_scale * y + branch_scale *
+    """Describes the structure of an MLP: e = output_norm(residual_scale * y + branch_scale *
     feed_forward(y)).
     """
 
@@ -241,9 +242,10 @@ class FeedForwardStructure(ResidualSum):
 
 @dataclass(frozen=True, eq=False)  # identity of a layer, and its cache key
 class LayerStructure:
-    """The structure of one layer: its attention blocks in call order, and its MLP.
+    """Describes the structure of one layer: its attention blocks in call order, and its MLP.
 
-    The MLP is None if the layer has none, or if several parts add to the stream.
+    The MLP is None if the layer has none, or if several modules add to the residual stream after
+    attention.
     """
 
     path: str
@@ -267,7 +269,7 @@ class LayerStructure:
 
     @property
     def has_other_parts(self) -> bool:
-        """Return whether any part besides attention and one MLP adds to the stream."""
+        """Return whether any module besides attention and one MLP adds to the residual stream."""
         return bool(self.further) or self.sites[0].enters is not None
 
     @property

@@ -27,7 +27,7 @@ HERE = object()  # marks the hidden states in the output of a submodule
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """One call of a submodule. `start` and `end` are ticks of a clock that counts calls."""
+    """Stores one call of a submodule. `start` and `end` are ticks of a clock that counts calls."""
 
     path: str
     module: nn.Module
@@ -41,7 +41,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Core:
-    """One attention call, the tick at which it ran, and the submodules that contain it."""
+    """Stores one attention call, the tick at which it ran, and the submodules that contain it."""
 
     call: AttentionCall
     tick: int
@@ -50,8 +50,8 @@ class Core:
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a layer: the calls of its submodules, in the order in which they start, and its
-    attention calls.
+    """Stores one run of a layer: the calls of its submodules, in the order in which they start, and
+    its attention calls.
     """
 
     output: Tensor
@@ -65,7 +65,10 @@ class Run:
 
 @dataclass(frozen=True)
 class LayerTrace(Run):
-    """The trace of a layer on its recorded input. The layer can run again with other inputs."""
+    """Stores the trace of a layer on its recorded input.
+
+    The layer can be re-run with other inputs.
+    """
 
     module: nn.Module
     hidden: Tensor
@@ -75,10 +78,8 @@ class LayerTrace(Run):
     rerun: Callable[..., Tensor]
 
     def again(self, **edits: Any) -> Run:
-        """Run the layer again with edits.
-
-        You can replace module outputs (`replaced={path: tensor}`), attention values (`edit_values`)
-        or hidden states (`given`).
+        """Re-run the layer with edits. You can replace module outputs (`replaced={path: tensor}`),
+        attention values (`edit_values`) or hidden states (`given`).
         """
         return observed_run(self.module, self.hidden, lambda on_call: self.rerun(on_call, **edits))
 
@@ -165,7 +166,7 @@ def trace_layer(call: LayerCall, axes: Any, backend: str) -> LayerTrace:
     """Run a recorded layer on two copies of its first text, in float32 or better, and return the
     trace.
 
-    The second copy has a different input.
+    The second copy gets a different input.
     """
     module, (args, kwargs) = call.readable, expanded(call, axes, 0, 2)
     if call.hidden_in.dtype in (torch.float16, torch.bfloat16):
@@ -214,9 +215,9 @@ def _telling(hidden: Tensor) -> Tensor:
 def _own_sources(call: AttentionCall) -> tuple[bool, ...]:
     """Return, for each source, whether its value depends on the layer's input.
 
-    The second copy has a different input, so its values differ from those of the first copy. Values
-    that are equal at every position count as dependent, too, because they are due to a value
-    projection of zero and not to another sequence.
+    The second copy has a different input, so its values differ from those of the first copy. If the
+    values are equal at every position, they also count as dependent: the cause is then a value
+    projection whose weights are zero, not a different source sequence.
     """
     values, square = call.values, call.weights.shape[-1] == call.weights.shape[-2]
     if square and bool((values == values[:1, :, :1]).all()):

@@ -1,7 +1,7 @@
 """Convert the hidden states of layers with other layouts to [batch, tokens, d_model].
 
-Image towers use a grid of patches, detectors put the channels first, time series models have one
-sequence per variable, and models for images of any size pack the tokens of all images into one
+Image towers may use a grid of patches, detectors put the channels first, time series models have
+one sequence per variable, and models for images of any size pack the tokens of all images into one
 sequence. Such a layer is wrapped: it receives [batch, tokens, d_model], runs unchanged, and its
 output is converted back. The wrapper shares the submodules of the layer, so the model's own hooks
 and weights are used.
@@ -34,7 +34,7 @@ _Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 @dataclass(frozen=True)
 class Layout:
-    """A layout of hidden states, with conversions to and from [batch, tokens, d_model]."""
+    """Describes a layout of hidden states, with conversions to and from [batch, tokens, d_model]."""
 
     rows: Callable[[Tensor, int], Tensor]  # from the form, for this batch size
     form: Callable[[Tensor, Size], Tensor]  # back, to a shape like this one
@@ -94,8 +94,8 @@ class Layout:
 
 @dataclass(frozen=True)
 class TwoStreams(Layout):
-    """Layout of a layer with two tensors of tokens, which are concatenated: the words and entities
-    of LUKE, or the words and boxes of LXMERT.
+    """Describes the layout of a layer with two tensors of tokens, which are concatenated: the words
+    and entities of LUKE, or the words and boxes of LXMERT.
     """
 
     second: int = 1  # index among the arguments
@@ -149,7 +149,7 @@ class TwoStreams(Layout):
 
 @dataclass(frozen=True)
 class TokensFirst(Layout):
-    """Layout of a layer in which some submodules use [tokens, batch, channel]."""
+    """Describes the layout of a layer in which some submodules use [tokens, batch, channel]."""
 
     sides: frozenset[HookPoint] = frozenset()
 
@@ -171,8 +171,8 @@ def same(states: Tensor, _: Any) -> Tensor:
 
 
 def turned_part(path: str) -> TokensFirst:
-    """Return the layout of a layer in which one part has its tokens first (as MLCD's output
-    projection).
+    """Return the layout of a layer in which a submodule uses [tokens, batch, channel], such as
+    MLCD's output projection.
     """
     return TokensFirst(same, same, sides=frozenset({HookPoint(path, "in"), HookPoint(path, "out")}))
 
@@ -286,9 +286,7 @@ def _heard_by(
     joining: Callable[[Listener], Listener],
 ) -> contextlib.AbstractContextManager[None]:
     """Return a context in which attention calls are combined before the current listener receives
-    them.
-
-    `joining` wraps the current listener in one that combines the calls.
+    them. `joining` wraps this listener in a new one that combines the calls.
     """
     outer = current_listener()
     return contextlib.nullcontext() if outer is None else listening(joining(outer))

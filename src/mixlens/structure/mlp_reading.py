@@ -17,8 +17,8 @@ from mixlens.structure.trace_matching import Evidence, outermost_first
 
 
 def feed_forwards(evidence: Evidence, stream: Tensor) -> Iterator[FeedForwardStructure | None]:
-    """Yield possible structures of the MLP that explain the layer's output, given the stream after
-    the last attention.
+    """Yield possible structures of the MLP that explain the layer's output, given the residual
+    stream after the last attention block.
     """
     last = evidence.trace.cores[-1]
     after = [event for event in evidence.trace.events if event.start > last.tick]
@@ -59,7 +59,7 @@ def feed_forwards(evidence: Evidence, stream: Tensor) -> Iterator[FeedForwardStr
 
 def _totals(evidence: Evidence, after: list[Event]) -> list[tuple[str | None, Tensor]]:
     """Return the candidates for the residual sum: the layer's output, and the input of each norm
-    whose output is the layer's output.
+    that computes this output.
     """
     totals: list[tuple[str | None, Tensor]] = [(None, evidence.output)]
     for event in reversed(after):
@@ -69,11 +69,9 @@ def _totals(evidence: Evidence, after: list[Event]) -> list[tuple[str | None, Te
 
 
 def several_parts(evidence: Evidence, stream: Tensor) -> Iterator[tuple[str, ...]]:
-    """Yield possible groups of parts that add to the stream after attention and explain the layer's
-    output.
-
-    The parts may add to the stream one after the other (a convolution and half an MLP in
-    Conformers), or in one sum (experts and a shared expert).
+    """Yield possible groups of modules that add to the residual stream after attention and explain
+    the layer's output. The modules may add to the stream one after the other (a convolution and a
+    half-step MLP in Conformers), or in one sum (experts and a shared expert).
     """
     last = evidence.trace.cores[-1]
     after = [event for event in evidence.trace.events if event.start > last.tick]
@@ -92,8 +90,8 @@ def several_parts(evidence: Evidence, stream: Tensor) -> Iterator[tuple[str, ...
 def _steps(
     evidence: Evidence, stream: Tensor, total: Tensor, after: list[Event], most: int
 ) -> Iterator[tuple[str, ...]]:
-    """Yield sequences of at most `most` parts whose outputs, added one by one, lead from the stream
-    to the total.
+    """Yield sequences of at most `most` modules whose outputs, added to the stream one by one, give
+    the total.
     """
     for part in _parts(evidence, stream, total, after):
         assert part.output is not None
@@ -114,7 +112,7 @@ def _steps(
 def _parts(
     evidence: Evidence, stream: Tensor, total: Tensor, after: list[Event]
 ) -> Iterator[Event]:
-    """Yield the modules whose output may be added to the stream."""
+    """Yield the modules whose output may be added to the residual stream."""
     for event in outermost_first(after):
         output = event.output
         if output is None or output.shape != total.shape:

@@ -56,7 +56,7 @@ _Choice = TypeVar("_Choice")
 
 
 class InPieces(UnsupportedModel):
-    """Raised if attention does not connect every token with every source."""
+    """Raised if attention is computed on pieces of the sequence."""
 
 
 class OnWholeInput(UnsupportedModel):
@@ -88,7 +88,7 @@ def _require_own_switches(model: nn.Module, inputs: Inputs, turned: list[str]) -
     """Raise an error unless this input changes the same settings of the model as the probe did.
 
     For example, SeamlessM4T stores whether its input is text or audio. Replaced submodules always
-    raise an error, because a layer that runs again would be a different one.
+    raise an error, because re-running a layer would then run a different module.
     """
     if not turned:
         return
@@ -120,12 +120,10 @@ def _on_probe(model: nn.Module, probe: Probe) -> ModelStructure:
 def _best(
     choices: Iterable[_Choice], attempt: Callable[[_Choice], ModelStructure], in_part: bool
 ) -> ModelStructure:
-    """Return the first structure that explains every layer, or otherwise the one that explains
-    most.
-
-    With `in_part`, the first structure that is found is returned. If no attempt succeeds, the most
-    informative error is raised: the error for the whole input, or otherwise for the first backend
-    that captured attention.
+    """Return the first structure that explains every layer, or otherwise the structure that
+    explains the most layers. With `in_part`, a structure that explains only some layers is returned
+    at once. If no attempt succeeds, the most informative error is raised: the error for the whole
+    input if there is one, or the error for the first backend that captured attention.
     """
     best: ModelStructure | None = None
     reason: UnsupportedModel | None = None
@@ -208,8 +206,8 @@ def _verdicts(passes: Passes, probe: Probe) -> tuple[list[LayerStructure], dict[
 def _open_among_read(structures: Sequence[LayerStructure]) -> dict[str, str]:
     """Return the open layers of module lists that also contain explained layers, with the reasons.
 
-    These open layers are excluded, because otherwise most measures could not be used for any layer
-    of the list.
+    They are excluded, because a single open layer would make most measures unavailable for the
+    whole list.
     """
     read = {_list_of(layer) for layer in structures if layer.open is None}
     return {
@@ -326,7 +324,9 @@ def _require_whole_sequence(
 
 
 def _is_taken_too(call: LayerCall, size: Size) -> bool:
-    """Return whether the layer also receives states of size [batch, tokens] from elsewhere."""
+    """Return whether the layer also receives a tensor of hidden states of this size, [batch,
+    tokens].
+    """
     given = (value for value in (*call.args, *call.kwargs.values()) if isinstance(value, Tensor))
     states = (tensor for tensor in given if tensor.is_floating_point() and tensor.dim() == 3)
     return any(tensor.shape[:2] == size for tensor in states)
@@ -349,7 +349,7 @@ def model_structure(model: nn.Module, inputs: Inputs, *, whole: bool = False) ->
     """Return the structure of the model, cached for similar inputs.
 
     The cache is valid until a weight, submodule, setting or hook of the model changes. With
-    `whole`, the whole input is used even if a short probe worked.
+    `whole`, the whole input is used as the probe, even if a short probe would work.
     """
     state = state_of(model)
     return _structures.of(
@@ -361,10 +361,10 @@ def model_structure(model: nn.Module, inputs: Inputs, *, whole: bool = False) ->
 
 
 def likeness(inputs: Inputs) -> object:
-    """Return a key that is equal for inputs with which the model has the same structure.
+    """Return a key that is equal for inputs for which the model has the same structure.
 
     For plain text, these are the argument names. For other inputs, they are the shapes of all
-    tensors and the values of small ones (such as the sizes of packed images).
+    tensors and the values of small integer tensors (such as the sizes of packed images).
     """
     if is_plain_text(inputs):
         return frozenset(inputs)

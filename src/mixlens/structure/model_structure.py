@@ -1,5 +1,5 @@
-"""The structure of a whole model: its stacks of layers, their attention blocks, and the backend
-that captures attention.
+"""Describe the structure of a whole model: its stacks of layers, their attention blocks, and the
+backend that captures attention.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mixlens.structure.layouts import Layout
 
 @dataclass(frozen=True)
 class StackStructure:
-    """A stack of layers, such as an encoder."""
+    """Describes a stack of layers, such as an encoder."""
 
     name: str
     path: str
@@ -41,8 +41,8 @@ class StackStructure:
     def require_every_layer(self, what: str, count: int | None = None) -> None:
         """Raise an error unless all layers (or the first `count`) can be measured.
 
-        Call this before a computation across layers, which needs every layer. `what` is the name of
-        the computation in the error message.
+        Call this before a computation that needs every layer, such as a rollout. `what` is the name
+        of the computation in the error message.
         """
         numbers = [layer.number for layer in self.layers[:count]]
         if numbers != list(range(len(numbers))):
@@ -55,8 +55,8 @@ class StackStructure:
 
 @dataclass(frozen=True)
 class AttentionSite:
-    """The attention of one kind in all layers of a stack: self-attention, or cross-attention to
-    another stack.
+    """Describes the attention of one kind in all layers of a stack: self-attention, or
+    cross-attention to another stack.
     """
 
     name: str
@@ -77,7 +77,7 @@ class AttentionSite:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelStructure:
-    """The stacks of a model, and the order in which their layers are called."""
+    """Describes the stacks of a model, and the order in which their layers are called."""
 
     backend: str
     stacks: tuple[StackStructure, ...]
@@ -166,8 +166,8 @@ def assembled(
 def _sites(stacks: Sequence[StackStructure]) -> Iterator[AttentionSite]:
     """Yield the attention blocks with their names.
 
-    Self-attention has the name of its stack. Cross-attention is called "cross", preceded by the
-    name of the stack if several stacks have it.
+    Self-attention is named after its stack. Cross-attention is called "cross", preceded by the
+    stack's name if several stacks have cross-attention.
     """
     crossing = sum(stack.has_cross for stack in stacks)
     for stack in stacks:
@@ -179,8 +179,8 @@ def _sites(stacks: Sequence[StackStructure]) -> Iterator[AttentionSite]:
 
 
 def _stack_names(grouped: Mapping[str, list[LayerStructure]]) -> dict[str, str]:
-    """Return the name of each stack: encoder and decoder if the model has these, otherwise the part
-    of the path in which the stacks differ.
+    """Return the name of each stack: "encoder" and "decoder" if the model has them, or otherwise
+    the component in which the paths of the stacks differ.
     """
     crossed = [
         path

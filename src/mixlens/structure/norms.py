@@ -1,8 +1,9 @@
-"""Find the linear part of a norm by evaluating it: N(u) = gain * centred(u) / sigma(u) + shift.
+"""Find the linear part of a norm by evaluating the module: N(u) = gain * centred(u) / sigma(u) +
+shift.
 
-This equation covers layer norms, RMS norms (with gain or 1 + gain), norms without bias, and
-per-channel scales. mixlens evaluates a module on a few chosen vectors to find out which of these it
-is. Class names are not used.
+This form covers layer norms, RMS norms (with gain or 1 + gain), norms without bias, and per-channel
+scales. mixlens evaluates a module on a few chosen vectors to find out which of these it is. Class
+names are not used.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from mixlens.model.session import Remembered
 
 @dataclass(frozen=True)
 class LinearisedNorm:
-    """A norm whose sigma can be fixed, or (with `scaled=False`) a plain per-channel scale."""
+    """Computes a norm whose sigma can be fixed, or (with `scaled=False`) a plain per-channel scale."""
 
     gain: Float[Tensor, " d_model"]
     shift: Float[Tensor, " d_model"]

@@ -26,7 +26,7 @@ _SIZED = tuple(name for name in TEXT_INPUTS if not name.endswith("input_ids"))
 
 @dataclass(frozen=True)
 class Probe:
-    """An input, and the same input with a different batch size.
+    """Stores an input, and the same input with a different batch size.
 
     Axes whose size changes with the batch size are batch axes.
     """
@@ -70,8 +70,8 @@ def _width(inputs: Inputs) -> int:
 
 
 def short_probe(inputs: Inputs, model: nn.Module) -> Probe:
-    """Return a probe of two texts with a dozen tokens each, or fewer if the model does not accept
-    as many.
+    """Return a probe of two texts with a dozen tokens each, or fewer if the model does not accept a
+    dozen.
 
     One of the texts is padded, so that masks can be tested.
     """
@@ -122,10 +122,9 @@ def _ids_of(name: str) -> str:
 
 
 def whole_probe(inputs: Inputs) -> Probe:
-    """Return a probe that consists of the whole input, and of the input repeated twice as the other
-    batch size.
+    """Return a probe with the whole input and, for the other batch size, the input repeated twice.
 
-    No text is removed instead, because the tensors of packed images cannot be split by text.
+    Removing a text would not work, because the tensors of packed images cannot be split by text.
     """
     twice = {
         name: torch.cat([value, value])

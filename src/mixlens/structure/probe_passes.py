@@ -1,9 +1,9 @@
 """Run the model on a probe: with captured attention, with another batch size, and natively.
 
-"Natively" means with the model's original attention implementation. A short probe has two texts, of
-which the pass with another batch size uses one. `layer_trace` also runs each layer on two texts. In
-total, this costs as much as seven forward passes of one short text, or nine if layers have a
-parallel MLP, because verifying it takes one more run.
+"Natively" means with the model's original attention implementation. A short probe has two texts.
+The pass with another batch size uses only one of them. `layer_trace` also runs each layer on two
+texts. In total, this costs as much as seven forward passes of one short text, or nine if layers
+have a parallel MLP, because verifying it takes one more run.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class FailsOnProbe(UnsupportedModel):
 
 @dataclass(frozen=True)
 class Passes:
-    """The layer calls of a model on a probe, in three passes: with captured attention, with a
-    different batch size, and natively.
+    """Stores the layer calls of a model on a probe, in three passes: with captured attention, with
+    a different batch size, and natively.
     """
 
     captured: CapturedLayers
@@ -67,8 +67,8 @@ class Passes:
 def passes_on(model: nn.Module, probe: Probe) -> Iterator[Passes]:
     """Yield the passes for each capture backend.
 
-    All backends are tried in one pass. If capturing changes what the model computes (Falcon with
-    ALiBi has two attention implementations), the model runs again with a single backend.
+    All backends are tried in one pass. If capturing changes the model's output (Falcon with ALiBi
+    has two attention implementations), the model is re-run with a single backend.
     """
     captured = _capture(model, probe)
     if not captured:
@@ -162,7 +162,7 @@ def _without_attention(call: LayerCall, seen: object) -> None:
     """Drop the attention weights of a call, because the weights of all layers may not fit in
     memory.
 
-    They are computed again when the layer runs alone.
+    They are recomputed when the layer is re-run on its own.
     """
     call.attention = []
     call.output = call.hidden_out
@@ -205,10 +205,10 @@ def native_error(
 def layer_error(ours: LayerCall, theirs: LayerCall, backend: str, inputs: Inputs) -> float:
     """Return the relative difference between the outputs of a captured and a native layer call.
 
-    If the inputs differ only by rounding but the outputs differ by more, the captured layer runs
-    again on the native input, because a layer with large scores (CLIPSeg's decoder) amplifies
-    rounding a hundredfold. The masks of the captured call are kept, because a native run may have
-    none and rely on the module's `is_causal`.
+    If the inputs differ only by rounding but the outputs differ by more, the captured layer is
+    re-run on the native input, because a layer with large attention scores (CLIPSeg's decoder)
+    amplifies rounding errors a hundredfold. The masks of the captured call are kept, because a
+    native run may have none and rely on the module's `is_causal`.
     """
     left, bar = ours.hidden_out, rounding(ours.hidden_out)
     error = _real_difference(left, theirs.hidden_out, inputs)
@@ -241,10 +241,10 @@ def _real_difference(ours: Tensor, theirs: Tensor, inputs: Inputs) -> float:
 def require_same_unpadded(
     model: nn.Module, probe: Probe, structure: ModelStructure, padded: Sequence[LayerCall]
 ) -> None:
-    """Raise an error if padding changes the output of a causal layer on the first text.
+    """Raise an error if padding changes a causal layer's output for the first text.
 
-    Only causal layers with a module whose `is_causal` is False are checked, because sdpa may drop
-    their causal mask if there is no padding. `padded` is the native run on the padded probe.
+    Only causal layers with a submodule whose `is_causal` is False are checked, because sdpa may
+    drop their causal mask if there is no padding. `padded` is the native run on the padded probe.
     """
     paths = {
         layer.path

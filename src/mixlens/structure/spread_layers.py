@@ -1,9 +1,9 @@
-"""Treat layers that are spread over several module lists (XLM, Flaubert) as one.
+"""Treat each layer that is spread over several module lists (XLM, Flaubert) as a single module.
 
-XLM has a list of attention modules, two lists of norms and one list of MLPs, and the model's code
-adds up their outputs. mixlens finds these sums in a single pass: the input of each list item is the
-sum of earlier tensors. A layer that is assembled from these items computes the same output as in
-the model, and is analysed and verified like any other layer.
+XLM has a list of attention modules, two lists of norms and one list of MLPs, and the model's
+forward method adds up their outputs. mixlens finds these sums in a single pass: the input of each
+list item is the sum of earlier tensors. A layer that is assembled from these items is equivalent to
+the code in the model, and is analysed and verified like any other layer.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from mixlens.structure.layouts import Layout, same
 
 @dataclass(frozen=True)
 class SpreadStep:
-    """A module of a spread layer, and the indices of the tensors that add up to its input.
+    """Describes a module of a spread layer by its path and the indices of the tensors that add up
+    to its input.
 
-    Index 0 is the layer's input, index 1 the output of the layer's first module, and the following
-    indices are the outputs of the previous steps.
+    Index 0 is the layer's input, index 1 the output of the layer's first module, and so on.
     """
 
     name: str
@@ -36,8 +36,8 @@ class SpreadStep:
 
 @dataclass(frozen=True)
 class Spread(Layout):
-    """Layout of a layer that begins with the module at its path and continues with items of other
-    module lists.
+    """Describes the layout of a layer that begins with the module at its path and continues with
+    items of other module lists.
     """
 
     name: str = ""
@@ -107,7 +107,7 @@ def _total(parts: Sequence[Tensor]) -> Tensor:
 
 
 class SpreadLayer(nn.Module):
-    """A module that runs the items of several lists, one after the other."""
+    """Runs the items of several module lists, one after the other."""
 
     def __init__(self, name: str, first: nn.Module, steps: Sequence[SpreadStep]) -> None:
         super().__init__()

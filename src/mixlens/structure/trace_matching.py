@@ -2,7 +2,7 @@
 
 A structure is accepted only if its residual sum is correct up to rounding in every element. A
 comparison of whole tensors would not suffice, because a large channel of one token could hide
-errors in the others.
+errors in all other tokens.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def outermost_first(events: Iterable[Event]) -> list[Event]:
 
 
 class Evidence:
-    """The trace of one layer, with methods that compare its tensors up to rounding."""
+    """Wraps the trace of one layer, with methods that compare its tensors up to rounding."""
 
     def __init__(self, path: str, trace: LayerTrace) -> None:
         self.path = path
@@ -57,17 +57,17 @@ class Evidence:
         return difference(b, a) <= self.tolerance
 
     def negligible(self, branch: Tensor, stream: Tensor) -> bool:
-        """Return whether the branch is as small as rounding relative to the stream, at every
-        token.
+        """Return whether the branch is negligible (within rounding) relative to the residual
+        stream, at every token.
         """
         return bool((row_sizes(branch) <= self.tolerance * row_sizes(stream)).all())
 
     def exact(self, total: Tensor, parts: list[Tensor]) -> bool:
-        """Return whether the total is the sum of the parts, comparing every single number.
+        """Return whether the total is the sum of the parts, up to rounding in every element.
 
-        A large channel of one token must not hide errors in the others. The tolerance accounts for
-        the rounding of a sum, which is proportional to its terms, and of a preceding norm, which is
-        one digit of the largest number in its vector.
+        A large channel of one token must not hide errors in other tokens. The tolerance covers the
+        rounding error of the sum, which is proportional to its terms, and of a preceding norm,
+        which is proportional to the largest element of each vector.
         """
         summands = torch.stack([part.abs() for part in parts]).sum(0)
         error = (torch.stack(parts).sum(0) - total).abs()
@@ -94,7 +94,7 @@ class Evidence:
         return None
 
     def fitted_by_channel(self, total: Tensor, residual: Tensor, branch: Tensor) -> Tensor | None:
-        """Return one factor per channel by which the branch is multiplied, or None.
+        """Return the per-channel factor of the branch, or None if there is none.
 
         Some models (BEiT) store such layer scales as parameters outside any submodule.
         """

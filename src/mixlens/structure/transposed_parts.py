@@ -1,8 +1,8 @@
 """Handle submodules whose tensors are [tokens, batch, channel] instead of [batch, tokens, channel].
 
 While the layer runs, two hooks on each of these submodules transpose the tensors before all other
-hooks run, and transpose them back afterwards. All other hooks therefore see the batch first, and
-other code does not have to handle this case.
+hooks run, and transpose them back afterwards. All other hooks therefore see [batch, tokens,
+channel], and other code does not have to handle this case.
 
 The submodules are found once, from a call with different numbers of texts and tokens, because the
 order of the axes would be ambiguous otherwise. Some submodules transpose their states back
@@ -28,7 +28,7 @@ def _fits(tensor: Tensor, first: int, second: int) -> bool:
 
 
 def turned(value: Any, first: int, second: int) -> Any:
-    """Exchange the first two axes of every tensor [first, second, channel] in a value."""
+    """Swap the first two axes of every tensor [first, second, channel] in a value."""
     return changed(value, lambda t: t.transpose(0, 1) if _fits(t, first, second) else t)
 
 

@@ -34,7 +34,7 @@ def hook_numbers(model: nn.Module) -> tuple[int, ...]:
 
 
 def require_unchanged_by_hooks(call: LayerCall, backend: str) -> None:
-    """Raise an error if the layer's hooks change its output on its own input."""
+    """Raise an error if the layer's hooks change its output for the recorded input."""
     names = hooks_inside(call.module, call.path)
     if not names:
         return

@@ -1,4 +1,4 @@
-"""Triton kernels for GPUs. Each has a plain PyTorch implementation that computes the same numbers.
+"""Triton kernels for GPUs. Each kernel has an equivalent implementation in plain PyTorch.
 
     checked   Check each fused kernel before its first use, and fall back to plain PyTorch if the
               kernel fails.

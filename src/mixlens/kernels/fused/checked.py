@@ -1,7 +1,7 @@
 """Check each fused kernel before its first use, and fall back to plain PyTorch if the kernel fails.
 
-A kernel may fail only for a certain GPU, Triton version, dtype or block shape: it does not compile,
-needs more shared memory than the GPU has, or returns wrong numbers. Therefore, `run_checked` first
+Some kernels fail only on a certain GPU, Triton version, dtype or block shape: they do not compile,
+need more shared memory than the GPU has, or return wrong numbers. Therefore, `run_checked` first
 runs the kernel on small random data that has the dtypes and the block shape of the call, once for
 each combination, and compares the result with the plain implementation in float64. If the kernel
 raises an error or returns wrong numbers, the plain implementation is used for this combination from
@@ -26,7 +26,7 @@ _works: dict[Combination, bool] = {}
 
 
 class Combination(NamedTuple):
-    """All properties of a call for which Triton compiles a separate program."""
+    """The properties of a call that determine which program Triton compiles."""
 
     kernel: str
     device: torch.device

@@ -1,4 +1,4 @@
-"""ALTI's L1 contributions in a fused GPU kernel: sum_k (|y_ik| - |scale_i sum_h A_hij vectors_hjk -
+"""Fused GPU kernel for ALTI's L1 contributions: sum_k (|y_ik| - |scale_i sum_h A_hij vectors_hjk -
 y_ik|).
 
 Each program processes a tile of targets and a few sources, and loops over all channels. The

@@ -1,5 +1,5 @@
-"""L1 contributions of each head and source to a few targets on a GPU, fused: sum_k (|y_ik| - |A_hij
-f_hjk - y_ik|) with f_hj = values_hj matrix_h, without storing the vectors f in memory.
+"""Fused GPU kernel for the L1 contributions of each head and source to a few targets: sum_k (|y_ik|
+- |A_hij f_hjk - y_ik|) with f_hj = values_hj matrix_h, without storing the vectors f in memory.
 
 Each program computes a tile of f (some sources of one head, some channels) in registers and
 compares it with every target. The products are therefore computed only once for all targets, in

@@ -1,5 +1,5 @@
-"""Norms of sums over heads on a GPU, fused: ||sum_h A_hij vectors_hj|| from the Gram matrices of
-`gram`, in float64 without upcast copies.
+"""Fused GPU kernels for norms of sums over heads: ||sum_h A_hij vectors_hj||, from Gram matrices
+(see `gram`), in float64 and without upcast copies.
 
 The first kernel computes the Gram matrix of each source. The second kernel computes the norms for a
 tile of targets and sources: it reads the weights in place and keeps each square in registers only.
@@ -36,7 +36,7 @@ def applies(weights: Tensor) -> bool:
 def _has_wide_products(device: torch.device) -> bool:
     """Return whether Triton can compile float64 products for the device.
 
-    It cannot on AMD devices, or on NVIDIA GPUs of compute capability 10 and 11.
+    This is not possible on AMD GPUs, or on NVIDIA GPUs with compute capability 10 or 11.
     """
     generation = torch.cuda.get_device_capability(device)[0]
     return torch.version.hip is None and generation not in (10, 11)

@@ -1,4 +1,4 @@
-"""Small random data for comparing a fused kernel with its plain implementation."""
+"""Generate small random data to compare a fused kernel with its plain implementation."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _D_HEAD = 16  # kernels read the vectors, not the values
 def sample_size(size: int) -> int:
     """Return a small size for which Triton compiles the same program as for `size`.
 
-    Triton compiles separate programs for the size 1 and for multiples of 16. All larger samples
-    have more than one tile, the last of which is only partly filled.
+    Triton compiles separate programs for the size 1 and for multiples of 16. All larger sizes take
+    more than one tile, and the last tile is only partially filled.
     """
     if size == 1:
         return 1
@@ -23,8 +23,9 @@ def sample_size(size: int) -> int:
 
 
 class Sampler:
-    """Generator of random numbers that are the same in every trial. PyTorch's global random state
-    does not change.
+    """Generates random numbers that are the same in every trial.
+
+    PyTorch's global random state does not change.
     """
 
     def __init__(self, device: torch.device) -> None:

@@ -1,8 +1,9 @@
-"""The elementwise steps of Value Zeroing on a GPU, fused: one pass over the data instead of ten.
+"""Fused GPU kernels for the elementwise steps of Value Zeroing: one pass over the data instead of
+ten.
 
-`hidden_change` returns how one zeroed source changes the hidden layer of an MLP, and `distances`
+`hidden_change` returns how zeroing one source changes the hidden layer of an MLP, and `distances`
 compares the layer's new output with the unedited one. Both read and write each number once and
-compute in float32, whatever the precision of the products.
+compute in float32, regardless of the precision of the products.
 """
 
 from __future__ import annotations
