@@ -155,7 +155,7 @@ def _fill_contributions(
     limit: int,
     shift: float,
 ) -> None:
-    """Compute the contributions for a few texts at a time, so that their vectors stay in the cache."""
+    """Compute the contributions for a few texts, so that their vectors stay in the cache."""
     batch, heads, targets, sources = parts.weights.shape
     width, size, offset = y.shape[-1], y.abs(), shift - y
     formed = parts.vectors.of().to(y.dtype).transpose(1, 2).contiguous()

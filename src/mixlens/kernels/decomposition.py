@@ -33,7 +33,7 @@ _DIRECT = {
 
 @dataclass(frozen=True)
 class Vectors:
-    """Stores the vectors of every head and source as two factors, which are multiplied on demand."""
+    """Stores the vectors of all heads and sources as two factors, multiplied on demand."""
 
     values: Float[Tensor, "batch kv_head source d_head"]
     matrix: Float[Tensor, "head d_head d_model"]

@@ -110,8 +110,9 @@ def sum_errors(
 
 def _errors_of_rounding(gaps: Tensor, sizes: Tensor) -> Tensor | None:
     """Return the errors relative to the vectors' own sizes if all of them are within rounding.
-    Return None if any error is larger, or if checking this would force a GPU synchronization. The
-    sizes of the summed terms must then be computed as well.
+
+    Otherwise, or if checking this would force a GPU synchronization, return None. The sizes of the
+    summed terms must then be computed as well.
     """
     if not may_look_at(gaps):
         return None

@@ -34,7 +34,7 @@ _Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 @dataclass(frozen=True)
 class Layout:
-    """Describes a layout of hidden states, with conversions to and from [batch, tokens, d_model]."""
+    """Converts a layout of hidden states to and from [batch, tokens, d_model]."""
 
     rows: Callable[[Tensor, int], Tensor]  # from the form, for this batch size
     form: Callable[[Tensor, Size], Tensor]  # back, to a shape like this one

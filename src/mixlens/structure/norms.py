@@ -22,7 +22,7 @@ from mixlens.model.session import Remembered
 
 @dataclass(frozen=True)
 class LinearisedNorm:
-    """Computes a norm whose sigma can be fixed, or (with `scaled=False`) a plain per-channel scale."""
+    """Computes a norm whose sigma can be fixed, or a per-channel scale (`scaled=False`)."""
 
     gain: Float[Tensor, " d_model"]
     shift: Float[Tensor, " d_model"]

@@ -1,6 +1,6 @@
 """Convert user inputs (text, chats, tensors, images, audio) to model inputs and named tokens.
 
-Code that runs a model does not belong here.
+Do not add code that runs a model here.
 
     answer_tokens       Find the answer tokens to explain: the whole answer, some words of it, or a
                         range.

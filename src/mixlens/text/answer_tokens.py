@@ -1,8 +1,8 @@
-"""Find the answer tokens to explain: the whole answer, some words of it, or a range.
+"""Find the answer tokens to explain: the whole answer, some of its words, or a range of tokens.
 
-Position t of a causal model, or of a decoder, predicts the token at t + 1. The token at position k
-is therefore explained at position k - 1. The first token of a text cannot be explained, because no
-position predicts it.
+In a causal model or a decoder, position t predicts the token at position t + 1. The token at
+position k is therefore explained at position k - 1. The first token of a text cannot be explained,
+because no position predicts it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _HOW = "Pass answer=(first, end), the positions of its tokens."
 
 @dataclass(frozen=True)
 class AnswerTokens:
-    """The tokens to explain in one text."""
+    """Stores the tokens to explain in one text."""
 
     positions: tuple[int, ...]  # that produced them
     ids: tuple[int, ...]
@@ -32,16 +32,15 @@ class AnswerTokens:
 
 
 def following_tokens(row: TokenRow, ids: Sequence[int]) -> Produced:
-    """Return the next token for each position of a text, which is the token that the model should
-    predict there.
-    """
+    """Return, for each position of a text, the next token, which the model should predict there."""
     offsets = None if row.offsets is None else row.offsets[1:]
     return Produced(TokenRow(row.labels[1:], row.text, offsets), tuple(ids[1:]))
 
 
 def answer_for_each(answer: Any, texts: int) -> list[Answer]:
-    """Return one answer per text. A list has one entry for each text; anything else applies to all
-    texts.
+    """Return one answer per text.
+
+    A list must have one entry per text; any other value applies to all texts.
     """
     answers = list(answer) if isinstance(answer, list) else [answer] * texts
     if len(answers) != texts:
@@ -155,8 +154,8 @@ def _positions_of_words(words: str, produced: Produced, is_continued: bool) -> r
 def _occurrences(words: str, text: str, begins: int) -> list[tuple[int, int]]:
     """Return the character span of each occurrence of `words`.
 
-    Matches inside longer words count only if there is no match of whole words. For `words#2`,
-    return the second occurrence.
+    Matches inside longer words count only if no whole word matches. For `words#2`, return the
+    second occurrence.
     """
     exact = re.escape(words.strip())
     for pattern in (rf"(?<!\w){exact}(?!\w)", exact):

@@ -1,18 +1,18 @@
-"""Render the messages of a chat as one text, and locate each message in it.
+"""Render the messages of a chat as one string, and locate each message in it.
 
 A message may contain images and audio. The chat template of the processor then writes a placeholder
 for each of them.
 
 The tokenizer's own chat template formats the messages. To locate the messages, the same chat is
 formatted again with markers in place of the messages. The text around the markers comes from the
-template. In the real prompt, the same text must occur around the messages, and the messages must be
-unchanged or stripped of spaces at their ends. Otherwise, the template changes the messages, and the
-turns are unknown.
+template. In the real prompt, the same text must surround the messages, and each message must be
+unchanged, except that leading and trailing spaces may be stripped. Otherwise, the template changes
+the messages, and the turns are unknown.
 
-A template may be any program, so its running time and its output are limited. Jinja's sandbox
-prevents access to files and the network, but not endless loops or endless output. A trace function
-of the rendering thread (`sys.settrace`) sees every line of the template and all its output, so the
-template can be stopped in any thread without starting a second one.
+A template may contain arbitrary code, so its running time and the length of its output are limited.
+Jinja's sandbox prevents access to files and the network, but not infinite loops or unlimited
+output. A trace function of the rendering thread (`sys.settrace`) sees every line of the template
+and all its output, so the template can be stopped in any thread, without starting another thread.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ def _marks(messages: Sequence[Message]) -> list[list[str]]:
 
 def _marked(tokenizer: Any, messages: Sequence[Message]) -> str | None:
     """Format the chat with markers in place of the texts, or return None if the template rejects
-    them.
+    the result.
     """
     pairs = zip(messages, _marks(messages), strict=True)
     return _rendered_if_possible(tokenizer, [_with_texts(*pair) for pair in pairs])
@@ -199,7 +199,8 @@ def _marked(tokenizer: Any, messages: Sequence[Message]) -> str | None:
 def _takes_parts(tokenizer: Any, messages: Sequence[Message]) -> bool:
     """Return whether the template supports messages with a list of parts.
 
-    A template for plain texts fails, omits the parts, or writes the list as Python or JSON.
+    A template that only supports strings raises an error, omits the parts, or writes the list as
+    Python or JSON.
     """
     if not any(_in_parts(message) for message in messages):
         return True
@@ -235,7 +236,7 @@ def _require_silence(tokenizer: Any, text: str, messages: Sequence[Message]) -> 
 
 
 def _turns(tokenizer: Any, text: str, messages: Sequence[Message]) -> Spans | None:
-    """Return the span of every message, or None if the template changes one of them."""
+    """Return the span of every message, or None if the template changes any message."""
     frame = _marked(tokenizer, messages)
     texts = {
         mark: (number, said.strip())
@@ -291,7 +292,7 @@ CHARACTERS = 1_000_000  # characters that a template may add to the messages
 
 
 class EndlessTemplate(InvalidInput):
-    """Raised if a chat template ran for too long or wrote too much text."""
+    """Raised if a chat template runs for too long or writes too much text."""
 
 
 class _Stop(BaseException):
@@ -300,8 +301,8 @@ class _Stop(BaseException):
 
 @contextlib.contextmanager
 def template_limits(characters: int) -> Iterator[None]:
-    """Context that stops the code inside after `SECONDS`, or after a template has written more than
-    `characters`.
+    """Context that stops its body after `SECONDS`, or after a template has written more than
+    `characters` characters.
     """
     watch = _Watch(time.monotonic() + SECONDS, characters)
     before = sys.gettrace()

@@ -32,7 +32,7 @@ class _Read(Exception):
 
 
 def start_token(model: nn.Module) -> int:
-    """Return the id of the token with which the decoder starts."""
+    """Return the id of the decoder's start token."""
     for config in (
         getattr(model, "generation_config", None),
         model.config,

@@ -1,8 +1,8 @@
 """Find documents that are marked in the messages of a chat, and locate them in the formatted
 prompt.
 
-A line such as === document 1 === begins a document. It ends at the next such line or at the end of
-the message. The text of a message before its first document keeps the name of the turn.
+A line such as === document 1 === starts a document, which ends at the next such line or at the end
+of the message. The text of a message before its first document keeps the name of the turn.
 """
 
 from __future__ import annotations

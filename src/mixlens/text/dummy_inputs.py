@@ -27,7 +27,8 @@ def default_input(model: nn.Module, tokenizer: Any) -> Any:
 
 
 def stand_in_inputs(model: nn.Module) -> dict[str, Tensor]:
-    """Return random token ids, an image or audio, depending on what the model accepts.
+    """Return random token ids, a random image or random audio, depending on the inputs that the
+    model accepts.
 
     A model with several towers gets an input for each.
     """

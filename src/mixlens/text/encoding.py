@@ -21,7 +21,7 @@ _FOR_EACH_TOKEN = ("token_type_ids", "attention_mask", "offset_mapping", "specia
 
 
 def tokenized(tokenizer: Any, *texts: str, **options: Any) -> Any:
-    """Tokenise one text or pair, and check that each column has one entry per token."""
+    """Tokenise one text or pair of texts, and check that each column has one entry per token."""
     with tokenizer_errors(tokenizer):
         made = tokenizer(*texts, **options)
     _require_columns(tokenizer, made)
@@ -69,7 +69,7 @@ def _label(number: int, name: Any) -> str:
 
 
 def decoded(tokenizer: Any, ids: Sequence[int], **options: Any) -> str:
-    """Decode token ids to a text."""
+    """Decode token ids to a string."""
     with tokenizer_errors(tokenizer):
         text = tokenizer.decode(list(ids), **options)
     if not isinstance(text, str):
@@ -175,7 +175,7 @@ def encoded(
 def padded(
     rows: Sequence[Mapping[str, list[Any]]], tokenizer: Any, accepted: set[str]
 ) -> dict[str, Tensor]:
-    """Pad sequences on the right, and return them as tensors with an attention mask."""
+    """Pad sequences on the right, and return them as a tensor with an attention mask."""
     lengths = np.array([len(row["input_ids"]) for row in rows])
     real = np.arange(lengths.max()) < lengths[:, None]
     pad = getattr(tokenizer, "pad_token_id", None) or 0

@@ -51,7 +51,7 @@ def generated(
 def generated_by_decoder(
     model: Any, ids: Sequence[int], options: Mapping[str, Any], tensors: Any
 ) -> tuple[list[int], list[int]]:
-    """Return the tokens with which a decoder starts, and the tokens that it generates after them.
+    """Return the decoder's start tokens, and the tokens that the decoder generates after them.
 
     Whisper starts with several tokens (language, task), which `generate` does not return. These
     start tokens are read from the decoder's first forward pass.
@@ -89,9 +89,7 @@ def require_generation(model: Any) -> None:
 def _run(
     model: Any, ids: Sequence[int], options: Mapping[str, Any], tensors: Any
 ) -> tuple[list[int], list[Tensor | None]]:
-    """Run `generate`, and return the ids that it returns and the ids that each forward pass
-    read.
-    """
+    """Run `generate`. Return its token ids, and the token ids that each forward pass read."""
     require_generation(model)
     options = _checked(model, len(ids), options)
     if tensors is None:
@@ -221,8 +219,8 @@ def _numbers_only(ids: Any, logits: Tensor) -> Tensor:
 
 
 def _check_lengths(model: nn.Module, tokens: int, options: dict[str, Any]) -> None:
-    """Raise `InvalidInput` if the allowed length is not a positive integer, and `InputTooLong` if
-    it does not fit.
+    """Raise `InvalidInput` if the maximum length is not a positive integer, and `InputTooLong` if
+    it exceeds the model's positions.
     """
     decodes = takes_decoder_ids(model)
     read = 1 if decodes else tokens
@@ -252,8 +250,8 @@ def _whole_number(name: str, given: Any) -> int:
 
 
 def require_room(model: nn.Module, prefix: str, prompt: int, more: int) -> None:
-    """Raise `InputTooLong` if a continuation with this many tokens does not fit the model's
-    positions.
+    """Raise `InputTooLong` if a continuation with this many tokens needs more positions than the
+    model has.
 
     The last token of the continuation is produced but not read, so it does not need a position.
     """

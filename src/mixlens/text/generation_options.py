@@ -1,9 +1,9 @@
 """Check that the options of `generate` do not change the input of the model.
 
-Allowed options choose among the model's own logits, stop the generation, or change the returned
-value. Unknown options raise an error, because they could reach the model's `forward`
-(`inputs_embeds`, `past_key_values`). Options with a second model, a second prompt or a quantised
-cache always raise an error.
+The allowed options change how the next token is chosen from the logits, when generation stops, or
+which values are returned. Unknown options raise an error, because they could reach the model's
+`forward` (`inputs_embeds`, `past_key_values`). Options with a second model, a second prompt or a
+quantised cache always raise an error.
 """
 
 from __future__ import annotations

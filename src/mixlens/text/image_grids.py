@@ -1,9 +1,9 @@
-"""Find the position of each image token in its image, in one grid of patches or several.
+"""Find the position of each image token in its image, in one or several grids of patches.
 
-A model may cut an image into tiles and add an overview of it (Idefics 3, LLaVA-NeXT), crop it, or
-pad it. Each grid covers a box of the user's image, in fractions of its width and height. Rows and
-columns of patches are counted across all tiles. If the number of tokens does not match, the
-positions are unknown.
+A processor may split an image into tiles and add an overview of the full image (Idefics 3,
+LLaVA-NeXT), or crop or pad the image. Each grid covers a box of the user's image, in fractions of
+its width and height. Rows and columns of patches are counted across all tiles. If the number of
+tokens does not match the grids, the positions are unknown.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Size = tuple[int, int]
 
 
 class Patches(NamedTuple):
-    """A grid of patches in an image, and how the patches are labelled."""
+    """Describes a grid of patches in an image, and how the patches are labelled."""
 
     grid: PatchGrid
     kind: str = PATCH
@@ -48,8 +48,8 @@ class Patches(NamedTuple):
 
 @dataclass(frozen=True)
 class ImageInput:
-    """One image of a prompt: its index, its tokens, the labels of all tokens, the input tensors,
-    and the size of the user's image.
+    """Describes one image of a prompt: its index, its tokens, the labels of all tokens, the input
+    tensors, and the size of the user's image.
 
     `size` is (height, width), or None if it is unknown.
     """
@@ -99,7 +99,8 @@ def packed_sizes(config: Any, tensors: Mapping[str, Any]) -> list[Size]:
 def grid_size(count: int, pixels: Any) -> Size | None:
     """Return the rows and columns of a grid with this many patches, or None if no grid matches.
 
-    The grid has the proportions of the model's image, or is a square if these are unknown.
+    The grid has the aspect ratio of the model's input image, or is square if the size of this image
+    is unknown.
     """
     tall, wide = pixels.shape[-2:] if isinstance(pixels, Tensor) and pixels.dim() >= 4 else (1, 1)
     rows = round((count * tall / wide) ** 0.5)

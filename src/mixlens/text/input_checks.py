@@ -125,8 +125,9 @@ def check_shapes(model: nn.Module, tensors: Mapping[str, Any]) -> None:
 
 
 def _codebooks(model: nn.Module) -> int:
-    """Return the number of codebooks. Music models have one sequence of codes per codebook and
-    text.
+    """Return the number of codebooks.
+
+    In music models, each text has one sequence of codes per codebook.
     """
     config: Any = model.config
     holders: tuple[Any, ...] = (config, getattr(config, "decoder", None))
@@ -150,8 +151,8 @@ def _fits(name: str, value: Tensor, batch: int, width: int) -> bool:
 
 
 def check_range(model: nn.Module, tensors: Mapping[str, Any]) -> None:
-    """Check that there are not more tokens than positions, and that every id is inside its
-    embedding table.
+    """Check that there are no more tokens than positions, and that every id is within its embedding
+    table.
     """
     for prefix, _ in _STACKS:
         ids = tensors.get(prefix + "input_ids", tensors.get(prefix + "inputs_embeds"))
@@ -181,7 +182,7 @@ def check_range(model: nn.Module, tensors: Mapping[str, Any]) -> None:
 def check_answer_ids(model: nn.Module, ids: Sequence[int]) -> None:
     """Check the token ids of an answer.
 
-    The last id is never an input of the model, so the checks of model inputs would miss it.
+    The last id is never an input of the model, so the checks of model inputs do not cover it.
     """
     prefix = "decoder_" if takes_decoder_ids(model) else ""
     check_token_ids("answer", ids, _vocabulary(model, prefix))
@@ -278,8 +279,9 @@ def position_limit(model: nn.Module, prefix: str = "") -> int | None:
     """Return the maximum number of positions, without the entries of the position table that
     RoBERTa reserves.
 
-    Return None if there is no table and a larger limit in the config would change the positions
-    (dynamic NTK, longrope, YaRN), because transformers runs such models on inputs of any length.
+    Return None if there is no table and raising the limit in the config would change the position
+    encoding (dynamic NTK, longrope, YaRN), because transformers runs such models on inputs of any
+    length.
     """
     config: Any = model.config
     inner = getattr(config, dict(_STACKS).get(prefix, ""), None) if config_is_pair(model) else None

@@ -1,5 +1,5 @@
-"""Prepare a text or a dict of tensors for a model: check the tensors, move real tokens to the
-front, and send the tensors to the model's device.
+"""Prepare a text or a dict of tensors for a model: check the tensors, move left padding to the
+right, and move the tensors to the model's device.
 """
 
 from __future__ import annotations
@@ -52,10 +52,9 @@ Text = str | tuple[str, str]
 
 @dataclass(frozen=True)
 class Prepared:
-    """Inputs that are ready for the model.
-
-    For text, `rows` and `decoder_rows` contain the tokens of the main input and of the decoder. For
-    a continued prompt, `produced` contains the token that each position produced.
+    """Stores inputs that are ready for the model. For text, `rows` and `decoder_rows` contain the
+    tokens of the main input and of the decoder. For a continued prompt, `produced` contains the
+    token that each position produced.
     """
 
     tensors: dict[str, Any]
@@ -230,8 +229,8 @@ def _from_tensors(model: nn.Module, tokenizer: Any, given: dict[str, Any]) -> Pr
 def _with_decoder_ids(model: nn.Module, tensors: dict[str, Any], labels: Any) -> dict[str, Any]:
     """Add the decoder's token ids to the encoder inputs.
 
-    They are computed from the labels, or from the encoder's input if the model has a classification
-    head. Without labels, the decoder reads only the start token.
+    The ids are computed from the labels, or from the encoder's input if the model has a
+    classification head. Without labels, the decoder reads only its start token.
     """
     if repeats_the_source(model):
         tensors = made_ready(model, tensors)
@@ -273,7 +272,7 @@ def _to_check(value: Any) -> Any:
 
 
 def as_tensor(name: str, value: Any) -> Any:
-    """Convert an input to a batched tensor if it holds numbers."""
+    """Convert an input to a batched tensor if it contains numbers."""
     listed = isinstance(value, (list, tuple)) and name.endswith(("ids", "mask", "labels"))
     if listed or (hasattr(value, "__array__") and not isinstance(value, Tensor)):
         try:
@@ -303,8 +302,8 @@ def _rows(tokenizer: Any, tensors: Mapping[str, Any], prefix: str) -> list[Token
 
 
 def made_ready(model: nn.Module, tensors: dict[str, Any]) -> dict[str, Any]:
-    """Check the inputs, move real tokens to the front, and convert them to the model's device and
-    precision.
+    """Check the inputs, move left padding to the right, and convert the tensors to the model's
+    device and precision.
     """
     check_names(model, tensors)
     check_numbers(tensors)

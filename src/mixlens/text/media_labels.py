@@ -46,7 +46,8 @@ def label_media(
     processor: Any = None,
     images: Sequence[Any] = (),
 ) -> TokenRow:
-    """Label the image tokens of a text by image, row and column, and attach the images for display.
+    """Label each image token of a text with its image, row and column, and attach the images for
+    display.
 
     The attached images are those that the user passed, or otherwise the pixels that the model sees.
     """
@@ -86,7 +87,7 @@ def _seen(config: Any, processor: Any, image: ImageInput) -> str | None:
 
 
 def overlay_media(row: TokenRow, spans: Sequence[MediaSpan]) -> TokenRow:
-    """Return the text with a separate segment for each image and audio clip."""
+    """Return the tokens of a text, with a separate segment for each image and audio clip."""
     segments = row.segments or ()
     names = [part.name for part in segments for _ in range(part.start, part.stop)]
     for span in spans:
@@ -120,8 +121,8 @@ def locate_media(
     """Return the texts of a batch with labelled image tokens, and the image and audio spans of each
     text.
 
-    The placeholders are unknown, so each run of image tokens counts as one image, unless all images
-    have the same number of tokens.
+    The placeholders are unknown. Each run of image tokens therefore counts as one image, unless all
+    images are known to have the same number of tokens.
     """
     media, token = media_tokens(config), image_token(config)
     if not any(bool((ids == token).any()) for token in media):
@@ -151,7 +152,7 @@ def tokens_per_image(config: Any, ids: Tensor, pixels: Any, processor: Any) -> i
     unknown.
 
     It is unknown if the processor cuts images into tiles, because one image then has several
-    entries in the pixels.
+    entries in `pixel_values`.
     """
     tiled = getattr(getattr(processor, "image_processor", processor), "crop_to_patches", False)
     image = image_token(config)

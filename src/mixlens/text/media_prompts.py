@@ -1,7 +1,8 @@
-"""A prompt with images or audio: a chat with such parts, {"images": …, "text": …}, or tensors.
+"""Prepare prompts with images or audio: a chat with such parts, {"images": …, "text": …}, or
+tensors.
 
-The model's processor replaces each placeholder in the text ("<image>") by several tokens. The text
-of the prompt keeps its placeholders, and all tokens of an image have the character span of its
+The model's processor replaces each placeholder in the text ("<image>") with several tokens. The
+text of the prompt keeps its placeholders, and all tokens of an image have the character span of its
 placeholder.
 """
 
@@ -47,7 +48,9 @@ TEXT = "text"  # the segment of the words next to images
 
 @dataclass(frozen=True)
 class MediaPrompt(Prompt):
-    """A prompt with images or audio, and the input tensors that the processor returned for it."""
+    """Stores a prompt with images or audio, and the input tensors that the processor returned for
+    it.
+    """
 
     tensors: Mapping[str, Any] = field(default_factory=dict)
     spans: tuple[MediaSpan, ...] = ()
@@ -178,9 +181,9 @@ def continued_tensors(model: nn.Module, prompt: MediaPrompt, ids: Sequence[int])
     """Return the input tensors for a prompt with its continuation. `ids` begin with the ids of the
     prompt.
 
-    Tensors with one number per token (masks, types) are extended: the answer is visible, consists
-    of words, and sees the same images as the last token of the prompt. The tensors of images and
-    audio stay the same.
+    Tensors with one number per token are extended to the answer: `attention_mask` with ones, token
+    types with zeros (text), and image cross-attention masks with the values of the prompt's last
+    token. The tensors of images and audio stay the same.
     """
     if not prompt.ids:
         return dict(prompt.tensors)
@@ -260,8 +263,8 @@ def _token_counts(
 ) -> list[int]:
     """Return the number of tokens of each image, or an empty list if they are not needed.
 
-    They are needed only for adjacent images without a token in between. In that case, the processor
-    is called for each image separately.
+    They are needed only if images are adjacent, without a token in between. The processor is then
+    called for each image separately.
     """
     sizes, token = packed_sizes(config, tensors), image_token(config)
     if sizes:

@@ -1,7 +1,7 @@
 """Find the tokens of each image and audio clip of a prompt, and the placeholder that they replace.
 
-A processor replaces each placeholder in the text ("<image>") by many tokens. Outside the
-placeholders, the tokens of the text and of the processor are equal. Comparing the two sequences
+A processor replaces each placeholder in the text ("<image>") with many tokens. Outside the
+placeholders, the processor returns the same tokens as the tokenizer. Comparing the two sequences
 therefore shows which tokens belong to which placeholder. If there is no text, each run of image or
 audio tokens counts as one image or clip.
 """
@@ -18,8 +18,8 @@ Place = tuple[int, int]
 
 
 class MediaSpan(NamedTuple):
-    """The tokens of one image or audio clip, including tokens that the processor added around
-    them.
+    """Stores the tokens of one image or audio clip, including tokens that the processor added
+    around them.
     """
 
     kind: str  # "image" or "audio"
@@ -35,7 +35,7 @@ class MediaSpan(NamedTuple):
 
 
 class Region(NamedTuple):
-    """A range of tokens that replace one placeholder or several adjacent ones."""
+    """Stores a range of tokens that replace one placeholder or several adjacent placeholders."""
 
     first: int
     stop: int
@@ -81,7 +81,7 @@ def find_regions(
 def _without_runs(ids: Sequence[int], media: frozenset[int]) -> tuple[list[int], list[int]]:
     """Collapse each run of the same media token into one token.
 
-    Return the start position of each remaining token, followed by the total length, and the
+    Return the start positions of the remaining tokens with the total length appended, and the
     remaining tokens.
     """
     starts, short = list[int](), list[int]()

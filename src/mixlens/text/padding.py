@@ -1,8 +1,8 @@
 """Find the real tokens of a batch, and move them to the front.
 
-Padding changes scores by no more than rounding. Texts that are padded on the left are moved to the
-front, because many models count positions from the first column. Columns that contain only padding
-are removed on the right, and the remaining padding gets the padding id of the model.
+Padding changes scores by no more than rounding. Left padding is moved to the right, because many
+models count positions from the first column. Columns that contain only padding are removed on the
+right, and the remaining padding gets the padding id of the model.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ def row_lengths(tensors: Mapping[str, Any], prefix: str = "") -> list[int] | Non
 
 
 def masks_more_than_padding(tensors: Mapping[str, Any]) -> bool:
-    """Return whether any attention mask is for token pairs or has holes."""
+    """Return whether any attention mask has one value per pair of tokens, or has zeros between
+    ones.
+    """
     return any(
         isinstance(tensors.get(f"{prefix}attention_mask"), Tensor)
         and row_lengths(tensors, prefix) is None
@@ -152,8 +154,9 @@ def _moved(
 
 
 def _is_padding(mask: Tensor) -> bool:
-    """Return whether each mask has zeros at one end only. A mask with holes is intended by the user
-    and is not padding.
+    """Return whether all zeros of each mask are at one end.
+
+    A mask with zeros between ones was set by the user and is not padding.
     """
     changes = (mask.bool()[:, 1:] != mask.bool()[:, :-1]).sum(1)
     return bool((changes <= 1).all())

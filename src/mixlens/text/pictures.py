@@ -1,4 +1,6 @@
-"""Images for the viewer: a small copy of the user's image, or of the pixels that the model saw."""
+"""Create images for the viewer: a small copy of the user's image, or of the pixels that the model
+saw.
+"""
 
 from __future__ import annotations
 
@@ -81,10 +83,9 @@ def _uri(image: Any) -> str:
 
 
 def _brightness(pixels: np.ndarray, processor: Any) -> np.ndarray:
-    """Scale pixels to values between 0 and 1.
+    """Scale pixels to values between 0 and 1 by undoing the processor's normalisation.
 
-    This undoes the processor's normalisation. If the normalisation is unknown, the range of values
-    is stretched.
+    If the normalisation is unknown, the range of the values is mapped linearly to [0, 1].
     """
     own: Any = getattr(processor, "image_processor", processor)
     means, deviations = (

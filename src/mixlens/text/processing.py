@@ -84,8 +84,8 @@ def _waveforms(audio: Any) -> Sequence[Any]:
 def _check_audio(processor: Any, audio: Any, rate: Any) -> None:
     """Raise an error for audio that a processor would misread.
 
-    These are several channels (which it would read as clips), integer samples (which it would not
-    scale), and a wrong sampling rate.
+    Such audio has several channels (which the processor would treat as clips), integer samples
+    (which it would not scale), or a wrong sampling rate.
     """
     wanted = _sampling_rate(processor)
     if rate is not None and wanted and rate != wanted:
@@ -108,5 +108,5 @@ def _check_audio(processor: Any, audio: Any, rate: Any) -> None:
 
 
 def _several(rows: Any) -> bool:
-    """Return whether this is a list of several inputs, which may have different lengths."""
+    """Return whether `rows` is a list of several inputs, which may have different lengths."""
     return isinstance(rows, (list, tuple)) and len(rows) > 1 and not isinstance(rows[0], float)

@@ -1,8 +1,8 @@
-"""A prompt for a language model: a text, the messages of a chat, or token ids.
+"""Prepare prompts for language models: a text, the messages of a chat, or token ids.
 
-Messages are formatted as one text, which is then tokenised. Every token therefore has its span in
-that text, and every turn of the chat is a segment. Text that the chat template adds around the
-messages does not belong to any turn.
+Messages are formatted as one text, which is then tokenised. Every token therefore has a character
+span in this text, and every turn of the chat is a segment. Text that the chat template adds around
+the messages does not belong to any turn.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PAIR = ("input_ids", "attention_mask")
 
 @dataclass(frozen=True)
 class Prompt:
-    """The tokens of a prompt, before anything is generated."""
+    """Stores the tokens of a prompt, before anything is generated."""
 
     ids: tuple[int, ...]
     row: TokenRow

@@ -1,13 +1,13 @@
-"""Segments: sources grouped by name, such as turns, documents, sentences or paragraphs.
+"""Group sources into named segments, such as turns, documents, sentences or paragraphs.
 
 A segment is a range of characters of the text. A token belongs to the segment that contains its
-first character that is not a space. Tokens outside all segments are called "(other)", and tokens
-after the prompt "answer". In a prompt file, you mark segments with separate lines:
+first character that is not a space. Tokens outside all segments belong to the segment "(other)",
+and tokens after the prompt to "answer". In a prompt file, you mark segments with separate lines:
 
     === document 1 ===
 
-These lines are not part of the prompt. Each segment reaches from its line to the next one. The
-spaces around the name are optional.
+These lines are not part of the prompt. Each segment extends from its marker line to the next one.
+The spaces around the name are optional.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ KINDS = (*_PATTERNS, "turns")
 def read_marks(text: str) -> tuple[str, Spans]:
     """Return a prompt without its marker lines, and the segments that they define.
 
-    Blank segments are dropped. Line endings are converted to those of Unix.
+    Blank segments are dropped. Line endings are converted to Unix style.
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     marks = list(_MARK.finditer(text))
@@ -159,8 +159,8 @@ def spans_of(
 
 
 def named_parts(by: Any) -> list[tuple[str, Any]]:
-    """Return the name of each segment with its text or its character range. Raise `InvalidInput` if
-    the segments have no names.
+    """Return each segment's name with its text or its character range. Raise `InvalidInput` if the
+    segments have no names.
     """
     if isinstance(by, Mapping):
         named = list(by.items())
@@ -211,8 +211,8 @@ def grouped(
 ) -> dict[str, list[int]]:
     """Return the tokens of each segment, by name.
 
-    With `apart`, the first token does not belong to any named segment. It then forms a segment of
-    its own if `sink` is set, and is left out otherwise.
+    With `apart`, the first token does not belong to any named segment. It then forms a separate
+    segment if `sink` is set, and is left out otherwise.
     """
     groups: dict[str, list[int]] = {FIRST: [0]} if sink else {}
     for name, start, stop in segments:

@@ -1,4 +1,4 @@
-"""Label tokens that are not words: patches by row and column, frames by time.
+"""Label tokens that are not text: image patches by row and column, audio frames by time.
 
 Patches are labelled only if the number of tokens matches the image, and frames only if the
 processor has a sampling rate. Otherwise, the tokens are numbered.
@@ -31,10 +31,9 @@ _MOST_SPECIAL = 9  # class, distillation and register tokens come before the pat
 def token_rows(
     recording: Recording, ready: Prepared, processor: Any = None
 ) -> dict[str, list[TokenRow]]:
-    """Return the tokens of every stack, by the name of the stack.
-
-    If a stack has as many positions as the text has tokens, the tokens of the text are returned.
-    Otherwise, the tokens are labelled as patches or frames, or numbered.
+    """Return the tokens of every stack, by the stack's name. If a stack has as many positions as
+    the text has tokens, these are the tokens of the text. Otherwise, the tokens are labelled as
+    patches or frames, or numbered.
     """
     by_stack = {}
     for stack in recording.structure.stacks:
@@ -104,7 +103,7 @@ def _other_rows(
 
 
 class Grid(NamedTuple):
-    """A grid of image patches, and the number of special tokens before the first patch."""
+    """Describes a grid of image patches and the special tokens before the first patch."""
 
     rows: int
     columns: int
@@ -150,7 +149,7 @@ def frame_row(
 ) -> TokenRow | None:
     """Return the frames of one audio clip as tokens labelled with their start time in seconds.
 
-    Frames that begin after `length` (in seconds) are padding and form a segment of their own.
+    Frames that begin after `length` (in seconds) are padding and form a separate segment.
     """
     extractor = getattr(processor, "feature_extractor", processor)
     rate = getattr(extractor, "sampling_rate", None)

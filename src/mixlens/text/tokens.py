@@ -1,4 +1,4 @@
-"""The tokens of one text: their labels and offsets, and lookup by label.
+"""Store the tokens of one text with their labels and offsets, and look them up by label.
 
 You can select a token by its position, by its label, or by a label with a number (`dogs#2`).
 """
@@ -22,7 +22,9 @@ possible if the image was padded.
 
 
 class PatchGrid(NamedTuple):
-    """A grid of patches that are tokens, row by row, starting with the token `first`."""
+    """Describes a grid of patches, one token per patch, row by row, starting with the token
+    `first`.
+    """
 
     first: int
     rows: int
@@ -33,7 +35,9 @@ class PatchGrid(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Picture:
-    """An image whose patches are tokens, in one grid or several (if the model reads tiles)."""
+    """Describes an image whose patches are tokens, in one grid, or several if it is split into
+    tiles.
+    """
 
     src: str  # a data URI
     grids: tuple[PatchGrid, ...]
@@ -50,7 +54,9 @@ class Picture:
 
 
 class Segment(NamedTuple):
-    """Tokens that belong together, such as a turn of a chat or a document of a prompt."""
+    """Describes a range of tokens that belong together, such as a turn of a chat or a document of a
+    prompt.
+    """
 
     name: str
     start: int  # its first token
@@ -59,7 +65,7 @@ class Segment(NamedTuple):
 
 @dataclass(frozen=True)
 class TokenRow:
-    """The real tokens of a text, without padding."""
+    """Stores the tokens of a text, without padding."""
 
     labels: tuple[str, ...]
     text: str | None = None
@@ -89,8 +95,9 @@ class TokenRow:
 
 
 class Produced(NamedTuple):
-    """The tokens that the positions of a continued prompt produced. Each position produces the next
-    token.
+    """Stores the token that each position of a continued prompt produced.
+
+    Each position produces the next token.
     """
 
     tokens: TokenRow
@@ -161,7 +168,10 @@ _MARKS = "Ġ▁"
 
 
 class EachText(tuple[tuple[int | str, ...], ...]):
-    """Targets that differ between texts of a batch. All texts have the same number of targets."""
+    """Stores targets that differ between the texts of a batch.
+
+    All texts have the same number of targets.
+    """
 
 
 def positions_by_text(
@@ -193,7 +203,8 @@ def position_of(target: int | str, row: TokenRow, held: Sequence[int]) -> int:
     """Return the position of a measured token, given its position or its label.
 
     You can write a label as in the vocabulary (Ġvery), as displayed (·very), without its marker
-    (very), or in a different case. If several tokens match, `dogs#2` selects the second.
+    (very), or in a different case. If several tokens match, append a number: `dogs#2` selects the
+    second match.
     """
     if isinstance(target, str):
         position = _labelled(target, row, list(dict.fromkeys(held)))
@@ -235,8 +246,8 @@ def _labelled(label: str, row: TokenRow, held: list[int]) -> int:
 def _written(label: str, row: TokenRow, held: list[int]) -> list[int]:
     """Return the positions of tokens with this label.
 
-    Spellings are compared exactly at first, then with markers displayed as dots, without markers,
-    and finally in any case. The first of these comparisons that finds a token is used.
+    Labels are first compared exactly, then with markers displayed as dots, then without markers,
+    and finally case-insensitively. The first comparison that finds a token is used.
     """
     dots = str.maketrans(dict.fromkeys(_MARKS, "·"))
     readings: tuple[Callable[[str], str], ...] = (

@@ -1,5 +1,5 @@
-"""Look up words and classes by name, name outputs, and check that a tokenizer belongs to a
-model.
+"""Look up words and classes by name, return the names of outputs, and check that a tokenizer
+belongs to a model.
 """
 
 from __future__ import annotations
@@ -113,8 +113,8 @@ def word_name(recording: Recording, number: int) -> str:
 def tokenizer_mismatch(model: Any, tokenizer: Any) -> str | None:
     """Return the reason why a tokenizer may belong to a different model, or None.
 
-    A matching model has a row in its embedding for every token, and only a few per cent more for
-    padding.
+    The embedding of a matching model has one row for every token, and at most a few per cent more
+    rows as padding.
     """
 
     rows = vocabulary_size(model)

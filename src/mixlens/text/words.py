@@ -1,12 +1,12 @@
 """Find the tokens of each word, and merge their scores.
 
-A word is a run of characters without spaces. Punctuation at its ends is split off, and each mark is
-a separate word ("..." is a single mark). Tokens are aligned with the text by the tokenizer's offset
-mapping. If a token overlaps two words, the two words are merged. A special token is always
-separate, even if it occurs in the text ([MASK]); an unknown token belongs to the word whose
-characters it covers. Patches of an image are separate, too, although they share the characters of a
-placeholder. A blank token belongs to the next word (SentencePiece may split off "▁"), or to the
-previous one if there is no next word. A line break is separate.
+A word is a run of characters without spaces. Punctuation at either end of a word is split off, and
+each punctuation mark is a separate word ("..." is a single mark). Tokens are aligned with the text
+by the tokenizer's offset mapping. If a token overlaps two words, the two words are merged. A
+special token is always separate, even if it occurs in the text ([MASK]). An unknown token belongs
+to the word whose characters it covers. Patches of an image are also separate, although they share
+the characters of a placeholder. A blank token belongs to the next word (SentencePiece may split off
+"▁"), or to the previous one if there is no next word. A line break is separate.
 
 Without offsets, the text is reconstructed from markers in the tokens: "##" (WordPiece), "▁"
 (SentencePiece), "Ġ" (byte-level BPE), "</w>" and "@@" (older BPE). WordPiece markers do not show
@@ -83,8 +83,8 @@ def spans(row: TokenRow, given: Sequence[Span]) -> Merge:
 
 
 def merged(values: np.ndarray, groups: Sequence[Sequence[int]], axis: int, how: str) -> np.ndarray:
-    """Merge the entries of each group along an axis to their sum, mean, maximum or first entry, as
-    `how` says.
+    """Reduce the entries of each group along an axis to their sum, mean, maximum or first entry,
+    depending on `how`.
     """
     if how not in REDUCTIONS:
         raise InvalidInput(f"Unknown reduction {how!r}. Choose one of: {', '.join(REDUCTIONS)}.")
@@ -213,7 +213,7 @@ def _merged_segments(
 
 
 def _printable(text: str) -> str:
-    """Replace surrogates, which stand for single bytes of a character and cannot be printed."""
+    """Replace surrogates, which stand for individual bytes of a character and cannot be printed."""
     return re.sub("[\ud800-\udfff]", _UNKNOWN, text)
 
 
@@ -227,7 +227,7 @@ def _special(row: TokenRow) -> tuple[bool, ...]:
 def _spelled_out(row: TokenRow) -> tuple[str, list[Span]]:
     """Reconstruct the text and the character span of each token from the tokens' markers.
 
-    An unknown token without offsets starts a new word, because it may hide the start of one.
+    An unknown token starts a new word, because it may hide the start of a word.
     """
     unknown = [
         mark and label in ("[UNK]", "<unk>")
@@ -291,7 +291,8 @@ def _byte_alphabet() -> dict[str, int]:
 
 
 def _placed(spelt: Sequence[bytes]) -> tuple[str, list[Span]]:
-    """Join the tokens' bytes to a text, and return it with the character span of each token.
+    """Decode the concatenated bytes of the tokens, and return the text with the character span of
+    each token.
 
     If the bytes of one character belong to several tokens, each of these covers the whole
     character.
