@@ -117,10 +117,10 @@ def test_a_classifier_is_explained_by_its_label() -> None:
 @pytest.mark.parametrize(
     ("chosen", "words"),
     [
-        ({"cue": "the"}, r"cue the: 'the' occurs at the positions 1, 4. .*the#1 or the#2"),
+        ({"cue": "the"}, r"cue the: 'the' occurs at positions 1, 4. .*the#1 or the#2"),
         ({"cue": "cat"}, "cue cat: Unknown token 'cat'"),
         ({"cue": 99}, "cue 99: Token 99 is out of range"),
-        ({"target": "the"}, "occurs at the positions 1, 4"),
+        ({"target": "the"}, "occurs at positions 1, 4"),
         ({"explain": {"word": "zzzz"}}, "'zzzz' is not one token"),
         ({"explain": {"wrod": "are"}}, r"Unknown output option 'wrod'. Did you mean word\?"),
         ({"explain": {"word": "are", "foil": "are"}}, "Pass a different foil"),

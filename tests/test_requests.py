@@ -48,7 +48,7 @@ def test_one_or_several(lens: Lens) -> None:
         ({"layers": torch.tensor([True, False])}, r"tensor\(True\) is not an integer"),
         ({"targets": 99}, "Token 99 is out of range"),
         ({"targets": "the"}, "write the#1 or the#2"),
-        ({"targets": "the#3"}, "occurs at the positions 1, 4"),
+        ({"targets": "the#3"}, "occurs at positions 1, 4"),
         ({"targets": "rivr"}, r"Did you mean river\?"),
         ({"colour": "red"}, "Unknown option 'colour'. attention has: none"),
     ],

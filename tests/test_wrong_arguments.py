@@ -57,7 +57,11 @@ TEXTS: list[tuple[Any, type[MixlensError], str]] = [
     ({"input_ids": torch.zeros(1, 0).long()}, EmptyInput, r"empty \(shape \(1, 0\)\)"),
     ({"input_ids": IDS, "attention_mask": 0 * IDS}, EmptyInput, "no real token"),
     ({"input_ids": "a dog"}, InvalidInput, "input_ids is str. Pass a tensor of numbers"),
-    (pandas.DataFrame({"text": ["a dog"]}), InvalidInput, "Pass the column that holds the texts"),
+    (
+        pandas.DataFrame({"text": ["a dog"]}),
+        InvalidInput,
+        "Pass the column that contains the texts",
+    ),
     (Path("words.txt"), InvalidInput, "not PosixPath"),
     (
         {"input_ids": IDS, "attention_mask": torch.ones(1, 10, 10).tril().long()},

@@ -76,7 +76,7 @@ MAP = [
     ([TEXT, "--layer", "two"], 2, "--layer"),
     ([TEXT, "--target", "99"], 2, "out of range (0–9). The text has 10 tokens"),
     ([TEXT, "--target", "the"], 2, "write the#1 or the#2"),
-    ([TEXT, "--target", "the#3"], 2, "occurs at the positions 1, 4"),
+    ([TEXT, "--target", "the#3"], 2, "occurs at positions 1, 4"),
     ([TEXT, "--target", "rivr"], 2, "Did you mean river?"),
     ([TEXT, "--target", ""], 2, "Unknown token ''"),
     ([TEXT, "--measure", "alti", "--head", "1"], 2, "Drop --head"),

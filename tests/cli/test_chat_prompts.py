@@ -116,7 +116,7 @@ def test_documents_that_cannot_be_placed_are_refused(tmp_path: Path, prompt_file
     path = tmp_path / "chat.json"
     path.write_text(json.dumps([{"role": "user", "content": [{"type": "text", "text": PROMPT}]}]))
     ran = run("map", "--prompt-file", str(path), "-m", model, "--generate", "2")
-    assert "Message 1 of the chat names documents inside a list of parts" in " ".join(
+    assert "Message 1 of the chat marks documents inside a list of parts" in " ".join(
         ran.err.split()
     )
 

@@ -97,12 +97,12 @@ def test_channels_integers_and_other_rates_are_explained() -> None:
     lens = whisper_lens()
     stereo = np.stack([sound(), sound()], 1)
     for audio, rate, message in (
-        (stereo, RATE, r"shape \(290, 2\), which is not one channel"),
-        ([stereo], RATE, "not one channel"),
-        (stereo.T[None], RATE, "not one channel"),
+        (stereo, RATE, r"shape \(290, 2\), but only a single channel"),
+        ([stereo], RATE, "only a single channel"),
+        (stereo.T[None], RATE, "only a single channel"),
         ((sound() * 32767).astype(np.int16), RATE, "samples of type int16"),
         (torch.ones(290, dtype=torch.int32), RATE, "samples of type torch.int32"),
-        (sound(), 2 * RATE, "sampling rate of 2000 Hz, but WhisperProcessor takes 1000 Hz"),
+        (sound(), 2 * RATE, "sampling rate of 2000 Hz, but WhisperProcessor expects 1000 Hz"),
     ):
         for run in (lens.generate, lens.record):
             with pytest.raises(InvalidInput, match=message):

@@ -140,7 +140,7 @@ def test_a_call_of_a_tool_has_no_text(tokenizer: Any) -> None:
         ("text", "A list of str is not a prompt"),
         (5, "Pass token ids as"),
         ({"content": "Hi"}, "Message 1 of the chat has no role"),
-        ({"role": "user"}, "Message 1 of the chat has no content. Add a text"),
+        ({"role": "user"}, "Message 1 of the chat has no content. Add a string"),
         (said("user", b"Hi"), "Message 1 of the chat has content of type bytes"),
         (said("user", [{"type": "image", "url": "x"}]), "a part of type 'image'"),
         (said("user", ["Hi"]), "a part of type 'str'"),

@@ -18,7 +18,7 @@ def test_a_model_that_switches_its_attention_for_good_is_put_back_and_refused() 
     model = models.randomised(hf.BigBirdModel(config, add_pooling_layer=False)).float()
     given = {"input_ids": torch.arange(4, 44).repeat(3)[None]}
     before = state_of(model, given)
-    with pytest.raises(UnsupportedModel, match="changes itself on a short text"):
+    with pytest.raises(UnsupportedModel, match="changes its settings for a short text"):
         Lens(model).record({"input_ids": given["input_ids"][:, :9]})
     assert changes(before, state_of(model, given)) == []
 

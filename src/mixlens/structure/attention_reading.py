@@ -90,7 +90,7 @@ def projection_of(evidence: Evidence, index: int, *, any_width: bool = False) ->
             raise TurnedProjection(event.path)
     raise UnsupportedModel(
         f"layer `{evidence.path}`: no linear module takes the product of attention weights "
-        "and values, plain or times a gate (a norm or another step precedes the output "
+        "and values, with or without a gate (a norm or another step precedes the output "
         "projection, or the projection is a bare parameter), so the output cannot be split "
         "by source token. mixlens reports nothing rather than a wrong number."
     )

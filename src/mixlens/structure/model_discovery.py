@@ -97,9 +97,9 @@ def _require_own_switches(model: nn.Module, inputs: Inputs, turned: list[str]) -
     strange = [name for name in turned if name not in own or name.endswith("modules")]
     if strange:
         raise UnsupportedModel(
-            f"{type(model).__name__} changes itself on a short text (`{strange[0]}`), so "
-            "scores of it would differ from those of other texts. mixlens restored it. Load "
-            "it with the setting that it changes to (BigBird: "
+            f"{type(model).__name__} changes its settings for a short text (`{strange[0]}`), so "
+            "its scores would differ from those for other texts. mixlens restored the settings. "
+            "Load the model with the setting that it uses for short texts (BigBird: "
             "attention_type='original_full')."
         )
 

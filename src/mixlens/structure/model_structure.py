@@ -47,7 +47,7 @@ class StackStructure:
         numbers = [layer.number for layer in self.layers[:count]]
         if numbers != list(range(len(numbers))):
             raise UnsupportedModel(
-                f"only the layers {', '.join(map(str, numbers))} of {self.name} are supported, but "
+                f"only layers {', '.join(map(str, numbers))} of {self.name} are supported, but "
                 f"{what} needs all layers, starting with the first. Run `mixlens doctor` for the "
                 "reasons"
             )

@@ -134,8 +134,8 @@ def _positions_of_words(words: str, produced: Produced, is_continued: bool) -> r
         raise InvalidInput(f"{words!r} does not occur in {where} ({_short(shown)!r}). {_HOW}")
     if len(places) > 1:
         raise InvalidInput(
-            f"{words!r} occurs {len(places)} times in {where}. Pass more words of it, or"
-            f" '{words}#2' for the second one."
+            f"{words!r} occurs {len(places)} times in {where}. Include more of the surrounding"
+            f" words, or pass '{words}#2' for the second occurrence."
         )
     start, stop = places[0]
     inside = [

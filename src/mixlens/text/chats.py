@@ -79,7 +79,7 @@ def _check(number: int, message: Any) -> None:
     if isinstance(content, str) or (content is None and message.get("tool_calls")):
         return
     if content is None:
-        raise InvalidInput(f"Message {number} of the chat has no content. Add a text.")
+        raise InvalidInput(f"Message {number} of the chat has no content. Add a string.")
     if not isinstance(content, list):
         raise InvalidInput(
             f"Message {number} of the chat has content of type {type(content).__name__}. Pass "
@@ -131,7 +131,7 @@ def _rendered(tokenizer: Any, messages: Sequence[Message]) -> str:
         ) from error
     if not isinstance(text, str):
         raise InvalidInput(
-            f"The chat template returned {type(text).__name__} instead of a text. Pass the "
+            f"The chat template returned {type(text).__name__} instead of a string. Pass the "
             "prompt as one text."
         )
     if len(text) > limit:
@@ -227,8 +227,8 @@ def _require_silence(tokenizer: Any, text: str, messages: Sequence[Message]) -> 
     if any(message.get("content") is None for message in messages):
         if text == instead("None") != instead(""):
             raise InvalidInput(
-                "The chat template writes 'None' for a message without content. Add a "
-                "content, which may be empty."
+                "The chat template writes 'None' for a message without content. Add "
+                "'content', which may be an empty string."
             )
 
 

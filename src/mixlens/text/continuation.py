@@ -143,7 +143,7 @@ def _checked_ids(model: nn.Module, answer: Any) -> list[int]:
     alone = not hasattr(answer, "__iter__") or getattr(answer, "ndim", 1) == 0
     if alone or isinstance(answer, (bytes, bytearray)):
         raise InvalidInput(
-            f"{type(answer).__name__} is not an answer. Pass a text or a list of token ids."
+            f"{type(answer).__name__} is not an answer. Pass a string or a list of token ids."
         )
     if isinstance(answer, Sequence) and not answer:
         raise EmptyInput("The answer is empty. Pass at least one token.")

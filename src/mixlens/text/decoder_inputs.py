@@ -96,7 +96,7 @@ def from_labels(model: nn.Module, tensors: Mapping[str, Any], labels: Any) -> di
         made["decoder_attention_mask"] = real.long()
     elif not bool(real.all()):
         raise InvalidInput(
-            f"labels have different lengths, but {type(model).__name__} takes no "
+            f"labels have different lengths, but {type(model).__name__} does not accept a "
             "decoder_attention_mask. Record these texts one at a time."
         )
     return made

@@ -31,7 +31,7 @@ def read_documents(messages: Sequence[Any]) -> tuple[list[Any], Documents]:
                 message, documents[number] = {**message, "content": text}, spans
         elif isinstance(content, list) and any(map(_names_documents, content)):
             raise InvalidInput(
-                f"Message {number + 1} of the chat names documents inside a list of parts. "
+                f"Message {number + 1} of the chat marks documents inside a list of parts. "
                 "Pass its content as one text."
             )
         plain.append(message)
@@ -51,8 +51,8 @@ def place_documents(tokenizer: Any, messages: Sequence[Message], documents: Docu
     if turns is None:
         raise InvalidInput(
             "The chat template changes the messages, so the documents in them cannot be found in"
-            " the prompt. Name the documents in a plain text prompt and pass --no-chat-template, or"
-            " leave out the lines that name them."
+            " the prompt. Mark the documents in a plain text prompt and pass --no-chat-template, or"
+            " remove the lines that mark them."
         )
     places = {name: (start, stop) for name, start, stop in turns}
     spans: Spans = []

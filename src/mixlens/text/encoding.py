@@ -168,7 +168,7 @@ def encoded(
                 ]
     for row, text in zip(rows, texts, strict=True):
         if not row["input_ids"]:
-            raise EmptyInput(f"{text!r} is encoded to no tokens. Pass another text.")
+            raise EmptyInput(f"The tokenizer returns no token for {text!r}. Pass a different text.")
     return rows
 
 

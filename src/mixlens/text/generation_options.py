@@ -98,8 +98,8 @@ def check_options(model: Any, options: Mapping[str, Any], config: Any) -> None:
     for name in options:
         if name not in _PASSED_ON and name not in _CHANGING and name != _CACHE:
             raise InvalidInput(
-                f"{name} is not an option of lens.generate, which accepts options that choose "
-                "tokens or stop. Record other inputs with lens.record."
+                f"{name} is not an option of lens.generate, which only accepts options that "
+                "select tokens or stop the generation. Record other inputs with lens.record."
             )
     for name, harmless in _CHANGING.items():
         value, where = _value(model, options, config, name)

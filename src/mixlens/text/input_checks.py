@@ -120,7 +120,7 @@ def check_shapes(model: nn.Module, tensors: Mapping[str, Any]) -> None:
         (main, rows), (other, others) = batches.items()
         if others not in (rows, rows * books):
             raise InvalidInput(
-                f"{main} has {rows} texts, {other} has {others}. Pass the same number of texts."
+                f"{main} has {rows} texts, but {other} has {others}. Pass the same number of texts."
             )
 
 
@@ -210,7 +210,7 @@ def _inside(
     else:  # which may be too large for a tensor
         lowest, highest = min(ids), max(ids)
     if lowest < 0:
-        raise InvalidInput(f"{name} contains {lowest}. Pass numbers from 0.")
+        raise InvalidInput(f"{name} contains {lowest}. Pass non-negative integers.")
     if rows and highest >= rows:
         raise InvalidInput(f"{what} {highest} is outside {table} {rows}")
 

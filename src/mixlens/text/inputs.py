@@ -105,7 +105,7 @@ def texts_of(given: Any) -> list[Any]:
             f"{wanted}, not {type(given).__name__}. Pass token ids as {{'input_ids': ids}}."
         )
     if hasattr(given, "columns"):
-        raise InvalidInput(f"{wanted}, not a table. Pass the column that holds the texts.")
+        raise InvalidInput(f"{wanted}, not a table. Pass the column that contains the texts.")
     if isinstance(given, (bytes, bytearray)) or not hasattr(given, "__iter__"):
         raise InvalidInput(f"{wanted}, not {type(given).__name__}")
     texts = list(given)
@@ -129,7 +129,7 @@ def check_text(text: Any) -> None:
         except UnicodeEncodeError as error:
             raise InvalidInput(
                 f"Character {error.start} of the text is a lone surrogate, as in text that "
-                "was decoded from bytes other than UTF-8. Decode the text again."
+                "was decoded from bytes other than UTF-8. Use the correct encoding."
             ) from None
     if not (text if isinstance(text, str) else text[0]).strip():
         raise EmptyInput("The text is empty. Pass at least one word.")

@@ -90,15 +90,15 @@ def _check_audio(processor: Any, audio: Any, rate: Any) -> None:
     wanted = _sampling_rate(processor)
     if rate is not None and wanted and rate != wanted:
         raise InvalidInput(
-            f"The audio has a sampling rate of {rate} Hz, but {type(processor).__name__} takes "
+            f"The audio has a sampling rate of {rate} Hz, but {type(processor).__name__} expects "
             f"{wanted} Hz. Resample it, for example with scipy.signal.resample_poly."
         )
     for array in (audio, *_waveforms(audio)):
         shape = tuple(getattr(array, "shape", ()))
         if len(shape) > 2 or (len(shape) == 2 and (array is not audio or shape[0] > shape[1])):
             raise InvalidInput(
-                f"The audio has shape {shape}, which is not one channel. Average its channels, or "
-                "choose one."
+                f"The audio has shape {shape}, but only a single channel is supported. Average "
+                "the channels, or choose one."
             )
         if shape and "int" in str(array.dtype):
             raise InvalidInput(

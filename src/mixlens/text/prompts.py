@@ -89,7 +89,7 @@ def tokenised(
     options = {"return_offsets_mapping": True} if fast else {}
     made = tokenized(tokenizer, text, add_special_tokens=specially, **options)
     if not made["input_ids"]:
-        raise EmptyInput(f"{text!r} is encoded to no tokens. Pass another text.")
+        raise EmptyInput(f"The tokenizer returns no token for {text!r}. Pass a different text.")
     return list(made["input_ids"]), list(made["offset_mapping"]) if fast else None
 
 

@@ -192,16 +192,16 @@ def _span(name: str, given: Any, text: str) -> tuple[int, int]:
             start, stop = map(operator.index, given)
         except (TypeError, ValueError) as error:
             raise InvalidInput(
-                f"Segment {name!r} is {given!r}. Pass its text, or its first character and "
-                "the one after its last."
+                f"Segment {name!r} is {given!r}. Pass its text, or its character span "
+                "(start, end), where end is exclusive."
             ) from error
         return start, stop
     count = text.count(given) if given else 0
     if count != 1:
         raise InvalidInput(
             f"The text of segment {name!r} is "
-            f"{'not in' if not count else f'{count} times in'} the prompt. Pass its first "
-            "character and the one after its last."
+            f"{'not in' if not count else f'{count} times in'} the prompt. Pass its "
+            "character span (start, end) instead."
         )
     return text.index(given), text.index(given) + len(given)
 

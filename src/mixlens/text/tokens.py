@@ -237,7 +237,7 @@ def _labelled(label: str, row: TokenRow, held: list[int]) -> int:
         return places[number - 1]
     if number is not None or len(places) > 1:
         raise InvalidInput(
-            f"{name!r} occurs at the positions {', '.join(map(str, places))}. Pass a position,"
+            f"{name!r} occurs at positions {', '.join(map(str, places))}. Pass a position,"
             f" or write {' or '.join(f'{name}#{i + 1}' for i in range(min(len(places), 3)))}."
         )
     return places[0]
