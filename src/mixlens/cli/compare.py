@@ -1,5 +1,5 @@
-"""`mixlens compare`: compare all measures for one target. If `--cue` names a source, measures are
-sorted by the rank that they give it.
+"""`mixlens compare`: compare all measures for one target. With `--cue SOURCE`, measures are sorted
+by the rank that they give to this source.
 """
 
 from __future__ import annotations
@@ -305,7 +305,8 @@ def grouped_measures(comparison: Comparison) -> list[list[str]]:
     """Return groups of near-duplicate measures, sorted by the rank of the cue.
 
     All measures of a group give the cue the same rank, and their Spearman correlation with the
-    first measure of the group is at least `DUPLICATE`. `random` is always alone and last.
+    first measure of the group is at least `DUPLICATE`. `random` always forms a group of its own,
+    which comes last.
     """
     agreement = comparison.agreement()
     ranks = comparison.rank_of(comparison.cue) if comparison.cue is not None else {}

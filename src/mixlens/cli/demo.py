@@ -1,4 +1,4 @@
-"""`mixlens demo`: explain a word choice and an answer of the bundled models, step by step."""
+"""`mixlens demo`: explain a word choice and an answer of bundled models, step by step."""
 
 from __future__ import annotations
 

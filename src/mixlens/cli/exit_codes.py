@@ -1,7 +1,6 @@
 """Turn errors into one-line messages and exit codes.
 
-Exit code 0 means success, 1 a failure that mixlens explains, 2 wrong usage, and 130 an
-interruption.
+The exit codes are 0 (success), 1 (an error at run time), 2 (a usage error) and 130 (interrupted).
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _WRONG_PATH = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirect
 
 
 def exit_code(error: BaseException) -> int:
-    """Return 2 if a different command line would have worked, else 1."""
+    """Return exit code 2 if the error can be fixed by changing the command line, else 1."""
     cause = error.__cause__ if isinstance(error.__cause__, OSError) else error
     if isinstance(cause, OSError) and cause.errno in _DISK:
         return FAILURE

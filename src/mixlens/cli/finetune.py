@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Kind(StrEnum):
-    """The task that a model is fine-tuned for."""
+    """Task that a model can be fine-tuned for."""
 
     prompt = "prompt"
     classification = "classification"

@@ -1,4 +1,4 @@
-"""Help pages of all commands. Options are listed by group and without types, and examples come
+"""Help pages of all commands. Options are grouped and listed without their types; examples come
 last.
 """
 

@@ -24,7 +24,7 @@ _SEVERAL = r"\d+\s*-\s*\d+|\d+(\s*,\s*\d+)+"
 
 @dataclass(frozen=True, kw_only=True)
 class MapChoice:
-    """The measure and the part of its scores to show, as chosen by the options."""
+    """The measure to run and which of its scores to show, as set by the command-line options."""
 
     measure: str
     spec: Spec
@@ -116,7 +116,7 @@ def measure_wanted(
 
 
 class TakeMeasure(Protocol):
-    """A function that runs the named measure on the command's input."""
+    """Protocol of functions that run a measure, chosen by name, on the command's input."""
 
     def __call__(
         self, name: str, options: Mapping[str, Any], *, rollout: bool = False

@@ -1,4 +1,4 @@
-"""Print maps in the terminal: one target through the layers, sums over segments, or a matrix."""
+"""Print maps in the terminal: one target across layers, sums over segments, or a matrix."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ if TYPE_CHECKING:
 
 
 def show_maps(maps: MixingMaps, spec: Spec, top: int, *, elsewhere: bool) -> None:
-    """Print one target through the layers, or a matrix of the aggregated layers.
+    """Print one target across layers, the sums over segments, or the aggregated layers as a matrix.
 
-    Set `elsewhere` if the maps are also written to a file.
+    Set `elsewhere` if the maps are also written to a file. Otherwise, a matrix that is too wide for
+    a terminal raises `InvalidInput`.
     """
     from rich.console import Console
 

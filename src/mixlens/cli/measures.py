@@ -48,7 +48,7 @@ def measures_command(
 
 
 def _fields(spec: Spec, width: int) -> list[str]:
-    """Return lines in two columns, the name and the text of each field."""
+    """Format the name and the text of each field as two columns."""
     kinds = " and ".join(spec.sites) + "-attention"
     fields = {
         "scores": spec.summary,

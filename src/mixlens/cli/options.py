@@ -43,7 +43,7 @@ def read_options(given: Sequence[str], kinds: Mapping[str, str], *, owner: str) 
 
 
 def split_names(given: Sequence[str] | None) -> list[str] | None:
-    """Split repeated or comma-separated names. Return None if there are none, which means all."""
+    """Split repeated or comma-separated names into a list. Return None for "all" or no names."""
     if given is None or list(given) == ["all"]:
         return None
     names = (name.strip() for part in given for name in part.split(","))

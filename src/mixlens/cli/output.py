@@ -1,6 +1,6 @@
-"""Write to terminals and pipes with any encoding. If an encoding lacks a character (ASCII, many
-Windows code pages), mixlens writes a similar one: shades become punctuation, arrows become > and <,
-and letters lose their accents. JSON uses escapes instead, so that nothing is lost.
+"""Write to terminals and pipes with any encoding. If the encoding lacks a character (as ASCII and
+many Windows code pages do), mixlens writes a similar one: block shades become punctuation, arrows
+become > and <, and letters lose their accents. JSON uses escapes instead, so that nothing is lost.
 """
 
 from __future__ import annotations

@@ -141,7 +141,7 @@ class Prompting:
         return maps.segments(self.by, sink=self.sink) if self.divides else self.marked(maps)
 
     def marked(self, maps: MixingMaps) -> MixingMaps:
-        """Return token-level maps with the segments by which the HTML page groups the tokens."""
+        """Return token-level maps with the segments that the HTML page uses to group tokens."""
         maps = maps if self.sink else maps.without_sink()
         named = self.divides or (self.marks and maps.source_row.offsets is not None)
         return with_segments(maps, self.by) if named else maps

@@ -1,4 +1,4 @@
-"""`mixlens reproduce`: rerun figures and tables of papers on your model and data."""
+"""`mixlens reproduce`: reproduce figures and tables of papers on your model and data."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def reproduce_command(
     as_json: JsonOption = False,
     trust_remote_code: RemoteCodeOption = False,
 ) -> None:
-    """Rerun a figure or table of a paper on your model."""
+    """Reproduce a figure or table of a paper on your model."""
     from mixlens.papers import experiments
     from mixlens.papers.memory import Memory
 
@@ -191,7 +191,8 @@ class _Batch:
 
 
 def _run_all(chosen: list[str], batch: _Batch) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """Run the experiments. Return the results, and the reasons for those that could not run.
+    """Run the experiments. Return the results, and the errors of the experiments that could not
+    run.
 
     If there is only one experiment, its error is raised.
     """

@@ -1,4 +1,4 @@
-"""`mixlens routes`: show the part of the network that builds the state of one token."""
+"""`mixlens routes`: show the information flow routes to one token."""
 
 from __future__ import annotations
 

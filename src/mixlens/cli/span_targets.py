@@ -54,7 +54,7 @@ def span_arguments(
     recording: Recording | None,
     site: str | None,
 ) -> dict[str, Any]:
-    """Return the arguments with which a measure scores the targets of a span."""
+    """Return the `Lens.measure` arguments for scoring several targets as a span."""
     arguments: dict[str, Any] = {"span": True if span == "auto" else span}
     if weights is not None:
         arguments["weights"] = _numbers(weights)
@@ -72,7 +72,7 @@ def span_arguments(
 def answer_arguments(
     span: str, weights: str | None, target: str | None, recording: Recording | None
 ) -> dict[str, Any]:
-    """Return the arguments with which a measure explains the tokens of a span as one output."""
+    """Return the `Lens.measure` arguments for explaining the tokens of a span as one output."""
     if span not in ("sum", "mean", "auto"):
         raise InvalidInput(
             f"--span {span} is only for layer measures. For measures that explain an output, pass "

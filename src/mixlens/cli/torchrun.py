@@ -1,6 +1,6 @@
 """Support commands that `torchrun` starts in several processes to spread one model over them. Every
-process runs the command. Only the first process prints output and keeps the files. The others print
-nothing, and write to a temporary folder that is deleted.
+process runs the command. Only the first process prints output and writes the requested files. The
+other processes print nothing, and write to a temporary folder that is deleted at the end.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ def process_count() -> int:
 def one_voice() -> Iterator[None]:
     """Print only in the first process.
 
-    After an error, the other processes wait, because torchrun ends all processes when the first one
-    fails. A process that is still running after this time has failed alone, so it prints its own
-    error.
+    After an error, every other process waits for `_LINGER` seconds, because torchrun ends all
+    processes as soon as one of them fails. If a process has not been ended by then, the first
+    process did not fail, so the waiting process prints its own error.
     """
     if rank() == 0:
         yield

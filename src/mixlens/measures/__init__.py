@@ -12,8 +12,8 @@ A measure file defines
   If `SPEC.explains_output` is set, the third argument is the resolved output;
 * optionally `refusal(layer, site) -> str | None`: the reason why the measure does not support a
   layer with this structure, or None if it does;
-* optionally `SPAN`, a `SpanRule`: how several targets are scored as one. Without it a span is the
-  mean of its targets;
+* optionally `SPAN`, a `SpanRule`: how several targets are scored as one. Without it, the score of a
+  span is the mean over its targets;
 * optionally `require_layer(layer)`: raises the same `UnsupportedModel` error as scoring if the
   measure does not support a recorded layer. `mixlens doctor` calls it to list supported measures.
 
@@ -239,8 +239,8 @@ def refusal(name: str, structure: ModelStructure, site: str | None = None) -> st
 
 
 def recorded_refusal(name: str, recording: Recording, site: str) -> str | None:
-    """Return why a measure does not support a recording, or None if it does. Of layers with the
-    same structure, only one is checked.
+    """Return why a measure does not support a recording, or None if it does. Only one layer of each
+    structure is checked.
     """
     reason = refusal(name, recording.structure, site)
     require_layer: Callable[[Layer], None] | None
@@ -259,7 +259,8 @@ def recorded_refusal(name: str, recording: Recording, site: str) -> str | None:
 def _no_sum(spec: Spec, site: AttentionStructure) -> str | None:
     """Return why a measure cannot split this attention's output by source, or None if it can.
 
-    The output must be a known sum over sources. `site.open` states why it is not.
+    The attention's output must be a known sum over sources. If it is not, `site.open` contains the
+    reason.
     """
     if spec.splits == "block" and site.open is not None:
         return (
@@ -326,8 +327,8 @@ def scores_of(
 def layer_function(
     name: str, options: Mapping[str, Any], *, per_head: bool
 ) -> Callable[[Layer, Attention, Targets], LayerScores]:
-    """Return the function that scores one layer with these options. The options are checked only
-    once.
+    """Return the function that scores one layer with these options. The options are checked here,
+    not again for every layer.
     """
     measure = MEASURES.entry(name)
     _check_options(name, measure, options)
@@ -338,8 +339,9 @@ def layer_function(
 def requested_function(
     name: str, options: Mapping[str, Any], request: Request
 ) -> Callable[[Layer, Attention, Targets], LayerScores | SpanPart]:
-    """Return the function that scores one layer for a request, with the targets as a span if
-    requested.
+    """Return the function that scores one layer for a request.
+
+    If the request defines a span, the function scores all targets as one.
     """
     function = layer_function(name, options, per_head=request.per_head)
     if request.span is None:
@@ -366,7 +368,7 @@ def span_rule(name: str) -> SpanRule | None:
 
 def span_definition(name: str, span: Span) -> str:
     """Return how a measure scores a span ("sum", "joint" or "mean"). Raise `InvalidInput` if the
-    measure does not support spans, or not this definition.
+    measure does not support spans, or does not support the requested definition.
     """
     if not scores_layers(name) or spec_of(name).gives != "maps":
         raise InvalidInput(
@@ -403,7 +405,7 @@ def _explaining_scores(
     recording: Recording,
     request: Request,
 ) -> Scores:
-    """Resolve the output to explain, then score it."""
+    """Resolve the output to explain, and return the scores of a measure that explains it."""
     if recording.rows(request.site) != recording.batch:
         raise UnsupportedModel(
             f"{name} explains the output of each text, but {request.site} has "

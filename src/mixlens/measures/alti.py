@@ -7,12 +7,12 @@ the parts T_ij do not.
 
 Cross-attention follows their paper on translation (Ferrando et al. 2022,
 https://aclanthology.org/2022.emnlp-main.599, eq. 10-12): the decoder's residual stream competes
-with the encoder's tokens, so the scores of a target sum to one together with `residual_share`.
+with the encoder's tokens, so the scores of a target and its `residual_share` together sum to one.
 
 `variant="released"` follows the authors' code: 1e-6 is added to every difference (as in
-`pairwise_distance`), sigma has no epsilon, and a token that a target cannot see counts as a zero
-vector. If the difference is not positive for any source, the contributions cannot be normalised and
-the scores are zero.
+`pairwise_distance`), sigma is computed without epsilon, and a token that a target cannot see counts
+as a zero vector. If the difference is not positive for any source, the contributions cannot be
+normalised and the scores are zero.
 """
 
 from __future__ import annotations
@@ -101,7 +101,8 @@ def normalised_contributions(
 ) -> tuple[Float[Tensor, "batch target source"], Float[Tensor, "batch target"]]:
     """Return the normalised scores of the sources and of the residual stream.
 
-    The score of the residual stream is zero where it is a source itself (self-attention).
+    In self-attention, the residual stream is part of the score of the target's own token, so its
+    separate score is zero.
     """
     parts = _parts(site, targets, released)
     sources = parts.weights.shape[-1]
@@ -121,7 +122,7 @@ def normalised_contributions(
 
 
 def _last_seen(site: Attention, targets: Targets, sources: int) -> int:
-    """Return the number of leading sources that at least one of the targets can see."""
+    """Return the number of sources up to the last one that any of the targets can see."""
     if not site.is_causal or targets.positions is None:
         return sources
     return max(max(positions) for positions in targets.positions) + 1
@@ -143,8 +144,10 @@ def _parts(site: Attention, targets: Targets, released: bool) -> Decomposition:
 def _contributions(
     parts: Decomposition, budget: int, released: bool
 ) -> tuple[Float[Tensor, "batch target source"], Float[Tensor, "batch target"]]:
-    """Return the L1 contributions of the sources and of the residual stream (zero if it is a
-    source).
+    """Return the L1 contributions of the sources and of the residual stream.
+
+    In self-attention, the residual stream is part of the contribution of the target's own token, so
+    its separate contribution is zero.
     """
     y, shift = parts.beside["output"], _RELEASED_SHIFT if released else 0.0
     limit = cached_bytes(budget, y.device)
@@ -201,8 +204,8 @@ def _with_unseen(
     of_nothing: Float[Tensor, "batch target"],
     lengths: Sequence[int],
 ) -> Float[Tensor, "batch target source"]:
-    """Assign the contribution of a zero vector to sources that have no attention weight and are not
-    padding.
+    """Assign the contribution of a zero vector to non-padding sources whose attention weight is
+    zero.
     """
     ends = sent(torch.tensor(lengths), contributions.device)
     real = torch.arange(contributions.shape[-1], device=contributions.device) < ends[:, None]

@@ -3,12 +3,13 @@
 Ferrando et al. 2023, Explaining How Transformers Use Context to Build Predictions (ACL): a layer's
 logit updates are split among its own tokens, which are mixtures of the input tokens. The ALTI maps
 of the layers below propagate the updates to the input, V_l = D_l M_(l-1) ... M_0, and preserve the
-sum of each layer. The MLP is assumed to keep every token separate.
+total update of each layer. The MLP is assumed to keep every token separate.
 
 `variant="released"` uses the maps of the authors' code: 1e-6 is added to every difference, and
 tokens that a target cannot see count as zero vectors. The layers are processed from the last to the
-first, so maps are only multiplied with vectors, and the map of the last layer is not needed. If a
-target has no ALTI scores, its update cannot be propagated and is not assigned to any token.
+first, so each map is multiplied only with vectors, never with another map, and the map of the last
+layer is not needed. If a target has no ALTI scores, its update cannot be propagated and is not
+assigned to any token.
 """
 
 from __future__ import annotations

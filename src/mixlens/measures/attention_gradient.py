@@ -1,12 +1,13 @@
 """Attention weights times their gradients: how much each attention link supports one output.
 
 Chefer, Gur, Wolf 2021, Generic Attention-model Explainability for Interpreting Bi-Modal and
-Encoder-Decoder Transformers (ICCV), equation 5: the mean over heads of (dy/dA * A)+, entry by
-entry, with negative products clipped for each head. y is the raw logit of the explained output. The
-relevance of the paper is the rollout R_l = R_(l-1) + A_l R_(l-1) of these maps without
-normalisation, which `rollout()` computes. `mixlens.maps.relevance` implements the paper's rules for
-encoder and decoder. The authors' older variant, which uses layer-wise relevance propagation instead
-of A, is not included. In the last layer only the explained token has a gradient.
+Encoder-Decoder Transformers (ICCV), equation 5: the mean over heads of (dy/dA * A)+, an
+element-wise product whose negative values are set to zero in each head. y is the raw logit of the
+explained output. The relevance of the paper is the rollout R_l = R_(l-1) + A_l R_(l-1) of these
+maps without normalisation, which `rollout()` computes. `mixlens.maps.relevance` implements the
+paper's rules for encoder and decoder. The authors' older variant, which uses layer-wise relevance
+propagation instead of A, is not included. In the last layer only the explained token has a
+gradient.
 
 A weight affects the output only through the head's output o_i = sum_j A_ij v_j. Therefore dy/dA_ij
 = dy/do_i . v_j, where dy/do is the gradient at the input of the output projection, times the gate

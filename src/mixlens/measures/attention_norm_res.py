@@ -3,9 +3,9 @@ diagonal, ||c_ij|| elsewhere.
 
 Kobayashi et al. 2021, Incorporating Residual and Normalization Layers
 (https://aclanthology.org/2021.emnlp-main.373), eq. 6. The models of the paper have no norms or
-scales on the attention branch (sandwich blocks, layer scale) and no residual scales. mixlens
-applies them in linear form, with the true sigma. The measure is not defined for cross-attention,
-where the residual stream is not a source.
+scales on the attention branch (sandwich blocks, layer scale) and no residual scales. In models with
+such operations, mixlens applies them in linear form, with sigma fixed to its true value. The
+measure is not defined for cross-attention, where the residual stream is not a source.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """Blank-out: how much one output of the model changes when a token is replaced.
 
-This is the erasure baseline (Li et al. 2016) of two papers. Ferrando et al. 2022: each token is
+Two papers use erasure (Li et al. 2016) as a baseline. In Ferrando et al. 2022, each token is
 replaced by [MASK], and the score is the absolute change of the probability over the whole
-vocabulary (the defaults). Mohebbi et al. 2023: each token is replaced by [UNK], and the score is
-the signed change of the probability among {target, foil} (`replacement="unk", signed=True` with
-`word` and `foil`). A score is f(text) - f(text with token j replaced): positive if the token
-supports the explained output (see `mixlens.replay.explained_output`).
+vocabulary (the defaults). In Mohebbi et al. 2023, each token is replaced by [UNK], and the score is
+the signed change of the probability when only the target and the foil are possible
+(`replacement="unk", signed=True` with `word` and `foil`). A score is f(text) - f(text with token j
+replaced): positive if the token supports the explained output (see
+`mixlens.replay.explained_output`).
 """
 
 from __future__ import annotations
@@ -114,7 +115,7 @@ def _blanked(
     places: Tensor,
     token: int | None,
 ) -> Float[Tensor, " place"]:
-    """Return the explained output with the token at each position replaced, one position at a time.
+    """Return the explained output for each position, with only the token at this position replaced.
 
     If `token` is None, the embedding is set to zero instead.
     """

@@ -9,7 +9,7 @@ are signed and sum to one. If the sources' vectors cancel, o_i is short and scor
 `uncancelled` is |o_i| / sum_j |c_ij|, which is one if nothing cancels.
 
 The vectors are never computed: c_ij . o_i = sum_h A_hij v_hj . (W_h o_i), so a target costs sources
-x d_model multiplications, as many as its attention weights.
+x d_model multiplications, the same number as for its attention weights.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def _by_group(
     rows: Float[Tensor, "batch head target inner"],
     columns: Float[Tensor, "batch kv_head inner out"],
 ) -> Float[Tensor, "batch head target out"]:
-    """Return the matrix product with grouped keys or values, without repeating the groups for each
+    """Return the matrix product with grouped keys or values (GQA), without repeating them for each
     head.
     """
     batch, heads, targets, inner = rows.shape

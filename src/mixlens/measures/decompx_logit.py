@@ -4,10 +4,10 @@ Modarressi et al. 2023, DecompX: Explaining Transformers Decisions by Propagatin
 Decomposition, equations 14-15: the vectors of `decompx` at the position of the output are
 propagated through the head. As in the layers, each activation function is replaced by a line
 through the origin. The contributions add up to the logit if biases are divided among the tokens or
-kept in a column. The bias of the last linear layer is divided according to each source's part of
-*all* logits, as in the authors' code, which needs a matrix of sources and outputs. Bias rules that
-are linear need only one backward pass instead of this matrix. The authors' code supports
-classifiers. mixlens also supports masked and causal language models, for one position.
+kept in a column. As in the authors' code, the bias of the last linear layer is divided according to
+each source's part of *all* logits, which requires a [source, output] matrix. Linear bias rules need
+only one backward pass instead of this matrix. The authors' code supports classifiers. mixlens also
+supports masked and causal language models, for one position.
 
 The backward pass works as follows. With fixed attention weights, sigmas and slopes, a logit is an
 affine function of the input tokens. The contribution of a token is its gradient times the token.
@@ -172,7 +172,7 @@ Terms = tuple[Int[Tensor, "place term"], Float[Tensor, "place term"]]
 
 @dataclass(frozen=True)
 class _Bias:
-    """A bias that is added to each target, and the sources that each target can see there."""
+    """A bias that is added to each target, and the sources that the target can see at this step."""
 
     added: Float[Tensor, "target width"]
     seen: Seen

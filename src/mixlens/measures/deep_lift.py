@@ -1,4 +1,4 @@
-"""DeepLIFT: how much each token's difference from a baseline contributes to the change of one
+"""DeepLIFT: how much each token's difference from a baseline contributes to the change in one
 output.
 
 Shrikumar, Greenside, Kundaje, "Learning Important Features Through Propagating Activation

@@ -4,7 +4,7 @@ Brunner et al. 2020, On Identifiability in Transformers
 (https://openreview.net/forum?id=BJg1f6EFDB), eq. 9. P projects onto the column space of T = V W_O
 (source x d_model). The removed component, `null_attention`, lies in T's left null space and never
 reaches the output. Scores may be negative. They equal A if the number of tokens does not exceed the
-rank. T does not include padding.
+rank of T. T does not include padding.
 
 The paper uses one projector for a whole text. mixlens differs if a target cannot see every source
 (causal masks, windows, packed texts). The projector of such a target is computed from the visible
@@ -164,7 +164,7 @@ def _effective(
 ) -> tuple[Float[Tensor, "batch head target source"], Int[Tensor, "batch head"]]:
     """Return the effective attention of the requested targets, and the rank of T.
 
-    The rank is that of T even if `constraint` adds a column of ones to it.
+    If `constraint` adds a column of ones to T, this column does not count towards the rank.
     """
     batch, _, targets, _ = site.weights.shape
     weights, dtype = wanted.take(site.weights, 2), site.weights.dtype

@@ -7,11 +7,11 @@ the sum over heads, with the residual stream on the diagonal. `mixlens.maps.rout
 of one target.
 
 `variant="released"` follows the authors' code: 1e-6 is added to every difference, every term counts
-at least 1e-5, and sources that a target cannot see are terms too. Before contributions are
-normalised, `threshold` drops each head's vector whose L1 contribution is below it, and likewise the
-MLP output and the residual stream beside the MLP. The residual stream of the attention block always
-counts. FlashTrace (https://github.com/wbopan/flashtrace) uses the same threshold. The effect of the
-threshold depends on the scale of the hidden states and on the weights of a span.
+at least 1e-5, and sources that a target cannot see are included. Before normalisation, `threshold`
+drops every term with a smaller L1 contribution: vectors of single heads, the MLP output, and the
+residual stream that bypasses the MLP. The residual stream that bypasses the attention is never
+dropped. FlashTrace (https://github.com/wbopan/flashtrace) uses the same threshold. The effect of
+the threshold depends on the scale of the hidden states and on the weights of a span.
 """
 
 from __future__ import annotations
@@ -198,7 +198,9 @@ def _score(
     variant: str = "paper",
     threshold: float = 0.0,
 ) -> LayerScores:
-    """Return the scores of a span. The targets' residual streams form one part without a source."""
+    """Return the scores of a span. The residual streams of its targets are not assigned to any
+    source.
+    """
     residual = contributions["residual"].clamp_min(0)
     heads = contributions["heads"].transpose(1, 2).clamp_min(0)
     shares = as_shares(above(heads, threshold), residual)

@@ -7,9 +7,9 @@ the output of the embedding module (`wrt="embedding"`), or the sum of the embedd
 norm (`wrt="embedding_sum"`). By default the result is exact and computed by forward-mode
 differentiation. If it saves time and fits into half of the memory budget, the part of each layer
 after its attention is replaced by one matrix per target. With `probes=k` the result is estimated
-from k Gaussian vectors per source token. The squared norm is then unbiased, and `standard_error` is
-the standard error of each contribution. For cross-attention x0 is the encoder's output. For the
-decoder's self-attention the encoder output is fixed.
+from k Gaussian vectors per source token. This estimate of the squared norm is unbiased, and
+`standard_error` is the standard error of each contribution. For cross-attention x0 is the encoder's
+output. For the decoder's self-attention the encoder output is fixed.
 """
 
 from __future__ import annotations
@@ -64,9 +64,7 @@ SPEC = Spec(
 
 @dataclass(frozen=True)
 class _NormStep:
-    """The layer norm of the embeddings, in the form of a step that can be differentiated like a
-    layer.
-    """
+    """The layer norm of the embeddings, wrapped so that it can be differentiated like a layer."""
 
     norm: LinearisedNorm
     point: Tensor

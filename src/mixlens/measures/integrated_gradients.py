@@ -5,13 +5,13 @@ Sundararajan, Taly, Yan 2017, Axiomatic Attribution for Deep Networks (ICML), eq
 integral over a of d f(x' + a (x - x')) / d x_j, by Gauss-Legendre quadrature. Attributions add up
 to f(x) - f(baseline). `completeness_error` is the error of this sum; increase `steps` to reduce it.
 
-There are two more paths. In "sequential" (Enguehard 2023, Sequential Integrated Gradients, ACL
-Findings), each token has its own path, on which only this token starts from the baseline. Its score
-approximates f(x) - f(x with this token replaced), and `completeness_error` has one value per token.
-In "discretised" (Sanyal & Ren 2021, Discretized Integrated Gradients, EMNLP), the path leads from
-each word to a baseline word through the embeddings of other words. It integrates over the word
-embeddings, not over the first layer's input, and its left Riemann sums add up to f(x) - f(baseline)
-only roughly.
+Two other paths are available. With `path="sequential"` (Enguehard 2023, Sequential Integrated
+Gradients, ACL Findings), each token has its own path, on which only this token starts from the
+baseline. Its score approximates f(x) - f(x with this token replaced), and `completeness_error` has
+one value per token. With `path="discretised"` (Sanyal & Ren 2021, Discretized Integrated Gradients,
+EMNLP), the path leads from each word to a baseline word through the embeddings of other words. It
+integrates over the word embeddings, not over the first layer's input, and its left Riemann sums add
+up to f(x) - f(baseline) only approximately.
 
 On a discretised path, gradients are computed near real word embeddings. From the current anchor
 word the path continues to one of its nearest neighbours. It visits no word twice, and goes to the
@@ -177,9 +177,7 @@ def _through_words(
 def _error(
     recording: Recording, output: Explained, value: Value, base: Hidden, parts: Hidden
 ) -> Tensor:
-    """Return the completeness error of each text, which is the sum of the attributions minus (f(x)
-    - f(baseline)).
-    """
+    """Return each text's completeness error: its sum of attributions minus (f(x) - f(baseline))."""
     rows = torch.arange(len(base), device=base.device)
     return parts.flatten(1).sum(1) - (output(recording.output, rows) - value(base, rows))
 

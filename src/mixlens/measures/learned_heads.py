@@ -4,8 +4,8 @@ phi_lhij.
 Cohen-Wang et al. 2025, Learning to Attribute with Attention (AT2). The weights are learned so that
 the sums predict how the log-odds of an answer change if sources are hidden (`answers.fit_heads`).
 In the paper, phi are the attention weights. As an extension, mixlens supports every measure in
-`contracts.head_weights.FEATURES`. To score a source for an answer, sum over the layers and average
-over the positions that produce the answer.
+`contracts.head_weights.FEATURES`. To score a source for an answer, sum its scores over the layers
+and average them over the positions that produce the answer.
 """
 
 from __future__ import annotations

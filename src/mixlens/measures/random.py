@@ -1,7 +1,8 @@
 """Uniform noise: the baseline of every comparison.
 
-The numbers depend only on the seed, the layer and the tokens of a text, so the noise of a text is
-the same alone, in a batch and with padding. Sources that a target cannot see in any head get zero.
+The numbers depend only on the seed, the layer and the tokens of a text, so a text gets the same
+noise whether it is measured alone, in a batch or with padding. Sources that a target cannot see in
+any head get zero.
 """
 
 from __future__ import annotations

@@ -330,7 +330,7 @@ def _segment_blocks(
 
 
 def _last_sources(targets: Targets, site: Attention) -> list[int]:
-    """Return the number of leading sources of each text that at least one target can see."""
+    """Return, for each text, the number of sources up to the last one that any target can see."""
     counts, ends = list(targets.source_lengths), site.visibility.ends
     if ends is None:
         return counts

@@ -1,9 +1,9 @@
 """Log-probability and log-odds of an answer after each of many prompts.
 
-The answer follows every prompt, token by token (teacher forcing). P is the probability of all its
-tokens. `answer_log_probabilities` returns the log-probability of every token, and `answer_odds`
-returns log P - log(1 - P). All steps are computed in float64 from the log-odds of single tokens, so
-that log P - log(1 - P) stays finite if P is close to one.
+The answer follows every prompt, token by token (teacher forcing). P is the joint probability of the
+answer's tokens. `answer_log_probabilities` returns the log-probability of every token, and
+`answer_odds` returns log P - log(1 - P). All steps are computed in float64 from the log-odds of
+single tokens, so that log P - log(1 - P) stays finite if P is close to one.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def _may_be_batched(
     answer: Sequence[int],
     start: int | None,
 ) -> bool:
-    """Return whether the model computes the same logits for each prompt in a batch as alone."""
+    """Return whether a prompt has the same logits in a batch as when it runs alone."""
     tensors = made_ready(model, _tensors(model, tokenizer, prompts, answer, start))
     try:
         require_independent_texts(model, tensors, text_lengths(tensors), None, output=True)
@@ -212,7 +212,7 @@ def token_log_probabilities(
 
 @torch.no_grad()
 def require_causal(model: nn.Module, ids: Sequence[int]) -> None:
-    """Raise `UnsupportedModel` if the last token changes the predictions before it."""
+    """Raise `UnsupportedModel` if the last token changes predictions at earlier positions."""
     if len(ids) < 2 or takes_decoder_ids(model):
         return
     other = [*ids[:-1], ids[-1] - 1 if ids[-1] else 1]

@@ -82,8 +82,8 @@ def compare(
     `label`; default: the model's own prediction at the target). `options` maps the name of a
     measure to its options. Hidden token attribution uses 32 probes by default. `aggregate`
     determines how layers are aggregated: "mean" of the normalised layers, "rollout", "last", or a
-    layer number. It does not apply to measures of the whole model (hidden token attribution and
-    those that explain an output), which have only one set of scores.
+    layer number. It does not apply to measures that have a single set of scores for the whole model
+    (hidden token attribution and measures that explain an output).
 
     `span` scores several targets as one ("sum", "joint", "mean", or True for the default of each
     measure). `answer` names the tokens of an answer. Layer measures score the positions that
@@ -224,7 +224,7 @@ def _by_rows(recording: Recording, spec: Spec, choice: TargetChoice) -> bool:
 
 
 def _takes_rows(recording: Recording, spec: Spec, choice: TargetChoice) -> bool:
-    """Return whether it is enough to score the target alone, without whole maps.
+    """Return whether the target can be scored alone, so that no whole maps are needed.
 
     A rollout needs whole maps, except in single-target mode with unsigned scores.
     """
@@ -257,7 +257,7 @@ def _rolled_rows(
 ) -> MixingMaps | None:
     """Return the target's scores, aggregated by rollout in single-target mode.
 
-    Return None if no rollout is requested, or if it is computed from whole maps.
+    Return None if no rollout is requested, or if the rollout needs whole maps.
     """
     if choice.aggregate != "rollout" or spec.facts.reaches_input:
         return None

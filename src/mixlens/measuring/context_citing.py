@@ -5,16 +5,17 @@ shortened prompts are drawn. In each of them, every part of the context is kept 
 1/2. A linear function of the kept parts (LASSO) is fitted to the log-odds of the answer after each
 shortened prompt. The weight of a part is its score, which estimates the drop in log-odds without
 the part. As in the released code, the log-odds are divided by the number of answer tokens before
-the fit, alpha is 0.01, and mask k is drawn with seed k. The quality of the surrogate is the rank
-correlation of its predictions with the log-odds on held-out prompts (the paper's linear
-datamodeling score). There are three differences: generated text is not tokenised again, log-odds
-stay finite for probabilities close to one, and a prompt that is drawn twice runs only once.
+the fit, alpha is 0.01, and mask k is drawn with seed k. The quality of this linear function (the
+surrogate) is the rank correlation of its predictions with the log-odds on held-out prompts (the
+paper's linear datamodeling score). mixlens differs from the released code in three ways: generated
+text is not tokenised again, log-odds stay finite for probabilities close to one, and a prompt that
+is drawn twice runs only once.
 
 The number of prompts does not depend on the number of parts, but the fit gets worse if there are
 more parts than prompts. The hierarchical search (`within`) scores larger parts first. It then
 scores the parts inside the best ones and keeps the rest of the context. This takes twice as many
 prompts, but each fit has fewer weights. The search misses a part if the larger part that contains
-it has no effect as a whole, for example if two documents say the same.
+it has no effect as a whole, for example if another document contains the same information.
 """
 
 from __future__ import annotations
@@ -345,7 +346,7 @@ def _correlation(predicted: np.ndarray, actual: np.ndarray) -> float:
 
 def _spans(context: str, segments: Any) -> Spans:
     if not isinstance(context, str) or not context.strip():
-        raise EmptyInput("The context is empty. Pass a text.")
+        raise EmptyInput("The context is empty or not a string. Pass a non-empty string.")
     spans = sorted(spans_of(context, segments), key=lambda span: span[1:])
     require_apart(spans, len(context))
     if not spans:
@@ -371,7 +372,7 @@ def _answer_ids(
 ) -> tuple[list[int], int | None]:
     """Return the token ids of the answer, and the start token of a decoder.
 
-    The answer is generated after the whole prompt unless one was passed.
+    If no answer was passed, one is generated from the prompt with the whole context.
     """
     own = prompt_of(tokenizer, prompt).ids
     require_causal(model, own)

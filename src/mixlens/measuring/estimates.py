@@ -342,8 +342,8 @@ def what_fits(estimate: Estimate, available: int) -> str:
 
 
 def memory_advice(estimate: Estimate, available: int) -> str:
-    """Return the error message for a measure that ran out of memory although its estimate
-    fitted.
+    """Return the error message for a measure that ran out of memory although its estimate was below
+    the free memory.
     """
     needed = estimate.needed_within(available)
     return (
@@ -354,7 +354,7 @@ def memory_advice(estimate: Estimate, available: int) -> str:
 
 
 def spelled(size: float) -> str:
-    """Return a number of bytes as text with a unit."""
+    """Format a number of bytes with a unit."""
     for unit in ("bytes", "KiB", "MiB", "GiB"):
         if size < 999.5:
             return f"{size:.3g} {unit}"

@@ -125,8 +125,8 @@ def require_same_logits(model: Any, made: Continued) -> None:
 
 
 def require_causal_stack(model: nn.Module, stack: StackStructure) -> None:
-    """Raise `UnsupportedModel` if these layers are bidirectional, because they then do not predict
-    a next token.
+    """Raise `UnsupportedModel` if these layers are bidirectional, because bidirectional layers do
+    not predict the next token.
     """
     if not stack.layers[0].sites[0].causal:
         raise UnsupportedModel(

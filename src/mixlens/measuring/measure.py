@@ -109,7 +109,7 @@ def measure_together(
     weights: Any = None,
     precision: str | None = None,
 ) -> dict[str, MixingMaps | list[MixingMaps]]:
-    """Return several measures of one recording, by name (or by name with their options).
+    """Compute several measures of one recording, and return the maps of each measure by name.
 
     A recording of a few targets (`lens.record(text, targets=...)`, `lens.generate(...)`) runs the
     model once for all of them.

@@ -419,6 +419,6 @@ def _bytes_to_keep(lens: Lens, memory_budget: int | None) -> int:
         return smallest(lens.model, free_memory(entry_device(lens.model))) // 4
     if not isinstance(budget, Real) or not budget >= 0:
         raise InvalidInput(
-            f"memory_budget={budget!r} is not a number of bytes. Pass bytes, or None."
+            f"memory_budget={budget!r} is not a number of bytes. Pass 0 or more, or None."
         )
     return int(budget)

@@ -43,11 +43,11 @@ class Budget:
     def of(
         cls, seconds: float, recording: Recording, record: Callable[[Mapping[str, Any]], Recording]
     ) -> Budget | None:
-        """Return the budget, or None if the input contains more than tokens and cannot be
-        shortened.
+        """Return the budget, or None if the input cannot be shortened (for example images or
+        audio).
         """
         if not isinstance(seconds, Real) or not seconds >= 0:
-            raise InvalidInput(f"budget={seconds!r} is not a number of seconds. Pass one.")
+            raise InvalidInput(f"budget={seconds!r} is not a number of seconds. Pass 0 or more.")
         inputs = recording.inputs
         if first_tokens(inputs, 1) is None:
             return None
@@ -115,9 +115,7 @@ def _timed(run: Callable[[Recording], object], recording: Recording) -> float:
 
 
 def first_tokens(inputs: Mapping[str, Any], count: int) -> dict[str, Any] | None:
-    """Return the first `count` tokens of each text, or None if the input contains more than
-    tokens.
-    """
+    """Return the first `count` tokens of each text, or None for inputs such as images or audio."""
     cut = {}
     for name, value in inputs.items():
         if name.removeprefix("decoder_") not in PER_TOKEN or not isinstance(value, Tensor):

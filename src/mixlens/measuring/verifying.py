@@ -128,7 +128,7 @@ _TANGENTS = 64
 
 
 def slow_paths(recording: Recording) -> dict[str, str]:
-    """Return, by path, the layers that need a slower algorithm and the reasons."""
+    """Return the reasons why layers need a slower algorithm, by the module path of each layer."""
     reasons: dict[str, list[str]] = {}
     for site in recording.sites:
         kind = recording.structure.site(site).kind
