@@ -61,7 +61,9 @@ def _app(
     ] = False,
     debug: Annotated[
         bool,
-        typer.Option("--debug", help="Show the traceback of an error. Works after a command too."),
+        typer.Option(
+            "--debug", help="Show the traceback of an error. Can also follow the command."
+        ),
     ] = False,
 ) -> None:
     pass

@@ -185,8 +185,8 @@ def context_cite_command(
 def _with_question(context: str, marks: Spans, query: str) -> tuple[str, Spans, str]:
     """Return the context, its documents and the query.
 
-    If the last part is named === question === or similar, it is the query. A part with such a name
-    elsewhere stays in the context, but does not count as a document.
+    If the last part is named === question === or similar, it is the query. A part with this name at
+    any other position stays in the context, but does not count as a document.
     """
     from mixlens.answers.prompt_parts import QUESTIONS
 

@@ -148,8 +148,9 @@ def measure_by(lens: Lens, given: Any, recording: Recording | None) -> TakeMeasu
 
 
 def _position(lens: Lens, given: Text, target: int | str) -> int:
-    """Return the position of the target among the tokens of the model's last stack, which predicts
-    words (the decoder in an encoder-decoder model).
+    """Return the target's position among the tokens of the model's last stack.
+
+    This is the stack that predicts words, such as the decoder of an encoder-decoder model.
     """
     from mixlens.text.tokens import position_of
 

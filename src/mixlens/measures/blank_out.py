@@ -147,7 +147,7 @@ def replacement_id(recording: Recording, given: str | int | None) -> int | None:
                 return number
         raise InvalidInput(
             "The model has no tokenizer with a mask or unknown token. Pass replacement='zero', or a"
-            " token id. lens.answer and `mixlens answer` take no replacement: use leave_one_out."
+            " token id. To find the passages behind an answer, use leave_one_out instead."
         )
     if given not in REPLACEMENTS:
         raise InvalidInput(

@@ -100,7 +100,7 @@ def score_model(
     if wrt not in ("embedding", "embedding_sum"):
         raise InvalidInput(f"Unknown wrt {wrt!r}. Choose embedding or embedding_sum.")
     if probes is not None and probes < 2:
-        raise InvalidInput("probes is too small for a standard error. Pass at least 2.")
+        raise InvalidInput(f"probes={probes} is too small for a standard error. Pass at least 2.")
     if wrt == "embedding_sum" and request.kind is AttentionKind.CROSS:
         raise InvalidInput(
             "The sources of cross-attention are the encoder's output, which is not a sum of "

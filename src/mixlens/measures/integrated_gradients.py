@@ -148,7 +148,7 @@ def _through_words(
             "baseline='mask' or 'pad'."
         )
     if steps < 2:
-        raise InvalidInput("steps is too small for a discretised path. Pass at least 2.")
+        raise InvalidInput(f"steps={steps} is too small for a discretised path. Pass at least 2.")
     token = baseline_token(recording, baseline)
     model, errors = ModelFromWords(recording, request.site), list[Tensor]()
     size = copies_at_once(recording, request, output)

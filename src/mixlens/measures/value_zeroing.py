@@ -302,8 +302,8 @@ def _linked_blocks(read: Tensor, real: Tensor, head: int | None, size: int) -> B
 def _leading_blocks(read: Tensor, last: Sequence[int], head: int | None, rows: int) -> Blocks:
     """Yield blocks of all targets, with the sources that at least one target can see.
 
-    No value is read from the device. Short texts are processed together, up to `rows` pairs at
-    once.
+    No value is read from the device. Short texts are processed together, up to `rows` (target,
+    source) pairs at once.
     """
     batch, _, count, _ = read.shape
     step, texts_at_once = max(1, rows // count), max(1, rows // (count * max(last)))

@@ -89,9 +89,7 @@ def _names(only: Sequence[str] | str | None) -> list[str] | None:
 def choose_target(
     recording: Recording, target: int | str, site: str, aggregate: str | int, words: bool
 ) -> TargetChoice:
-    """Find the target by its position or label, and return it with the aggregation of its
-    scores.
-    """
+    """Return the target with this position or label, and how to aggregate its scores."""
     if recording.batch != 1:
         raise InvalidInput("compare takes one text. Pass one text at a time")
     if not isinstance(aggregate, int) and aggregate not in AGGREGATES:
@@ -247,8 +245,8 @@ def explained_output(
     if choice.span:
         if explain:
             raise InvalidInput(
-                f"{', '.join(explain)} cannot be combined with a span: the explained output is the"
-                " log-probability of its tokens. Drop one of them."
+                f"{', '.join(explain)} cannot be combined with a span, whose explained output is"
+                " the log-probability of its tokens. Drop these options or the span."
             )
         return _answer_of_span(recording, choice)
     whole = with_all_targets(recording, next(name for name in specs if specs[name].explains_output))
