@@ -192,7 +192,7 @@ def test_unsupported_contexts_raise(lens: Lens) -> None:
     for place in places:
         with pytest.raises(InvalidInput, match="Pass its text"):
             lens.context_cite(CONTEXT, QUERY, segments={"a": place})
-    with pytest.raises(InvalidInput, match="is empty or outside"):
+    with pytest.raises(InvalidInput, match="is empty or out of range"):
         lens.context_cite(CONTEXT, QUERY, segments=[("a", 3, 3)])
     with pytest.raises(MissingTokenizer, match="so it cannot read a context"):
         Lens(lens.model).context_cite(CONTEXT, QUERY)
