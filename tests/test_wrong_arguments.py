@@ -128,13 +128,13 @@ USED: list[tuple[Callable[[Lens, MixingMaps], Any], str]] = [
     (lambda lens, maps: maps.row(3).top(-3), "at least 1"),
     (lambda lens, maps: maps.row(3).top(3, layer=44), "Layer 44 is not in these maps"),
     (lambda lens, maps: maps.words(sources="median"), "Unknown reduction 'median'"),
-    (lambda lens, maps: maps.rollout(residual=5.0), "from 0 to 1"),
+    (lambda lens, maps: maps.rollout(residual=5.0), r"in \[0, 1\]"),
     (
         lambda lens, maps: lens.measure("attention", TEXT, per_head=True).heads("median"),
-        "Unknown way to merge heads 'median'",
+        "Heads cannot be merged by 'median'",
     ),
     (lambda lens, maps: token_tags(TokenRow(("a",)), ["NOUN"]), "Use a fast tokenizer"),
-    (lambda lens, maps: maps.rollout(residual="half"), "from 0 to 1"),  # type: ignore[arg-type]
+    (lambda lens, maps: maps.rollout(residual="half"), r"in \[0, 1\]"),  # type: ignore[arg-type]
     (lambda lens, maps: maps.row(3).top("3"), "at least 1"),  # type: ignore[arg-type]
     (lambda lens, maps: maps.to_html("/no/such/page.html"), "Folder /no/such of"),
     (lambda lens, maps: mixlens.load(None), "NoneType"),  # type: ignore[arg-type]

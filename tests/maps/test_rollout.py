@@ -79,7 +79,7 @@ def test_residual_zero_turns_the_measures_own_off() -> None:
     attention = stochastic(2, 3, 5)
     maps = MixingMaps.of(attention, rollout_residual=0.5)
     np.testing.assert_allclose(maps.rollout(residual=0).scores[1], attention[1] @ attention[0])
-    with pytest.raises(InvalidInput, match="from 0 to 1"):
+    with pytest.raises(InvalidInput, match=r"in \[0, 1\]"):
         maps.rollout(residual=1.5)
 
 

@@ -112,7 +112,7 @@ def test_wrong_prompts_raise(client: httpx.Client) -> None:
         ({"model": "other"}, "Unknown model"),
         ({"methods": ["globenc"]}, "Method 'globenc' is unknown or does not support"),
         ({"methods": []}, "methods: "),
-        ({"max_new_tokens": 21}, "Ask for at most 20"),
+        ({"max_new_tokens": 21}, "Request at most 20"),
         ({"messages": []}, "messages: "),
         ({"messages": [{"role": "wizard", "content": "x"}]}, "role: "),
         ({"documents": [{"name": "x", "text": "x" * 401}]}, "Shorten the text to 400"),

@@ -140,7 +140,7 @@ def test_wrong_choices_raise(maps: MixingMaps) -> None:
     for wrong, message in cases:
         with pytest.raises(InvalidInput, match=message):
             maps.plot(**wrong)
-    with pytest.raises(InvalidInput, match="single heads"):
+    with pytest.raises(InvalidInput, match="separate heads"):
         MixingMaps.of(np.ones((1, 2, 3, 3)) / 3).plot("map")
     two_sides = MixingMaps.of(np.ones((2, 2, 3)) / 3, ["a", "b"], ["u", "v", "w"])
     with pytest.raises(InvalidInput, match=r"need self-attention\. Pass a target"):

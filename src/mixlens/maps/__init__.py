@@ -1,7 +1,8 @@
 """`MixingMaps`, and functions to store them, convert them to tables, aggregate them over layers,
 compare them and test identifiability.
 
-No function of this package runs a model, except through a recording.
+No function in this package runs a model directly. Some functions take a recording, which may run
+layers of its model again.
 
     alignments                 Word alignments from cross-attention maps: the source word of each
                                word of the translation, as Pharaoh links.

@@ -28,7 +28,7 @@ SETTINGS = ("AWI", "AWO")
 
 @dataclass(frozen=True)
 class WordAlignment:
-    """Words of a text and its translation, and the links between them.
+    """Word alignment between a text and its translation.
 
     A link is a pair of word indices (source, target).
     """

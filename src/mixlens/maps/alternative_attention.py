@@ -1,9 +1,9 @@
-"""Find other attention weights that give the same output, and the bounds of each weight.
+"""Find other attention weights that give the same head output, and the bounds of each weight.
 
 Brunner et al. 2020, On Identifiability in Transformers
 (https://openreview.net/forum?id=BJg1f6EFDB), section 3. The output of a head is A T, with T = V
 W_O. The paper proves that different weights can give the same output. This module finds such
-weights by linear programmes over the following set:
+weights by linear programming over the following set:
 
     { a' >= 0, sum a' = sum a, a' T = a T, a'_j = 0 if the target cannot see j }.
 """
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AlternativeAttention:
-    """Different attention weights of one target that give the same output."""
+    """Alternative attention weights for one target that leave the head output unchanged."""
 
     weights: Float[np.ndarray, " source"]
     original: Float[np.ndarray, " source"]
@@ -43,7 +43,7 @@ class AlternativeAttention:
 
 @dataclass(frozen=True)
 class AttentionBounds:
-    """Smallest and largest weight that each source can have with the same output."""
+    """Bounds of the attention weights that leave the head output of one target unchanged."""
 
     lower: Float[np.ndarray, " source"]
     upper: Float[np.ndarray, " source"]
@@ -78,7 +78,7 @@ class _FreeRow:
         return weights
 
     def furthest(self, direction: Float[np.ndarray, " seen"]) -> Float[np.ndarray, " seen"]:
-        """Return the distribution with the same output that is furthest in the given direction."""
+        """Return the distribution with the same head output that is furthest in this direction."""
         given = self.seen
         solution = scipy_optimize().linprog(
             -direction,
@@ -113,10 +113,10 @@ def alternative_attention(
     """Find different attention weights of one target with the same output (Brunner et al. 2020).
 
     The result is a valid distribution, and the search maximises its L1 distance to the original
-    weights. Maximising the distance is not a linear problem, but the distance is the maximum of
-    s·(a' - a) over sign vectors s. mixlens solves a linear programme for one sign vector, continues
-    with the signs of the solution, and stops when the distance no longer grows. Weights that are
-    further away may exist. Needs the extra `eval`.
+    weights. Maximising the L1 distance is not a linear programme, but the distance equals the
+    maximum of s·(a' - a) over all sign vectors s. mixlens solves a linear programme for one sign
+    vector, continues with the signs of the solution, and stops when the distance no longer grows.
+    The search may miss weights that are further away. Needs the extra `eval`.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def alternative_attention(
     Returns
     -------
     AlternativeAttention
-        The weights, the original ones, and the relative change of the output.
+        The new and the original weights, and the relative change of the head output.
 
     Raises
     ------
@@ -175,7 +175,7 @@ def alternative_attention(
 
 
 def _climbed(row: _FreeRow, signs: Float[np.ndarray, " seen"]) -> Float[np.ndarray, " seen"]:
-    """Search for the most distant weights, starting from these signs.
+    """Search for the most distant weights, starting from the given sign vector.
 
     Each linear programme uses the signs of the last solution. The search stops when the distance no
     longer grows.
@@ -286,7 +286,7 @@ def _free_row(
 def _visible_columns(
     recording: Recording, request: Request, parts: Attention, row: int, head: int, target: int
 ) -> tuple[Int[np.ndarray, " seen"], Float[np.ndarray, "source k"]]:
-    """Return the sources that a target can attend to, and the columns of [T, 1] of all sources."""
+    """Return the sources that a target can attend to, and the matrix [T, 1] of the head."""
     sources = effective_attention.visible_sources(parts, request.chosen(recording))
     columns = with_ones(
         value_columns(parts.values, parts.output_weight, sources.lengths), sources.lengths

@@ -89,7 +89,7 @@ class Comparison:
         Returns
         -------
         pandas.DataFrame
-            A table with one line for each source and one column for each measure.
+            A table with one row per source and one column per measure.
 
         Examples
         --------
@@ -125,14 +125,14 @@ class Comparison:
         return places if self.own_source is None else np.delete(places, self.own_source)
 
     def agreement(self) -> pd.DataFrame:
-        """Compute Spearman's rank correlation between every two measures.
+        """Compute Spearman's rank correlation between each pair of measures.
 
         The correlation uses the absolute scores of all sources except the target itself.
 
         Returns
         -------
         pandas.DataFrame
-            A table with one row and one column for each measure.
+            A table with one row and one column per measure.
 
         Examples
         --------
@@ -174,7 +174,7 @@ class Comparison:
         return ranks
 
     def segments(self, by: By = None, *, sink: bool = True) -> Comparison:
-        """Sum sources by segment, as `MixingMaps.segments` does.
+        """Sum scores by segment, as `MixingMaps.segments` does.
 
         Parameters
         ----------
@@ -249,12 +249,12 @@ class Comparison:
         return figure
 
     def to_html(self, path: str | os.PathLike[str]) -> None:
-        """Write one self-contained page that compares the measures.
+        """Write a self-contained HTML page that compares the measures.
 
         Parameters
         ----------
         path
-            The name of the file.
+            The path of the file.
 
         Raises
         ------

@@ -99,11 +99,11 @@ class SourceAndPrefix:
         return self.maps.words(sources, targets)
 
     def to_dataframe(self) -> pd.DataFrame:
-        """Return a table with one line for each score. See `MixingMaps.to_dataframe`."""
+        """Return a table with one row per score. See `MixingMaps.to_dataframe`."""
         return self.maps.to_dataframe()
 
     def to_html(self, path: str | os.PathLike[str], *others: MixingMaps, **shown: Any) -> None:
-        """Write one page with source and prefix. See `MixingMaps.to_html`."""
+        """Write an HTML page with the source and the prefix. See `MixingMaps.to_html`."""
         self.maps.to_html(path, *others, **shown)
 
     def _repr_html_(self) -> str:
@@ -187,8 +187,8 @@ def through(
     """Aggregate contributions through encoder and decoder, by the recursion in the module
     docstring.
 
-    The rows of `encoder` and `decoder` sum to one. Each row of `cross` and its entry of `residual`
-    also sum to one.
+    The rows of `encoder` and `decoder` sum to one. Each row of `cross` and the corresponding entry
+    of `residual` together sum to one.
     """
     rolled = np.eye(encoder.shape[-1])
     for layer in encoder:

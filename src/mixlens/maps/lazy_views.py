@@ -1,7 +1,7 @@
-"""Load figures and pages of results on demand.
+"""Import the code for figures and HTML pages on first use.
 
-`mixlens.views` draws figures and pages of results. The modules of results must not import it, so
-they load views through this module when they need them.
+`mixlens.views` draws figures and writes HTML pages. Modules that define results must not import
+`mixlens.views` at the top, so they load it through this module on first use.
 """
 
 from __future__ import annotations

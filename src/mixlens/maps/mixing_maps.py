@@ -3,7 +3,8 @@ layer, with labels and provenance.
 
 Rows are targets, columns are sources. Maps are immutable: every method returns new maps and adds
 its name to `provenance["steps"]`. Extras (such as a standard error or a rank) belong to the
-measured scores. Selections keep extras, and methods that compute new scores drop them.
+measured scores. Methods that select scores keep the extras, and methods that compute new scores
+drop them.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class MixingMaps:
     layers : tuple of int
         Numbers of the layers in the model.
     target_row, source_row : TokenRow
-        All tokens of the text on either side, with their offsets.
+        All tokens of the target text and of the source text, with their offsets.
     target_positions : tuple of int
         Positions of the measured targets in `target_row`.
     facts : Facts
@@ -202,7 +203,7 @@ class MixingMaps:
         }
 
     def to_dataframe(self) -> pd.DataFrame:
-        """Return a pandas table with one line for each score.
+        """Return a pandas table with one row per score.
 
         Returns
         -------
@@ -249,7 +250,7 @@ class MixingMaps:
 
     @property
     def reading(self) -> Reading:
-        """Return how the layers are aggregated if you do not select a layer.
+        """Return the default method for aggregating layers.
 
         `reading.of(scores)` aggregates the scores, and `reading.name` describes the method.
         """
@@ -313,7 +314,7 @@ class MixingMaps:
         Parameters
         ----------
         number
-            The number of the head. Negative numbers count from the last.
+            The number of the head. Negative numbers count from the last head.
 
         Returns
         -------
@@ -441,7 +442,7 @@ class MixingMaps:
         ------
         InvalidInput
             If the scores cannot be rolled out, for example because they belong to cross-attention
-            or to some targets only.
+            or cover only some targets.
 
         Examples
         --------
@@ -497,7 +498,7 @@ class MixingMaps:
         Returns
         -------
         MixingMaps
-            Maps with one layer, which has the number of the last layer.
+            Maps with a single layer, which has the number of the last layer.
 
         Examples
         --------
@@ -566,7 +567,7 @@ class MixingMaps:
         Parameters
         ----------
         sources, targets
-            Ranges as (first, after the last), in positions of the text.
+            Half-open ranges (start, end) of positions in the text.
         merge_sources, merge_targets
             "sum", "mean", "max" or "first".
 
@@ -646,9 +647,9 @@ class MixingMaps:
         return tokens_inside(self, segment, by)
 
     def without_sink(self) -> MixingMaps:
-        """Set the score of the first source to zero, and normalise the scores again.
+        """Set the scores of the first source to zero.
 
-        They are normalised only if the scores of each target summed to one.
+        If the scores of each target summed to one, the remaining scores are normalised again.
 
         Returns
         -------
@@ -711,12 +712,12 @@ class MixingMaps:
         return figure
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the maps to one file (safetensors). `mixlens.load` reads it.
+        """Save the maps to a safetensors file, which `mixlens.load` reads.
 
         Parameters
         ----------
         path
-            The name of the file.
+            The path of the file.
 
         Raises
         ------
@@ -739,12 +740,12 @@ class MixingMaps:
         segments: By = None,
         **shown: Any,
     ) -> None:
-        """Write one self-contained page with an interactive viewer.
+        """Write a self-contained HTML page with an interactive viewer.
 
         Parameters
         ----------
         path
-            The name of the file.
+            The path of the file.
         *others
             Maps of other measures for the same text, to show next to these maps.
         segments

@@ -103,7 +103,7 @@ def weights_digest(model: Any) -> str:
 
 
 def plain(value: Any, *, finite: bool = False) -> Any:
-    """Convert a value to the nearest JSON value.
+    """Convert a value to the closest JSON type.
 
     With `finite=True`, NaN and infinity become None, because JSON cannot represent them.
     """

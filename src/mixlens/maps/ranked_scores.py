@@ -50,9 +50,7 @@ class RankedScores:
 
     @classmethod
     def _from_json(cls, given: Mapping[str, Any]) -> Self:
-        """Create the scores from the contents of a file. Raise `ValueError` if the contents do not
-        fit.
-        """
+        """Create the scores from the contents of a file. Raise `ValueError` if they are invalid."""
         raise NotImplementedError
 
     def __eq__(self, other: object) -> bool:
@@ -93,10 +91,10 @@ class RankedScores:
         Returns
         -------
         pandas.DataFrame
-            Scores of passages have the columns segment, score and text. A knockout has one line for
-            each passage and window, with the layers of the window and the change of the answer's
-            probability in percent. Hops have one line for each token, with its position and the
-            score in each hop.
+            Scores of passages have the columns segment, score and text. A knockout has one row per
+            passage and window, with the layers of the window and the change of the answer's
+            probability in percent. Hops have one row per token, with its position and its score in
+            each hop.
 
         Examples
         --------
@@ -113,7 +111,7 @@ class RankedScores:
         Parameters
         ----------
         path
-            The name of the file.
+            The path of the file.
 
         Raises
         ------
@@ -136,7 +134,7 @@ class RankedScores:
         Parameters
         ----------
         path
-            The name of the file.
+            The path of the file.
 
         Returns
         -------

@@ -10,8 +10,8 @@ matrices as follows:
 
 `relevance_through` is for models like DETR. In these models, the encoder never attends to the
 decoder, so R_qs is zero. `relevance_between` is for models like LXMERT, in which each of two
-streams attends to the other (co-attention). All additions of a block use the matrices from before
-that block.
+streams attends to the other (co-attention). All additions in a block use the matrices from before
+the block.
 
 If a row of R - I is zero, the authors' code divides 0 by 0, which invalidates the whole addition.
 In a causal decoder, this happens for every target except the last. In mixlens, a zero row stays
@@ -55,8 +55,8 @@ def relevance_between(
 
     The first array contains the relevance of text tokens (R_tt), the second the relevance of image
     patches (R_ti). The arguments are maps of `attention_gradient`: `text` and `image` for the
-    layers of each stream alone, and `co_attention` for the blocks in which the streams attend to
-    each other.
+    self-attention layers of each stream, and `co_attention` for the blocks in which the streams
+    attend to each other.
     """
     streams = _Streams.unmixed(text.shape[-1], image.shape[-1])
     streams = streams.attended(*text).turned().attended(*image).turned()
@@ -69,7 +69,7 @@ def relevance_between(
 
 @dataclass(frozen=True, kw_only=True)
 class CoAttention:
-    """Maps of one block, in which text and image attend to each other and then to themselves."""
+    """Maps of a co-attention block: text and image attend to each other, then each to itself."""
 
     to_image: Float[np.ndarray, "target source"]
     to_text: Float[np.ndarray, "source target"]

@@ -69,7 +69,7 @@ def transitions(
     weighted by `residual`. With `normalise`, its rows are then divided by their sums.
     """
     if not 0 <= residual <= 1:
-        raise InvalidInput(f"residual={residual} is out of range. Pass a fraction from 0 to 1.")
+        raise InvalidInput(f"residual={residual} is out of range. Pass a fraction in [0, 1].")
     mixed = (1 - residual) * maps.astype(np.float64) + residual * np.eye(maps.shape[-1])
     return row_normalised(mixed) if normalise else mixed
 
@@ -103,7 +103,7 @@ def roll_out(
 
 
 class Transitions(NamedTuple):
-    """Transition matrices of all layers, and the options that they were computed with."""
+    """Transition matrices of all layers, with the options used to compute them."""
 
     steps: np.ndarray  # [layer, token, token]
     rule: str
@@ -132,9 +132,7 @@ class Rule:
         adds_identity = about.rollout_adds_identity and residual is None
         residual = about.rollout_residual or 0.0 if residual is None else residual
         if not isinstance(residual, Real) or not 0 <= residual <= 1:
-            raise InvalidInput(
-                f"residual={residual!r} is out of range. Pass a fraction from 0 to 1."
-            )
+            raise InvalidInput(f"residual={residual!r} is out of range. Pass a fraction in [0, 1].")
         residual = float(residual)
         signed_shares = about.facts.signed and about.facts.rows_sum_to_one
         if about.facts.signed and normalise and not signed_shares and not adds_identity:

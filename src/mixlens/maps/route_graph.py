@@ -138,7 +138,7 @@ class Routes:
         Parameters
         ----------
         path
-            The name of the file.
+            The path of the file.
 
         Raises
         ------

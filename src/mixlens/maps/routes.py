@@ -56,9 +56,7 @@ def routes(
             "pass one target."
         )
     if not 0 <= threshold < 1:
-        raise InvalidInput(
-            f"threshold={threshold} is out of range. Pass a fraction from 0 to below 1."
-        )
+        raise InvalidInput(f"threshold={threshold} is out of range. Pass a fraction in [0, 1).")
     reason = refusal("flow_routes", recording.structure, chosen.name)
     if reason is not None:
         raise UnsupportedModel(reason)

@@ -78,8 +78,7 @@ def leave_out_sink(maps: MixingMaps) -> MixingMaps:
     """Compute `MixingMaps.without_sink`."""
     if _has_step(maps, _INSIDE):
         raise InvalidInput(
-            "These are the tokens of one segment. Leave out the first token of the text "
-            "before you select a segment."
+            "These maps hold only the tokens of one segment. Call without_sink() before inside()."
         )
     steps = maps.provenance.get("steps", [])
     gone = has_sums(maps) and maps.source_tokens[0] != FIRST

@@ -63,7 +63,7 @@ def merge_heads(maps: MixingMaps, how: str) -> MixingMaps:
     """Compute `MixingMaps.heads`."""
     _require_heads(maps)
     if how not in ("mean", "sum", "max"):
-        raise InvalidInput(f"Unknown way to merge heads {how!r}. Choose mean, sum or max.")
+        raise InvalidInput(f"Heads cannot be merged by {how!r}. Choose mean, sum or max.")
     whole = maps.facts.rows_sum_to_one and how == "mean"
     facts = replace(maps.facts, rows_sum_to_one=whole, sums_vary=False)
     return maps.derived(getattr(maps.scores.astype(np.float64), how)(1), f"heads({how})", facts)
@@ -71,7 +71,9 @@ def merge_heads(maps: MixingMaps, how: str) -> MixingMaps:
 
 def _require_heads(maps: MixingMaps) -> None:
     if not maps.per_head:
-        raise InvalidInput("These maps have no heads. Measure with per_head=True for single heads.")
+        raise InvalidInput(
+            "These maps have no heads. Measure with per_head=True to get individual heads."
+        )
 
 
 def merge_words(maps: MixingMaps, sources: str, targets: str) -> MixingMaps:

@@ -2,8 +2,8 @@
 
 Loading a file runs no code.
 
-A file is written under a temporary name and then moved, so that a reader never sees an incomplete
-one. Symbolic links are followed, and only regular files are replaced. A path to a folder, a device
+A file is written under a temporary name and then renamed, so that a reader never sees an incomplete
+file. Symbolic links are followed, and only regular files are replaced. A path to a folder, a device
 or a pipe raises an error. Safetensors detects truncated files, and a checksum detects changed
 arrays.
 """
@@ -200,7 +200,7 @@ def read_token_row(saved: Mapping[str, Any]) -> TokenRow:
         ends = [0, *(part.stop for part in segments)]
         starts = [*(part.start for part in segments), len(saved["labels"])]
         if ends != starts or ends != sorted(ends):
-            raise ValueError("the segments do not divide the tokens")
+            raise ValueError("the segments do not cover the tokens in order")
     return TokenRow(
         tuple(saved["labels"]),
         saved["text"],
@@ -256,7 +256,7 @@ def write(
 
 
 def writable(path: str | os.PathLike[str]) -> Path:
-    """Return the real path of a file, with links resolved.
+    """Return the real path of a file, with symbolic links resolved.
 
     Raise `CannotWrite` if no regular file can be written to this path.
     """
@@ -307,7 +307,7 @@ def write_whole(path: AnyPath, content: str | bytes | memoryview) -> None:
 
 
 def remove_drafts(*paths: AnyPath) -> None:
-    """Remove temporary files that killed processes left for these paths.
+    """Remove temporary files that killed processes left behind for these paths.
 
     Call it only if no other process is writing to these paths.
     """

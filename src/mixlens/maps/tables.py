@@ -43,7 +43,7 @@ def labelled(
 
 
 def long_table(maps: MixingMaps) -> pd.DataFrame:
-    """Return a table with one line for each score, with its labels."""
+    """Return a table with one row per score, with its labels."""
     index = np.indices(maps.scores.shape).reshape(maps.scores.ndim, -1)
     columns: dict[str, Any] = {"layer": np.array(maps.layers, dtype=int)[index[0]]}
     if maps.per_head:

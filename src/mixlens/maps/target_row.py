@@ -42,7 +42,7 @@ def frozen(array: np.ndarray) -> np.ndarray:
 
 
 class Source(NamedTuple):
-    """A source of a target, with its score."""
+    """A source token with its score for one target."""
 
     token: str
     position: int
@@ -169,9 +169,7 @@ class Row:
                 "them first with maps.heads()."
             )
         if values.ndim == 1 and head is not None:
-            raise InvalidInput(
-                "These scores have no heads. Measure with per_head=True for single heads."
-            )
+            raise InvalidInput("These scores have no heads. Measure with per_head=True.")
         if head is not None:
             values = values[head_index(head, len(values))]
         order = np.argsort(-values, kind="stable")[:k]

@@ -9,11 +9,11 @@ adds positions later) count as one.
 
 The probes of the paper are `naive` (the hidden state itself), `linear` (without a bias) and `mlp`
 (one hidden layer of 1,000 units with GELU). The last two are trained as in the paper: with Adam at
-a learning rate of 1e-4, batches of 256 and Glorot uniform initialisation, until 20 passes have not
-lowered the loss on held-out sentences. `ridge` is not in the paper. It is linear least squares in
-closed form, with a regularisation chosen on the held-out sentences. The loss is the cosine distance
-or the squared Euclidean distance. `ridge` always minimises the squared distance, and uses the
-metric only to choose the regularisation and to find nearest neighbours.
+a learning rate of 1e-4, batches of 256 and Glorot uniform initialisation, until the loss on
+held-out sentences has not decreased for 20 epochs. `ridge` is not in the paper. It is linear least
+squares in closed form, with a regularisation chosen on the held-out sentences. The loss is the
+cosine distance or the squared Euclidean distance. `ridge` always minimises the squared distance,
+and uses the metric only to choose the regularisation and to find nearest neighbours.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def fitted(
     metric: str = "cosine",
     training: ProbeTraining | None = None,
 ) -> tuple[Probe, int]:
-    """Return a probe trained on `train`, and the number of passes over the data.
+    """Return a probe trained on `train`, and the number of epochs.
 
     `apart` contains the held-out sentences, which are used for early stopping or to choose the
     regularisation.

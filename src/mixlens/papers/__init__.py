@@ -6,7 +6,7 @@ An experiment file (`brunner2020/fig3a.py`) holds only the protocol:
 
 * `SPEC`, an `ExperimentSpec` with the title and the paper's finding, data, models and numbers;
 * `run(setting, **options) -> Outcome`, which returns tables, figures, the numbers that the paper
-  reports, and which of the paper's findings hold here.
+  reports, and which of the paper's findings are reproduced.
 
 Experiments share these modules: `contracts` (types such as `ExperimentSpec`), `catalogue` (finds
 experiments by name), `reproduction` (runs an experiment), `questions` (asks questions about every

@@ -153,9 +153,8 @@ def _collect(entries: Sequence[Mapping[str, Any]], labels: Mapping[Key, str]) ->
 
 @dataclass(frozen=True)
 class Finding:
-    """A finding of the paper, and whether it holds here.
-
-    `holds` is None if these data cannot decide it.
+    """A finding of the paper, and whether the experiment reproduces it. `holds` is None if the data
+    do not decide it.
     """
 
     statement: str

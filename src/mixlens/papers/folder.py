@@ -28,7 +28,7 @@ from mixlens.views.viewer.page import script_source
 def published(spec: ExperimentSpec, model: str, origin: str) -> Mapping[str, float] | None:
     """Return the numbers that the paper reports.
 
-    Return None unless the model and the data are the paper's own.
+    Return None unless the model and the data match those of the paper.
     """
     name = model.rstrip("/").split("/")[-1].lower()
     own_data = not spec.kinds or any(Path(origin).match(pattern) for pattern in spec.own_files)
@@ -215,5 +215,5 @@ def _body(
 
 
 def shown(value: float | None) -> str:
-    """Format a number for a table cell. The result is empty if there is no number."""
+    """Format a number for a table cell. Return an empty string if there is no number."""
     return "" if value is None else f"{value:.4g}"

@@ -61,10 +61,10 @@ def reproduce(
     workers: Workers | None = None,
     **options: Any,
 ) -> Reproduced:
-    """Run one experiment (`paper/id`) on a model and a data set, and write its folder in `out`.
+    """Run one experiment (`paper/id`) on a model and a data set.
 
-    Pass the same `memory` to several experiments to compute each observation and each measure of a
-    text only once.
+    The results are stored in a folder in `out`. Pass the same `memory` to several experiments to
+    compute each observation and each measure of a text only once.
     """
     name = resolved(name)
     spec: ExperimentSpec = module(name).SPEC

@@ -163,7 +163,7 @@ class BatchSums:
 def _contexts(
     mixtures: Mixtures, names: Sequence[str], most: np.ndarray, place: np.ndarray
 ) -> set[Context]:
-    """Return the pairs of different tokens with the largest scores, at most one per text."""
+    """Return the pairs of different tokens with the largest scores, at most one pair per text."""
     enough = np.partition(most, -CONTEXTS)[-CONTEXTS] if len(most) > CONTEXTS else 1
     contexts = set()
     for text in np.flatnonzero(most >= max(int(enough), 1)).tolist():

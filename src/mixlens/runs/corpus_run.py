@@ -78,15 +78,15 @@ def run_corpus(
 ) -> Counts:
     """Measure every text of a corpus, or resume an interrupted run.
 
-    `shards` selects a range of shards (the first one, and the one after the last), and other tasks
-    can measure the rest. With Ray, a model may be spread over the processes of each worker
-    (`ModelSource.processes`), or several workers may share a GPU (`gpus_per_worker`).
+    `shards` is a half-open range (start, end) of shards. Other tasks can measure the rest. With
+    Ray, a model may be spread over the processes of each worker (`ModelSource.processes`), or
+    several workers may share a GPU (`gpus_per_worker`).
     """
     store.require_parquet()
     if fresh and shards is not None:
         raise InvalidInput(
-            "--fresh clears the folder that tasks with --shards share. Delete the folder before"
-            " the tasks start."
+            "--fresh does not work with --shards, because it clears the folder that all tasks"
+            " share. Delete the folder before the tasks start."
         )
     out, captured = path_of(job.out), on_event or (lambda event: None)
     chosen = Engine(
@@ -162,8 +162,8 @@ def _owned(out: AnyPath, suffix: str) -> contextlib.AbstractContextManager[objec
 def _opened_journal(out: AnyPath, suffix: str, lease: object) -> Iterator[Callable[[Report], None]]:
     """Yield a function that stores the report of a shard.
 
-    In a local folder, the report is a line of the journal. Objects in an object store cannot grow,
-    so there each report is a journal with a single line.
+    In a local folder, the report is a line of the journal. An object store does not support
+    appending, so each report becomes a journal with a single line.
     """
     if isinstance(out, ObjectPath):
         assert isinstance(lease, Lease)
@@ -205,7 +205,7 @@ def _clear(out: AnyPath) -> None:
 
 
 def _compare_plans(out: AnyPath, plan: Sequence[Shard]) -> None:
-    """Raise an error if the corpus differs from the one with which the run was started."""
+    """Raise an error if the corpus has changed since the start of the run."""
     before = [Shard(**shard) for shard in _read_plan(out)]
     rows = sum(shard.rows for shard in before), sum(shard.rows for shard in plan)
     changed = [
@@ -230,7 +230,7 @@ def _compare_plans(out: AnyPath, plan: Sequence[Shard]) -> None:
 
 
 def _read_plan(out: AnyPath) -> list[dict[str, Any]]:
-    """Return the shards with which a run was started."""
+    """Return the shards of an existing run."""
     try:
         plan: list[dict[str, Any]] = parse_json((out / PLAN).read_text(encoding="utf-8"))
         require_form(plan, [_SHARD], PLAN)

@@ -22,7 +22,7 @@ TARGETS = ("all", "mask", "first", "last", "generated", "column")
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSource:
-    """How a worker loads the model.
+    """The model that a worker loads, and the settings for loading it.
 
     `name` is a hub name or a folder, or None for the bundled model.
     """
@@ -96,7 +96,7 @@ class Job:
                 f"Unknown targets {self.targets!r}. Choose one of: {', '.join(TARGETS)}."
             )
         if (self.targets == "column") != (self.columns.target is not None):
-            raise InvalidInput("targets column and --target-column belong together. Pass both.")
+            raise InvalidInput("--targets column and --target-column belong together. Pass both.")
 
     def settings(self) -> dict[str, Any]:
         """Return all settings that affect the numbers, except the model and the corpus."""

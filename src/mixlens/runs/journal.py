@@ -1,7 +1,7 @@
 """The journal of a run. It has one line for each finished piece of work, which is written to disk
 before the next piece begins.
 
-If a run is killed, only the piece in progress is lost. Arrays are stored bit by bit, so a resumed
+If a run is killed, only the piece in progress is lost. Arrays are stored bit for bit, so a resumed
 run gives the same numbers as an uninterrupted one.
 """
 
@@ -113,9 +113,7 @@ class Journal:
         self._starts[name] = start
 
     def entries(self, names: Iterable[str]) -> Iterator[dict[str, Any]]:
-        """Yield the named pieces in the order of `names`, whatever the order in which they
-        finished.
-        """
+        """Yield the named pieces in the order of `names`, regardless of when they finished."""
         if self._path is None:
             for name in names:
                 yield _parsed(self._lines[self._starts[name]], "the journal")
@@ -152,7 +150,8 @@ def _written(value: Any) -> Any:
     if isinstance(value, (set, frozenset)):
         return sorted(value)
     raise TypeError(
-        f"{type(value).__name__} cannot be stored in an observation. Use numbers, words and arrays."
+        f"{type(value).__name__} cannot be stored in an observation. "
+        "Use numbers, strings and arrays."
     )
 
 

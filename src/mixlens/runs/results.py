@@ -1,6 +1,4 @@
-"""Read the results of a run when they are needed, and open saved maps, answers and runs
-(`mixlens.load`).
-"""
+"""Read the results of a run lazily, and open saved maps, answers and runs (`mixlens.load`)."""
 
 from __future__ import annotations
 
@@ -243,7 +241,7 @@ class RunResults:
         Returns
         -------
         pandas.DataFrame
-            One line for each text, measure and layer.
+            One row per text, measure and layer.
 
         Examples
         --------

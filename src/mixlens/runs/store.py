@@ -1,8 +1,8 @@
 """Write the results of a run as a Parquet data set: one row per text, measure and layer.
 
-Files are written under a temporary name and renamed, so that a reader never sees an incomplete one.
-Each file has metadata under the key `mixlens` that all its rows share: the version of this schema,
-the settings of the run, and the provenance and properties of each measure.
+Files are written under a temporary name and renamed, so that a reader never sees an incomplete
+file. Each file has metadata under the key `mixlens` that all its rows share: the version of this
+schema, the settings of the run, and the provenance and properties of each measure.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def _keys(chunk: Chunk, measure: int) -> np.ndarray:
 def _columns(chunk: Chunk) -> dict[str, pa.Array]:
     """Return the columns of a results file, with one row for each text and layer.
 
-    Whole arrays are passed to Arrow, because converting single numbers would take longer than
+    Whole arrays are passed to Arrow, because converting numbers one by one would take longer than
     measuring.
     """
     import pyarrow as pa

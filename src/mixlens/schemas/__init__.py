@@ -1,4 +1,4 @@
-"""JSON Schemas of all JSON that mixlens writes, for programs that read it.
+"""JSON Schemas for all JSON output of mixlens, for programs that read it.
 
     shared.json    Definitions that several formats use.
     commands.json  The output of each command with `--json`.

@@ -1,4 +1,4 @@
-"""Answer a prompt and score the passages that support the answer, as a payload of the viewer."""
+"""Answer a prompt and score the passages that support the answer, as a payload for the viewer."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _FIRST_TOKENS = 12
 
 
 def first_answer(name: str, method: str, *, chats: bool) -> dict[str, Any]:
-    """Return the request that the page of a generative model shows at the start.
+    """Return the request that the page initially shows for a generative model.
 
-    For a chat model it is a question, for other models a text to continue.
+    For a chat model, the prompt is a question. For other models, it is a text to continue.
     """
     prompt = _FIRST_QUESTION if chats else _FIRST_TEXT
     return {
@@ -81,7 +81,7 @@ class Answering:
         if count > most:
             raise InputTooLong(
                 f"{count} tokens are too many for this server. Shorten the prompt and its documents"
-                f" to {most}, or start the server with more --prompt-tokens."
+                f" to {most} tokens, or start the server with a larger --prompt-tokens."
             )
 
 

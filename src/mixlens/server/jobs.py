@@ -117,7 +117,7 @@ class Jobs:
             return job
 
     def get(self, name: str) -> WebJob | None:
-        """Return the job with this identifier, or None if there is none."""
+        """Return the job with this identifier, or None if it does not exist."""
         with self._changed:
             return self._jobs.get(name)
 
@@ -127,7 +127,7 @@ class Jobs:
             return self._results.get(job.key) if job.state is State.done else None
 
     def cancel(self, job: WebJob) -> None:
-        """Cancel a job. It is removed from the queue, or stops at its next progress report."""
+        """Cancel a job. It is removed from the queue, or it stops at its next progress report."""
         with self._changed:
             _cancel(job)
             if job in self._waiting:

@@ -48,7 +48,7 @@ Id = Annotated[str, Path(pattern=JOB_ID, description="Identifier of the job.")]
 def create_app(
     lenses: Mapping[str, Lens], limits: Limits | None = None, hosts: Collection[str] = LOOPBACK
 ) -> FastAPI:
-    """Create the app for these models. The first model is shown at the start."""
+    """Create the app for these models. The page initially shows the first model."""
     limits = limits or Limits()
     for name, lens in lenses.items():
         if lens.tokenizer is None:
@@ -102,7 +102,7 @@ def _answer_in_words(app: FastAPI) -> None:
 
 
 def _first(model: ModelChoice, lens: Lens) -> dict[str, Any]:
-    """Return the request that the page shows at the start.
+    """Return the request that the page initially shows.
 
     For a model that generates text, the request contains a prompt to answer. For other models, it
     contains a text to measure.
@@ -224,7 +224,7 @@ def _check_answer(
     if request.max_new_tokens > limits.new_tokens:
         raise HTTPException(
             422,
-            f"{request.max_new_tokens} new tokens are too many for this server. Ask for at most"
+            f"{request.max_new_tokens} new tokens are too many for this server. Request at most"
             f" {limits.new_tokens}.",
         )
     texts = [turn.content for turn in request.messages]
@@ -243,7 +243,8 @@ def _require_short(texts: Iterable[str], most: int) -> None:
         if len(text) > most:
             raise HTTPException(
                 422,
-                f"{len(text)} characters are too many for this server. Shorten the text to {most}.",
+                f"{len(text)} characters are too many for this server. Shorten the text to {most}"
+                " characters.",
             )
 
 

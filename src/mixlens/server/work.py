@@ -1,4 +1,4 @@
-"""Measure one text with every requested measure, as a payload of the viewer."""
+"""Measure one text with every requested measure, as a payload for the viewer."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def takes_pairs(lens: Lens) -> bool:
 
 
 def first_request(name: str, lens: Lens, measures: Collection[str]) -> dict[str, Any]:
-    """Return the request that the page shows at the start, with up to two measures."""
+    """Return the request that the page initially shows, with up to two measures."""
     usual = [measure for measure in FIRST_MEASURES if measure in measures] or list(measures)
     mask = getattr(lens.tokenizer, "mask_token", None)
     return {
@@ -100,7 +100,7 @@ class Measuring:
             if count > self._limits.tokens:
                 raise InputTooLong(
                     f"{count} tokens are too many for this server. Shorten the text to"
-                    f" {self._limits.tokens}."
+                    f" {self._limits.tokens} tokens."
                 )
         return texts[0] if len(texts) == 1 else (texts[0], texts[1])
 

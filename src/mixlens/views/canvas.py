@@ -51,7 +51,7 @@ def styled(draw: Callable[Arguments, Drawn]) -> Callable[Arguments, Drawn]:
 def panels(
     count: int, *, columns: int = 1, width: float = WIDTH, height: float = HEIGHT, **shared: Any
 ) -> tuple[Figure, list[Axes]]:
-    """Return a figure with `count` axes, arranged in rows of `columns`. Unused places stay empty.
+    """Return a figure with `count` axes, arranged in rows of `columns`. Unused cells stay empty.
 
     `width` and `height` are the size of one panel in inches. The size of the figure is limited to
     `LARGEST`.
@@ -72,7 +72,7 @@ def check_width(width: float | None) -> None:
     """Raise an error if a figure cannot have this width in inches."""
     if width is not None and not NARROWEST <= width <= LARGEST[0]:
         raise InvalidInput(
-            f"width={width!r} is out of range. Pass inches from {NARROWEST} to "
+            f"width={width!r} is out of range. Pass a width in inches from {NARROWEST} to "
             f"{LARGEST[0]:.0f}, such as 3.3 for one column of a paper."
         )
 

@@ -27,7 +27,7 @@ def plot(comparison: Comparison, kind: str | None = None, *, most: int = 40) -> 
     if kind not in KINDS:
         raise InvalidInput(f"Unknown kind of figure {kind!r}. Choose one of: {', '.join(KINDS)}.")
     if most < 1:
-        raise InvalidInput(f"most={most} is out of range. Draw at least one source.")
+        raise InvalidInput(f"most={most} is out of range. Pass at least 1.")
     figure, detail = _sources(comparison, most) if kind == "sources" else _agreement(comparison)
     what = f"target {printable(comparison.target_token)} (token {comparison.target})"
     explained = f"output: {comparison.explained}" if comparison.explained else ""
@@ -68,7 +68,7 @@ def _sources(comparison: Comparison, most: int) -> tuple[Figure, str]:
 
 
 def _agreement(comparison: Comparison) -> tuple[Figure, str]:
-    """Draw a heat map of the rank correlations between every two measures."""
+    """Draw a heat map of the rank correlations between each pair of measures."""
     agreement = comparison.agreement()
     names = [str(name) for name in agreement.columns]
     size = side(len(names), 0.24) + 2.4

@@ -18,7 +18,7 @@ MISSING = "\N{REPLACEMENT CHARACTER}"
 
 
 class MissingGlyphWarning(UserWarning):
-    """Warns that no installed font has a character of a figure."""
+    """Warns that no installed font has a glyph for a character in a figure."""
 
 
 def families_for(texts: Iterable[str]) -> list[str]:

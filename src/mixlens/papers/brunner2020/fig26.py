@@ -1,5 +1,5 @@
-"""Brunner et al. (2020), figures 26 to 37: which parts of speech keep the largest contribution of
-their own input?
+"""Brunner et al. (2020), figures 26 to 37: which parts of speech retain the largest contribution
+from their own input?
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ def run(setting: Setting, *, probes: int | None = 32) -> Outcome:
     )
     tags = context_contribution.conclude(seen.answers["shares"]).details["tags"]
     if not tags:
-        raise InvalidInput("No token has a tag. Use tagged data, such as a CoNLL-U file.")
+        raise InvalidInput(
+            "No token has a part-of-speech tag. Use tagged data, such as a CoNLL-U file."
+        )
     medians = {tag: np.median(values, 1) for tag, values in tags.items()}
     table = pd.DataFrame(
         [

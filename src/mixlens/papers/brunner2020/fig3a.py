@@ -41,8 +41,8 @@ SPEC = ExperimentSpec(
 def run(setting: Setting, *, probes: int | None = 32) -> Outcome:
     """Run the experiment.
 
-    `probes` is the number of random probes per source token of Hidden Token Attribution. With None,
-    it is computed exactly.
+    `probes` is the number of random probes for each source token in Hidden Token Attribution. If
+    `probes` is None, the attribution is computed exactly.
     """
     seen = setting.observe(
         {"shares": partial(context_contribution.observe, probes=probes, seed=setting.seed)}

@@ -1,5 +1,5 @@
-"""Ferrando et al. (2022), figure 3: do block outputs, and the transformed vectors that add up to
-them, point in all directions?
+"""Ferrando et al. (2022), figure 3: are block outputs, and the transformed vectors that sum to
+them, isotropic?
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Ferrando et al. (2022), figures 5 and 8 to 10, tables 1 and 3 to 9: relevance by layer, and texts
-whose tokens are shaded by the scores of every method.
+with tokens shaded by the scores of each method.
 """
 
 from __future__ import annotations

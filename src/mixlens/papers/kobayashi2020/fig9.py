@@ -1,4 +1,4 @@
-"""Kobayashi et al. (2020), figure 9: does the map f(x) stretch all vectors equally?"""
+"""Kobayashi et al. (2020), figure 9: does the transformation f(x) scale all vectors equally?"""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def _with_other(known: paper.Heard) -> list[int] | None:
 
 
 def _spelled(known: paper.Heard, word: str, number: int) -> list[int]:
-    """Return the token ids of `word` in place of word `number` of the transcript.
+    """Return the token ids of `word` if it replaces word `number` of the transcript.
 
     The tokens include the space before the word, if there is one.
     """

@@ -118,7 +118,7 @@ def _forward(model: Any, ids: Sequence[int]) -> tuple[float, torch.Tensor]:
 def observe(case: Case, method: str) -> dict[str, float]:
     """Return token recovery, reciprocal rank and cost of one prompt.
 
-    All values are NaN if the prompt does not count, because the model answers it incorrectly.
+    All values are NaN if the model answers the prompt incorrectly.
     """
     if case not in _KNOWN:
         _KNOWN[case] = _Reasoned(case)

@@ -35,7 +35,7 @@ def do_tasks(
 
 
 def running(engine: Engine) -> contextlib.AbstractContextManager[object]:
-    """Keep an engine running for several calls of `do_tasks`.
+    """Keep an engine running across several calls of `do_tasks`.
 
     This matters only if the workers are groups of processes. Otherwise, the context does nothing.
     """

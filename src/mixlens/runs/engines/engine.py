@@ -59,7 +59,7 @@ class Engine:
             return
         if not 0 < part <= 1:
             raise InvalidInput(
-                f"{part:g} is out of range for --gpus-per-worker. Pass more than 0 and at most 1, "
+                f"{part:g} is out of range for --gpus-per-worker. Pass a value in (0, 1], "
                 "or spread the model over several GPUs with --group-size."
             )
         if self.kind != "ray" or not self.device.startswith("cuda"):
@@ -70,7 +70,7 @@ class Engine:
         if self.group_size > 1:
             raise InvalidInput(
                 f"--gpus-per-worker {part:g} does not work with --group-size {self.group_size}: "
-                "each process of a group needs a GPU of its own. Pass one of them."
+                "each process of a group needs its own GPU. Pass only one of these options."
             )
 
     @property
@@ -88,7 +88,7 @@ class Engine:
 
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
-    """Reduce the delays of a worker while the context is open.
+    """Reduce latency in a worker while the context is active.
 
     The garbage collector ignores all objects that already exist. A model and its libraries consist
     of half a million objects, and scanning them takes longer than measuring a batch. The thread

@@ -40,7 +40,7 @@ class Worker:
         self._for_good = contextlib.ExitStack()
 
     def open_store(self) -> tuple[str, int]:
-        """Return the address at which the processes of a group find each other.
+        """Return the address that all processes of a group connect to.
 
         Call it in the first process of the group.
         """
@@ -105,12 +105,12 @@ class _ProcessGroup:
         return [process.do.remote(task) for process in self._processes]
 
     def end_processes(self) -> None:
-        """End all processes, but keep the placement group."""
+        """Stop all processes, but keep the placement group."""
         for process in self._processes:
             self._ray.kill(process)
 
     def leave(self) -> None:
-        """End all processes, and release the placement group."""
+        """Stop all processes, and release the placement group."""
         self.end_processes()
         if self._place is not None:
             self._ray.util.remove_placement_group(self._place)

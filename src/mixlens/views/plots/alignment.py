@@ -1,5 +1,5 @@
-"""Alignment grid: one square for each pair, whose area is the normalised score. Gold links are
-outlined.
+"""Alignment grid: one square for each target-source pair, with an area proportional to the
+normalised score. Gold links are outlined.
 """
 
 from __future__ import annotations

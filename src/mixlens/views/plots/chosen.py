@@ -35,7 +35,7 @@ def whole_layers(maps: MixingMaps, head: int | None) -> tuple[MixingMaps, str]:
         return maps.head(head), f"head {head}"
     if maps.per_head:
         raise InvalidInput(
-            "These maps have single heads. Select one with head=…, merge them with "
+            "These maps have separate heads. Select one with head=…, merge them with "
             "maps.heads(), or draw plot('heads')."
         )
     return maps, ""
@@ -62,7 +62,7 @@ def read_layers(maps: MixingMaps, layer: int | None) -> ReadLayers:
 def target_of(maps: MixingMaps, target: int | str | None) -> int:
     """Return the position of the target.
 
-    By default, this is the mask, or else the last token that is not special.
+    By default, this is the mask token, or else the last token that is not special.
     """
     if target is not None:
         return position_of(target, maps.target_row, maps.target_positions)

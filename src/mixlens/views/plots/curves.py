@@ -41,7 +41,7 @@ def draw(
     """
     maps, of_head = whole_layers(maps, head)
     if top < 1:
-        raise InvalidInput(f"top={top} is out of range. Draw at least one source.")
+        raise InvalidInput(f"top={top} is out of range. Pass at least 1.")
     if target is None and len(maps.target_positions) > 1:
         figure = _all_targets(maps)
         detail = f"mean of {len(maps.target_positions)} targets with its 95 % interval"

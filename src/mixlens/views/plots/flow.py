@@ -1,11 +1,11 @@
 """Flow: the paths from the input tokens to one target through all layers.
 
-An edge shows how much a token of one layer contributes to a token of the next layer, as far as that
-contribution reaches the target. M_l is the map of layer l as the rollout uses it, with the residual
-of the measure and rows that sum to one (Abnar & Zuidema 2020). The figure starts from r_L =
-e_target at the top and computes r_(l-1) = r_l M_l downwards. The edge from source j to token i in
-layer l has the weight r_l[i] M_l[i, j]. The weights of all edges of a layer add up to one. Edges
-with small weights are omitted, and the caption states which fraction of the weight is drawn.
+An edge shows how much a token of one layer contributes to a token of the next layer, weighted by
+how much of the latter reaches the target. M_l is the map of layer l as the rollout uses it, with
+the residual of the measure and rows that sum to one (Abnar & Zuidema 2020). The figure starts from
+r_L = e_target at the top and computes r_(l-1) = r_l M_l downwards. The edge from source j to token
+i in layer l has the weight r_l[i] M_l[i, j]. The weights of all edges of a layer add up to one.
+Edges with small weights are omitted, and the caption states which fraction of the weight is drawn.
 """
 
 from __future__ import annotations
@@ -41,9 +41,7 @@ def draw(
     """Draw the edges whose weight is at least `threshold`. `width` is in inches."""
     maps, of_head = whole_layers(maps, head)
     if not 0 < threshold <= 1:
-        raise InvalidInput(
-            f"threshold={threshold} is out of range. Pass a fraction above 0 and up to 1."
-        )
+        raise InvalidInput(f"threshold={threshold} is out of range. Pass a fraction in (0, 1].")
     position = target_of(maps, target)
     maps = maps.normalised(absolute=True) if maps.facts.signed else maps
     steps = layer_transitions(maps, None, True).steps

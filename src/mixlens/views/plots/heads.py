@@ -29,7 +29,7 @@ def draw(
     """
     if not maps.per_head:
         raise InvalidInput(
-            "These maps have whole layers. Measure with per_head=True for single heads."
+            "These maps have no heads. Measure with per_head=True to get individual heads."
         )
     titles = [f"head {number}" for number in range(maps.scores.shape[1])]
     if layer is not None or len(maps.layers) == 1:
@@ -40,8 +40,8 @@ def draw(
         return figure, read.name
     if columns is not None:
         raise InvalidInput(
-            "columns= needs a single layer, because heads of several layers have one column each. "
-            "Pass layer=."
+            "columns= needs a single layer, because in a figure of several layers, each head has "
+            "its own column. Pass layer=."
         )
     panels = maps.scores.reshape(-1, *maps.scores.shape[2:])
     rows = [f"layer {number}" for number in maps.layers]

@@ -26,11 +26,11 @@ def draw(
 ) -> tuple[Figure, str]:
     """Draw the scores of a target in every layer.
 
-    The default target is the mask, or else the last token that is not special. For a long text, the
-    `most` largest sources are drawn in reading order. `width` is in inches.
+    The default target is the mask token, or else the last token that is not special. For a long
+    text, the `most` largest sources are drawn in reading order. `width` is in inches.
     """
     if most < 1:
-        raise InvalidInput(f"most={most} is out of range. Draw at least one source.")
+        raise InvalidInput(f"most={most} is out of range. Pass at least 1.")
     maps, of_head = whole_layers(maps, head)
     position = target_of(maps, target)
     scores, sources = row_of(maps, position), source_labels(maps)

@@ -35,7 +35,7 @@ def draw(
 ) -> tuple[Figure, str]:
     """Draw the text, shaded by the scores for the target. The target is outlined.
 
-    The default target is the mask, or else the last token that is not special. `width` is in
+    The default target is the mask token, or else the last token that is not special. `width` is in
     inches.
     """
     maps, of_head = whole_layers(maps, head)
@@ -63,7 +63,7 @@ def _drawn(
     fragments, gaps = _fragments(row)
     fragments = drawable(fragments)
     if not fragments:
-        raise InvalidInput("There is no token to draw. Keep at least one.")
+        raise InvalidInput("No tokens are left to draw. Keep at least one.")
     figure, (axes,) = panels(1, width=width, height=1)
     axes.set_axis_off()
     inside = width * 72 - 60  # points, next to the scale
@@ -108,9 +108,9 @@ def _fragments(row: TokenRow) -> tuple[list[str], list[bool]]:
 
 
 def _joined(piece: str, text: str, start: int, stop: int) -> str:
-    """Return a piece of a cursive word, with joiners at the cuts.
+    """Return a piece of a cursive word, with zero-width joiners where the word was split.
 
-    The joiners preserve the shapes that the letters have inside the word.
+    The joiners preserve the shapes of the letters inside the word.
     """
     before = _is_arabic(text[start - 1 : start]) and _is_arabic(piece[:1])
     after = _is_arabic(text[stop : stop + 1]) and _is_arabic(piece[-1:])

@@ -65,7 +65,7 @@ def frame(payload: Mapping[str, Any]) -> str:
 
 
 def _height(payload: Mapping[str, Any]) -> int:
-    """Return the fixed height of a frame in pixels. A short ranking gets a lower frame."""
+    """Return the fixed height of a frame in pixels. A short ranking gets a smaller frame."""
     ranking = payload.get("ranking")
     if ranking is None:
         return HEIGHT

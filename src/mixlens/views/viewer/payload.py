@@ -49,9 +49,9 @@ def payload_of(
 ) -> dict[str, Any]:
     """Return maps of one or several measures, usually of the same text, as a payload.
 
-    `target` is the position that is shown first. By default, it is the mask, or else the last token
-    that is not special. Images and audio of a lens are included. For other maps, pass `image` as
-    {"src": data URI, "rows": …, "columns": …, "first": position of the first patch}, or pass
+    `target` is the position that is shown first. By default, it is the mask token, or else the last
+    token that is not special. Images and audio of a lens are included. For other maps, pass `image`
+    as {"src": data URI, "rows": …, "columns": …, "first": position of the first patch}, or pass
     `seconds`, the duration of one source. The payload includes as much as fits into `room`
     characters (default: 5 MB). See docs/viewer.md.
     """
@@ -409,9 +409,9 @@ def _short_title(text: str) -> str:
 def _first_target(maps: MixingMaps) -> int:
     """Return the target that is shown first.
 
-    This is the mask if there is one. Otherwise, it is the last word for a bidirectional model, the
-    first token for an image model (it usually represents the whole image), and the last token for
-    all other models.
+    This is the mask token if there is one. Otherwise, it is the last word for a bidirectional
+    model, the first token for an image model (it usually represents the whole image), and the last
+    token for all other models.
     """
     held, row = maps.target_positions, maps.target_row
     grid = row.pictures[0].grids[0] if row.pictures else None
