@@ -77,7 +77,7 @@ def test_unsupported_targets_are_rolled_out_from_maps() -> None:
     assert isinstance(whole, MixingMaps)
     assert made.provenance["recorded"].startswith("maps: ")
     np.testing.assert_allclose(made.scores, whole.rollout().at(targets=[2]).scores, atol=1e-6)
-    with pytest.raises(InvalidInput, match="both signs"):
+    with pytest.raises(InvalidInput, match="scores are signed"):
         Lens.bundled("causal").rollout("effective_attention", "The keys are old.", [-1])
     with pytest.raises(InvalidInput, match="No targets were passed"):
         lens.rollout("alti", given)

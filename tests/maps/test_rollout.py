@@ -115,7 +115,7 @@ def test_a_row_of_zeros_passes_on_what_was_there() -> None:
 def test_signed_maps() -> None:
     raw = np.random.default_rng(3).standard_normal((2, 3, 3))
     maps = MixingMaps.of(raw, facts=Facts(signed=True))
-    with pytest.raises(InvalidInput, match="not normalised"):
+    with pytest.raises(InvalidInput, match="scores are signed"):
         maps.rollout()
     np.testing.assert_allclose(maps.rollout(normalise=False).scores[1], raw[1] @ raw[0])
     sizes = maps.normalised(absolute=True).rollout().facts

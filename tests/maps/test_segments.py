@@ -192,7 +192,7 @@ def test_a_missing_first_token_is_not_left_out_again() -> None:
     assert not with_sink.scores[..., 0].any()
     assert with_sink.without_sink() == with_sink
     np.testing.assert_allclose(with_sink.scores[..., 1:], left.scores, rtol=1e-5, atol=1e-7)
-    with pytest.raises(InvalidInput, match="before you select a segment"):
+    with pytest.raises(InvalidInput, match=r"Call without_sink\(\) before inside"):
         whole.inside("paragraph 2", "paragraphs").without_sink()
     inside = whole.without_sink().inside("paragraph 1", "paragraphs")
     assert inside.source_tokens == whole.inside("paragraph 1", "paragraphs").source_tokens

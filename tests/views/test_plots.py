@@ -134,8 +134,8 @@ def test_wrong_choices_raise(maps: MixingMaps) -> None:
         ({"kind": "heads"}, "per_head=True"),
         ({"kind": "flow", "threshold": 0}, "threshold"),
         ({"layer": 9}, "Layer 9 is not in these maps"),
-        ({"kind": "curves", "top": 0}, "at least one source"),
-        ({"kind": "target", "most": 0}, "at least one source"),
+        ({"kind": "curves", "top": 0}, "at least 1"),
+        ({"kind": "target", "most": 0}, "at least 1"),
     ]
     for wrong, message in cases:
         with pytest.raises(InvalidInput, match=message):
@@ -257,7 +257,7 @@ def test_a_comparison_shows_sources_and_agreement(lens: Lens) -> None:
         assert "mixlens/bundled/masked" in written
     with pytest.raises(InvalidInput, match="Unknown kind of figure 'map'"):
         comparison.plot("map")
-    with pytest.raises(InvalidInput, match="at least one source"):
+    with pytest.raises(InvalidInput, match="at least 1"):
         comparison.plot("sources", most=0)
 
 

@@ -179,8 +179,8 @@ class Comparison:
         Parameters
         ----------
         by
-            "sentences", "paragraphs", "turns", or `{name: text or (first character, after the
-            last)}`. By default, the segments of the text.
+            "sentences", "paragraphs", "turns", or `{name: text or (start, end)}` with
+            half-open ranges of characters. By default, the segments of the text.
         sink
             If False, leave out the first token and normalise the other scores again.
 

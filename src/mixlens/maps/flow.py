@@ -79,7 +79,7 @@ def flow_through(
     """Compute `MixingMaps.flow`."""
     if maps.facts.signed:
         raise InvalidInput(
-            "These scores have both signs, and capacities cannot be negative. Use "
+            "These scores are signed, but capacities cannot be negative. Use "
             "maps.normalised(absolute=True).flow()."
         )
     if isinstance(layers, str) and layers != "all":

@@ -597,8 +597,8 @@ class MixingMaps:
         Parameters
         ----------
         by
-            "sentences", "paragraphs", "turns", or `{name: text or (first character, after the
-            last)}`. By default, the turns of a chat, or prompt and answer.
+            "sentences", "paragraphs", "turns", or `{name: text or (start, end)}` with
+            half-open ranges of characters. By default, the turns of a chat, or prompt and answer.
         sink
             If False, leave out the first token, as `without_sink` does.
 

@@ -49,7 +49,7 @@ def normalise(maps: MixingMaps, absolute: bool) -> MixingMaps:
     """Compute `MixingMaps.normalised`."""
     if maps.facts.signed and not absolute:
         raise InvalidInput(
-            "These scores have both signs, so their sum may be almost zero. Use "
+            "These scores are signed, so their sum may be close to zero. Use "
             "normalised(absolute=True)."
         )
     shares = row_normalised(np.abs(maps.scores) if absolute else maps.scores)
@@ -137,7 +137,7 @@ class Rule:
         signed_shares = about.facts.signed and about.facts.rows_sum_to_one
         if about.facts.signed and normalise and not signed_shares and not adds_identity:
             raise InvalidInput(
-                "These scores have both signs, so their sum may be almost zero and cannot "
+                "These scores are signed, so their sum may be close to zero and cannot be used to "
                 "normalise them. Choose a measure with non-negative scores, pass normalise=False, "
                 "or aggregate absolute values with maps.normalised(absolute=True)."
             )
