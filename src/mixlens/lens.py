@@ -949,7 +949,7 @@ class Lens:
             The answer as a text or token ids. By default the model generates it from the whole
             context.
         segments
-            "sentences", "paragraphs", or `{name: text or (first character, after the last)}`.
+            "sentences", "paragraphs", or `{name: text or (start, end)}`.
         ablations
             Number of ablated prompts used to fit the linear model.
         seed
@@ -1043,8 +1043,8 @@ class Lens:
         prompt
             A text, the messages of a chat, `{"input_ids": …}`, or a recording of `generate`.
         segments
-            "sentences", "paragraphs", "turns", or `{name: text or (first character, after the
-            last)}`. For a prompt of token ids, pass ranges of positions in `input_ids`, counting
+            "sentences", "paragraphs", "turns", or `{name: text or (start, end)}`, in
+            characters. For a prompt of token ids, pass ranges of positions in `input_ids`, counting
             padding. None uses the segments that the prompt already has, such as the turns of a
             chat.
         answer

@@ -33,6 +33,7 @@ IN_PYTHON_ALONE = {
     "lens.py": {"device=", "e()", "lens.measure", "lens.measure_batch", "t()"},
     "maps/flow.py": {"maps.normalised", "w()"},
     "maps/rollout.py": {"d(absolute=", "maps.heads", "maps.head"},
+    "maps/segment_sums.py": {"e()", "k()"},
     "maps/selection.py": {"per_head="},
     "maps/target_row.py": {"p()", "head=", "maps.heads", "per_head="},
     "measuring/measure.py": {"lens.record", "lens.measure", "lens.generate", "targets="},
@@ -47,6 +48,7 @@ IN_PYTHON_ALONE = {
     "text/generation_options.py": {"lens.generate", "lens.record"},
     "text/padding.py": {"Lens."},
     "text/processing.py": {"Lens("},
+    "views/viewer/payload.py": {"Lens."},
     "views/plots/chosen.py": {"head=", "maps.heads"},
     "views/plots/heads.py": {"per_head="},
 }

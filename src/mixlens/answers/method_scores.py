@@ -112,7 +112,7 @@ def check_methods(methods: Any) -> tuple[str, ...] | None:
         if needed is not None:
             raise InvalidInput(
                 f"{name!r} needs {needed}=, which you cannot pass when you explain an answer."
-                " Choose another method, or pass a recording of the answer to `lens.measure`."
+                " Choose another method, or measure a recording of the answer with it."
             )
         if name not in REMOVAL and spec_of(name).gives == "graph":
             raise InvalidInput(f"{name!r} does not score sources. Choose another method.")

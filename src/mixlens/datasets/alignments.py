@@ -112,7 +112,7 @@ def _files_of_folder(
     if len(languages) != 1:
         raise InvalidInput(
             f"The name of {folder} does not show which language is the source. Pass "
-            "source= and target=, or end the folder name with both languages, as in de_en."
+            "the source and the target language, or end the folder name with both, as in de_en."
         )
     return [_named(folder, files, language) for language in languages[0]], links
 

@@ -258,7 +258,7 @@ def _require_contents(observations: Sequence[dict[str, Any]], single: bool, acro
     if single and not np.array_equal(
         observations[0]["layer"], np.arange(len(observations[0]["layer"]))
     ):
-        raise InvalidInput("single=True needs all layers. Call observe() without `layers`.")
+        raise InvalidInput("single=True needs all layers. Observe the texts without `layers`.")
 
 
 def evaluate(

@@ -54,13 +54,12 @@ def align_words(maps: MixingMaps, *, layer: int = -1, setting: str = "AWI") -> W
         raise InvalidInput(f"Unknown setting {setting!r}. Choose one of: {', '.join(SETTINGS)}.")
     if maps.per_head:
         raise InvalidInput(
-            "Word alignments need maps without heads. Merge the heads with maps.heads(), or "
-            "select one with maps.head(k)."
+            "Word alignments need maps without heads. Merge the heads, or select one."
         )
     if maps.source_row == maps.target_row or len(maps.target_positions) < len(maps.target_row):
         raise InvalidInput(
             "Word alignments need cross-attention maps of all targets. Measure a pair of texts "
-            "with site='cross' and without `targets`."
+            "at the cross-attention, without `targets`."
         )
     scores = np.abs(maps.scores[layer_index(layer, maps.layers)])
     source_ranges, source = _words(maps.source_row)

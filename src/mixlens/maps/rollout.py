@@ -138,8 +138,8 @@ class Rule:
         if about.facts.signed and normalise and not signed_shares and not adds_identity:
             raise InvalidInput(
                 "These scores are signed, so their sum may be close to zero and cannot be used to "
-                "normalise them. Choose a measure with non-negative scores, pass normalise=False, "
-                "or aggregate absolute values with maps.normalised(absolute=True)."
+                "normalise them. Choose a measure with non-negative scores, turn normalisation "
+                "off, or aggregate absolute values with normalised(absolute=True)."
             )
         # If a measure has its own residual, scores and identity are on one scale.
         one_scale = about.rollout_residual is not None

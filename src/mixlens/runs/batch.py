@@ -237,7 +237,7 @@ def _targets(lens: Lens, job: Job, rows: Sequence[TextRow]) -> Targets:
         mask = getattr(lens.tokenizer, "mask_token", None)
         if mask is None:
             raise InvalidInput(
-                "The tokenizer has no mask token, so targets='mask' does not work. Choose other "
+                "The tokenizer has no mask token, so a mask cannot be the target. Choose other "
                 "targets."
             )
         return [str(mask)]
