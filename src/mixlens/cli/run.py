@@ -153,7 +153,7 @@ _BatchSizeOption = Annotated[
     typer.Option(
         metavar="N",
         rich_help_panel=MODEL,
-        help="Number of texts per batch, instead of --memory.",
+        help="Number of texts per batch. Overrides --memory.",
         min=1,
     ),
 ]

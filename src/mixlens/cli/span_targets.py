@@ -22,8 +22,9 @@ SpanOption = Annotated[
     typer.Option(
         metavar="DEFINITION",
         rich_help_panel=MEASURE,
-        help="Score several targets as one: sum, joint, mean or auto. The targets are the answer of"
-        " --generate, or those of --target: 3-7, 3,5,6, or a word or sentence of the text.",
+        help="Score several targets as one: sum, joint, mean or auto. The targets are those of"
+        " --target, such as 3-7 or a word or sentence of the text, or else the answer that"
+        " --generate produces.",
     ),
 ]
 WeightsOption = Annotated[

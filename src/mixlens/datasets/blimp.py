@@ -21,7 +21,7 @@ _IRREGULAR = {"ca": "cannot", "wo": "will not", "sha": "shall not"}
 
 
 def recognises(row: Mapping[str, Any]) -> bool:
-    """Return whether this is a record of BLiMP: a correct and a wrong sentence."""
+    """Return whether this is a BLiMP record, a pair of a correct and an incorrect sentence."""
     return isinstance(row.get("sentence_good"), str) and isinstance(row.get("sentence_bad"), str)
 
 

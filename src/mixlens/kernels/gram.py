@@ -95,7 +95,7 @@ def _fused_norms(weights: Tensor, vectors: Vectors, limit: int, causal: bool) ->
 def _try_fused(
     weights: Tensor, vectors: Vectors, targets: int, sources: int, causal: bool
 ) -> Trial:
-    """Run both implementations on small data that has the dtypes and the block shape of these
+    """Run both implementations on small inputs with the same dtypes and block shape as these
     tensors.
     """
     sampler, dtype = Sampler(weights.device), vectors.values.dtype

@@ -218,8 +218,8 @@ def require_whole_stack(maps: MixingMaps) -> None:
     facts = maps.facts
     if facts.joined_by is not None:
         raise InvalidInput(
-            f"These maps are already aggregated ({facts.joined_by}). Start from the measure's "
-            "own maps."
+            f"These maps are already aggregated ({facts.joined_by}). Use the maps of all "
+            "layers that the measure returned."
         )
     if facts.reaches_input:
         raise InvalidInput(

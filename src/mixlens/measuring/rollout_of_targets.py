@@ -64,8 +64,8 @@ def roll_out_targets(
     request = _with_mean(request, span, weights)
     if request.kind is AttentionKind.CROSS:
         raise InvalidInput(
-            "Targets and sources of this site are different tokens. Layers can be aggregated "
-            "only for self-attention; choose a different site."
+            "In cross-attention, the targets and the sources are different tokens, so layers "
+            "cannot be aggregated. Pass the site of a self-attention."
         )
     reason = refusal(name, recording.structure, request.site)
     if reason is not None:

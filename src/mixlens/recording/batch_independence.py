@@ -191,10 +191,10 @@ def _places(tokens: int, count: int, shorter: int) -> list[list[int]]:
 
 
 def _whole_places(tokens: int, longest: int, *, padded: bool) -> list[list[int]]:
-    """Return the token positions of two probe texts that use the whole text.
+    """Return the token positions of two probe texts that contain the whole first text.
 
-    The first contains copies of the middle token. The second has the tokens in a different order,
-    or is shorter if texts are padded.
+    The first one also contains copies of the middle token. The second one reverses the order, or is
+    shorter, without the copies, if texts are padded.
     """
     inner, crowd = list(range(1, tokens - 1)), [tokens // 2] * (longest - tokens)
     second = inner if padded else [*reversed(inner), *crowd]

@@ -130,8 +130,8 @@ class VectorLayer:
             if difference(made, seen, summands) <= layer.rounding:
                 return
         raise UnsupportedModel(
-            f"`{layer.structure.path}`: its values are not an affine map of the stream, so "
-            "parts cannot pass through them. Use alti or value_zeroing instead"
+            f"The attention values of layer `{layer.structure.path}` are not an affine function of "
+            "the residual stream, so this measure cannot decompose them. Use alti or value_zeroing"
         )
 
     def of(

@@ -301,7 +301,7 @@ class _Stop(BaseException):
 
 @contextlib.contextmanager
 def template_limits(characters: int) -> Iterator[None]:
-    """Context that stops its body after `SECONDS`, or after a template has written more than
+    """Interrupt the `with` block after `SECONDS`, or once a template has written more than
     `characters` characters.
     """
     watch = _Watch(time.monotonic() + SECONDS, characters)
