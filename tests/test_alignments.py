@@ -46,7 +46,7 @@ def test_refusals() -> None:
     for wrong, words in (
         (MixingMaps.of(np.ones((1, 5, 5)), SOURCE), "cross-attention maps"),
         (maps.at(targets=[1]), "of all targets"),
-        (MixingMaps.of(SCORES[None, None], TARGET, SOURCE), "whole layers"),
+        (MixingMaps.of(SCORES[None, None], TARGET, SOURCE), "without heads"),
     ):
         with pytest.raises(InvalidInput, match=words):
             align_words(wrong)

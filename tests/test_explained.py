@@ -65,7 +65,7 @@ def test_options_are_advised_where_they_exist(ask: Callable[[Lens], Any], advise
 
 def test_predictions_are_of_one_text() -> None:
     lens = Lens.bundled()
-    with pytest.raises(InvalidInput, match="take one text, got 2"):
+    with pytest.raises(InvalidInput, match="takes one text, got 2"):
         lens.predictions([TEXT, TEXT])  # type: ignore[arg-type]
     assert lens.predictions([TEXT]) == lens.predictions(TEXT)  # type: ignore[arg-type]
 

@@ -311,8 +311,8 @@ def test_wrong_input_is_refused(lens: Lens) -> None:
     cases: list[tuple[Any, dict[str, Any], str]] = [
         (PROMPT, {"segments": {"a": "keys", "b": "The keys"}}, "overlap"),
         (PROMPT + PROMPT, {"segments": {"a": "The dogs sleep."}}, "2 times in"),
-        (PROMPT, {"segments": {"a": (70, 900)}}, "outside the text"),
-        (PROMPT, {"segments": {}}, "No segment"),
+        (PROMPT, {"segments": {"a": (70, 900)}}, "out of range"),
+        (PROMPT, {"segments": {}}, "no named segments"),
         (PROMPT, {"score": "entropy"}, "score"),
         (PROMPT, {"variant": "released"}, "arc_jsd"),
         (PROMPT, {"score": "arc_jsd", "variant": "other"}, "variant"),

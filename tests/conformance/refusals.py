@@ -58,7 +58,7 @@ def _of_the_stream(family: str, recording: Recording) -> str | None:
 def _of_routes(family: str, has_cross: bool) -> str | None:
     if has_cross:
         return "routes through two stacks"
-    return "unknown whether they have a bias" if family == "deberta" else None
+    return "whether the values have a bias" if family == "deberta" else None
 
 
 def _of_parts_of_a_logit(family: str, recording: Recording) -> str | None:

@@ -57,7 +57,7 @@ def test_a_model_that_rejects_copies_runs_one_by_one_or_raises(
     torch.testing.assert_close(few, many, atol=1e-10, rtol=0)
     monkeypatch.setattr(_OfTwoRows, "rows", 0)
     for replacement in (1, "zero"):
-        with pytest.raises(UnsupportedModel, match=r"copies of a text .*\(images are packed\)"):
+        with pytest.raises(UnsupportedModel, match=r"copies of one text .*\(images are packed\)"):
             models.scores("blank_out", recorded, replacement=replacement, position=1)
     monkeypatch.setattr(_OfTwoRows, "error", torch.OutOfMemoryError("no room"))
     with pytest.raises(torch.OutOfMemoryError):  # so that fewer copies are tried

@@ -246,7 +246,7 @@ def test_other_parts_are_explained(part: dict[str, Any], words: str) -> None:
 
 
 def test_a_generated_image_is_explained() -> None:
-    with pytest.raises(InvalidInput, match=r"stands for an image .* suppress_tokens=\[4\]"):
+    with pytest.raises(InvalidInput, match=r"placeholder token .* suppress_tokens=\[4\]"):
         vision_lens("llava").generate(chat(picture()), answer=[20, 4, 21])
 
 

@@ -333,10 +333,10 @@ def test_report_of_a_verified_model() -> None:
 
 def test_a_report_lists_only_measures_that_are_given() -> None:
     gated = Lens(built("llama", head=True)).verify(inputs("llama")).measures
-    assert "it is gated" in str(gated["attention_norm_ff"])
+    assert "MLP is gated" in str(gated["attention_norm_ff"])
     assert gated["decompx"] is gated["alti_logit"] is None
     mixture = Lens(built("mixtral", head=True)).verify(inputs("mixtral")).measures
-    assert "it is a mixture" in str(mixture["decompx"])
+    assert "its MLP is a mixture" in str(mixture["decompx"])
     pair = Lens(built("t5", head=True)).verify(inputs("t5")).measures
     assert pair["alti_logit"] == "is defined for models with one stack of layers"
 

@@ -104,7 +104,7 @@ REFUSED: dict[str, dict[str, Any]] = {
     "2 is out of range for --gpus-per-worker": {"kind": "ray", "gpus_per_worker": 2},
     "0.5 does not work with --engine local": {"device": "cuda", "gpus_per_worker": 0.5},
     "0.5 does not work with --engine ray and --device cpu": {"kind": "ray", "gpus_per_worker": 0.5},
-    "each process of a group needs a GPU": {
+    "each process of a group needs its own GPU": {
         **{"kind": "ray", "device": "cuda", "group_size": 2, "gpus_per_worker": 0.5}
     },
     "one task at a time": {"kind": "ray", "group_size": 2, "at_once": 4},
