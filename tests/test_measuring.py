@@ -122,3 +122,14 @@ def test_a_recording_measures_the_attention_that_it_was_made_for() -> None:
         np.testing.assert_array_equal(scores, expected)
     with pytest.raises(UnsupportedModel, match="towers"):
         lens.record(given, site="towers")
+
+
+def test_only_the_logits_that_a_measure_reads_are_computed() -> None:
+    lens, given = Lens(built("llama", head=True)), inputs("llama")
+    ids = {"input_ids": given["input_ids"][:1]}
+    counts: list[int] = []
+    with lens.model.lm_head.register_forward_hook(
+        lambda module, args, output: counts.append(output.shape[1])
+    ):
+        lens.measure("logit_update", ids, position=2)
+    assert 1 in counts  # the others are short texts that find the structure
