@@ -36,3 +36,11 @@ def test_errors_are_reported_although_measures_deferred_their_checks() -> None:
     (stack,) = report.stacks
     assert len(stack.errors) == stack.layers
     assert all(0 < error < report.tolerance for error in stack.errors)
+
+
+def test_the_largest_error_of_all_layers_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    errors = iter([1e-9, 3e-9])
+    monkeypatch.setattr(verification, "_native_error", lambda *_: next(errors))
+    assert Lens(built("llama", head=True)).verify(inputs("llama")).native_error == 3e-9
+    errors = iter([3e-9, 1e-9])
+    assert Lens(built("llama", head=True)).verify(inputs("llama")).native_error == 3e-9

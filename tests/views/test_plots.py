@@ -167,6 +167,19 @@ def test_a_flow_through_more_tokens_than_fit_draws_the_largest() -> None:
     assert not np.isnan(figure.axes[0].collections[-1].get_offsets()).any()
 
 
+def test_edges_of_a_flow_are_wider_the_more_they_carry() -> None:
+    scores = np.zeros((1, 3, 3))
+    scores[0, 2] = 0.1, 0.2, 0.7
+    scores[0, 0, 0] = scores[0, 1, 1] = 1
+    row = TokenRow(("a", "b", "c"))
+    figure = MixingMaps.of(scores, row, measure="attention").plot("flow", target=2, threshold=1e-6)
+    (edges,) = figure.findobj(mpl.collections.LineCollection)
+    widths = [float(width) for width in edges.get_linewidths()]
+    assert min(widths) > 0
+    assert widths == sorted(widths)
+    assert len(set(widths)) == 3
+
+
 def test_a_word_longer_than_a_line_is_broken() -> None:
     count = 40
     row = TokenRow(
