@@ -9,6 +9,7 @@ import pytest
 import torch
 import transformers as hf
 
+from mixlens import Lens, MixingMaps, measure
 from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec
 from mixlens.measures import MEASURES, register
 from mixlens.recording.recording import Recording
@@ -55,6 +56,24 @@ def test_a_measure_that_reads_more_than_its_spec_is_reported() -> None:
         check_measure("toy")
     with pytest.raises(AssertionError, match="ends with the attention block of the last layer"):
         check_measure("toy", {"Llama": MODELS["RMS norm, grouped heads (Llama)"]})
+
+
+def test_attention_of_the_models_is_neither_uniform_nor_at_one_token() -> None:
+    """Such attention would hide mistakes of a measure."""
+    for build in MODELS.values():
+        model = build()
+        assert all(parameter.any() for parameter in model.parameters())
+        inputs = {"input_ids": torch.randperm(47, generator=torch.manual_seed(0))[None, :8] + 3}
+        if model.config.is_encoder_decoder:
+            inputs["decoder_input_ids"] = inputs["input_ids"].flip(1)[:, :5]
+        recording = Lens(model).record(inputs)
+        for site in recording.sites:
+            maps = measure("attention", recording, site=site, per_head=True)
+            assert isinstance(maps, MixingMaps)
+            weights = maps.scores
+            largest, uniform = weights[..., 2:, :].max(-1), 1 / weights.shape[-1]
+            assert largest.min() > uniform + 1e-3, f"{type(model).__name__}, {site}"
+            assert largest.mean() < 0.5, f"{type(model).__name__}, {site}"
 
 
 def test_measures_of_an_output_are_checked_on_models_with_a_head() -> None:

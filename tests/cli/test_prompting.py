@@ -10,6 +10,7 @@ import pytest
 
 import mixlens
 from mixlens import Lens, MixingMaps
+from mixlens.cli.texts import given_text
 from tests.cli.running import run
 
 PROMPT = """=== rules ===
@@ -133,6 +134,11 @@ def test_a_chat_needs_a_template(tmp_path: Path) -> None:
     assert "--generate N" in run("map", "--prompt-file", str(path)).err
     path.write_text("{")
     assert "not valid JSON" in run("map", "--prompt-file", str(path), "--generate", "3").err
+
+
+def test_a_text_too_long_for_a_file_name_is_a_text() -> None:
+    for text in ("Tom keeps the car. " * 300 + "Lily", "a\0.txt"):
+        assert given_text(text, None) == text
 
 
 @pytest.mark.parametrize(

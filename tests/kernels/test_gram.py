@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mixlens.kernels.decomposition import Decomposition, Vectors
-from mixlens.kernels.gram import part_norms, summed_norms
+from mixlens.kernels.gram import head_norms, part_norms, summed_norms
 from tests.kernels.decompositions import LargestTensor, random_decomposition
 
 
@@ -34,6 +34,27 @@ def test_is_the_norm_of_the_materialised_sum(
     expected = torch.einsum("bhts,bhsd->btsd", weights, vectors.of()).norm(dim=-1)
     torch.testing.assert_close(
         summed_norms(weights, vectors, limit), expected, atol=1e-7, rtol=1e-10
+    )
+
+
+@pytest.mark.parametrize("gated", [False, True])
+def test_norms_by_head(gated: bool) -> None:
+    generator = torch.Generator().manual_seed(0)
+    batch, heads, targets, sources = 2, 4, 3, 5
+
+    def drawn(*shape: int) -> torch.Tensor:
+        return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+    weights = drawn(batch, heads, targets, sources).abs()
+    gate = drawn(batch, targets, heads, 3)
+    vectors = Vectors(drawn(batch, heads, sources, 3), drawn(heads, 3, 6))
+    factors = gate if gated else torch.ones_like(gate)
+    expected = torch.einsum(
+        "bhts,bhsk,bthk,hkd->bhtsd", weights, vectors.values, factors, vectors.matrix
+    ).norm(dim=-1)
+    given_vectors = replace(vectors, gate=gate) if gated else vectors
+    torch.testing.assert_close(
+        head_norms(weights, given_vectors, 2**20), expected, atol=1e-7, rtol=1e-10
     )
 
 

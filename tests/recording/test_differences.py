@@ -45,6 +45,15 @@ def test_rounding_of_a_row_that_cancels_is_no_difference() -> None:
     assert difference(actual, torch.zeros_like(expected)) > 1
 
 
+def test_products_read_a_matrix_in_memory_order() -> None:
+    """The other order reads a large matrix several times as slowly."""
+    directions, matrix = torch.randn(2, 8), _rows()
+    for given, in_order in ((matrix, True), (matrix.mT.contiguous().mT, False)):
+        made = differences._along(directions, given)
+        assert torch.allclose(made, directions @ matrix.mT, atol=1e-5)
+        assert made.mT.is_contiguous() is in_order
+
+
 def test_mirrored_errors_and_mirrored_channels_in_products() -> None:
     generator = torch.Generator().manual_seed(1)
     left, half = (torch.randn(s, generator=generator).double() for s in ((5, 4), (4, 3)))
