@@ -111,6 +111,8 @@ def test_the_container_has_few_rights() -> None:
     server = services["mixlens"]
     assert server["read_only"]
     assert server["cap_drop"] == ["ALL"]
+    addresses = [services[name]["networks"]["inside"]["ipv4_address"] for name in services]
+    assert len(set(addresses)) == len(services), "Docker gives the first free address to the others"
     assert services["proxy"]["networks"]["inside"]["ipv4_address"] in server["command"]
     lines = (DEPLOY / "Dockerfile").read_text().splitlines()
     assert lines.index("USER 10001") < next(
