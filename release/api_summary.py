@@ -36,6 +36,10 @@ Install: `pip install mixlens`. Documentation: docs/index.md. Rules that prevent
   prompt must contain `{documents}` or the text of every document.
 - `lens.leave_one_out(prompt, segments)` scores every segment, the question too. Pass
   `segments={name: text}` to score your documents alone.
+- Pass `on_error="skip"` to leave out texts that cannot be measured. The list is then shorter. Its
+  attribute `errors` lists the name and the reason of each text that was left out.
+- Register a measure of your own with `mixlens.measures.register`. Its example below is complete.
+- Do not trust a measure that does not beat `random` on your data (`mixlens.benchmark.benchmark`).
 - All errors are subclasses of `mixlens.MixlensError`. A refused model raises `UnsupportedModel`
   with the reason.
 """

@@ -19,6 +19,8 @@ import mixlens
 from tests.cli.running import bundled_once, run
 
 RESULTS = (
+    "mixlens.benchmark.benchmark",
+    "mixlens.measures.register",
     "mixlens.maps.target_row.Row",
     "mixlens.maps.route_graph.Routes",
     "mixlens.runs.results.RunResults",

@@ -46,11 +46,43 @@ def benchmark(
 ) -> Ranking:
     """Rank measures on a model by every evaluation that fits the data.
 
-    By default, all measures and evaluations are used. `options` maps the name of a measure or an
-    evaluation to its options. `other` is a second model, for evaluations that compare two models.
-    If you pass a folder as `out`, mixlens saves observations, results and a report there, and
-    resumes an interrupted run; pass `fresh=True` to start over. `workers` describes processes that
-    share the texts, each of which loads the models itself.
+    Parameters
+    ----------
+    lens
+        The model.
+    dataset
+        Data set or examples, for example from `mixlens.datasets.read`.
+    measures, evaluations
+        Names. By default all that support the model and the data.
+    out
+        Folder for observations, results and a report. An interrupted run resumes from it.
+    options
+        Options, by the name of a measure or an evaluation.
+    other
+        Second model, for evaluations that compare two models.
+    seed
+        Seed of all random numbers.
+    fresh
+        If True, start over instead of resuming the run in `out`.
+    progress
+        Function that receives the progress.
+    workers
+        Processes that share the texts. Each of them loads the models itself.
+
+    Returns
+    -------
+    Ranking
+        `order` lists the measures, best first, and `verdict` summarises the result.
+
+    Examples
+    --------
+    >>> from mixlens import Lens, datasets
+    >>> from mixlens.benchmark import benchmark
+    >>> data = datasets.bundled().sample(4)
+    >>> names, evaluations = ["attention", "gradient_norm"], ["cue_alignment"]
+    >>> ranking = benchmark(Lens.bundled(), data, names, evaluations)
+    >>> sorted(ranking.order)
+    ['attention', 'gradient_norm', 'random']
     """
     data = _as_dataset(dataset)
     extras = {"other": other, "seed": seed}

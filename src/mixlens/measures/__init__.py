@@ -124,7 +124,40 @@ class RegisteredMeasure:
 def register(
     name: str, spec: Spec, *, refusal: Refusal | None = None
 ) -> Callable[[Function], Function]:
-    """Register the decorated function as the measure `name`."""
+    """Register the decorated function as the measure `name`.
+
+    The function scores one layer: `(layer, attention, targets, *, option=default)`. A function
+    `(recording, request, *, option=default)`, which returns `Scores`, scores all layers.
+
+    Parameters
+    ----------
+    name
+        Name of the measure. It must not be that of a built-in measure.
+    spec
+        Description of the measure.
+    refusal
+        Function that returns the reason if the measure does not support a layer structure.
+
+    Returns
+    -------
+    Callable
+        A decorator that returns the function itself.
+
+    Examples
+    --------
+    >>> import mixlens
+    >>> from mixlens.contracts import Facts, LayerScores, Spec
+    >>> from mixlens.measures import register, unregister
+    >>> about = {"summary": "twice the attention", "citation": "none", "use_when": "never"}
+    >>> @register("twice", Spec(**about, cost="1 forward pass", facts=Facts()))
+    ... def twice(layer, attention, targets, *, factor: float = 2.0):
+    ...     weights = targets.take(attention.weights, 2)  # [batch, head, target, source]
+    ...     return LayerScores(factor * weights.mean(1))
+    >>> maps = mixlens.Lens.bundled().measure("twice", "The dogs bark.", factor=3.0)
+    >>> float(maps.scores[0, 0].sum().round(4))
+    3.0
+    >>> unregister("twice")
+    """
 
     def add(function: Function) -> Function:
         kind = "score_layer" if _first_name(function) == "layer" else "score_model"
