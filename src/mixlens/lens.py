@@ -821,7 +821,7 @@ class Lens:
         from mixlens.maps.routes import routes
 
         how: dict[str, Any] = {"targets": None, "site": None, "memory_budget": None}
-        with open_session(self.model, restores=False):
+        with self._session(given):
             return routes(
                 # no logits: the pass stops after the last layer
                 record(self, given, **how, measures=["flow_routes"]),
