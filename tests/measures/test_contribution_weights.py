@@ -6,6 +6,9 @@ import pytest
 import torch
 
 from mixlens import Lens
+from mixlens.kernels.decomposition import Vectors
+from mixlens.measures.contribution_weights import projections
+from tests.kernels.decompositions import LargestTensor
 from tests.measures import models, oracles
 
 
@@ -23,6 +26,21 @@ def test_scores_agree_with_the_loops(name: str, site: str, length: int) -> None:
         torch.testing.assert_close(heads.values[layer, 0], expected, atol=1e-9, rtol=1e-9)
         ratio, expected = whole.extras["uncancelled"][layer, 0], oracles.uncancelled(block)
         torch.testing.assert_close(ratio, expected, atol=1e-10, rtol=0)
+
+
+def test_temporary_tensors_stay_within_the_limit() -> None:
+    generator = torch.Generator().manual_seed(0)
+    shapes = {"weights": (1, 4, 64, 26), "values": (1, 4, 26, 24), "matrix": (4, 24, 40)}
+    drawn = {
+        name: torch.randn(shape, generator=generator, dtype=torch.float64)
+        for name, shape in shapes.items()
+    }
+    weights, vectors = drawn["weights"], Vectors(drawn["values"], drawn["matrix"])
+    expected = projections(weights, vectors, 2**30)
+    with LargestTensor() as largest:
+        made = projections(weights, vectors, 2**14)
+    torch.testing.assert_close(made, expected)
+    assert largest.numbers == weights.numel()  # the argument itself
 
 
 @pytest.mark.parametrize("per_head", [False, True])
