@@ -1217,7 +1217,7 @@ class Lens:
         >>> [word for word, probability in lens.predictions(text, top=2)]
         ['are', 'live']
         """
-        from mixlens.replay.predictions import predicted
+        from mixlens.replay.explained_output import predicted
 
         return predicted(self.record(text), top, position)
 

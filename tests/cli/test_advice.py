@@ -45,7 +45,7 @@ IN_PYTHON_ALONE = {
     "replay/explained_output.py": {"lens.record"},
     "structure/user_hooks.py": {"handle.remove"},
     "text/answer_tokens.py": {"lens.generate"},
-    "text/generation_options.py": {"lens.generate", "lens.record"},
+    "text/generation.py": {"lens.generate", "lens.record"},
     "text/padding.py": {"Lens."},
     "text/processing.py": {"Lens("},
     "views/viewer/payload.py": {"Lens."},

@@ -15,8 +15,7 @@ from torch import Tensor
 
 from mixlens.kernels import contributions, gram
 from mixlens.kernels.decomposition import Vectors
-from mixlens.kernels.fused.checked import Trial
-from mixlens.kernels.fused.sampling import Sampler
+from mixlens.kernels.fused.checked import Sampler, Trial
 from mixlens.kernels.fused.zeroing import ACTIVATIONS, DISTANCES
 from mixlens.replay import route_shares, zeroing_steps
 from tests.kernels.compiling import HAS_WIDE_PRODUCTS

@@ -19,8 +19,14 @@ from mixlens.kernels import contributions, gram
 from mixlens.kernels.fused import checked
 from mixlens.kernels.fused import contributions as fused_contributions
 from mixlens.kernels.fused import norms as fused_norms
-from mixlens.kernels.fused.checked import Combination, Trial, run_checked
-from mixlens.kernels.fused.sampling import Sampler, sample_size, widen
+from mixlens.kernels.fused.checked import (
+    Combination,
+    Sampler,
+    Trial,
+    run_checked,
+    sample_size,
+    widen,
+)
 from tests.kernels.decompositions import in_float32, random_decomposition
 
 CPU = torch.device("cpu")

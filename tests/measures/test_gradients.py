@@ -16,8 +16,7 @@ from torch import Tensor, nn
 
 from mixlens import InvalidInput, Lens, MixingMaps, UnsupportedModel
 from mixlens.contracts import Facts
-from mixlens.kernels.rescale import differences_explained
-from mixlens.kernels.secants import curve, softmax
+from mixlens.kernels.rescale import curve, differences_explained, softmax
 from tests.measures import models
 from tests.measures import oracles_intervention as oracles
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from mixlens.capture.layer_calls import HookPoint, LayerCall
-from mixlens.structure.transposed_parts import turned_parts, turned_sides
+from mixlens.structure.layouts import turned_parts, turned_sides
 
 
 class Turning(nn.Module):

@@ -3,11 +3,11 @@
 These functions do not store a tensor of targets x sources x d_model, unless it takes only a few
 megabytes. Triton kernels are in `fused/`.
 
-    channels       Sum and take norms over channels if the model's vectors are sharded.
     chords         Split the output of an MLP by source, using the chord of the activation.
     chunks         Choose block sizes and the precision of computations.
     decomposition  The contributions of sources to the chosen targets, as factors: T_ij = scale_i *
-                   sum_h A_hij vectors_hj (+ own_i if j is i itself).
+                   sum_h A_hij vectors_hj (+ own_i if j is i itself). Sums and norms over channels
+                   if the model's vectors are sharded.
     differences    Measure the difference between two tensors, token by token, and the difference
                    that rounding explains.
     distances      Distances between representations, accurate even if the two are almost equal.
@@ -22,8 +22,6 @@ megabytes. Triton kernels are in `fused/`.
                    attention without the part that has no effect on the output.
     rescale        DeepLIFT's multipliers for transformers: every operation propagates the
                    *difference* between the input and a baseline, exactly.
-    secants        Operations whose derivative propagates the difference between the two halves of a
-                   batch, exactly.
     shares         Divide a constant among the sources of a target, in proportion to their vectors.
     simplex        Find the attention weights of smallest norm that are still a distribution and
                    give the same output.

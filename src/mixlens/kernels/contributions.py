@@ -22,8 +22,14 @@ from torch import Tensor
 from mixlens.kernels.chunks import CACHED, LARGEST, slices, sources_first
 from mixlens.kernels.decomposition import Decomposition
 from mixlens.kernels.fused import contributions as fused_contributions
-from mixlens.kernels.fused.checked import Combination, Trial, run_checked
-from mixlens.kernels.fused.sampling import Sampler, sample_size, widen
+from mixlens.kernels.fused.checked import (
+    Combination,
+    Sampler,
+    Trial,
+    run_checked,
+    sample_size,
+    widen,
+)
 
 # a block has at least this many, if it can: products of a few sources with many targets take longer
 _SOURCES = 16

@@ -19,8 +19,14 @@ from torch import Tensor
 from mixlens.kernels.chunks import CACHED, LARGEST, in_float64, slices, sources_first
 from mixlens.kernels.decomposition import Decomposition, Vectors
 from mixlens.kernels.fused import norms as fused_norms
-from mixlens.kernels.fused.checked import Combination, Trial, run_checked
-from mixlens.kernels.fused.sampling import Sampler, sample_size, widen
+from mixlens.kernels.fused.checked import (
+    Combination,
+    Sampler,
+    Trial,
+    run_checked,
+    sample_size,
+    widen,
+)
 
 
 def summed_norms(

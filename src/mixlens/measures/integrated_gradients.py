@@ -35,6 +35,7 @@ from mixlens.errors import InvalidInput
 from mixlens.kernels.chunks import chunked, rows_at_once
 from mixlens.kernels.gradients import Hidden, Value, path_mean, path_sum, token_path_means
 from mixlens.replay.attribution import (
+    ModelFromWords,
     attributed,
     baseline_token,
     copies_at_once,
@@ -43,7 +44,6 @@ from mixlens.replay.attribution import (
 )
 from mixlens.replay.attribution import baseline as baseline_of
 from mixlens.replay.explained_output import Explained
-from mixlens.replay.word_embeddings import ModelFromWords
 
 if TYPE_CHECKING:
     from mixlens.recording.recording import Recording

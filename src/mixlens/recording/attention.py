@@ -18,8 +18,7 @@ from torch import Tensor
 from mixlens.capture.attention_call import Visibility
 from mixlens.contracts import AttentionKind, Targets
 from mixlens.errors import UnsupportedModel
-from mixlens.kernels.channels import ALL_CHANNELS, ChannelSlice
-from mixlens.kernels.decomposition import Decomposition, Vectors
+from mixlens.kernels.decomposition import ALL_CHANNELS, ChannelSlice, Decomposition, Vectors
 from mixlens.structure.layer_structure import AttentionStructure
 from mixlens.structure.norms import LinearisedNorm
 

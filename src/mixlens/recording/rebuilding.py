@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from mixlens.capture.attention_call import AttentionCall, Visibility
 from mixlens.capture.layer_calls import HookPoint
 from mixlens.errors import TargetsUnavailable, UnsupportedModel
-from mixlens.kernels.channels import ChannelSlice
+from mixlens.kernels.decomposition import ChannelSlice
 from mixlens.kernels.differences import (
     attention_product,
     largest_difference,

@@ -5,11 +5,12 @@ This package also contains the code that several measures share.
     attention_slopes     Closed-form derivatives of plain softmax attention, and of the rest of a
                          layer with an MLP.
     attribution          Shared code of the gradient measures, which attribute an output of the
-                         model to the input of one or more layers.
+                         model to the input of one or more layers, or to word vectors.
     explained_answer     Explain a whole answer: F = sum of log p(t_k | prompt, t_<k) over its
                          tokens, with one backward pass.
     explained_output     The model output that a gradient or an erasure measure explains: one number
-                         per text, such as the probability of a class or of a word.
+                         per text, such as the probability of a class or of a word. The model's
+                         most likely outputs.
     fallbacks            Log when a measure falls back to a slower implementation.
     folding              Compute the derivative of a layer faster: fold everything after its
                          attention into one matrix per target.
@@ -27,8 +28,6 @@ This package also contains the code that several measures share.
                          and `logit_update`.
     mlp                  Read the MLP of a layer as matrices, if it is plain or gated.
     mlp_scopes           Shared code of the norm-based measures that include the MLP.
-    predictions          The model's most likely words at the mask or after the last token, or its
-                         most likely classes.
     probabilities        Convert the logits of a head to probabilities, with the same function as
                          the model's own API.
     resolve_output       Choose the output that a measure explains: an answer, a word or class, or
@@ -39,7 +38,6 @@ This package also contains the code that several measures share.
     value_map            Find the value projection of an attention module from its outputs.
     vector_parts         The residual stream as a sum of vectors, one for each input token, layer by
                          layer.
-    word_embeddings      A recorded model as a function of the vectors of its word embedding.
     zeroing_fast         Fast Value Zeroing: propagate only changes through the rest of the layer.
     zeroing_literal      Value Zeroing with the layer's own code: slow, but correct for every layer
                          that can be recorded.

@@ -1,35 +1,42 @@
 """Shared code of the gradient measures.
 
 A gradient measure attributes one output of the model to the input of one or more layers, with one
-number per token.
+number per token. `ModelFromWords` is the whole model as a function of its word vectors.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
-from mixlens.capture.layer_calls import first_tensor
+from mixlens.capture.layer_calls import first_tensor, hooks_removed
 from mixlens.contracts import Facts, Request, Scores, by_layer
 from mixlens.errors import InvalidInput, UnsupportedModel
 from mixlens.kernels.chunks import rows_at_once
 from mixlens.kernels.gradients import Hidden, Value, no_gradient, smoothed
 from mixlens.recording.batch_independence import copies_are_independent
 from mixlens.recording.forward_pass import capture_inputs
+from mixlens.recording.recording import Recording
 from mixlens.replay.explained_answer import ExplainedAnswer
 from mixlens.replay.explained_output import Explained
-from mixlens.replay.intervention import ModelFrom, layer_input, token_input
-from mixlens.replay.word_embeddings import ModelFromWords
+from mixlens.replay.intervention import (
+    ModelFrom,
+    input_rows,
+    layer_input,
+    model_output,
+    token_input,
+)
 from mixlens.text.input_checks import check_answer_ids
 from mixlens.text.vocabulary import special_id
 
 if TYPE_CHECKING:
     from mixlens.recording.layer import Layer
     from mixlens.recording.recording import Recording
+
 
 Attribute = Callable[[Value, int, Hidden], Hidden]
 """The attribution for a layer's hidden states, one copy per text of the batch."""
@@ -279,3 +286,78 @@ def word_places(
         special = tokens.special or (False,) * len(tokens)
         places[row, : len(tokens)] = ~torch.tensor(special, device=ids.device)
     return places
+
+
+class ModelFromWords:
+    """The whole model as a function of word vectors, which replace the output of the word
+    embedding.
+    """
+
+    def __init__(self, recording: Recording, site: str) -> None:
+        self.recording = recording
+        self.site = site
+        self.name, self.ids = token_input(recording, site)
+        self.embedding = self._embedding()
+
+    def hidden(self, layer: int) -> Float[Tensor, "batch token width"]:
+        """Return the word vectors of the text itself."""
+        if layer != 0:
+            raise UnsupportedModel(
+                "A path through words replaces word embeddings, which only the first layer reads. "
+                "Drop `layers`, or choose a different path."
+            )
+        with torch.no_grad():
+            vectors: Tensor = self.embedding(self.ids)
+        return vectors
+
+    def vocabulary(self) -> Float[Tensor, "vocabulary width"]:
+        """Return the vectors of all words in the vocabulary."""
+        with torch.no_grad():
+            rows = self.embedding.num_embeddings
+            vectors: Tensor = self.embedding(torch.arange(rows, device=self.ids.device))
+        return vectors
+
+    def __call__(
+        self,
+        layer: int,
+        vectors: Float[Tensor, "copies token width"],
+        rows: Int[Tensor, " copies"],
+        edits: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Run the model with `vectors` as word vectors, and return the model's output. `rows`
+        contains, for each copy, the index of its text in the batch.
+        """
+        ids, handles = input_rows(self.recording, rows)[self.name], list[Any]()
+
+        def replaced(module: nn.Module, given: tuple[Any, ...], output: Any) -> Tensor | None:
+            return vectors.to(output.dtype) if _looks_up(given, ids) else None
+
+        with hooks_removed(handles):
+            handles.append(self.embedding.register_forward_hook(replaced))
+            return model_output(self.recording, rows, edits or {})
+
+    def _embedding(self) -> nn.Embedding:
+        """Find the module that looks up the words, in a forward pass that stops at the first
+        layer.
+        """
+        calls, handles = list[nn.Embedding](), list[Any]()
+
+        def called(module: nn.Module, given: tuple[Any, ...], output: Any) -> None:
+            if isinstance(module, nn.Embedding) and _looks_up(given, self.ids):
+                calls.append(module)
+
+        with hooks_removed(handles):
+            for module in self.recording.model.modules():
+                if isinstance(module, nn.Embedding):
+                    handles.append(module.register_forward_hook(called))
+            layer_input(self.recording, self.site, 0, {})
+        if len(calls) != 1:
+            raise UnsupportedModel(
+                f"{type(self.recording.model).__name__} looks up its tokens in {len(calls)} "
+                "embeddings, so words do not have a single vector. Choose a different path."
+            )
+        return calls[0]
+
+
+def _looks_up(given: tuple[Any, ...], ids: Tensor) -> bool:
+    return len(given) > 0 and isinstance(given[0], Tensor) and torch.equal(given[0], ids)

@@ -32,6 +32,7 @@ from mixlens.errors import InvalidInput, NonFiniteActivations
 from mixlens.model.loading import require_head
 from mixlens.replay.intervention import token_input
 from mixlens.replay.probabilities import Link, find_link, to_probabilities
+from mixlens.text.encoding import token_names
 from mixlens.text.tokens import resolved, whole_numbers
 from mixlens.text.vocabulary import (
     label_id,
@@ -44,6 +45,7 @@ from mixlens.text.vocabulary import (
 
 if TYPE_CHECKING:
     from mixlens.recording.recording import Recording
+
 
 Named = str | int | list[str | int] | None
 Place = int | list[int] | None
@@ -355,3 +357,29 @@ def _name_or_number(given: Any) -> str | int:
 
 def _predicted_word_id(recording: Recording, word: str | int, outputs: int) -> int:
     return word_id(recording.tokenizer, word, outputs)
+
+
+def predicted(
+    recording: Recording, top: int = 5, position: int | None = None
+) -> list[tuple[str, float]]:
+    """Return the most likely words or classes and their probabilities, for a recording of one
+    text.
+    """
+    if top < 1:
+        raise InvalidInput(f"top={top} is out of range. Pass at least 1.")
+    if recording.batch > 1:
+        raise InvalidInput(f"predictions() takes one text, got {recording.batch}. Pass one text.")
+    logits = logits_of(recording.output)
+    where = explained(recording, position=position, of="logit").positions
+    row = logits[0] if where is None else logits[0, int(where[0])]
+    link = find_link(recording.model, recording.output)
+    best = to_probabilities(row.float(), link).topk(min(top, row.shape[-1]))
+    places = best.indices.tolist()
+    if predicts_classes(recording, logits):
+        names = [label_name(recording, place) for place in places]
+    elif recording.tokenizer is None:
+        names = [str(place) for place in places]
+    else:
+        words = token_names(recording.tokenizer, places)
+        names = [word.lstrip("Ġ▁") for word in words]
+    return list(zip(names, best.values.tolist(), strict=True))

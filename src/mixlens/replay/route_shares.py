@@ -41,8 +41,7 @@ from mixlens.kernels.chunks import LARGEST, cached_bytes, chunked, product_bytes
 from mixlens.kernels.contributions import l1_contribution
 from mixlens.kernels.decomposition import Decomposition, Vectors
 from mixlens.kernels.fused import head_contributions as fused_heads
-from mixlens.kernels.fused.checked import Combination, Trial, run_checked
-from mixlens.kernels.fused.sampling import Sampler, widen
+from mixlens.kernels.fused.checked import Combination, Sampler, Trial, run_checked, widen
 from mixlens.replay.value_map import value_bias as bias_of_values
 from mixlens.structure.norms import norm_of
 

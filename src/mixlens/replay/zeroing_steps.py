@@ -18,8 +18,7 @@ from torch import Tensor
 
 from mixlens.kernels.distances import Distance
 from mixlens.kernels.fused import zeroing as fused
-from mixlens.kernels.fused.checked import Combination, Trial, run_checked
-from mixlens.kernels.fused.sampling import Sampler, sample_size
+from mixlens.kernels.fused.checked import Combination, Sampler, Trial, run_checked, sample_size
 from mixlens.recording.layer import Layer
 from mixlens.replay.mlp import ACTIVATIONS, Mlp
 from mixlens.structure.layer_structure import ResidualSum

@@ -13,7 +13,6 @@ Do not add code that runs a model here.
     dummy_inputs        Create dummy inputs for a model if the user passes none.
     encoding            Tokenise texts: ids, padding, labels and offsets of tokens.
     generation          Generate a continuation, after checking the options.
-    generation_options  Check that the options of `generate` do not change the input of the model.
     input_checks        Check every input tensor against the model and the other inputs: name,
                         dtype, shape and range.
     image_grids         Find the position of each image token in its image, in one grid of patches

@@ -1,8 +1,7 @@
 """Triton kernels for GPUs. Each kernel has an equivalent implementation in plain PyTorch.
 
-    checked   Check each fused kernel before its first use, and fall back to plain PyTorch if the
-              kernel fails.
-    sampling  Small random data for comparing a fused kernel with its plain implementation.
+    checked   Check each fused kernel before its first use, on small random data, and fall back to
+              plain PyTorch if the kernel fails.
     norms     Norms of sums over heads on a GPU, fused: ||sum_h A_hij vectors_hj|| from the Gram
               matrices of `gram`, in float64 without upcast copies.
     contributions  ALTI's L1 contributions on a GPU, fused: sum_k (|y_ik| - |scale_i sum_h A_hij
