@@ -50,9 +50,8 @@ from mixlens.contracts import (
 )
 from mixlens.contracts import ScoreLayer as LayerFunction
 from mixlens.contracts.span import require_definition
-from mixlens.errors import InvalidInput, UnsupportedModel
+from mixlens.errors import InvalidInput, UnsupportedModel, no_such
 from mixlens.registry import Registry
-from mixlens.text.message_parts import no_such
 
 if TYPE_CHECKING:
     from mixlens.contracts import LayerScores, Targets

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from mixlens.recording.layer import Layer
     from mixlens.recording.recording import Recording
     from mixlens.replay.explained_output import Explained
-    from mixlens.structure.layer_structure import AttentionStructure, LayerStructure
 
 SPEC = Spec(
     summary=(
@@ -72,10 +71,7 @@ SPEC = Spec(
 # Early targets see few sources, so blocks save up to half of the work. Small ones take longer.
 _BLOCKS, _LEAST = 8, 128
 
-
-def refusal(layer: LayerStructure, site: AttentionStructure) -> str | None:
-    """Return why the model's logits are not a sum over its layers, or None if they are."""
-    return not_a_sum(layer, site)
+refusal = not_a_sum
 
 
 @torch.no_grad()

@@ -15,7 +15,6 @@ from mixlens.replay.mlp_scopes import no_mlp, require_plain_mlp, scope_norms, sc
 if TYPE_CHECKING:
     from mixlens.recording.attention import Attention
     from mixlens.recording.layer import Layer
-    from mixlens.structure.layer_structure import AttentionStructure, LayerStructure
 
 SPEC = scope_spec(
     summary=(
@@ -26,17 +25,8 @@ SPEC = scope_spec(
     ),
 )
 
-
-def refusal(layer: LayerStructure, site: AttentionStructure) -> str | None:
-    """Return why the vectors of sources cannot be propagated through this layer, or None if they
-    can.
-    """
-    return no_mlp(layer, site)
-
-
-def require_layer(layer: Layer) -> None:
-    """Raise `UnsupportedModel` unless the layer has a plain MLP."""
-    require_plain_mlp(layer)
+refusal = no_mlp
+require_layer = require_plain_mlp
 
 
 def score_layer(

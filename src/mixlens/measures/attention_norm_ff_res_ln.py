@@ -36,9 +36,7 @@ def refusal(layer: LayerStructure, site: AttentionStructure) -> str | None:
     return no_mlp(layer, site)
 
 
-def require_layer(layer: Layer) -> None:
-    """Raise `UnsupportedModel` unless the layer has a plain MLP."""
-    require_plain_mlp(layer)
+require_layer = require_plain_mlp
 
 
 def score_layer(

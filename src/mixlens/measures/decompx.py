@@ -28,9 +28,7 @@ from mixlens.replay.vector_parts import (
 )
 
 if TYPE_CHECKING:
-    from mixlens.recording.layer import Layer
     from mixlens.recording.recording import Recording
-    from mixlens.structure.layer_structure import AttentionStructure, LayerStructure
 
 SPEC = Spec(
     summary=(
@@ -62,17 +60,8 @@ SPEC = Spec(
     ),
 )
 
-
-def refusal(layer: LayerStructure, site: AttentionStructure) -> str | None:
-    """Return why vectors cannot be propagated through this layer, or None if they can."""
-    return no_mlp(layer, site)
-
-
-def require_layer(layer: Layer) -> None:
-    """Raise `UnsupportedModel` unless vectors can be propagated through the layer's values and
-    MLP.
-    """
-    require_followed(layer)
+refusal = no_mlp
+require_layer = require_followed
 
 
 @torch.no_grad()

@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from mixlens.recording.layer import Layer
     from mixlens.recording.recording import Recording
     from mixlens.replay.head_steps import Head
-    from mixlens.structure.layer_structure import AttentionStructure, LayerStructure
 
 
 SPEC = Spec(
@@ -83,17 +82,8 @@ SPEC = Spec(
     half_precision=None,
 )
 
-
-def refusal(layer: LayerStructure, site: AttentionStructure) -> str | None:
-    """Return why vectors cannot be propagated through this layer, or None if they can."""
-    return no_mlp(layer, site)
-
-
-def require_layer(layer: Layer) -> None:
-    """Raise `UnsupportedModel` unless vectors can be propagated through a layer's values and its
-    MLP.
-    """
-    require_followed(layer)
+refusal = no_mlp
+require_layer = require_followed
 
 
 @torch.no_grad()

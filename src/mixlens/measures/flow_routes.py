@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from mixlens.kernels.decomposition import Decomposition
     from mixlens.recording.attention import Attention
     from mixlens.recording.layer import Layer
-    from mixlens.structure.layer_structure import AttentionStructure, LayerStructure
 
 SPEC = Spec(
     summary=(
@@ -90,12 +89,7 @@ SPEC = Spec(
     half_precision=0.35,
 )
 
-
-def refusal(layer: LayerStructure, site: AttentionStructure) -> str | None:
-    """Return why the fractions are not defined for a layer with this structure, or None if they
-    are.
-    """
-    return no_routes(layer, site)
+refusal = no_routes
 
 
 @torch.no_grad()

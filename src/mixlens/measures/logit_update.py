@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from mixlens.recording.layer import Layer
     from mixlens.recording.recording import Recording
     from mixlens.replay.explained_output import Explained
-    from mixlens.structure.layer_structure import AttentionStructure, LayerStructure
 
 SPEC = Spec(
     summary="contribution of each token to one logit through the attention of each layer",
@@ -53,10 +52,7 @@ SPEC = Spec(
     half_precision=None,
 )
 
-
-def refusal(layer: LayerStructure, site: AttentionStructure) -> str | None:
-    """Return why the model's logits are not a sum over its layers, or None if they are."""
-    return not_a_sum(layer, site)
+refusal = not_a_sum
 
 
 @torch.no_grad()
